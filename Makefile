@@ -1,0 +1,77 @@
+# Every task of the project; `make` alone lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: help demo test quick lint format types arrows plane bench lock beside clean long
+
+PYTHONS := python3.13 python3.12 python3.11 python3
+FITS := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for name in $(PYTHONS); do if $$name -c '$(FITS)' 2>/dev/null; then command -v $$name; break; fi; done)
+BIN := .venv/bin
+READY := .venv/.ready
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(READY) ## the story on a real control plane: gangs whole, packed, preempting, explained, foretold; a burst; elastic jobs
+	$(BIN)/python -m tests.plane.demo
+
+test: $(READY) lint arrows types ## everything that must hold: lint, arrows, types, and all tests (on a real control plane)
+	$(BIN)/python -m tests.plane build
+	$(BIN)/python -m tests.elastic.horovod build
+	-$(BIN)/python -m tests.status.chromium  # a browser for the page, where one is to be had
+	$(BIN)/python -m pytest -m "not plane" -n 2  # two at a time: many of them wait
+	$(BIN)/python -m pytest -m plane --randomly-dont-reorganize  # one folder after the other: they share control planes
+
+quick: $(READY) lint arrows types ## the same without the control plane, in under a minute
+	$(BIN)/python -m pytest -m "not plane and not slow" -n 2
+
+long: $(READY) ## the property tests with a hundred times the steps
+	GANGWRIGHT_STEPS=2000000 $(BIN)/python -m pytest tests/engine --timeout 0
+
+lint: $(READY) ## ruff: style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(READY) ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(READY) ## mypy, strict
+	$(BIN)/mypy
+
+arrows: $(READY) ## import-linter: which room may know which
+	$(BIN)/lint-imports --no-logo
+
+plane: $(READY) ## a control plane by hand; prints a KUBECONFIG line and stays until Ctrl-C
+	$(BIN)/python -m tests.plane up
+
+bench: $(READY) ## the planner and the filter verb, measured here and now
+	$(BIN)/python -m bench.micro
+
+lock: $(READY) ## pin every dependency anew, with hashes and without index addresses
+	$(BIN)/python -m pip install --quiet uv
+	for name in requirements.lock: requirements-dev.lock:--group=dev; do \
+	  file=$${name%%:*}; \
+	  $(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --universal --generate-hashes \
+	    --no-emit-index-url --no-header $${name#*:} pyproject.toml -o $$file; \
+	  sed -i '1i # Made by `make lock`: exact versions with hashes; index addresses stay out.' $$file; \
+	done
+
+beside: $(READY) ## resolve our dependencies together with TensorFlow 2.15.1 and Horovod 0.28.1; installs nothing
+	$(BIN)/python -m pip install --quiet uv
+	printf '%s\n' tensorflow==2.15.1 horovod==0.28.1 | $(BIN)/uv pip compile --quiet --python-version 3.11 \
+	  --no-emit-index-url --no-header --no-annotate pyproject.toml -
+
+clean: ## forget the virtual environment and every cache in the tree
+	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis dist build
+
+$(READY): requirements-dev.lock pyproject.toml
+	@$(or $(PYTHON),false) -c '$(FITS)' 2>/dev/null || { \
+	  echo "Python 3.11 or newer with its module venv is needed; $(if $(PYTHON),$(PYTHON) is not,none of $(PYTHONS) is) one." >&2; \
+	  echo "On Debian and Ubuntu: apt-get install python3-venv. Another Python: make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

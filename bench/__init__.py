@@ -1,0 +1,10 @@
+"""What Gangwright costs and what it gains, as figures of this machine and this minute.
+
+Lives here: measurements that anybody can repeat. Never here: a test (a figure is no proof; `tests/` asserts no time).
+
+    micro   the planner, the filter verb and the cache, by themselves: `python -m bench.micro`
+    load    whole rates on a real control plane, beside none and beside its own gangs: `python -m bench.load`
+    simulator  a trace of jobs on a clock of its own, decided by the same engine: `python -m bench.simulator`
+    queue   how long gangs wait under each order of the queue, on three real traces: `python -m bench.queue`
+    traces  what the tables in `data/` tell of jobs; report: what became of them, as figures
+"""

@@ -1,0 +1,115 @@
+"""`python -m bench.elastic resize | failures | experiments`."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from bench.elastic import failures as failing
+from bench.elastic import overhead as cost
+from bench.elastic import resize as resizing
+from bench.elastic.experiments.running import EXPERIMENTS, Lengths
+from bench.elastic.stage import stage
+from tests.plane import PlaneError
+
+app = typer.Typer(
+    help="Real Horovod on the whole plane: how long a change of size takes, and what elastic jobs are good for.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def main() -> None:
+    """All need quiet around them: every figure is a time."""
+
+
+@app.command()
+def resize(
+    *,
+    repeats: Annotated[int, typer.Option(min=1, help="Joins and leaves of every road; medians count.")] = 5,
+    pause: Annotated[float, typer.Option(min=0, help="Seconds of training between two changes.")] = 8.0,
+    large: Annotated[
+        int, typer.Option(min=0, help="Joins and leaves at 4 and at 8 workers with 25 M weights.")
+    ] = 3,
+    pairs: Annotated[
+        int, typer.Option(min=2, help="Turns of our job and of a bare one, for what a step costs more.")
+    ] = 30,
+    quick: Annotated[bool, typer.Option("--quick", help="Once each, two workers alone: no result.")] = False,
+) -> None:
+    """Idle times of a join and a leave: ours, `horovodrun` elastic, checkpoint and restart; a line a turn, then a summary."""
+    if quick:
+        repeats, pause, large, pairs = 1, 1.0, 0, 2
+    turns, larger = [], []
+    with stage(8 if large else 2) as running:
+        for turn in resizing.two(running, repeats, pause):
+            turns.append(turn)
+            _print(turn.line(workers=2))
+        for size, turn in resizing.large(running, large):
+            larger.append((size, turn))
+            _print(turn.line(workers=size, weights="25 M"))
+        overhead = cost.measure(running, pairs)
+        _print({"overhead": overhead})
+    for line in resizing.ranges(turns):
+        _print(line)
+    _print(resizing.summary(turns, larger, overhead))
+
+
+@app.command()
+def failures(
+    *, repeats: Annotated[int, typer.Option(min=1, help="Losses of every kind; the worst counts.")] = 5
+) -> None:
+    """A worker is killed, one stands still, the master is killed: a line a loss, then medians, ranges and targets."""
+    found = []
+    with stage(failing.SLOTS) as running:
+        for loss in failing.losses(running, repeats):
+            found.append(loss)
+            _print(loss.line())
+    _print(failing.summary(found))
+
+
+@app.command()
+def experiments(
+    *,
+    which: Annotated[str, typer.Option(help="Which, in this order.")] = "two-jobs,serving,convergence",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder that pictures are written to.", file_okay=False)
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="Of one of the two jobs with four workers.")] = 240.0,
+    seeds: Annotated[int, typer.Option(min=1, help="Of each size, for the accuracy.")] = 10,
+    epochs: Annotated[int, typer.Option(min=6, help="Of each run, for the accuracy.")] = 16,
+    quick: Annotated[bool, typer.Option("--quick", help="All much shorter: no result.")] = False,
+) -> None:
+    """ElasticDL's three: a line a run, padded step times in each; the last line: figures, targets, and what is missed."""
+    lengths = Lengths(20.0, False, 1, 6) if quick else Lengths(seconds, True, seeds, epochs)
+    chosen = [word.strip() for word in which.split(",")]
+    if any(word not in EXPERIMENTS for word in chosen) or len(set(chosen)) < len(chosen):
+        raise typer.BadParameter(f"{which!r} must be different ones of {', '.join(EXPERIMENTS)}")
+    said = {}
+    for name in chosen:
+        for line in EXPERIMENTS[name](lengths, out):
+            said[name] = line
+            _print(line)
+    _print({**said, "missed": [f"{name}: {word}" for name, line in said.items() for word in line["missed"]]})
+
+
+def _print(line: dict[str, Any]) -> None:
+    print(json.dumps(line), flush=True)
+
+
+def _leave(_number: int, _frame: Any) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except PlaneError as error:
+        sys.exit(f"bench: {error}")

@@ -1,0 +1,92 @@
+"""`python -m bench.load throughput | gangs`."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from bench.load import cluster
+from bench.load import gangs as gangs_room
+from bench.load import throughput as throughput_room
+from bench.load.roads import ROADS
+from bench.load.work import Object
+from tests.plane import PlaneError
+
+app = typer.Typer(
+    help="A real kube-scheduler with and without Gangwright, measured in one run, on loopback.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+THROUGHPUT = "none,pinned,nominated,side"
+GANGS = "none,native,gangwright"
+
+
+@app.command()
+def throughput(
+    *,
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes of eight GPUs.")] = 1000,
+    pods: Annotated[int, typer.Option(min=1, help="Pods of one GPU, in gangs of eight.")] = 2000,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of every road; medians count.")] = 3,
+    roads: Annotated[str, typer.Option(help="Which, in this order.")] = THROUGHPUT,
+) -> None:
+    """Pods a second when all of them wait already; a line a road, then the ratios to `none`."""
+    chosen = _roads(roads, THROUGHPUT)
+    _check_room(pods, nodes)
+    with cluster.plane() as plane:
+        asyncio.run(_print(throughput_room.measure(plane, chosen, nodes=nodes, pods=pods, repeats=repeats)))
+
+
+@app.command()
+def gangs(
+    *,
+    gangs: Annotated[int, typer.Option(min=1, help="Gangs.")] = 20,
+    size: Annotated[int, typer.Option(min=1, help="Members of each, of one GPU.")] = 100,
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes of eight GPUs.")] = 1000,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of every road; medians count.")] = 3,
+    roads: Annotated[str, typer.Option(help="Which, in this order.")] = GANGS,
+) -> None:
+    """Seconds from the first create to the last bind; a line a road, then the ratios of `gangwright`."""
+    chosen = _roads(roads, GANGS)
+    _check_room(gangs * size, nodes)
+    with cluster.plane(native_gangs=True) as plane:
+        asyncio.run(
+            _print(gangs_room.measure(plane, chosen, gangs=gangs, size=size, nodes=nodes, repeats=repeats))
+        )
+
+
+def _roads(said: str, usual: str) -> list[str]:
+    chosen = [word.strip() for word in said.split(",")]
+    unknown = [word for word in chosen if word not in ROADS]
+    if unknown or len(set(chosen)) < len(chosen):
+        raise typer.BadParameter(f"{said!r} must be different ones of {', '.join(ROADS)}, e.g. {usual}")
+    return chosen
+
+
+def _check_room(pods: int, nodes: int) -> None:
+    if pods > nodes * cluster.GPUS:
+        raise typer.BadParameter(f"{pods} pods of one GPU do not fit {nodes} nodes of {cluster.GPUS}")
+
+
+async def _print(lines: AsyncIterator[Object]) -> None:
+    async for line in lines:
+        print(json.dumps(line), flush=True)
+
+
+def _leave(_number: int, _frame: Any) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except PlaneError as error:
+        sys.exit(f"bench: {error}")

@@ -1,0 +1,79 @@
+"""Pods a second, when all of them wait already.
+
+The method. All pods exist before anything moves, in gangs of eight, each of one GPU. Whoever makes the first move
+(kube-scheduler on the roads without our gate, Gangwright on those with it) stands by until the bench lets its Lease
+go. The clock runs from the first write to a pod to the last bind, both as seen by a watch of the bench's own. The
+roads are taken in turns, each turn beginning with another one, so that whatever drifts on the machine drifts for all.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+from bench.load import cluster, effort, seen, start
+from bench.load.effort import Run
+from bench.load.figures import median, medians, order, ratios, rounded
+from bench.load.roads import ROADS, running
+from bench.load.work import gangs
+from tests.plane import Client, NeverCameError, Plane
+
+GANG: Final = 8
+SLOWEST: Final = 10
+"""Pods a second below which a run is given up."""
+
+GRACE: Final = 60.0
+"""Seconds for whatever is not binding: taking the lease, a full list."""
+
+
+async def measure(
+    plane: Plane, roads: Sequence[str], *, nodes: int, pods: int, repeats: int
+) -> AsyncIterator[dict[str, Any]]:
+    """One line for each road, then one of ratios."""
+    runs: dict[str, list[Run]] = {road: [] for road in roads}
+    async with plane.client() as api:
+        owner = await cluster.furnish(api, nodes)
+        for turn in range(repeats):
+            for road in order(roads, turn):
+                run = await _run(plane, api, road, f"{road}-{turn}-", pods, owner)
+                runs[road].append(run)
+                cluster.say(f"turn {turn + 1} {road}: {pods / run.seconds:.0f} pods/s, {run}")
+    seconds = {road: [run.seconds for run in own] for road, own in runs.items()}
+    for road in roads:
+        yield {
+            "road": road,
+            "nodes": nodes,
+            "pods": pods,
+            "repeats": repeats,
+            "seconds": round(median(seconds[road]), 3),
+            "pods_per_s": round(pods / median(seconds[road]), 1),
+            "runs_s": rounded(seconds[road]),
+            "cpu_ms_per_pod": medians([run.cpu_ms_per_pod for run in runs[road]]),
+        }
+    yield ratios({road: [pods / s for s in own] for road, own in seconds.items()}, over="none")
+
+
+async def _run(plane: Plane, api: Client, road: str, prefix: str, pods: int, owner: str) -> Run:
+    """Raises NeverCameError."""
+    row = ROADS[road]
+    await start.hold(api)
+    bodies = gangs(prefix, pods, GANG, owner, gated=row.gated, native=row.native)
+    try:
+        async with running(plane, row, waiting=True):
+            await api.create_all(seen.PODS, bodies)
+            async with seen.binds(api) as bound, seen.first_write(api, pods) as written:
+                before = effort.spent(plane)
+                await start.release(api)
+                began = await _first(written, road)
+                await bound.reach(pods, within=GRACE + pods / SLOWEST)
+                cpu = effort.per_pod(before, effort.spent(plane), pods)
+                return Run(max(bound.times.values()) - began, cpu)
+    finally:
+        await cluster.clear(api)
+
+
+async def _first(written: "asyncio.Future[float]", road: str) -> float:
+    try:
+        async with asyncio.timeout(GRACE):
+            return await written
+    except TimeoutError:
+        raise NeverCameError(f"{road}: nothing was written to any pod within {GRACE:g} s") from None

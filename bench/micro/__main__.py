@@ -1,0 +1,38 @@
+"""`python -m bench.micro`: one line of JSON; what is measured meanwhile, and the worst cases, on standard error."""
+
+import json
+import sys
+
+from bench.micro import cache, filtering, plan, preempt, queue
+
+PLANS = ((64, 5000, 15), (1000, 15000, 7))
+"""Members, nodes, and tries of each case: the shorter a case, the more of it."""
+
+
+def main() -> None:
+    found: dict[str, float] = {}
+    for members, nodes, tries in PLANS:
+        name = f"plan_{members}_{nodes}_ms"
+        found[name], case = plan.worst(members, nodes, tries=tries)
+        _say(f"{name}: {found[name]:.2f}, worst of all: {case}")
+    found["preempt_100_over_1000_ms"], case = preempt.worst()
+    _say(f"preempt_100_over_1000_ms: {found['preempt_100_over_1000_ms']:.2f}, worst of all: {case}")
+    found["plan_10000_waiting_ms"], case = queue.worst()
+    _say(f"plan_10000_waiting_ms: {found['plan_10000_waiting_ms']:.2f}, worst of all: {case}")
+    found["filter_held_p99_ms"] = filtering.held_p99()
+    _say(f"filter_held_p99_ms: {found['filter_held_p99_ms']:.3f}")
+    found["filter_busy_p99_ms"] = filtering.busy_p99()
+    _say(f"filter_busy_p99_ms: {found['filter_busy_p99_ms']:.3f}")
+    found["cache_mib"], found["cache_load_s"] = cache.cost()
+    print(json.dumps({name: round(figure, 3) for name, figure in found.items()}), flush=True)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

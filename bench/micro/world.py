@@ -1,0 +1,63 @@
+"""The clusters and gangs that are measured: half full, tainted here and there, two roles. Pure, and always the same."""
+
+from typing import Final
+
+from scheduler.model.cluster import Node, Snapshot
+from scheduler.model.demand import Demand
+from scheduler.model.policy import Policy
+from scheduler.model.resources import Amounts
+from scheduler.model.workload import Gang, Strategy
+from tests.builders import a_demand, a_gang, a_node, a_role, a_snapshot, a_taint, some_amounts
+
+RACK: Final = 20
+"""Nodes of a rack."""
+
+AREA: Final = 50
+"""Racks of an area."""
+
+GPUS: Final = 8
+POOL: Final = {"pool": "train"}
+LEVELS: Final = ("host", "rack", "area")
+POLICY: Final = Policy()
+
+
+def some_nodes(count: int) -> list[Node]:
+    """`count` nodes of eight GPUs; of ten, one is tainted and one is of another pool."""
+    return [
+        a_node(
+            f"n{number:05}",
+            cpu=64,
+            memory=512,
+            gpu=GPUS,
+            rack=f"r{number // RACK:03}",
+            area=f"a{number // (RACK * AREA):02}",
+            labels={"pool": "serve"} if number % 10 == 3 else POOL,
+            taints=[a_taint("reserved")] if number % 10 == 7 else [],
+        )
+        for number in range(count)
+    ]
+
+
+def taken(number: int) -> Amounts:
+    """What is used on the node of this number: from nothing to everything, half of it on average."""
+    gpus = number * 7 % (GPUS + 1)
+    return some_amounts(cpu=gpus * 8, memory=gpus * 64, gpu=gpus, pods=gpus)
+
+
+def half_full(count: int) -> Snapshot:
+    nodes = some_nodes(count)
+    return a_snapshot(nodes, used={node.name: taken(number) for number, node in enumerate(nodes)})
+
+
+def gang(size: int, strategy: Strategy, level: str, *, required: bool) -> Gang:
+    """One of sixteen members serves parameters, the others have a GPU each; all are of one pool."""
+    servers = size // 16
+    roles = (
+        a_role("ps", servers, demand=demand(cpu=4, memory=16)),
+        a_role("worker", size - servers, demand=demand(cpu=4, memory=32, gpu=1)),
+    )
+    return a_gang(roles=roles, strategy=strategy, level=level, required=required)
+
+
+def demand(cpu: float, memory: float, gpu: int = 0) -> Demand:
+    return a_demand(cpu, memory, gpu, selector=POOL)

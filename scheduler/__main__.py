@@ -1,0 +1,6 @@
+"""`python -m scheduler` is `gangwright`."""
+
+from scheduler.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Answers about a cluster, worked out here from a document, in the shapes of the status API.
+
+Lives here: the views of the status service, looked at on an engine of our own that stands where the cluster stands,
+beside one that went on to decide. Never here: how an answer is shown, or where the document comes from.
+
+Why two engines: the one that decided has given seats that nobody was given in the cluster. What *is* is told from the
+first, *why* somebody waits and *what would happen* from the second.
+"""
+
+from collections.abc import Generator, Iterable, Mapping
+from functools import cached_property
+from typing import Final, TypeVar
+
+import msgspec
+
+from scheduler.engine import Engine
+from scheduler.engine.outlook import foresee
+from scheduler.ledger.records import GangRecord
+from scheduler.model.decision import TEXT, Place, Reason
+from scheduler.model.events import Event
+from scheduler.model.queueing import Estimate
+from scheduler.model.workload import GangKey
+from scheduler.placement.quality import fragmentation
+from scheduler.replay import Document, Judgement, judge, stand
+from scheduler.status import shapes, terrain, views
+from scheduler.status.sight import Sight, aliases
+from scheduler.status.views import Page
+
+T = TypeVar("T")
+
+EVERYTHING: Final = Sight(None, aliases(b""))
+"""What was read with the caller's own rights holds nothing that he may not read."""
+
+ALL: Final = Page(0, 2**31)
+QUESTIONS: Final = 1_000
+"""Questions that a forecast may ask: a second or two on a cluster of a thousand nodes. Somebody waits for it, so those far
+back in a long queue are told nothing; the status service takes its time and tells them more."""
+
+AT_ONCE: Final = "there is room for it now"
+
+
+class Answers:
+    """What can be said of this cluster. more: facts that are not so, see `replay.stand`."""
+
+    def __init__(self, document: Document, more: Iterable[Event] = ()) -> None:
+        self._document = document
+        self._more = tuple(more)
+
+    @property
+    def now(self) -> float:
+        return self._document.taken
+
+    @cached_property
+    def standing(self) -> Engine:
+        return stand(self._document, self._more)
+
+    @cached_property
+    def judged(self) -> Judgement:
+        return judge(self._document, self._more)
+
+    @cached_property
+    def forecasts(self) -> Mapping[GangKey, Estimate]:
+        """When those who wait are expected to start, beside those who start at once."""
+        return foresee(self.judged.engine.outlook(self.now), QUESTIONS)
+
+    def gangs(self, namespace: str | None = None) -> list[shapes.GangRow]:
+        """All gangs, or those of one namespace, by name."""
+        found = _run(views.gangs(self.standing, EVERYTHING, self.now, ALL, namespace=namespace))
+        return [self._with_reason(row) for row in found.gangs]
+
+    def queue(self) -> list[shapes.GangRow]:
+        """Who waits for a seat, in the order in which gangs are asked about, and behind them who cannot be placed."""
+        found = _run(views.queue(self.standing, EVERYTHING, self.now, ALL))
+        return [self._with_reason(row) for row in found.gangs]
+
+    def gang(self, namespace: str, name: str) -> shapes.GangDetail | None:
+        """The gang of this name, or the pod of this name that is of no gang."""
+        record = views.find(self.standing, namespace, name)
+        if record is None:
+            return None
+        here = views.detail(self.standing, record, EVERYTHING, self.now)
+        why = views.detail(self.judged.engine, self._judged(record.key), EVERYTHING, self.now)
+        return msgspec.structs.replace(
+            here,
+            gang=self._with_reason(here.gang),
+            shortfalls=why.shortfalls,
+            refusal=why.refusal,
+            victims=self.victims(record.key),
+        )
+
+    def nodes(self) -> shapes.NodeList:
+        """All nodes, by name, and who is on them."""
+        return _run(terrain.nodes(self.standing, EVERYTHING, ALL))
+
+    def fragmentation(self) -> dict[str, float]:
+        """By device, 0 … 1: the share of its free units that the gangs here could not use where they are."""
+        return dict(fragmentation(self.standing.snapshot(), self.standing.demands_seen()))
+
+    def seats(self, namespace: str, name: str) -> dict[str, str]:
+        """Pod → node, as they would be given to a waiting gang at once."""
+        record = views.find(self.judged.engine, namespace, name)
+        place = self.judged.seats(record.key) if record is not None else None
+        if record is None or place is None:
+            return {}
+        return {record.members[uid].pod.key.name: node for uid, node in place.seats.items()}
+
+    def victims(self, key: GangKey) -> list[shapes.VictimRow]:
+        """Who would have to leave for this gang, so that it has room."""
+        room = self.judged.room(key)
+        if room is None:
+            return []
+        return [views.victim(self.judged.engine, unit, EVERYTHING) for unit in room.victims]
+
+    def _judged(self, key: GangKey) -> GangRecord:
+        return self.judged.engine.ledger.roll.gangs[key]
+
+    def _with_reason(self, row: shapes.GangRow) -> shapes.GangRow:
+        """The row as it stands, with what the planner would say."""
+        key = GangKey(row.namespace or "", row.key or "")
+        decision = self.judged.decision(key)
+        if decision is None:
+            return row
+        if isinstance(decision, Place):
+            at_once = shapes.Forecast(self.now, self.now, self.now)
+            text = f"{TEXT[Reason.QUEUED]}: {AT_ONCE}"
+            return msgspec.structs.replace(row, reason=Reason.QUEUED, message=text, forecast=at_once)
+        after = views.row(self.judged.engine, self._judged(key), EVERYTHING, self.now)
+        forecast = views.forecast(self.forecasts.get(key))
+        return msgspec.structs.replace(row, reason=after.reason, message=after.message, forecast=forecast)
+
+
+def _run(steps: Generator[None, None, T]) -> T:
+    """A view's answer; its steps are for whoever has others waiting."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer

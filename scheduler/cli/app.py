@@ -1,0 +1,84 @@
+"""`gangwright`: what is common to all commands. One file a family of them; `commands` names them all.
+
+`kubectl gangwright` is the same program: kubectl finds `kubectl-gangwright` on the path.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import typer
+
+import scheduler
+from scheduler import errors
+from scheduler.cli.commands import OPERATION, Commands
+
+NEXT: Final = (
+    (errors.Unreachable, "is the cluster up, and is this the right --context? Try: kubectl cluster-info"),
+    (errors.Unauthorized, "your credentials were not believed; log in to the cluster again"),
+    (errors.Conflict, "somebody else applied some of these fields; submit --force-conflicts takes them over"),
+    (
+        errors.Forbidden,
+        "ask an administrator for this right; see what you may do with: kubectl auth can-i --list",
+    ),
+)
+"""What to do next, by error; the first that fits counts."""
+
+_EXITS: Final = "Ends with 0 when done or the answer is yes, 1 when it is no or nothing was found, 2 when something is wrong."
+
+app = typer.Typer(
+    cls=Commands,
+    name="gangwright",
+    help="Whole gangs, placed through a stock kube-scheduler.",
+    epilog=_EXITS,
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+app.callback()(lambda: None)  # or typer would take the one command that is registered for the whole program
+
+
+@app.command(rich_help_panel=OPERATION)
+def version() -> None:
+    """Say which version this is."""
+    print(scheduler.__version__)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the command that these words are; by default those that it was started with.
+
+    What went wrong is one line, and what to do about it another; not a traceback.
+    """
+    try:
+        app(args=words)
+    except errors.GangwrightError as error:
+        _fail(error)
+    except ExceptionGroup as group:
+        first = next(_leaves(group))
+        if not isinstance(first, errors.GangwrightError):
+            raise
+        _fail(first)
+
+
+def _fail(error: errors.GangwrightError) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from scheduler.cli.options import WRONG
+    from scheduler.cli.screen import printable
+
+    # A Text, not markup: what a person wrote is shown as written, square brackets included.
+    console = Console(stderr=True, soft_wrap=True)
+    console.print(Text.assemble(("gangwright:", "bold red"), f" {printable(str(error))}"))
+    advice = next((text for kind, text in NEXT if isinstance(error, kind)), None)
+    if advice:
+        console.print(Text(f"  {advice}", style="dim"))
+    sys.exit(WRONG)
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    """The errors in a group, the first that happened first."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

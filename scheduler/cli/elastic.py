@@ -1,0 +1,34 @@
+"""`gangwright elastic`: the elastic master, which looks after ElasticJobs."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scheduler import settings as settings_room
+from scheduler.cli.running import flags_of, listening, until_told
+from scheduler.elastic.master.run import run
+from scheduler.telemetry import log
+
+
+def elastic(
+    settings: Annotated[
+        Path | None, typer.Option(help="Settings file; see extender_config/settings.yaml for all of them.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="One setting, e.g. rendezvous.port=0; stronger than file and environment.",
+        ),
+    ] = None,
+) -> None:
+    """Look after ElasticJobs: make and remove their workers, decide their sizes, and let workers meet.
+
+    Prints one line of JSON with the addresses of rendezvous and probes once it holds the Lease and they are open.
+    """
+    chosen = settings_room.load(settings, flags=flags_of(set_ or []))
+    log.configure(chosen.log)
+    asyncio.run(until_told(run(chosen, listening)))

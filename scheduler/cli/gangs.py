@@ -1,0 +1,207 @@
+"""`gangwright list`, `queue` and `explain`: where gangs stand, and why."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+import typer
+from rich.text import Text
+
+from scheduler.cli import screen
+from scheduler.cli.options import (
+    NO,
+    Context,
+    Everywhere,
+    Form,
+    GangName,
+    Kubeconfig,
+    Namespace,
+    Reach,
+    Server,
+    Settings,
+    Shown,
+    scope,
+    split,
+)
+from scheduler.cli.screen import span
+from scheduler.cli.sources import source
+from scheduler.status.shapes import Forecast, GangDetail, GangRow, MemberRow
+
+COLOURS: Final = {
+    "running": "green",
+    "bound": "green",
+    "held": "cyan",
+    "waiting": "yellow",
+    "gathering": "yellow",
+    "refused": "red",
+    "leaving": "dim",
+}
+"""By state, beside the word: nothing is told by colour alone."""
+
+
+def list_(
+    namespace: Namespace = "",
+    everywhere: Everywhere = False,
+    output: Shown = Form.TABLE,
+    kubeconfig: Kubeconfig = "",
+    context: Context = "",
+    settings: Settings = None,
+    server: Server = "",
+) -> None:
+    """Show the gangs: place in the queue, state, reason, how long they wait, when they start."""
+    reach = Reach(kubeconfig, context, settings, server)
+    within = scope(reach, namespace, everywhere=everywhere)
+    answers = source(reach)
+    rows = sorted(answers.gangs(within or None), key=lambda row: (row.position is None, row.position))
+    if output in {Form.JSON, Form.YAML}:
+        screen.document(rows, output)
+        return
+    _show(rows, answers.now, wide=output is Form.WIDE, everywhere=everywhere)
+    if not rows:
+        screen.note(f"no gangs in {f'namespace {within}; -A shows all' if within else 'this cluster'}")
+
+
+def queue(
+    output: Shown = Form.TABLE,
+    kubeconfig: Kubeconfig = "",
+    context: Context = "",
+    settings: Settings = None,
+    server: Server = "",
+) -> None:
+    """Show who waits, in the order in which gangs are asked about, and why.
+
+    Behind those that have a place come gangs that cannot be seated yet: their members are missing, or they are refused.
+    """
+    answers = source(Reach(kubeconfig, context, settings, server))
+    rows = answers.queue()
+    if output in {Form.JSON, Form.YAML}:
+        screen.document(rows, output)
+        return
+    _show(rows, answers.now, wide=True, everywhere=True)
+    if not rows:
+        screen.note("nobody waits")
+
+
+def explain(
+    gang: GangName,
+    namespace: Namespace = "",
+    output: Shown = Form.TABLE,
+    kubeconfig: Kubeconfig = "",
+    context: Context = "",
+    settings: Settings = None,
+    server: Server = "",
+) -> None:
+    """Say why a gang is where it is, what it lacks, and where its members are.
+
+    Ends with 1 when there is no such gang.
+    """
+    reach = Reach(kubeconfig, context, settings, server)
+    inside, name = split(gang, namespace, reach)
+    answers = source(reach)
+    found = answers.gang(inside, name)
+    if found is None:
+        screen.note(f"no gang {name} in namespace {inside}; `gangwright list -A` names all")
+        raise typer.Exit(NO)
+    if output in {Form.JSON, Form.YAML}:
+        screen.document(found, output)
+        return
+    tell(found, answers.now, answers.seats(inside, name))
+
+
+def _show(rows: Iterable[GangRow], now: float, *, wide: bool, everywhere: bool) -> None:
+    head = ["PLACE", *(["NAMESPACE"] if everywhere else []), "GANG", "STATE", "MEMBERS", "WAITED", "STARTS"]
+    head += ["REASON", *(["PRIORITY", "MESSAGE"] if wide else [])]
+    screen.table(head, (_cells(row, now, wide=wide, everywhere=everywhere) for row in rows))
+
+
+def _cells(row: GangRow, now: float, *, wide: bool, everywhere: bool) -> list[str | Text]:
+    cells: list[str | Text] = [str(row.position or "-")]
+    cells += [row.namespace or "(hidden)"] if everywhere else []
+    cells += [row.name or row.id, _state(row.state), _count(row), span(row.wait_seconds)]
+    cells += [starts(row.forecast, now), row.reason or "-"]
+    return [*cells, str(row.priority), row.message or "-"] if wide else cells
+
+
+def _state(word: str) -> Text:
+    return Text(screen.printable(word), style=COLOURS.get(word, ""))
+
+
+def _count(row: GangRow) -> str:
+    """Bound of quorum, and how many members there are beyond it."""
+    needed = row.members.needed
+    if needed is None:
+        return f"{row.members.present}/?"
+    beyond = row.members.present - needed
+    return f"{row.members.bound}/{needed}" + (f"+{beyond}" if beyond > 0 else "")
+
+
+def starts(forecast: Forecast | None, now: float) -> str:
+    """When, from now on, with the bounds that hold in four of five cases."""
+    if forecast is None:
+        return "-"
+    middle, low, high = (max(0.0, time - now) for time in (forecast.middle, forecast.low, forecast.high))
+    if high <= 0:
+        return "now"
+    return f"in {span(middle)} ({span(low)} … {span(high)})"
+
+
+def tell(found: GangDetail, now: float, seats: dict[str, str]) -> None:
+    """All about one gang, for reading."""
+    row = found.gang
+    screen.line(
+        f"{row.namespace}/{row.name} is {row.state}: {row.reason or 'not judged'}", COLOURS.get(row.state, "")
+    )
+    if row.message:
+        screen.line(f"  {row.message}")
+    for name, value in _facts(found, now):
+        screen.line(f"  {name}: {value}")
+    for short in found.shortfalls:
+        blocked = ", ".join(
+            f"{kind} rules out {count} nodes" for kind, count in sorted(short.blocked.items())
+        )
+        best = f"the best {short.level}, {short.domain}, has" if short.domain else "there is"
+        screen.line(f"  lacks: {short.needed} × {short.demand}; {best} room for {short.best}")
+        if blocked:
+            screen.line(f"  in the way: {blocked}")
+    if found.refusal is not None:
+        screen.line(f"  to mend: {found.refusal.field} = {found.refusal.value}: {found.refusal.remedy}")
+    for victim in found.victims:
+        whom = f"{victim.namespace}/{victim.gang}" if victim.gang else victim.id
+        screen.line(f"  would take the room of: {whom} ({victim.pods} pods, {victim.way}, {victim.kind})")
+    print()
+    head = ("MEMBER", "STATE", "PHASE", "NODE", "ROLE", "NOTES")
+    screen.table(head, (_member(own, seats) for own in found.members))
+
+
+def _facts(found: GangDetail, now: float) -> Iterator[tuple[str, str]]:
+    row, count, wishes = found.gang, found.gang.members, found.wishes
+    if row.position is not None:
+        yield "place in the queue", str(row.position)
+    if row.wait_seconds is not None:
+        yield "has waited", span(row.wait_seconds)
+    if row.forecast is not None:
+        yield "starts", starts(row.forecast, now)
+    yield (
+        "members",
+        f"{count.present} there, {count.needed or '?'} needed, {count.bound} bound, {count.running} running",
+    )
+    yield "priority", str(row.priority)
+    yield "placement", f"{wishes.strategy}, {wishes.level}, {'required' if wishes.required else 'preferred'}"
+    if wishes.expected_runtime is not None:
+        yield "expected to run", span(wishes.expected_runtime)
+    if found.deadline is not None:
+        yield "must be bound", f"within {span(found.deadline - now)}"
+    if found.not_before is not None:
+        yield "backs off", f"for {span(found.not_before - now)} (try {found.tries})"
+    for bar in found.barred:
+        yield "barred node", f"{bar.node}, until {_clock(bar.until)}"
+
+
+def _clock(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%H:%M:%SZ")
+
+
+def _member(own: MemberRow, seats: dict[str, str]) -> list[str]:
+    seat = own.node or (f"{seats[own.name]} (would be)" if own.name in seats else "-")
+    notes = [*(["surplus"] if own.surplus else []), *([own.reason] if own.reason else [])]
+    return [own.name, own.state, own.phase, seat, own.role or "-", ", ".join(notes) or "-"]

@@ -1,0 +1,153 @@
+"""The cluster as a document, read with the caller's own rights.
+
+Lives here: one reading of what the service watches, by the same intake, so that an object means the same to both.
+Never here: a judgement (`replay`). Why not ask the service alone: whoever may read pods and nodes gets an answer
+while Gangwright is away, too.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+import scheduler
+from scheduler import errors
+from scheduler import settings as settings_room
+from scheduler.cli import screen
+from scheduler.cli.options import Reach
+from scheduler.clock import steady
+from scheduler.kube import changes as ch
+from scheduler.kube.access import find_access
+from scheduler.kube.client import Client
+from scheduler.kube.listing import listed
+from scheduler.model.events import Event
+from scheduler.model.policy import Policy
+from scheduler.objects import api
+from scheduler.replay import Document, document
+from scheduler.service.intake import Intake
+
+NEEDED: Final = frozenset({"nodes", "pods"})
+"""Kinds without which there is no answer; the others make it a little less exact."""
+
+SETTINGS_AT: Final = "/api/v1/namespaces/gangwright-system/configmaps"
+SETTINGS: Final = "gangwright-settings"
+"""Where manifests/ keep the settings, and how the name begins: kustomize adds a hash of what they say."""
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    creation_timestamp: str = ""
+
+
+class _ConfigMap(msgspec.Struct):
+    metadata: _Meta = _Meta()
+    data: dict[str, str] = {}
+
+
+class _ConfigMaps(msgspec.Struct):
+    items: list[_ConfigMap] = []
+
+
+class Reading:
+    """What was read, and what it would mean if there were more."""
+
+    def __init__(self, chosen: Policy, now: float) -> None:
+        self.policy = chosen
+        self._now = now
+        self._events: list[Event] = []
+        self._intake = Intake(chosen.levels, lambda events: self._events.extend(events), lambda: None)
+        self._watches = self._intake.watches()
+        self._kinds = {resource.type: name for name, (resource, _) in self._watches.items()}
+
+    @property
+    def kinds(self) -> dict[str, ch.Resource[Any]]:
+        """By name: what is read of a cluster."""
+        return {name: resource for name, (resource, _) in self._watches.items()}
+
+    def take(self, name: str, found: Sequence[ch.Change[Any]]) -> None:
+        """All that exists of one kind."""
+        self._watches[name][1]([*found, ch.Synced(len(found))])
+
+    def document(self) -> Document:
+        return document(self._events, self.policy, self._now, scheduler.__version__)
+
+    def imagine(self, objects: Iterable[api.ApiObject]) -> list[Event]:
+        """What would follow if these were in the cluster, too. Raises SettingsError for one that cannot be read."""
+        before, self._events = self._events, []
+        for number, own in enumerate(objects):
+            meta = own.metadata
+            meta.uid = meta.uid or f"{meta.namespace}/{meta.name}/{number}"
+            key = ch.Key(meta.namespace, meta.name)
+            self._watches[self._kinds[type(own)]][1]([ch.Seen(key, meta.uid, own)])
+        imagined, self._events = self._events, before
+        return imagined
+
+
+def look(reach: Reach) -> Document:
+    """The cluster as it is now. Raises GangwrightError."""
+    return asyncio.run(_look(reach)).document()
+
+
+def reading(reach: Reach) -> Reading:
+    """The cluster as it is now, for those who want to add to it. Raises GangwrightError."""
+    return asyncio.run(_look(reach))
+
+
+async def _look(reach: Reach) -> Reading:
+    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+        return await read(client, await policy(client, reach.settings))
+
+
+async def policy(client: Client, file: Path | None) -> Policy:
+    """The policy of the file, or of the cluster's Gangwright; the defaults where that cannot be read, which is said."""
+    if file is not None:
+        return settings_room.load(file).policy
+    try:
+        page = await client.request("GET", SETTINGS_AT, params={"limit": "500"})
+        found = msgspec.json.decode(page, type=_ConfigMaps).items
+        why = "there are none"
+    except (errors.NotFound, errors.Forbidden, msgspec.MsgspecError) as error:
+        found, why = [], str(getattr(error, "status", "")) or "they cannot be read"
+    own = [each for each in found if _is_settings(each.metadata.name)]
+    if own:
+        newest = max(own, key=lambda each: each.metadata.creation_timestamp)
+        return _policy_of(newest.data.get("settings.yaml", ""))
+    screen.note(
+        f"the cluster's settings of Gangwright are not known ({why}): defaults assumed, see --settings"
+    )
+    return settings_room.load().policy
+
+
+def _is_settings(name: str) -> bool:
+    """A changed setting is a ConfigMap of a new name beside the old ones."""
+    return name == SETTINGS or name.startswith(f"{SETTINGS}-")
+
+
+def _policy_of(text: str) -> Policy:
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "settings.yaml")
+        copy.write_text(text, "utf-8")
+        return settings_room.load(copy).policy
+
+
+async def read(client: Client, chosen: Policy) -> Reading:
+    """Every object that decides about placement. Raises KubeError when nodes or pods cannot be read."""
+    found = Reading(chosen, steady())
+    async with asyncio.TaskGroup() as group:
+        tasks = {name: group.create_task(_listed(client, name, kind)) for name, kind in found.kinds.items()}
+    for name, task in tasks.items():
+        found.take(name, task.result())
+    return found
+
+
+async def _listed(client: Client, name: str, resource: ch.Resource[Any]) -> list[ch.Change[Any]]:
+    try:
+        return await listed(client, resource)
+    except errors.Forbidden:
+        if name in NEEDED:
+            raise
+        screen.note(f"{name} may not be listed with your rights: the answer does without them")
+        return []

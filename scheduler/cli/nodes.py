@@ -1,0 +1,149 @@
+"""`gangwright nodes`: what room is left, in which shapes, and where in the racks."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final
+
+import msgspec
+from rich.text import Text
+
+from scheduler.cli import screen
+from scheduler.cli.options import Context, Form, Kubeconfig, Reach, Server, Settings, Shown
+from scheduler.cli.sources import source
+from scheduler.model.resources import CPU, MEMORY, NATIVE
+from scheduler.status.shapes import NodeRow
+
+GIB: Final = 2**30
+FILL: Final = "·▁▂▃▄▅▆▇█"
+"""From nothing used to all used."""
+CORDONED: Final = "x"
+SHAPES: Final = 12
+"""Free shapes that are listed; the others are counted."""
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """So many open nodes have exactly this much room left, in the units of the status API."""
+
+    nodes: int
+    free: dict[str, float]
+
+
+def nodes(
+    output: Shown = Form.TABLE,
+    kubeconfig: Kubeconfig = "",
+    context: Context = "",
+    settings: Settings = None,
+    server: Server = "",
+) -> None:
+    """Show the nodes: a map of racks, the free shapes, and how broken up the free room is.
+
+    `-o wide` lists every node.
+    """
+    answers = source(Reach(kubeconfig, context, settings, server))
+    listed, broken = answers.nodes(), answers.fragmentation()
+    rows, rack = listed.nodes, _rack_level(listed.levels)
+    names = resources(rows)
+    if output in {Form.JSON, Form.YAML}:
+        screen.document({"nodes": rows, "shapes": shapes(rows, names), "fragmentation": broken}, output)
+        return
+    if not rows:
+        screen.note("no nodes in this cluster")
+        return
+    _map(sorted(rows, key=lambda row: (row.levels.get(rack, ""), row.name)), rack, names[0])
+    print()
+    _shapes(shapes(rows, names), names)
+    for device, share in sorted(broken.items()):
+        screen.line(f"{device}: {share:.0%} of what is free cannot be used by the gangs here")
+    if output is Form.WIDE:
+        print()
+        _every(rows, rack, names)
+
+
+def resources(rows: Sequence[NodeRow]) -> list[str]:
+    """What is shown of nodes: the devices, those of most nodes first, then processors and memory."""
+    have = Counter(name for row in rows for name, amount in row.capacity.items() if amount > 0)
+    devices = sorted((name for name in have if name not in NATIVE), key=lambda name: (-have[name], name))
+    return [*devices, CPU, MEMORY]
+
+
+def shapes(rows: Sequence[NodeRow], names: Sequence[str]) -> list[Shape]:
+    """What room is left on nodes that take pods; the largest first."""
+    free = Counter(tuple(row.free.get(name, 0.0) for name in names) for row in rows if row.schedulable)
+    found = sorted(free.items(), key=lambda item: ([-amount for amount in item[0]], -item[1]))
+    return [Shape(count, dict(zip(names, left, strict=True))) for left, count in found]
+
+
+def _rack_level(levels: Sequence[str]) -> str:
+    """The level just above the host."""
+    return levels[-2] if len(levels) > 1 else "".join(levels)
+
+
+def _map(rows: Sequence[NodeRow], rack: str, device: str) -> None:
+    """A line a rack, a sign a node."""
+    screen.line(f"{device} in use: {FILL[0]} none … {FILL[-1]} all, {CORDONED} cordoned", "dim")
+    racks = [(name, list(own)) for name, own in groupby(rows, key=lambda row: row.levels.get(rack, ""))]
+    head = (rack.upper(), "NODES", "FREE", "MAP")
+    screen.table(head, (_line(name, own, device) for name, own in racks))
+
+
+def _line(name: str, own: Sequence[NodeRow], device: str) -> list[str | Text]:
+    free = sum(max(0.0, row.free.get(device, 0.0)) for row in own if row.schedulable)
+    signs = Text()
+    for row in own:
+        signs.append(_sign(row, device), style="" if row.schedulable else "red")
+    return [_path(name), str(len(own)), amount(device, free), signs]
+
+
+def _sign(row: NodeRow, device: str) -> str:
+    """How full the node is; only what is wholly free, or wholly used, is drawn so."""
+    have = row.capacity.get(device, 0.0)
+    if not row.schedulable:
+        return CORDONED
+    if have <= 0:
+        return " "
+    used = min(max(1 - row.free.get(device, 0.0) / have, 0.0), 1.0)
+    most = len(FILL) - 1
+    return FILL[min(max(round(used * most), used > 0), most if used == 1 else most - 1)]
+
+
+def _shapes(found: Sequence[Shape], names: Sequence[str]) -> None:
+    screen.table(
+        ("NODES", *(f"FREE {_title(name)}" for name in names)),
+        ([str(own.nodes), *(amount(name, own.free[name]) for name in names)] for own in found[:SHAPES]),
+    )
+    if len(found) > SHAPES:
+        screen.line(f"… and {len(found) - SHAPES} more shapes", "dim")
+
+
+def _every(rows: Sequence[NodeRow], rack: str, names: Sequence[str]) -> None:
+    head = ("NODE", rack.upper(), "TAKES PODS", *(f"{_title(name)} FREE/ALL" for name in names), "GANGS")
+    screen.table(head, (_node(row, rack, names) for row in rows))
+
+
+def _node(row: NodeRow, rack: str, names: Sequence[str]) -> list[str]:
+    room = [f"{amount(n, row.free.get(n, 0.0))}/{amount(n, row.capacity.get(n, 0.0))}" for n in names]
+    gangs = ", ".join(f"{own.namespace}/{own.name}" if own.name else own.id for own in row.gangs)
+    return [
+        row.name,
+        _path(row.levels.get(rack, "")),
+        "yes" if row.schedulable else "no",
+        *room,
+        gangs or "-",
+    ]
+
+
+def _path(domain: str) -> str:
+    """A domain's path, without the levels above it that nobody labelled."""
+    return domain.lstrip("/") or "(none)"
+
+
+def _title(name: str) -> str:
+    return name.upper() if name in {CPU, MEMORY} else name
+
+
+def amount(name: str, value: float) -> str:
+    """An amount in the units that people use: cores, GiB, pieces."""
+    if name == CPU:
+        return f"{value / 1000:g}"
+    return f"{value / GIB:.4g}Gi" if name == MEMORY else f"{value:g}"

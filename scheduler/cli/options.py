@@ -1,0 +1,104 @@
+"""Options that several commands have, once: how the cluster is reached, which namespace is meant, how it is shown.
+
+Exit codes of every command: 0, done, or the answer is yes; 1, the answer is no, or what was named is not there;
+2, the question itself is wrong, or it could not be answered.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+import typer
+
+from scheduler.errors import SettingsError
+from scheduler.kube.context import usual_namespace
+
+OK: Final = 0
+NO: Final = 1
+WRONG: Final = 2
+
+
+class Form(StrEnum):
+    """How an answer is shown."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
+Kubeconfig: TypeAlias = Annotated[
+    str, typer.Option("--kubeconfig", help="How to reach the cluster; by default as kubectl.")
+]
+Context: TypeAlias = Annotated[
+    str, typer.Option("--context", help="The kubeconfig's context; by default the current one.")
+]
+Settings: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--settings", help="Gangwright's settings file; by default read from the cluster's ConfigMap."
+    ),
+]
+Server: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--server",
+        envvar="GANGWRIGHT_SERVER",
+        metavar="URL|pod",
+        help="Ask the status service at this URL, or, with the word pod, in its Pod through the API server. "
+        "By default the answer is worked out here, from what you may read.",
+    ),
+]
+Namespace: TypeAlias = Annotated[
+    str, typer.Option("--namespace", "-n", help="The namespace; by default the context's.")
+]
+Everywhere: TypeAlias = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
+Shown: TypeAlias = Annotated[Form, typer.Option("--output", "-o", help="How the answer is shown.")]
+GangName: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="[NAMESPACE/]GANG", help="The gang; a pod without a gang goes by its own name."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How to reach a cluster, as the person said."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    settings: Path | None = None
+    server: str = ""
+
+    def namespace(self, said: str) -> str:
+        """The namespace that is meant: the one named, or the context's."""
+        return said or usual_namespace(self.kubeconfig, self.context)
+
+
+def scope(reach: Reach, namespace: str, *, everywhere: bool) -> str:
+    """The namespace to show; empty: all of them. Raises SettingsError when both were asked for."""
+    if namespace and everywhere:
+        raise SettingsError("--namespace", namespace, "name one namespace with -n, or all of them with -A")
+    return "" if everywhere else reach.namespace(namespace)
+
+
+def split(said: str, namespace: str, reach: Reach) -> tuple[str, str]:
+    """Namespace and name of `[NAMESPACE/]GANG`. Raises SettingsError."""
+    before, slash, name = said.rpartition("/")
+    if not name or "/" in before or (slash and not before):
+        raise SettingsError("gang", said, "write NAMESPACE/GANG, or GANG and -n NAMESPACE")
+    if before and namespace and before != namespace:
+        raise SettingsError(
+            "--namespace", namespace, f"{said} names another namespace; leave one of them out"
+        )
+    return before or reach.namespace(namespace), name
+
+
+def duration_of(option: str, said: str) -> float:
+    """Seconds, from a duration such as 90s or 1h30m. Raises SettingsError."""
+    from scheduler.objects.notes import YEAR, Unfit, duration
+
+    try:
+        return duration(1.0, YEAR)(said)
+    except Unfit as unfit:
+        raise SettingsError(option, said, f"write {unfit}") from None

@@ -1,0 +1,230 @@
+"""The status service, asked from here: at a URL, or through the API server in the Pod that acts.
+
+Lives here: its JSON API as a person's shell uses it, with the credentials of the kubeconfig. Never here: what an answer
+means, or how it is shown.
+"""
+
+import asyncio
+import ipaddress
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from scheduler import errors
+from scheduler.cli.options import Reach
+from scheduler.clock import steady
+from scheduler.errors import GangwrightError, SettingsError, shortened
+from scheduler.kube import changes as ch
+from scheduler.kube.access import Access, find_access
+from scheduler.kube.client import Client
+from scheduler.kube.forward import forwarded
+from scheduler.kube.listing import listed
+from scheduler.objects import api
+from scheduler.settings_status import StatusServer
+from scheduler.status import shapes
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+POD: Final = "pod"
+"""The word that stands for: through the API server, in the Pod that acts."""
+
+HOME: Final = "gangwright-system"
+PODS: Final = ch.Resource(
+    f"/api/v1/namespaces/{HOME}/pods", api.Pod, label_selector="app.kubernetes.io/name=gangwright"
+)
+"""Where manifests/ put the service."""
+
+LIMIT: Final = aiohttp.ClientTimeout(total=30.0, sock_connect=10.0)
+PAGE: Final = 1000
+
+
+class RefusedError(GangwrightError):
+    """The service cannot do it now, or may not do it for this person; `status` is that of HTTP."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(f"the status service: {text}")
+        self.status = status
+
+
+class Remote:
+    """What the service says; the same questions as `answers.Answers`."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+
+    @property
+    def now(self) -> float:
+        return steady()
+
+    def gangs(self, namespace: str | None = None) -> list[shapes.GangRow]:
+        """All gangs, or those of one namespace, by name."""
+        query = {} if namespace is None else {"namespace": namespace}
+        return [row for page in self._pages("/v1/gangs", query, shapes.GangList) for row in page.gangs]
+
+    def queue(self) -> list[shapes.GangRow]:
+        """Who waits, in order."""
+        return [row for page in self._pages("/v1/queue", {}, shapes.GangList) for row in page.gangs]
+
+    def gang(self, namespace: str, name: str) -> shapes.GangDetail | None:
+        """One gang; None where there is none."""
+        try:
+            return self._ask("GET", f"/v1/gangs/{quote(namespace)}/{quote(name)}", shapes.GangDetail)
+        except RefusedError as refused:
+            if refused.status == 404:
+                return None
+            raise
+
+    def nodes(self) -> shapes.NodeList:
+        """All nodes, by name."""
+        pages = self._pages("/v1/nodes", {}, shapes.NodeList)
+        every = [row for page in pages for row in page.nodes]
+        return msgspec.structs.replace(pages[0], nodes=every, next=None)
+
+    def fragmentation(self) -> dict[str, float]:
+        """By resource, where somebody asks for it."""
+        found = self._ask("GET", "/v1/cluster", shapes.ClusterStatus)
+        return {own.name: own.fragmentation for own in found.resources if own.fragmentation is not None}
+
+    def seats(self, _namespace: str, _name: str) -> dict[str, str]:
+        """Nobody waits for seats that are there: they are given at once."""
+        return {}
+
+    def simulate(self, asked: shapes.TrialRequest) -> shapes.TrialAnswer:
+        """Whether these pods would start now."""
+        return self._ask("POST", "/v1/simulate", shapes.TrialAnswer, body=msgspec.json.encode(asked))
+
+    def drain(self, node: str) -> shapes.DrainAnswer:
+        """Move gangs away from a node."""
+        return self._ask("POST", f"/v1/nodes/{quote(node)}/drain", shapes.DrainAnswer, body=b"{}")
+
+    # How it is asked
+
+    def _pages(self, path: str, query: Mapping[str, str], kind: type[T]) -> list[T]:
+        return asyncio.run(self._all(path, query, kind))
+
+    def _ask(self, method: str, path: str, kind: type[T], *, body: bytes | None = None) -> T:
+        return asyncio.run(self._one(method, path, kind, body))
+
+    async def _one(self, method: str, path: str, kind: type[T], body: bytes | None) -> T:
+        async with self._session() as session:
+            return await _call(session, method, path, kind, body=body)
+
+    async def _all(self, path: str, query: Mapping[str, str], kind: type[T]) -> list[T]:
+        found: list[T] = []
+        offset: Any = 0
+        async with self._session() as session:
+            while offset is not None:
+                page = {**query, "offset": str(offset), "limit": str(PAGE)}
+                found.append(await _call(session, "GET", path, kind, query=page))
+                offset = getattr(found[-1], "next", None)
+        return found
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[aiohttp.ClientSession]:
+        """A session whose base is the service that acts."""
+        access = await find_access(self._reach.kubeconfig, self._reach.context)
+        if self._reach.server != POD:
+            async with _opened(access, _checked(self._reach.server)) as session:
+                yield session
+            return
+        async with Client(access) as client:
+            pods = [own.object for own in await listed(client, PODS) if isinstance(own, ch.Seen)]
+        running = [pod.metadata.name for pod in pods if pod.status.phase == "Running"]
+        if not running:
+            raise SettingsError(
+                "--server", POD, f"no Pod of Gangwright runs in {HOME}; give --server URL, or leave it out"
+            )
+        async with _acting(access, running) as session:
+            yield session
+
+
+@asynccontextmanager
+async def _acting(access: Access, pods: list[str]) -> AsyncIterator[aiohttp.ClientSession]:
+    """The first Pod that acts; if none does, the last that answers."""
+    faults: list[str] = []
+    for pod in pods:
+        async with (
+            forwarded(access, HOME, pod, StatusServer().port) as (place, forwarding),
+            _opened(access, URL(f"http://{place}")) as session,
+        ):
+            try:
+                status = await _call(session, "GET", "/v1/cluster", shapes.ClusterStatus)
+            except errors.Unreachable as error:
+                faults.append(f"{pod}: {forwarding.fault or error}")
+                continue
+            if status.acting or pod == pods[-1]:
+                yield session
+                return
+    raise errors.Unreachable("port-forward", "; ".join(faults))
+
+
+def _checked(text: str) -> URL:
+    """The service's URL; a token is sent over TLS, or not beyond this machine."""
+    try:
+        url = URL(text)
+    except ValueError:
+        url = URL()
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise SettingsError("--server", text, f"must be an http or https URL, or the word {POD}")
+    if url.scheme == "http" and not _is_loopback(url.host):
+        raise SettingsError("--server", text, "must be https: your token would be sent in clear")
+    return url.with_user(None)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@asynccontextmanager
+async def _opened(access: Access, url: URL) -> AsyncIterator[aiohttp.ClientSession]:
+    headers = {"Accept": "application/json", **await access.headers()}
+    async with aiohttp.ClientSession(
+        base_url=url / "", headers=headers, timeout=LIMIT, cookie_jar=aiohttp.DummyCookieJar()
+    ) as session:
+        yield session
+
+
+async def _call(
+    session: aiohttp.ClientSession,
+    method: str,
+    path: str,
+    kind: type[T],
+    *,
+    query: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+) -> T:
+    """One answer of the service. Raises RefusedError for every status but 200, Unreachable where there is none."""
+    sent = {"Content-Type": "application/json"} if method == "POST" else {}
+    call = f"{method} {path}"
+    try:
+        async with session.request(
+            method, path.lstrip("/"), params=query, data=body, headers=sent, allow_redirects=False
+        ) as response:
+            text, status = await response.read(), response.status
+    except (aiohttp.ClientError, OSError) as error:
+        raise errors.Unreachable(call, f"no answer ({type(error).__name__}: {error})") from error
+    if status != 200:
+        raise RefusedError(_told(text, status), status)
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise errors.Garbled(call, f"not this version of the status API: {error}") from error
+
+
+def _told(text: bytes, status: int) -> str:
+    """What the service says about why it does not answer."""
+    try:
+        said = str(json.loads(text)["error"])
+    except (ValueError, LookupError, TypeError):
+        said = "no word why"
+    advice = {401: "; a kubeconfig with a token is needed, see: kubectl create token"}.get(status, "")
+    return f"{status}: {shortened(said)}{advice}"

@@ -1,0 +1,62 @@
+"""A program that runs until it is told to stop: `serve` and `elastic`."""
+
+import asyncio
+import json
+import signal
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+import structlog
+
+from scheduler.errors import SettingsError
+
+_log = structlog.get_logger("serve")
+
+
+def flags_of(pairs: list[str]) -> dict[str, str]:
+    """Settings by dotted name, from `NAME=VALUE`. Raises SettingsError."""
+    flags = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise SettingsError("--set", pair, "must be NAME=VALUE, e.g. --set verbs.port=0")
+        flags[name] = value
+    return flags
+
+
+async def until_told(program: Coroutine[Any, Any, None]) -> None:
+    """Run until SIGTERM or SIGINT; what is under way is still answered. An error of a task of it is raised alone."""
+    task = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    told = False
+
+    def stop() -> None:
+        nonlocal told
+        told = True
+        if task is not None:
+            task.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    try:
+        await program
+    except asyncio.CancelledError:
+        if not told:
+            raise
+        _log.info("stopped")
+    except ExceptionGroup as group:
+        raise _first(group) from group
+    else:
+        _log.info("the lease is lost: ending, to be started afresh")
+
+
+def _first(group: ExceptionGroup[Exception]) -> Exception:
+    """What went wrong first; the rest are tasks that fell with it."""
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, ExceptionGroup) else error
+
+
+def listening(places: Mapping[str, str]) -> None:
+    """Say where it listens: one line of JSON to standard output, and one to the log."""
+    print(json.dumps(places), flush=True)
+    _log.info("listening", **places)

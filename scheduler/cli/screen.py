@@ -1,0 +1,102 @@
+"""What a person sees: tables, JSON, YAML, and lines, free of whatever a stranger wrote to play with the terminal.
+
+Lives here: the one way of every text to the terminal. Texts of strangers are shown as written, never as rich's markup,
+with control characters and invisible ones escaped. Never here: what is shown.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+import yaml
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scheduler.cli.options import Form
+
+UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+
+UNBOUNDED: Final = 100_000
+"""Columns of an output that is no terminal: nothing is cut or folded there."""
+
+
+def printable(text: str) -> str:
+    """The text with everything that a terminal would act upon, or hide, as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def console(*, errors: bool = False) -> Console:
+    """The terminal; made anew each time, so that it is the one of this moment."""
+    stream = sys.stderr if errors else sys.stdout
+    own = Console(file=stream, soft_wrap=errors, highlight=False, markup=False, emoji=False)
+    if not own.is_terminal:
+        own.width = UNBOUNDED
+    return own
+
+
+def line(text: str, style: str = "") -> None:
+    """One line of an answer."""
+    console().print(Text(printable(text), style=style), soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """One line beside the answer, on standard error."""
+    console(errors=True).print(Text(printable(text), style="dim"))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+    """Rows under a head, in columns; nothing but the head where there are no rows."""
+    grid = Table(box=None, pad_edge=False, show_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in head:
+        grid.add_column(name, overflow="fold")
+    for row in rows:
+        grid.add_row(*(cell if isinstance(cell, Text) else Text(printable(cell)) for cell in row))
+    shown = console()
+    with shown.capture() as captured:
+        shown.print(grid)
+    for text in captured.get().splitlines():
+        shown.file.write(text.rstrip() + "\n")
+
+
+def span(seconds: float | None) -> str:
+    """A span in its two largest units: 4m10s, 3h5m, 2d4h; a dash for none."""
+    if seconds is None:
+        return "-"
+    left = max(0, round(seconds))
+    for (large, size), (small, part) in pairwise(UNITS):
+        if left >= size:
+            rest = left % size // part
+            return f"{left // size}{large}" + (f"{rest}{small}" if rest else "")
+    return f"{left}s"
+
+
+def document(value: Any, form: Form) -> None:
+    """The answer as JSON or YAML."""
+    sys.stdout.write(as_json(value) if form is Form.JSON else as_yaml(value))
+
+
+def as_json(value: Any) -> str:
+    """Indented JSON; invisible characters, which can only stand inside strings, as JSON's own escapes."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    if text.replace("\n", "").isprintable():
+        return text + "\n"
+    return "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text) + "\n"
+
+
+def _escaped(char: str) -> str:
+    units = char.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+
+
+def as_yaml(value: Any) -> str:
+    """YAML; where anything invisible is in it, all that is not ASCII as YAML's own escapes."""
+    plain = msgspec.to_builtins(value, str_keys=True)
+    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+    if text.replace("\n", "").isprintable():
+        return text
+    return str(yaml.safe_dump(plain, sort_keys=False))

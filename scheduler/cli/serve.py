@@ -1,0 +1,47 @@
+"""`gangwright serve`: the scheduler extender, beside a kube-scheduler."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scheduler import settings as settings_room
+from scheduler.cli.running import flags_of, listening, until_told
+from scheduler.service.run import Source, run
+from scheduler.telemetry import log
+
+
+def serve(
+    settings: Annotated[
+        Path | None, typer.Option(help="Settings file; see extender_config/settings.yaml for all of them.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="One setting, e.g. verbs.port=0; stronger than file and environment.",
+        ),
+    ] = None,
+) -> None:
+    """Answer kube-scheduler's verbs, plan gangs, and write their seats.
+
+    Prints one line of JSON with the addresses of verbs, probes and status once they are open.
+    """
+    flags = flags_of(set_ or [])
+    chosen = settings_room.load(settings, flags=flags)
+    log.configure(chosen.log)
+    source = None
+    if settings is not None:
+        source = Source(lambda: settings_room.load(settings, flags=flags), lambda: _stamp(settings))
+    asyncio.run(until_told(run(chosen, listening, source)))
+
+
+def _stamp(file: Path) -> object:
+    """A mounted ConfigMap changes by a link that points elsewhere, so what it points to is part of it."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return (str(file.resolve()), found.st_mtime_ns, found.st_size)

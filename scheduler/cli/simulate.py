@@ -1,0 +1,223 @@
+"""`gangwright simulate`: the live code on the live state, and nothing is changed."""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from scheduler.cli import jobs, live, screen, snapshot
+from scheduler.cli.answers import AT_ONCE, EVERYTHING, Answers
+from scheduler.cli.live import Reading
+from scheduler.cli.options import NO, Context, Form, Kubeconfig, Namespace, Reach, Server, Settings, Shown
+from scheduler.cli.remote import Remote
+from scheduler.cli.trial import trials
+from scheduler.cli.wishing import Wish, priorities, wish
+from scheduler.clock import steady
+from scheduler.errors import SettingsError
+from scheduler.kube.access import find_access
+from scheduler.kube.client import Client
+from scheduler.model.decision import TEXT, Place, Reason, Refuse
+from scheduler.model.workload import GangKey, Pod, Uid
+from scheduler.replay import Document
+from scheduler.status import views
+from scheduler.status.shapes import TrialAnswer, VictimRow
+
+STARTS: Final = "starts now"
+MAKES_ROOM: Final = "makes room"
+WAITS: Final = "waits"
+REFUSED: Final = "refused"
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What would become of one gang. starts: now, or once the victims have left. seats: by pod the node."""
+
+    namespace: str
+    gang: str
+    starts: bool
+    answer: str
+    reason: str
+    message: str
+    pods: int
+    seats: dict[str, str] = {}
+    victims: list[VictimRow] = []
+
+
+def simulate(
+    file: Annotated[
+        str, typer.Option("--filename", "-f", help="Manifests of what is thought of; - reads standard input.")
+    ] = "",
+    taken: Annotated[
+        Path | None, typer.Option("--snapshot", help="Decide on this snapshot instead of the cluster.")
+    ] = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Print every question and answer as JSON, one a line.")
+    ] = False,
+    namespace: Namespace = "",
+    output: Shown = Form.TABLE,
+    kubeconfig: Kubeconfig = "",
+    context: Context = "",
+    settings: Settings = None,
+    server: Server = "",
+) -> None:
+    """Say whether a job would start now, where, and what it lacks otherwise; or decide on a snapshot again.
+
+    With -f the manifests' pods are added to the cluster, or to the snapshot, in thought. Without it everybody who waits
+    in the snapshot is asked about. Ends with 0 when all of them would start, now or once those have left whom it names; with 1 when somebody would wait.
+    """
+    if not file and taken is None:
+        raise SettingsError("-f", "", "name a manifest with -f, a snapshot with --snapshot, or both")
+    reach = Reach(kubeconfig, context, settings, server)
+    if not file and taken is not None:
+        answers = Answers(snapshot.load(taken))
+        keys = dict.fromkeys(own.gang.key for own in answers.judged.steps)
+        _show([_outcome(answers, key) for key in keys], output, answers, trace=trace)
+        return
+    things, inside = jobs.read(file), reach.namespace(namespace) if taken is None else namespace or "default"
+    if reach.server and taken is None:
+        wanted = asyncio.run(_told(things, inside, reach))
+        remote = Remote(reach)
+        asked = trials(wanted, wanted.made).items()
+        _print([_answered(key, remote.simulate(trial)) for key, trial in asked], output)
+        return
+    document, wanted = _imagined(things, inside, reach, taken)
+    _say(wanted)
+    answers = Answers(document, wanted.events)
+    _show([_of_wish(answers, key, pods) for key, pods in wanted.gangs.items()], output, answers, trace=trace)
+
+
+def _say(wanted: Wish) -> None:
+    for text in (*wanted.wrong, *wanted.notes):
+        screen.note(text)
+
+
+async def _told(things: list[jobs.Thing], namespace: str, reach: Reach) -> Wish:
+    """What is wished, without a look at the cluster: the service looks."""
+    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+        reading = Reading(await live.policy(client, reach.settings), steady())
+        wanted = wish(things, namespace, reading, await priorities(client), steady())
+    _say(wanted)
+    return wanted
+
+
+def _answered(key: GangKey, said: TrialAnswer) -> Outcome:
+    """The service's word; victims make the difference between room that is there and room that is made."""
+    answer = (MAKES_ROOM if said.victims else STARTS) if said.starts else WAITS
+    return Outcome(
+        namespace=key.namespace,
+        gang=key.name,
+        starts=said.starts,
+        answer=answer,
+        reason=said.reason,
+        message=said.message,
+        pods=len(said.seats),
+        seats={own.pod: own.node for own in said.seats},
+        victims=list(said.victims),
+    )
+
+
+def _imagined(
+    things: list[jobs.Thing], namespace: str, reach: Reach, taken: Path | None
+) -> tuple[Document, Wish]:
+    if taken is not None:
+        document = snapshot.load(taken)
+        reading = Reading(document.policy, document.taken)
+        return document, wish(things, namespace, reading, None, document.taken)
+    return asyncio.run(_live(things, namespace, reach))
+
+
+async def _live(things: list[jobs.Thing], namespace: str, reach: Reach) -> tuple[Document, Wish]:
+    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+        reading = await live.read(client, await live.policy(client, reach.settings))
+        document = reading.document()
+        return document, wish(things, namespace, reading, await priorities(client), document.taken)
+
+
+def _of_wish(answers: Answers, key: GangKey, pods: list[Pod]) -> Outcome:
+    """What becomes of a gang that was thought of; one of an existing gang's name joins it."""
+    at = answers.judged.engine.ledger.roll.gang_of.get(pods[0].uid)
+    if at is None:
+        reason = Reason.FOREIGN
+        return Outcome(key.namespace, key.name, False, WAITS, reason, TEXT[reason], len(pods))
+    return _outcome(answers, at)
+
+
+def _outcome(answers: Answers, key: GangKey) -> Outcome:
+    judged = answers.judged
+    record = judged.engine.ledger.roll.gangs[key]
+    row = views.row(judged.engine, record, EVERYTHING, answers.now)
+    decision, room = judged.decision(key), judged.room(key)
+    seats: Mapping[Uid, str] = {}
+    answer = REFUSED if isinstance(decision or record.spec, Refuse) else WAITS
+    reason, message = row.reason or "", row.message or ""
+    if isinstance(decision, Place):
+        seats, answer, reason, message = decision.seats, STARTS, Reason.SEATED, AT_ONCE
+    elif room is not None:
+        seats, answer = room.seats, MAKES_ROOM
+    return Outcome(
+        namespace=key.namespace,
+        gang=views.name_of(record),
+        starts=bool(seats),
+        answer=answer,
+        reason=reason,
+        message=message,
+        pods=len(record.members),
+        seats={record.members[uid].pod.key.name: node for uid, node in seats.items()},
+        victims=answers.victims(key),
+    )
+
+
+def _show(outcomes: list[Outcome], output: Form, answers: Answers, *, trace: bool) -> None:
+    if not trace:
+        _print(outcomes, output)
+        return
+    sys.stdout.write(answers.judged.trace().decode())
+    if not all(own.starts for own in outcomes):
+        raise typer.Exit(NO)
+
+
+def _print(outcomes: list[Outcome], output: Form) -> None:
+    if output in {Form.JSON, Form.YAML}:
+        screen.document(outcomes, output)
+    elif not outcomes:
+        screen.note("nobody waits")
+    else:
+        _table(outcomes, wide=output is Form.WIDE)
+    if not all(own.starts for own in outcomes):
+        raise typer.Exit(NO)
+
+
+def _table(outcomes: list[Outcome], *, wide: bool) -> None:
+    head = ("NAMESPACE", "GANG", "PODS", "ANSWER", "NODES", "REASON", "MESSAGE")
+    screen.table(
+        head,
+        (
+            [
+                own.namespace,
+                own.gang,
+                str(own.pods),
+                own.answer,
+                str(len(set(own.seats.values()))) if own.starts else "-",
+                own.reason,
+                own.message,
+            ]
+            for own in outcomes
+        ),
+    )
+    costs = [
+        (own.gang, _whom(one), str(one.pods), one.kind, one.way) for own in outcomes for one in own.victims
+    ]
+    if costs:
+        print()
+        screen.table(("GANG", "TAKES THE ROOM OF", "PODS", "KIND", "WAY"), costs)
+    seats = [(own.gang, pod, node) for own in outcomes for pod, node in own.seats.items()]
+    if seats and (wide or len(outcomes) == 1):
+        print()
+        screen.table(("GANG", "POD", "NODE"), seats)
+
+
+def _whom(victim: VictimRow) -> str:
+    return f"{victim.namespace}/{victim.gang}" if victim.gang else victim.id

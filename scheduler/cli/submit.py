@@ -1,0 +1,156 @@
+"""`gangwright submit`: check manifests with the readers of the service, apply them, and wait if asked to."""
+
+import asyncio
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from scheduler.cli import jobs, live, screen
+from scheduler.cli.answers import EVERYTHING
+from scheduler.cli.jobs import Thing
+from scheduler.cli.live import Reading
+from scheduler.cli.options import NO, WRONG, Context, Kubeconfig, Namespace, Reach, Settings, duration_of
+from scheduler.cli.wishing import Wish, priorities, wish
+from scheduler.clock import steady
+from scheduler.errors import SettingsError
+from scheduler.kube import changes as ch
+from scheduler.kube.access import find_access
+from scheduler.kube.client import APPLY_PATCH, Client
+from scheduler.kube.discovery import Discovery
+from scheduler.kube.listing import listed
+from scheduler.model.events import GroupSeen
+from scheduler.model.workload import GangKey, Pod
+from scheduler.objects import api, labels
+from scheduler.replay import stand
+from scheduler.status import views
+
+MANAGER: Final = f"{labels.FIELD_MANAGER}-submit"
+"""Whose fields server-side apply makes of what is written in the manifests."""
+
+EVERY: Final = 1.0
+"""Seconds between two looks at the pods of what was submitted."""
+
+DONE: Final = frozenset({"bound", "running"})
+
+
+def submit(
+    file: Annotated[str, typer.Option("--filename", "-f", help="Manifests; - reads standard input.")],
+    namespace: Namespace = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until every gang has its nodes.")] = False,
+    timeout: Annotated[
+        str, typer.Option(help="How long to wait at most, such as 90s or 1h; 0: for ever.")
+    ] = "0",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Let the API server check it, and keep nothing.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force-conflicts", help="Take fields over that somebody else applied.")
+    ] = False,
+    kubeconfig: Kubeconfig = "",
+    context: Context = "",
+    settings: Settings = None,
+) -> None:
+    """Check a job's labels and annotations, say what is missing, and apply it.
+
+    Nothing is applied while something is wrong. With --wait it ends with 1 when a gang has no nodes in time.
+    """
+    limit = float("inf") if timeout == "0" else duration_of("--timeout", timeout)
+    reach = Reach(kubeconfig, context, settings)
+    things, inside = jobs.read(file), reach.namespace(namespace)
+    for thing in things:
+        said = thing["metadata"].get("namespace")
+        if namespace and said and said != namespace:
+            raise SettingsError(
+                "--namespace", namespace, f"{file} names another, {said}; leave one of them out"
+            )
+    raise typer.Exit(asyncio.run(_submit(things, inside, reach, wait, limit, dry_run=dry_run, force=force)))
+
+
+async def _submit(
+    things: list[Thing], namespace: str, reach: Reach, wait: bool, limit: float, *, dry_run: bool, force: bool
+) -> int:
+    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+        policy = await live.policy(client, reach.settings)
+        reading = Reading(policy, steady())
+        found = wish(things, namespace, reading, await priorities(client), steady())
+        for text in found.notes:
+            screen.note(text)
+        if found.wrong:
+            for text in found.wrong:
+                screen.note(f"wrong: {text}")
+            screen.note("nothing was applied")
+            return WRONG
+        for path, thing in await _paths(client, things, namespace):
+            await _apply(client, path, thing, dry_run=dry_run, force=force)
+        if not wait or dry_run:
+            return 0
+        return await _wait(client, reading, found, limit)
+
+
+async def _paths(client: Client, things: list[Thing], namespace: str) -> list[tuple[str, Thing]]:
+    """Where each of them goes; all are found before the first is applied."""
+    discovery = Discovery(client)
+    paths = []
+    for thing in things:
+        meta = thing["metadata"]
+        inside = str(meta.get("namespace") or namespace)
+        paths.append(
+            (await discovery.path(str(thing["apiVersion"]), thing["kind"], inside, meta["name"]), thing)
+        )
+    return paths
+
+
+async def _apply(client: Client, path: str, thing: Thing, *, dry_run: bool, force: bool) -> None:
+    params = {
+        "fieldManager": MANAGER,
+        **({"dryRun": "All"} if dry_run else {}),
+        **({"force": "true"} if force else {}),
+    }
+    body = msgspec.json.encode(thing)
+    await client.request("PATCH", path, params=params, body=body, content_type=APPLY_PATCH)
+    told = "would be applied" if dry_run else "applied"
+    screen.line(f"{thing['kind'].lower()}/{thing['metadata']['name']} {told}")
+
+
+async def _wait(client: Client, reading: Reading, wanted: Wish, limit: float) -> int:
+    """Look at the gangs until all have their nodes; says what changes."""
+    gangs, told = [key for key, pods in wanted.gangs.items() if _can_wait(wanted, pods)], dict[GangKey, str]()
+    if len(gangs) < len(wanted.gangs):
+        screen.note("pods of no gang, whose names are not known yet, are not waited for")
+    groups = [event for event in wanted.events if isinstance(event, GroupSeen)]
+    until = steady() + limit
+    while True:
+        states = await _states(client, reading, gangs, groups)
+        for gang, state in states.items():
+            if told.get(gang) != state:
+                screen.line(f"{gang}: {state}")
+                told[gang] = state
+        if all(state in DONE for state in states.values()):
+            return 0
+        if steady() >= until:
+            screen.note(f"not all have their nodes; see: gangwright explain {gangs[0]}")
+            return NO
+        await asyncio.sleep(min(EVERY, max(0.0, until - steady())))
+
+
+def _can_wait(wanted: Wish, pods: list[Pod]) -> bool:
+    """They can be told among others: they are a gang, or their names are known before they are made."""
+    return all(pod.membership is not None or pod.key not in wanted.unnamed for pod in pods)
+
+
+async def _states(
+    client: Client, reading: Reading, gangs: list[GangKey], groups: list[GroupSeen]
+) -> dict[GangKey, str]:
+    """The state of each gang, read off its pods as the ledger would."""
+    now = Reading(reading.policy, steady())
+    for namespace in sorted({gang.namespace for gang in gangs}):
+        found = await listed(client, ch.Resource(f"/api/v1/namespaces/{namespace}/pods", api.Pod))
+        now.take("pods", found)
+    engine = stand(now.document(), groups)
+    states = {}
+    for gang in gangs:
+        record = views.find(engine, *gang)
+        row = views.row(engine, record, EVERYTHING, steady()) if record is not None else None
+        states[gang] = row.state if row is not None else "no pods yet"
+    return states

@@ -1,0 +1,133 @@
+"""`gangwright suspend` and `resume`: a gang's Job, JobSet or ElasticJob is stopped, and goes on, with the caller's own rights."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import typer
+
+from scheduler.cli import jobs, screen
+from scheduler.cli.options import NO, Context, GangName, Kubeconfig, Namespace, Reach, split
+from scheduler.errors import SettingsError
+from scheduler.kube import changes as ch
+from scheduler.kube.access import find_access
+from scheduler.kube.client import MERGE_PATCH, Client
+from scheduler.kube.listing import listed
+from scheduler.model.topology import DEFAULT_LEVELS
+from scheduler.objects import labels
+from scheduler.objects.gangs import read
+
+MANAGER: Final = f"{labels.FIELD_MANAGER}-suspend"
+KINDS: Final = {
+    "Job": "/apis/batch/v1/namespaces/{}/jobs",
+    "JobSet": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets",
+    labels.ELASTIC_KIND: f"/apis/{labels.OURS}v1alpha1/namespaces/{{}}/elasticjobs",
+}
+"""What can be suspended, and where it is. A Job that a JobSet owns is the JobSet's business."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """A Job, JobSet or ElasticJob of the gang."""
+
+    kind: str
+    path: str
+    name: str
+    suspended: bool
+
+
+def suspend(
+    gang: GangName, namespace: Namespace = "", kubeconfig: Kubeconfig = "", context: Context = ""
+) -> None:
+    """Suspend the Jobs, JobSets and ElasticJobs of a gang: its pods are deleted, and its room is free for others.
+
+    An ElasticJob saves a checkpoint first, where its spec says one.
+
+    Ends with 1 when the gang has none, which cannot be suspended then.
+    """
+    _set(gang, namespace, Reach(kubeconfig, context), suspended=True)
+
+
+def resume(
+    gang: GangName, namespace: Namespace = "", kubeconfig: Kubeconfig = "", context: Context = ""
+) -> None:
+    """Resume the Jobs, JobSets and ElasticJobs of a gang: its pods are made again, and wait in the queue like all others."""
+    _set(gang, namespace, Reach(kubeconfig, context), suspended=False)
+
+
+def _set(gang: str, namespace: str, reach: Reach, *, suspended: bool) -> None:
+    inside, name = split(gang, namespace, reach)
+    raise typer.Exit(asyncio.run(_all(reach, inside, name, suspended=suspended)))
+
+
+async def _all(reach: Reach, namespace: str, gang: str, *, suspended: bool) -> int:
+    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+        found = await makers(client, namespace, gang)
+        if not found:
+            screen.note(
+                f"no Job, JobSet or ElasticJob of a gang {gang} in namespace {namespace}; nothing else can be suspended"
+            )
+            return NO
+        word = "suspended" if suspended else "resumed"
+        for own in found:
+            if own.suspended != suspended:
+                await _patch(client, own.path, suspended=suspended)
+            screen.line(
+                f"{own.kind.lower()}/{own.name} {word}{' before' if own.suspended == suspended else ''}"
+            )
+        return 0
+
+
+async def _patch(client: Client, path: str, *, suspended: bool) -> None:
+    body = msgspec.json.encode({"spec": {"suspend": suspended}})
+    await client.request("PATCH", path, params={"fieldManager": MANAGER}, body=body, content_type=MERGE_PATCH)
+
+
+async def makers(client: Client, namespace: str, gang: str) -> list[Maker]:
+    """Who makes the pods of this gang; where nobody's pods name it, the Job, JobSet or ElasticJob of that name."""
+    every = [
+        (kind, path, own)
+        for kind, path in KINDS.items()
+        for own in await _listed(client, path.format(namespace))
+    ]
+    named = [own for own in every if gang in _gangs(own[0], own[2], namespace)]
+    chosen = named or [own for own in every if own[2]["metadata"]["name"] == gang]
+    return [_maker(kind, path.format(namespace), own) for kind, path, own in chosen if not _is_owned(own)]
+
+
+async def _listed(client: Client, path: str) -> list[dict[str, Any]]:
+    found = await listed(client, ch.Resource(path, dict[str, Any], optional=True))
+    return [own.object for own in found if isinstance(own, ch.Seen)]
+
+
+def _gangs(kind: str, thing: dict[str, Any], namespace: str) -> Iterator[str]:
+    """The gangs that its pods would be of. Those of an ElasticJob are a gang of its own name."""
+    if kind == labels.ELASTIC_KIND:
+        yield str(thing["metadata"]["name"])
+        return
+    try:
+        made = jobs.templates({**thing, "kind": kind}, namespace)
+    except SettingsError:  # not one that could ever make pods
+        return
+    for own in made:
+        meta = own.pod.get("metadata") or {}
+        said = read(
+            namespace, meta.get("labels") or {}, meta.get("annotations") or {}, DEFAULT_LEVELS
+        ).membership
+        if said is not None:
+            yield said.gang.name
+
+
+def _is_owned(thing: dict[str, Any]) -> bool:
+    """A controller that can be suspended itself would undo what was done to the Job."""
+    return any(
+        own.get("controller") and own.get("kind") in KINDS
+        for own in thing["metadata"].get("ownerReferences") or ()
+    )
+
+
+def _maker(kind: str, path: str, thing: dict[str, Any]) -> Maker:
+    name = thing["metadata"]["name"]
+    return Maker(kind, f"{path}/{name}", name, bool((thing.get("spec") or {}).get("suspend")))

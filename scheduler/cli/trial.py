@@ -1,0 +1,35 @@
+"""Manifests as the status service takes them: gang by gang, pods with what decides about them and nothing else."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from scheduler.cli.jobs import Template
+from scheduler.cli.wishing import Wish
+from scheduler.model.workload import GangKey, PodKey
+from scheduler.status.shapes import TrialPods, TrialRequest
+
+
+def trials(wanted: Wish, made: Sequence[Template]) -> Mapping[GangKey, TrialRequest]:
+    """A request for every gang; pods of no gang go together, each for itself."""
+    of_pod = {pod.key: key for key, pods in wanted.gangs.items() for pod in pods}
+    found: dict[GangKey, TrialRequest] = {}
+    for template in made:
+        first = next(template.pods(), None)
+        if first is None:
+            continue
+        gang = of_pod[PodKey(template.namespace, first.metadata.name)]
+        asked = found.setdefault(gang, TrialRequest(pods=[], namespace=template.namespace))
+        asked.pods.append(TrialPods(pod=bare(first), count=template.count))
+    return found
+
+
+def bare(part: Any) -> Any:
+    """A struct as JSON's values, without fields that say nothing; what Gangwright does not read is not there at all."""
+    if isinstance(part, msgspec.Struct):
+        own = {field.encode_name: bare(getattr(part, field.name)) for field in msgspec.structs.fields(part)}
+        return {name: value for name, value in own.items() if value not in (None, "", {}, [], False)}
+    if isinstance(part, list):
+        return [bare(one) for one in part]
+    return part

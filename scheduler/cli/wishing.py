@@ -1,0 +1,193 @@
+"""What a person thinks of submitting, read as Gangwright reads it: gangs, their pods, and what is wrong with them.
+
+Lives here: the way from manifests to pods of the model, by the very readers of the service, and the words that must be
+there. Never here: a call that changes anything. The API server's own part (the gate, a namespace's defaults, priority
+classes) is done here as it will be done there, as far as it can be told from outside.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from scheduler import errors
+from scheduler.cli import jobs, screen
+from scheduler.cli.jobs import Template, Thing
+from scheduler.cli.live import Reading
+from scheduler.errors import SettingsError
+from scheduler.kube import changes as ch
+from scheduler.kube.client import Client
+from scheduler.kube.listing import listed
+from scheduler.model.events import Event, GroupSeen, PodSeen
+from scheduler.model.policy import Policy
+from scheduler.model.workload import GangKey, Pod, PodKey
+from scheduler.objects import api, labels, owners
+
+PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+class PriorityClass(msgspec.Struct, rename="camel"):
+    """What pods of this class get."""
+
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What was read of the manifests. pods: in order; events: the same, with groups, as facts.
+
+    wrong: why they would not be placed as they are.  notes: what would not work as asked, or could be better.
+    unnamed: pods whose real names the cluster will choose.
+    """
+
+    pods: tuple[Pod, ...]
+    events: tuple[Event, ...]
+    wrong: tuple[str, ...]
+    notes: tuple[str, ...]
+    unnamed: frozenset[PodKey] = frozenset()
+    made: tuple[Template, ...] = ()
+    """Who is alike among the pods."""
+
+    @property
+    def gangs(self) -> dict[GangKey, list[Pod]]:
+        """The gangs, and pods that are of none under the name of their own."""
+        found: dict[GangKey, list[Pod]] = {}
+        for pod in self.pods:
+            key = pod.membership.gang if pod.membership else GangKey(*pod.key)
+            found.setdefault(key, []).append(pod)
+        return found
+
+
+async def priorities(client: Client) -> Mapping[str, PriorityClass] | None:
+    """The priority classes by name; None when they may not be read, which is said."""
+    try:
+        found = await listed(client, ch.Resource(PRIORITIES, PriorityClass))
+    except (errors.Forbidden, errors.NotFound):
+        screen.note("priority classes may not be read with your rights: priority 0 is assumed")
+        return None
+    return {own.key.name: own.object for own in found if isinstance(own, ch.Seen)}
+
+
+def wish(
+    things: Sequence[Thing],
+    namespace: str,
+    reading: Reading,
+    classes: Mapping[str, PriorityClass] | None,
+    now: float,
+) -> Wish:
+    """What these manifests would bring into the cluster. Raises SettingsError for what cannot be read at all."""
+    groups = [own for thing in things for own in jobs.objects(thing, namespace)]
+    made = [_admitted(own, classes) for thing in things for own in jobs.templates(thing, namespace)]
+    events = reading.imagine([*groups, *(pod for own in made for pod in own.pods())])
+    events = [_as_made(event, now, reading.policy) for event in events]
+    pods = tuple(event.pod for event in events if isinstance(event, PodSeen))
+    return Wish(
+        pods,
+        tuple(events),
+        tuple(dict.fromkeys(_wrong(pods, events, made, reading.policy))),
+        tuple(dict.fromkeys(_notes(pods, things, made))),
+        frozenset(PodKey(own.namespace, name) for own in made if not _names(own) for name in own.names()),
+        tuple(made),
+    )
+
+
+def _names(own: Template) -> bool:
+    """The pods' names are told by their maker's."""
+    return own.maker.partition("/")[0] in {"Pod", "StatefulSet"}
+
+
+def _admitted(own: Template, classes: Mapping[str, PriorityClass] | None) -> Template:
+    """The template with the priority that the API server would write."""
+    spec = own.pod.get("spec") or {}
+    if classes is None or not isinstance(spec, dict) or "priority" in spec:
+        return own
+    named = spec.get("priorityClassName")
+    usual = next((one for one in classes.values() if one.global_default), PriorityClass())
+    if named and named not in classes:
+        known = ", ".join(sorted(classes)) or "none"
+        raise SettingsError("spec.priorityClassName", named, f"no such priority class; there are: {known}")
+    chosen = classes[named] if named else usual
+    given = {"priority": chosen.value, "preemptionPolicy": chosen.preemption_policy or None}
+    return replace(own, pod={**own.pod, "spec": {**given, **spec}})
+
+
+def _as_made(event: Event, now: float, policy: Policy) -> Event:
+    """The pod as it would be a moment after it was made: it has come last, and our gate is on it."""
+    if not isinstance(event, PodSeen):
+        return event
+    ours = event.pod.scheduler in policy.scheduler_names
+    return PodSeen(replace(event.pod, created=now, gated=ours))
+
+
+def _wrong(
+    pods: Sequence[Pod], events: Iterable[Event], made: Sequence[Template], policy: Policy
+) -> Iterator[str]:
+    """Why they would not be placed."""
+    if not made:
+        yield "these manifests make no pods that are known here; Jobs, JobSets, Pods, … are"
+    names = " or ".join(sorted(policy.scheduler_names))
+    for pod in pods:
+        if pod.scheduler not in policy.scheduler_names:
+            yield f"spec.schedulerName: {pod.scheduler or 'not there'!r}: write {names}, or Gangwright never sees the pods"
+        yield from (str(complaint) for complaint in pod.complaints if complaint.fatal)
+        wanted = pod.membership.wish.level if pod.membership else None
+        known = [level.name for level in policy.levels]
+        if wanted is not None and wanted not in known:
+            yield f"{labels.LEVEL}: {wanted!r}: use one of the configured levels: {', '.join(known)}"
+    groups = [event.group for event in events if isinstance(event, GroupSeen)]
+    yield from (f"PodGroup {own.key.name}: {c}" for own in groups for c in own.complaints if c.fatal)
+    yield from _short(pods, {(own.format, own.key): own.quorum for own in groups})
+
+
+def _short(pods: Sequence[Pod], groups: Mapping[tuple[str, GangKey], Mapping[str, int]]) -> Iterator[str]:
+    """Gangs that need more members than these manifests make."""
+    roles: dict[GangKey, Counter[str]] = {}
+    quorums: dict[GangKey, Mapping[str, int]] = {}
+    for pod in pods:
+        own = pod.membership
+        if own is not None and not own.surplus:
+            roles.setdefault(own.gang, Counter())[own.role] += 1
+            stated = groups.get((own.format, own.gang), own.quorum)
+            if stated is not None:
+                quorums.setdefault(own.gang, stated)
+    for gang, quorum in quorums.items():
+        for role, least in quorum.items():
+            there = roles[gang][role] if role else roles[gang].total()
+            if there < least:
+                of = f" of role {role}" if role else ""
+                yield f"gang {gang.name} needs {least} members{of} and these manifests make {there}: it would wait for ever"
+
+
+def _notes(pods: Sequence[Pod], things: Sequence[Thing], made: Sequence[Template]) -> Iterator[str]:
+    """What is honoured only in part, or could be better."""
+    for pod in pods:
+        yield from (str(complaint) for complaint in pod.complaints if not complaint.fatal)
+        yield from (
+            f"{field}: the planner does not model it; kube-scheduler still does" for field in pod.unmodelled
+        )
+    ganged = {pod.key.name for pod in pods if pod.membership}
+    for own in made:
+        if own.count > 1 and f"{own.name}-0" not in ganged:
+            yield f"{own.maker}: its {own.count} pods are placed one by one; the label {labels.GANG} makes them a gang"
+    for thing in things:
+        yield from _of_owner(thing)
+
+
+def _of_owner(thing: Thing) -> Iterator[str]:
+    maker = f"{thing['kind']}/{thing['metadata']['name']}"
+    try:
+        if thing["kind"] == "Job":
+            traits = owners.job(msgspec.convert(thing, api.Job))
+        elif thing["kind"] == "StatefulSet":
+            traits = owners.stateful_set(msgspec.convert(thing, api.StatefulSet))
+        else:
+            return
+    except msgspec.ValidationError as error:
+        raise SettingsError(maker, "its spec", str(error)) from None
+    yield from (f"{maker}: {warning}" for warning in traits.warnings)
+    if not traits.remakes_freely:
+        yield f"{maker}: write podReplacementPolicy: Failed, and a seat that is lost before the pod ran costs no retry"

@@ -1,0 +1,383 @@
+"""The agent: one loop that takes what happened and decides what comes next for the child.
+
+Lives here: the life of a worker, from the first start of its child to the agent's own exit code. Everything that waits
+(the dead, the master, the child's output) waits in a thread of its own and puts an event into one queue; only this loop
+starts, kills and ends. Never here: how to ask the master, what the child says, what a verdict is made of.
+
+    running ── the child ends ──▶ reporting ── the master: again ──▶ resting ──▶ running
+       │                             └── the master: no ──▶ the agent ends with the child's code
+       └── SIGTERM ──▶ leaving: the master takes the worker out of the next round, the child ends by itself;
+                       killed shortly before the grace period is over, or when its job is gone
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import signal
+import threading
+import time
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
+
+from .announcements import Announcements
+from .backoff import Backoff, Outage, Over, Patience, Say
+from .calling import Beats, Listener
+from .child import Child
+from .connections import Connections
+from .doors import Doors
+from .errors import MasterError, Refused
+from .incarnation import Incarnation
+from .master import Answer, Master
+from .processes import adopt_orphans, memory_kills
+from .reaper import Reaper
+from .settings import Settings
+from .shim import Shim
+from .store import Store
+from .verdict import Ending, Known, judge, never_started
+from .watchdog import Watchdog
+
+TICK = 0.25
+"""Seconds between two looks at the child; a tenth of what the watchdog allows."""
+
+STACKS = 5.0
+"""Seconds a hung child has to print where its threads are; milliseconds, where the machine is not hung as well."""
+
+STRANGER = 1.0
+"""Seconds that the master must have known nothing of us, until one that has to go believes that its job is gone."""
+
+UNPLACED = 2.0
+"""Seconds for a place in a round that was decided before the master heard that a READY newcomer leaves; the master
+publishes within tens of milliseconds.
+"""
+
+REPORT_FINISHED = 30.0
+"""Seconds to tell the master of a training that ended well; the pod's phase says it too."""
+
+SETTLED = 60.0
+"""Seconds a child must live until the next quick end counts as the first one again."""
+
+
+class Signalled(NamedTuple):
+    """The kernel or the kubelet wants us to end."""
+
+    name: str
+
+
+class Ended(NamedTuple):
+    """A child ended, with this wait status."""
+
+    pid: int
+    status: int
+
+
+class Aborted(NamedTuple):
+    """The master wants this incarnation of the child killed."""
+
+    number: int
+    why: str
+
+
+class Left(NamedTuple):
+    """The master knows that we leave, or will not hear it."""
+
+
+class Answered(NamedTuple):
+    """The master heard how the child ended: whether it is to be started again."""
+
+    restart: bool
+
+
+class Agent:
+    """One worker. `run` returns the exit code of the whole."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        say: Say,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings, self._command, self._environment = settings, command, environment
+        self._say, self._clock = say, clock
+        self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._connections = Connections(settings.master, settings.ca)
+        self._master = Master(self._connections, settings.token_file)
+        self._outage = Outage(say, clock)
+        self._patience = Patience(self._outage, self._stop)
+        self._announcements = Announcements()
+        doors = Doors(self._master, self._patience, self._announcements, say, clock)
+        store = Store(self._master, self._patience, settings.gloo_timeout, clock)
+        self._shim = Shim(doors, store, lambda: self._incarnation)
+        self._reaper = Reaper(lambda pid, status: self._events.put(Ended(pid, status)))
+        self._beats = Beats(self._master, self._outage, self._stop, self._report, self._heard)
+        self._listener = Listener(self._master, self._patience, self._stop, self._announcements)
+        self._watchdog = Watchdog(settings.stopped_limit, settings.silent_limit)
+        self._rest = Backoff(first=0.1, most=10.0)
+        self._number = 0
+        self._incarnation = Incarnation(0, clock)
+        self._child: Child | None = None
+        self._started = 0.0
+        self._memory_kills = 0
+        self._killed: str | None = None
+        self._kill_at: float | None = None
+        self._start_at: float | None = None
+        self._leave_until: float | None = None
+        self._leave_heard: float | None = None
+        self._ending: Ending | None = None
+        self._code: int | None = None
+        self._takes: dict[type, Callable[[Any], None]] = {
+            Signalled: self._leave,
+            Ended: self._bury,
+            Aborted: self._abort,
+            Left: self._left,
+            Answered: self._answered,
+        }
+
+    # the loop
+
+    def run(self) -> int:
+        """Live; the exit code."""
+        if not adopt_orphans():
+            self._say("orphans of the training cannot be taken in here")
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda got, _: self._events.put(Signalled(signal.Signals(got).name)))
+        for thread in (self._reaper, self._shim, self._beats, self._listener):
+            thread.start()
+        self._start()
+        while self._code is None:
+            self._step()
+        self._stop.set()
+        self._announcements.close()
+        return self._code  # the shim and whoever waits there end with the process
+
+    def _step(self) -> None:
+        try:
+            event = self._events.get(timeout=self._pause(self._clock()))
+        except queue.Empty:
+            event = None
+        if event is not None:
+            self._takes[type(event)](event)
+        if self._code is None:
+            self._look(self._clock())
+
+    def _pause(self, now: float) -> float:
+        """Seconds until something is due."""
+        unplaced = None if self._leave_heard is None else self._leave_heard + UNPLACED
+        due = [one for one in (self._start_at, self._kill_at, self._leave_until, unplaced) if one is not None]
+        return min(TICK, max(0.01, min(due) - now)) if due else TICK
+
+    def _look(self, now: float) -> None:
+        """Whatever is due by now."""
+        if self._leave_until is not None and self._beats.unknown() >= STRANGER:
+            self._nobody_cares()
+        elif self._leave_heard is not None and self._expected_nowhere(now - self._leave_heard):
+            self._just_go()
+        elif self._leave_until is not None and now >= self._leave_until:
+            self._time_is_over(now)
+        elif self._child is not None:
+            self._watch(self._child, now)
+        elif self._start_at is not None and now >= self._start_at:
+            self._start()
+
+    # the child's life
+
+    def _start(self) -> None:
+        self._start_at = None
+        self._number += 1
+        self._killed = self._kill_at = self._ending = None
+        self._watchdog.renew()
+        self._memory_kills = memory_kills()
+        self._incarnation = child = Incarnation(self._number, self._clock)
+        self._started = self._clock()
+        environment = {
+            **self._environment,
+            "GANGWRIGHT_SHIM": f"http://127.0.0.1:{self._shim.port}",
+            "GANGWRIGHT_SHIM_KEY": child.key,
+            "GANGWRIGHT_GLOO_ADDR": f"127.0.0.1:{self._shim.port}/{child.key}",
+            "GANGWRIGHT_INCARNATION": str(self._number),
+        }
+        prefix = f"[{self._settings.pod}] ".encode() if self._settings.prefix else b""
+        try:
+            self._child = Child(self._reaper, self._command, environment, prefix)
+        except OSError as error:
+            self._conclude(never_started(self._command[0], error, self._settings.pod), [])
+
+    def _bury(self, event: Ended) -> None:
+        child, incarnation = self._child, self._incarnation
+        if child is None or child.pid != event.pid:
+            return
+        self._child, incarnation.ended = None, True
+        self._kill_at = None
+        child.drain()
+        tail = child.tail.lines()
+        known = Known(
+            pod=self._settings.pod,
+            killed=self._killed,
+            gone=incarnation.gone,
+            removed=incarnation.removed,
+            out_of_memory=memory_kills() > self._memory_kills,
+        )
+        self._conclude(judge(event.status, tail, known), tail)
+
+    def _conclude(self, ending: Ending, tail: Sequence[str]) -> None:
+        """The child is no more: tell the master, and hear whether it is to be started again."""
+        self._ending = ending
+        self._say(f"the training ended with {ending.exit_code}: {ending.why}")
+        report = {
+            **ending.report(tail, self._incarnation.round),
+            "checkpoint_step": self._incarnation.saved,
+        }
+        until = self._clock() + REPORT_FINISHED if ending.code == 0 else float("inf")
+
+        def enough() -> bool:
+            return self._clock() >= until
+
+        def last_words() -> bool:
+            """What the child said last, such as which step it saved, is known before its end is."""
+            with contextlib.suppress(MasterError):
+                self._master.beat(self._report()[1])
+            return self._master.exit(report)
+
+        def tell() -> bool:
+            try:
+                return self._patience.ask(last_words, enough)
+            except (Refused, Over):
+                return False
+
+        self._aside("exit", lambda: self._events.put(Answered(tell())))
+
+    def _answered(self, event: Answered) -> None:
+        if not event.restart or self._leave_until is not None:
+            self._finish()
+            return
+        if self._clock() - self._started >= SETTLED:
+            self._rest.reset()
+        pause = self._rest.pause()
+        self._start_at = self._clock() + pause
+        self._say(f"starting the training again, in {pause:.1f} s")
+
+    def _finish(self) -> None:
+        """End with the child's code; a worker that was taken out of its job in order ends well, unless it was to save first."""
+        ending, incarnation = self._ending, self._incarnation
+        orderly = incarnation.removed and self._killed is None and not incarnation.saves
+        self._code = 0 if ending is None or orderly else ending.exit_code
+
+    # killing
+
+    def _watch(self, child: Child, now: float) -> None:
+        incarnation = self._incarnation
+        if self._kill_at is not None:
+            if now >= self._kill_at:
+                child.kill()
+            return
+        sight = incarnation.sight(stopped=child.stopped)
+        doubt = self._watchdog.doubt(sight)
+        if doubt:
+            self._say(doubt)
+        condemned = self._watchdog.condemn(sight, now)
+        if condemned:
+            self._kill(condemned, stacks=not sight.stopped)
+
+    def _abort(self, event: Aborted) -> None:
+        child, incarnation = self._child, self._incarnation
+        if child is None or event.number != self._number or self._killed is not None:
+            return
+        sight = incarnation.sight(stopped=child.stopped)
+        hangs = not sight.stopped and sight.silent >= self._watchdog.limit(sight)
+        self._kill(f"the master: {event.why}", stacks=hangs)
+
+    def _kill(self, why: str, *, stacks: bool = False) -> None:
+        """End the child; one that hangs is asked first where it hangs."""
+        if self._child is None or self._killed is not None:
+            return
+        self._killed = why
+        self._say(f"killing the training: {why}")
+        if stacks:
+            self._child.ask_for_stacks()
+        else:
+            self._child.kill()
+        self._kill_at = self._clock() + (STACKS if stacks else 0.0)
+
+    # leaving
+
+    def _leave(self, event: Signalled) -> None:
+        if self._leave_until is not None:
+            return
+        grace = self._settings.grace
+        self._say(f"{event.name}: leaving the training, within {grace:g} s")
+        self._leave_until = self._clock() + grace - _reserve(grace)
+        if self._child is None and self._start_at is not None:
+            self._finish()
+            return
+        until = self._leave_until
+
+        def tell() -> None:
+            with contextlib.suppress(Refused, Over):
+                self._patience.ask(
+                    lambda: self._master.leave(event.name, grace), lambda: self._clock() >= until
+                )
+            self._events.put(Left())
+
+        self._aside("leave", tell)
+
+    def _left(self, _: Left) -> None:
+        self._leave_heard = self._clock()
+
+    def _expected_nowhere(self, since: float) -> bool:
+        """Whether no round has, or is about to have, this worker in it, `since` seconds after its leave was heard."""
+        child = self._incarnation
+        return self._child is not None and child.assignment is None and (child.newcomer or since >= UNPLACED)
+
+    def _just_go(self) -> None:
+        """A newcomer that is in no round yet has nothing to end in order."""
+        self._code = 0
+        if self._child is not None:
+            self._child.kill()
+
+    def _nobody_cares(self) -> None:
+        """The job is gone: nobody is left with whom to end anything in order."""
+        if self._child is None:
+            self._finish()
+            return
+        self._say("the job is gone: killing the training")
+        self._code = 0
+        self._child.kill()
+
+    def _time_is_over(self, now: float) -> None:
+        """The grace period ends: kill the child, then give its report the rest of the time."""
+        if self._child is not None:
+            self._killed = self._killed or "the grace period is over"
+            self._child.kill()
+        if now < (self._leave_until or now) + 0.9 * _reserve(self._settings.grace):
+            return
+        if self._child is not None:
+            self._code = 128 + signal.SIGKILL
+        else:
+            self._finish()
+
+    # what the threads ask
+
+    def _report(self) -> tuple[int, Mapping[str, Any]]:
+        """The child's number, and the beat's body."""
+        incarnation, child = self._incarnation, self._child
+        report = incarnation.beat()
+        if self._leave_until is not None:
+            report["phase"] = "Leaving"
+        report["child"] = "none" if child is None else "stopped" if child.stopped else "running"
+        return incarnation.number, report
+
+    def _heard(self, number: int, answer: Answer) -> None:
+        self._announcements.saw(answer.round)
+        if answer.abort is not None:
+            self._events.put(Aborted(number, answer.abort))
+
+    @staticmethod
+    def _aside(name: str, work: Callable[[], None]) -> None:
+        threading.Thread(target=work, name=name, daemon=True).start()
+
+
+def _reserve(grace: float) -> float:
+    """Seconds of the grace period kept for the kill and its report, before the kubelet kills us all."""
+    return min(2.0, 0.4 * grace)

@@ -1,0 +1,102 @@
+"""What a training script may ask and say: `import gangwright`, where the agent runs it.
+
+An unmodified elastic-Horovod script needs none of this; it keeps its own batch and learning rate. A script that uses it
+gets batch modes, the learning rate's factor, a position in the data that survives resizes, and its own numbers in the
+job's status and metrics. Everything may be called before training begins and during the warm-up; it then answers as for a
+worker alone.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Iterator, Sequence
+
+from . import disk, frameworks, position, worker
+from .batches import Batch
+from .position import Pass, Share
+from .warmup import FLAG
+
+__all__ = [
+    "Batch", "Pass", "Share", "advance", "batch", "checkpoint", "lr_scale", "report", "restore", "samples", "shard",
+    "warming_up",
+]  # fmt: skip
+
+
+def batch(per_worker: int = 32) -> Batch:
+    """Samples of a step: of all workers, of this one, and in how many passes. `per_worker` holds where the job is silent."""
+    mine = worker.current()
+    if mine is None or mine.warming or not mine.assignment.round:
+        return Batch("per-worker", per_worker, per_worker)
+    size = mine.assignment.size
+    return mine.assignment.batch or Batch("per-worker", per_worker * size, per_worker)
+
+
+def lr_scale() -> float:
+    """The factor of the learning rate at this step, ramped up after growth; ask for it at every step."""
+    mine = worker.current()
+    return 1.0 if mine is None or mine.warming else mine.lr_scale()
+
+
+def samples() -> int:
+    """The job's position in its data: samples that all workers together have taken."""
+    mine = worker.current()
+    return 0 if mine is None else mine.progress.samples
+
+
+def advance(count: int) -> None:
+    """A step of `count` samples (of all workers) is done. Call it before the commit of that step, on every rank."""
+    if count < 0:
+        raise ValueError(f"count is {count}: a number of samples would be right")
+    mine = worker.current()
+    if mine is not None:
+        mine.progress.samples += int(count)
+
+
+def shard(indices: Sequence[Any], per_worker: int = 32) -> Iterator[Share]:
+    """This rank's shares of the steps that are left of the present epoch.
+
+    `indices` is the order of this epoch, the same on every rank (shuffle with the epoch, `samples() // len(indices)`, as
+    seed). Each share says its `indices`, its `passes` with their weights, and the `total` to `advance` by.
+    """
+    mine, length = worker.current(), len(indices)
+    if not length:
+        raise ValueError("indices is empty: an epoch has at least one sample")
+    begun = samples() // length
+    if mine is not None:
+        mine.progress.epoch_length = length
+    while samples() // length == begun:
+        at = samples()
+        assignment = worker.ALONE if mine is None or mine.warming else mine.assignment
+        yield position.step(
+            indices, at % length, batch(per_worker), assignment.size, assignment.rank, per_worker
+        )
+        if samples() == at:
+            raise RuntimeError("a share was taken and gangwright.advance(share.total) was not called")
+
+
+def report(**values: float) -> None:
+    """Numbers for the job's status and metrics: accuracy, loss, seconds of an epoch. The last ones said count."""
+    mine = worker.current()
+    if mine is not None and not mine.warming:
+        mine.progress.values.update({name: float(value) for name, value in values.items()})
+
+
+def warming_up() -> bool:
+    """Whether this is the rehearsal, which is undone: leave out effects outside the process."""
+    return FLAG in os.environ
+
+
+def checkpoint(state: Any) -> None:
+    """Writes the last commit of `state` to the job's folder, on rank 0; elsewhere and in the warm-up it does nothing."""
+    mine = worker.current()
+    if mine is not None and not mine.warming and mine.assignment.rank == 0 and mine.assignment.round:
+        disk.Disk(frameworks.of(state), mine.progress).write()
+
+
+def restore(state: Any) -> bool:
+    """Loads the newest checkpoint of the job's folder into `state`; False when there is none.
+
+    The master does this by itself when it restarts a job. Raises CheckpointError when the file cannot be read.
+    """
+    folder = os.environ.get("GANGWRIGHT_CHECKPOINT", "")
+    return bool(folder) and disk.Disk(frameworks.of(state), worker.begin().progress).read(folder)

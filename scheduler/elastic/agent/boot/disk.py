@@ -1,0 +1,120 @@
+"""Checkpoints of the running training: when asked, now and then, and the way back.
+
+Rank 0 writes while training goes on; when it ends, the one that the master names. What is written is the last commit, which nothing changes any more, so the file can be written by
+another thread while the training goes on; at most one at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any, Callable
+
+from . import checkpoint, tree
+from .clock import say
+from .errors import CheckpointError
+from .frameworks import Plain
+from .progress import Progress
+
+
+class Disk:
+    """The folder GANGWRIGHT_CHECKPOINT; every GANGWRIGHT_CHECKPOINT_EVERY seconds, where that is set and above 0."""
+
+    def __init__(self, framework: Plain, progress: Progress) -> None:
+        self._framework, self._progress = framework, progress
+        folder = os.environ.get("GANGWRIGHT_CHECKPOINT", "")
+        self._folder = checkpoint.run_folder(folder, os.environ) if folder else ""
+        self._every = float(os.environ.get("GANGWRIGHT_CHECKPOINT_EVERY") or 0)
+        self._last = time.monotonic()
+        self._writer: threading.Thread | None = None
+
+    def perhaps(self, rank: int) -> None:
+        """After a commit: writes in the background when it is time and this is rank 0."""
+        now = time.monotonic()
+        if rank or not self._folder or self._every <= 0 or now - self._last < self._every or self.saving:
+            return
+        self._start(self._quietly)
+
+    def hold(self) -> None:
+        """The training waits: writes the last commit in the background, unless the folder has one of that step or a later."""
+        if not (self._folder and self._progress.committed) or self.saving:
+            return
+        try:
+            self._start(self._unless_there)
+        except CheckpointError as error:
+            say(str(error))
+
+    @property
+    def saving(self) -> bool:
+        """Whether a file is being written in the background."""
+        return self._writer is not None and self._writer.is_alive()
+
+    def write(self) -> None:
+        """Writes the last commit now. Raises CheckpointError: whoever asked must not go on as if it were there."""
+        self.finish()
+        try:
+            if not self._folder:
+                raise CheckpointError("a checkpoint is asked for, but GANGWRIGHT_CHECKPOINT names no folder")
+            self._write(*self._content())
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"the state of step {self._progress.committed} is not saved: {error}"
+            ) from error
+
+    def read(self, path: str) -> bool:
+        """Takes the state and the counters from a file, or from the newest one of this run in a folder.
+
+        False when this run has none there: nothing was saved yet. Raises CheckpointError when what is there is of no use.
+        """
+        whence = path if path.endswith(checkpoint.SUFFIX) else checkpoint.run_folder(path, os.environ)
+        found = checkpoint.read(whence)
+        if found is None:
+            say(f"nothing to restore: no checkpoint in {whence}; the training begins from the start")
+            return False
+        head, text, arrays = found
+        self._framework.load(tree.unpack(text, arrays))
+        self._progress.moved(int(head["step"]), int(head["samples"]))
+        self._progress.epoch_length = int(head.get("epoch_length", 0))
+        say(f"restored step {head['step']} from {whence}")
+        return True
+
+    def finish(self) -> None:
+        """Waits for the file that is being written."""
+        if self._writer is not None:
+            self._writer.join()
+
+    def _start(self, write: Callable[..., None]) -> None:
+        self._last = time.monotonic()
+        self._writer = threading.Thread(target=write, args=self._content(), daemon=True)
+        self._writer.start()
+
+    def _content(self) -> tuple[int, dict[str, Any], str, dict[str, Any]]:
+        progress = self._progress
+        text, arrays = tree.pack(self._framework.export(), self._framework.as_array)
+        head = {
+            "step": progress.committed,
+            "samples": progress.committed_samples,
+            "epoch_length": progress.epoch_length,
+        }
+        return progress.committed, head, text, arrays
+
+    def _write(self, step: int, head: dict[str, Any], text: str, arrays: dict[str, Any]) -> None:
+        path = checkpoint.write(self._folder, step, head, text, arrays)
+        self._progress.ours["checkpoint_step"] = float(step)
+        say(f"step {step} is in {path}")
+
+    def _quietly(self, step: int, head: dict[str, Any], text: str, arrays: dict[str, Any]) -> None:
+        try:
+            self._write(step, head, text, arrays)
+        except CheckpointError as error:
+            say(str(error))
+
+    def _unless_there(self, step: int, head: dict[str, Any], text: str, arrays: dict[str, Any]) -> None:
+        try:
+            former = checkpoint.newest(self._folder)
+        except CheckpointError as error:
+            say(str(error))
+            return
+        if former is None or former.step < step:
+            self._quietly(step, head, text, arrays)

@@ -1,0 +1,28 @@
+# ruff: noqa: N818 - read as words where they are caught
+"""What goes wrong inside the training child, as one small tree.
+
+    BootError
+    ├── AnswerError      the agent's answer is not what the protocol says: field, value, what would be right
+    ├── StateMismatch    this worker's state has other tensors than rank 0's; both are named
+    └── CheckpointError  a checkpoint cannot be written or read; the file and the reason are named
+
+Never here: Horovod's own exceptions; those drive the loop and are caught there.
+"""
+
+from __future__ import annotations
+
+
+class BootError(Exception):
+    """The root of the tree."""
+
+
+class AnswerError(BootError):
+    """The agent answered something that the protocol does not know."""
+
+
+class StateMismatch(BootError):
+    """The state here and the state of rank 0 cannot be synchronised."""
+
+
+class CheckpointError(BootError):
+    """A checkpoint that cannot be written or read."""

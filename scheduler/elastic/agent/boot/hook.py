@@ -1,0 +1,99 @@
+# ruff: noqa: SLF001 - the seams of Horovod's Python layer are private
+"""Changes Horovod's elastic half while it is imported, before a script can take hold of it.
+
+A finder at the head of `sys.meta_path` lets the ordinary import do its work and then changes the fresh module. What is
+changed is the Python layer's own seams (the reset loop, commit, check); Horovod's files and its C++ stay as they are.
+The same finder answers `import gangwright` with our small API.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from typing import Any, Callable, Mapping, Sequence
+
+API = "gangwright"
+
+
+def install() -> None:
+    """Once in a process."""
+    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Finder())
+
+
+def _common_elastic(module: Any) -> None:
+    from . import loop
+
+    module.run_fn = loop.run_fn
+    module.State.commit = loop.commit
+    module.State.check_host_updates = loop.check
+
+
+def _tensorflow_elastic(module: Any) -> None:
+    """Its `run` would turn an `UnknownError` that is not Horovod's into a quiet end of the training."""
+    from . import loop
+
+    def run(func: Callable[..., Any]) -> Callable[..., Any]:
+        return loop.run_fn(func, module._reset)
+
+    module.run = run
+
+
+def _tensorflow(module: Any) -> None:
+    from . import stamps
+
+    stamps.patch(module)
+
+
+PATCHES: Mapping[str, Callable[[Any], None]] = {
+    "horovod.common.elastic": _common_elastic,
+    "horovod.tensorflow.elastic": _tensorflow_elastic,
+    "horovod.tensorflow": _tensorflow,
+}
+"""Module → what is done to it when it has been executed."""
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds what others find, with a loader that changes it afterwards."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname == API:
+            return importlib.util.spec_from_loader(API, _Api())
+        if fullname not in PATCHES:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Patching(spec.loader, PATCHES[fullname])
+        return spec
+
+
+class _Patching(importlib.abc.Loader):
+    """The loader of somebody else, and a change at the end."""
+
+    def __init__(self, inner: Any, change: Callable[[Any], None]) -> None:
+        self._inner, self._change = inner, change
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Any:
+        return self._inner.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        self._inner.exec_module(module)
+        self._change(module)
+
+
+class _Api(importlib.abc.Loader):
+    """`gangwright` is the module `api` beside this one, by a name that does not depend on where the agent lies."""
+
+    def create_module(self, _spec: importlib.machinery.ModuleSpec) -> Any:
+        return importlib.import_module(f"{__package__}.api")
+
+    def exec_module(self, module: Any) -> None:
+        """Executed already, by its own name."""

@@ -1,0 +1,325 @@
+"""Horovod's elastic loop, done another way: whoever joins is warm, and waits happen where they may last.
+
+Stock: a change stops everybody, then newcomers start, and Horovod's C++ waits for them. Here: a newcomer warms up alone,
+stands at the barrier, and only then the others are interrupted; the round is complete before `init` is entered; the
+master decides for all alike whether the state is synchronised; and the state is saved after every synchronisation.
+
+    warm up ── barrier ── doorstep ── init ── sync ── train ──┬─ returns: done
+                  ▲                                           ├─ announced: keep the state as it is
+                  └───────────────────────────────────────────┴─ a collective failed: back to the last commit
+
+Never here: what a framework is (`frameworks`), what is said to the agent (`shim`, `progress`).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import queue
+import threading
+import time
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+from . import disk, doorstep, environment, fingerprint, frameworks, stamps, warmup, worker
+from .agreement import Pace
+from .assignment import Assignment
+from .clock import Idle, say
+
+HELD = 2.0
+"""Seconds at the barrier after which the state is saved while it waits. With all hands there a change takes a tenth of it; who
+waits longer waits for a machine, and the state may live nowhere but in the memory of these few.
+"""
+
+TURN = 10.0
+"""Seconds that each rank of the last round waits longer than the one before it, which has most likely saved the state by then."""
+
+
+class _Removed(Exception):  # noqa: N818 - read as a word where it is caught
+    """The job does without this worker."""
+
+
+def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
+    """Stands in for `horovod.common.elastic.run_fn`."""
+
+    @functools.wraps(func)
+    def wrapper(state: Any, *args: Any, **words: Any) -> Any:
+        global _loop  # noqa: PLW0603 - one training at a time in a process
+        _loop = Loop(state, func, reset)
+        try:
+            return _loop.run(args, words)
+        finally:
+            _loop = None
+
+    return wrapper
+
+
+def commit(state: Any) -> None:
+    """Stands in for `State.commit`: save, then look whether a newer round is announced."""
+    if _loop is None:
+        state.save()
+    else:
+        _loop.commit(state)
+
+
+def check(state: Any) -> None:
+    """Stands in for `State.check_host_updates`."""
+    if _loop is not None:
+        _loop.check(state)
+
+
+class Loop:
+    """One call of a function decorated with `hvd.elastic.run`."""
+
+    def __init__(self, state: Any, func: Callable[..., Any], reset: Callable[[], None]) -> None:
+        exceptions = importlib.import_module("horovod.common.exceptions")
+        self._interrupted: type[Exception] = exceptions.HostsUpdatedInterrupt
+        self._state, self._func, self._reset = state, func, reset
+        self._framework = frameworks.of(state)
+        self._worker = worker.begin()
+        self._progress = self._worker.progress
+        self._stamp: stamps.Stamp | None = None
+        self._disk = disk.Disk(self._framework, self._progress)
+        self._pace, self._idle = Pace(), Idle()
+        self._began = stamps.wall()
+
+    def run(self, args: Sequence[Any], words: Mapping[str, Any]) -> Any:
+        """Trains until the function returns; leaves the process when the job does without this worker."""
+        try:
+            self._warm_up(args, words)
+            result = self._rounds(args, words)
+        except _Removed:
+            self._end(0, "removed")
+            raise SystemExit(0) from None
+        except BaseException as error:
+            self._end(1, f"{type(error).__name__}: {error}"[:500])
+            raise
+        self._end(0, "the training function returned")
+        return result
+
+    def commit(self, state: Any) -> None:
+        """A step is over and is kept."""
+        if not self._worker.warming:
+            self._stepped()
+            state.save()
+            self._progress.saved()
+            self._disk.perhaps(self._worker.assignment.rank)
+        self._ask()
+
+    def check(self, _state: Any) -> None:
+        """A step is over."""
+        if not self._worker.warming:
+            self._stepped()
+        self._ask()
+
+    def _warm_up(self, args: Sequence[Any], words: Mapping[str, Any]) -> None:
+        self._progress.phase = "WarmingUp"
+        begun = time.monotonic()
+        self._stamp = self._framework.stamp()
+        if self._stamp is not None:
+            self._progress.in_step_collective = self._past_compute
+        warmup.run(self._worker, self._framework, self._func, args, words, self._interrupted)
+        say(f"warmed up alone in {time.monotonic() - begun:.2f} s")
+
+    def _rounds(self, args: Sequence[Any], words: Mapping[str, Any]) -> Any:
+        why = "newcomer"
+        while True:
+            before, assignment = self._worker.assignment, self._barrier(why)
+            self._leave_something(before, assignment)
+            try:
+                self._enter(assignment)
+                return self._func(self._state, *args, **words)
+            except doorstep.Overtaken:
+                why = "failure"
+            except self._interrupted:
+                self._keep()
+                why = "announced"
+            except Exception as error:
+                if not self._framework.failed(error):
+                    raise
+                say(f"round {assignment.round}: a collective failed: {' '.join(str(error).split())[-300:]}")
+                self._state.restore()
+                self._progress.rolled_back()
+                why = "failure"
+            finally:
+                self._progress.in_check = False
+
+    def _keep(self) -> None:
+        """All ranks are interrupted after the same step, so what each has now is a commit, and nothing is lost.
+
+        Without it the tensors would stay as they are and the plain values go back to the last commit of the script.
+        """
+        progress = self._progress
+        if (progress.step, progress.samples) != (progress.committed, progress.committed_samples):
+            self._state.save()
+            progress.saved()
+
+    def _barrier(self, why: str) -> Assignment:
+        """Stands at the barrier until there is an assignment; meanwhile Horovod is shut down."""
+        self._progress.phase = "Ready"
+        card = self._card()
+        body = {
+            "round": self._worker.assignment.round,
+            "step": self._progress.step,
+            "committed": self._progress.committed,
+            "samples": float(self._progress.samples),
+            "why": why,
+            "fingerprint": card.fingerprint,
+        }
+        answer: queue.Queue[Any] = queue.Queue()
+        threading.Thread(target=_into, args=(answer, self._worker.shim.ready, body), daemon=True).start()
+        self._framework.shutdown()
+        if why == "failure":
+            self._let_go()
+        assignment = self._wait(answer)
+        if isinstance(assignment, BaseException):
+            raise assignment
+        return assignment  # type: ignore[no-any-return]
+
+    def _wait(self, answer: queue.Queue[Any]) -> Any:
+        """The answer; while it is long in coming the state goes to disk, by one of those that have it."""
+        place = self._worker.assignment
+        try:
+            return answer.get(timeout=HELD + TURN * place.rank if place.round else None)
+        except queue.Empty:
+            self._disk.hold()
+            return answer.get()
+
+    def _let_go(self) -> None:
+        """Closes the connections of the round that failed, so that everybody learns of it.
+
+        After a failed collective Horovod keeps its connections until its next `init`, and a member that waits for this
+        one's part (not for that of the dead) would wait until the gloo timeout. An `init` alone takes 15 ms, while we
+        wait anyway. `HOROVOD_ELASTIC` is off for its time, since a re-init would look for a rendezvous otherwise.
+        """
+        environment.apply({**environment.solo(os.environ), "HOROVOD_ELASTIC": "0"})
+        self._reset()
+        environment.apply(environment.solo(os.environ))
+
+    def _leave_something(self, before: Assignment, assignment: Assignment) -> None:
+        """Writes the checkpoint that is asked for, and goes when the job does without us.
+
+        Whom the master asks has the newest state, whatever its rank was. What raises here ends the process: whoever cannot
+        save must not seem to have left in order.
+        """
+        if assignment.checkpoint and before.round:
+            self._disk.write()
+        if assignment.removed:
+            self._progress.phase = "Leaving"
+            say(f"round {assignment.round} is without this worker: it leaves")
+            raise _Removed
+
+    def _enter(self, assignment: Assignment) -> None:
+        """Into the round: environment, doorstep, init, and the same state for all."""
+        marks = [time.monotonic()]
+        scale = self._worker.lr_scale()
+        self._worker.assignment = assignment
+        self._progress.round = assignment.round
+        self._worker.watch.entered(assignment.round)
+        self._worker.pods = pods = environment.before(assignment.env, os.environ, self._worker.pods)
+        mine = (assignment.rank, assignment.size)
+        environment.apply(environment.member(*mine, os.environ, assignment.env, pods))
+        if assignment.restore and assignment.rank == 0:
+            self._disk.read(assignment.restore)
+        heard = self._pass_doorstep(assignment, scale)
+        marks.append(time.monotonic())
+        self._reset()
+        marks.append(time.monotonic())
+        self._state.on_reset()
+        if assignment.sync:
+            self._take_over(heard)
+        self._worker.scale_before, self._worker.changed_at = heard["scale"], self._progress.step
+        marks.append(time.monotonic())
+        self._pace.begin()
+        self._progress.phase = "Training"
+        self._say_round(assignment, marks)
+        self._idle.resumed()
+        self._began = stamps.wall()
+
+    def _pass_doorstep(self, assignment: Assignment, scale: float) -> Mapping[str, Any]:
+        """Rank 0's counters and plain values, when everybody is here."""
+        watch, progress = self._worker.watch, self._progress
+        mine = {"step": progress.step, "samples": progress.samples, "epoch_length": progress.epoch_length}
+        leading = assignment.rank == 0 and assignment.sync
+        word = {**mine, "scale": scale, "plain": self._framework.plain() if leading else None}
+
+        def overtaken() -> bool:
+            return watch.target > assignment.round
+
+        return doorstep.pass_through(self._worker.shim, assignment, self._card(word), overtaken)
+
+    def _take_over(self, heard: Mapping[str, Any]) -> None:
+        """Rank 0's state becomes this one's, and its last commit; should that fail, the last commit is the one it was."""
+        progress = self._progress
+        progress.in_check = True
+        self._framework.sync(heard["plain"])
+        progress.epoch_length = heard["epoch_length"]
+        progress.moved(heard["step"], heard["samples"])
+        progress.in_check = False
+
+    def _card(self, word: Mapping[str, Any] | None = None) -> doorstep.Card:
+        """What is shown at the barrier and at the doorstep."""
+        shapes, attributes = self._framework.shapes(), self._framework.attributes()
+        described = fingerprint.describe(shapes, attributes)
+        return doorstep.Card(fingerprint.digest(shapes, attributes), described, word or {})
+
+    def _stepped(self) -> None:
+        seconds = self._idle.stepped()
+        compute = None
+        if self._stamp is not None and seconds is not None:
+            at = self._stamp.at()
+            compute = at - self._began if at > self._began else None
+        if seconds is not None:
+            self._pace.stepped(seconds)
+        self._progress.ours.update(self._idle.told())
+        self._progress.stepped(seconds, compute)
+        self._began = stamps.wall()
+
+    def _past_compute(self) -> bool:
+        return self._stamp is not None and self._stamp.at() > self._began
+
+    def _ask(self) -> None:
+        """Raises the interrupt on all ranks at the same step when a newer round is wanted."""
+        mine, wanted = self._worker.assignment, self._worker.watch.target
+        if self._worker.warming:
+            raise self._interrupted(False)
+        if mine.size > 1:
+            if not self._pace.due():
+                return
+            wanted = self._hear(wanted)
+        if wanted > mine.round:
+            raise self._interrupted(False)
+
+    def _hear(self, wanted: int) -> int:
+        begun = time.monotonic()
+        self._progress.in_check = True
+        wanted, steps = self._framework.broadcast([wanted, self._pace.wish()])
+        self._progress.in_check = False
+        self._pace.agreed(steps, time.monotonic() - begun)
+        self._began = stamps.wall()
+        return wanted
+
+    def _say_round(self, assignment: Assignment, marks: Sequence[float]) -> None:
+        door, init, sync = (1000 * (after - before) for before, after in zip(marks, marks[1:]))
+        batch = assignment.batch
+        told = f", batch {batch.total} ({batch.local} here, {batch.mode})" if batch else ""
+        say(
+            f"round {assignment.round}: rank {assignment.rank} of {assignment.size}{told}, learning rate × "
+            f"{assignment.lr_scale:g}, step {self._progress.step} "
+            f"(doorstep {door:.0f} ms, init {init:.0f} ms, {'sync' if assignment.sync else 'no sync'} {sync:.0f} ms)"
+        )
+
+    def _end(self, code: int, why: str) -> None:
+        self._disk.finish()
+        self._worker.stop()
+        self._worker.shim.tell("/gone", {"code": code, "why": why})
+
+
+_loop: Optional[Loop] = None  # noqa: UP045
+
+
+def _into(answer: queue.Queue[Any], ask: Callable[[Any], Any], body: Any) -> None:
+    try:
+        answer.put(ask(body))
+    except BaseException as error:  # noqa: BLE001 - it is raised where the answer is waited for
+        answer.put(error)

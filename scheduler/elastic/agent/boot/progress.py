@@ -1,0 +1,114 @@
+"""What this worker has done, and the thread that tells the agent.
+
+The main thread only counts and notes times; a thread of our own posts them a few times a second, so nothing that the
+agent does can slow a step down. The thread does not speak for the main thread: when training hangs the counters stand
+still, and `collective` says whether it hangs inside a collective (a peer is missing) or before one (it is the culprit).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+from .shim import Shim
+
+INTERVAL = 0.5
+"""Seconds between two reports: twice as often as the agent's beat to the master needs. More often they only take from the training."""
+
+STILL = 1.0
+"""Seconds after which a report without news is sent all the same."""
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass
+class Progress:
+    """Counters of one worker. `step` counts commits and checks since the job's beginning, `samples` what all ranks took."""
+
+    phase: str = "WarmingUp"
+    round: int = 0
+    step: int = 0
+    committed: int = 0
+    samples: int = 0
+    committed_samples: int = 0
+    epoch_length: int = 0
+    ours: dict[str, float] = field(default_factory=dict)
+    """What the loop itself says. It comes before the script's `values`, for what is too many is cut from the end."""
+    values: dict[str, float] = field(default_factory=dict)
+    in_check: bool = False
+    in_step_collective: Callable[[], bool] = _never
+    _steps: list[float] = field(default_factory=list)
+    _computes: list[float] = field(default_factory=list)
+
+    def stepped(self, seconds: float | None, compute: float | None) -> None:
+        """One more step; times are None where they say nothing (the first step after a change)."""
+        self.step += 1
+        if seconds is not None:
+            self._steps.append(seconds)
+        if compute is not None:
+            self._computes.append(compute)
+
+    def saved(self) -> None:
+        """The state as it is now is what a failure goes back to."""
+        self.committed, self.committed_samples = self.step, self.samples
+
+    def rolled_back(self) -> None:
+        """A failure: what was not committed did not happen."""
+        self.step, self.samples = self.committed, self.committed_samples
+
+    def moved(self, step: int, samples: int) -> None:
+        """The state is now another one's (rank 0's, a checkpoint's), and is committed."""
+        self.step, self.samples = step, samples
+        self.saved()
+
+    def body(self) -> dict[str, Any]:
+        """The report, and the times since the last one forgotten."""
+        steps, self._steps = self._steps, []
+        computes, self._computes = self._computes, []
+        return {
+            "phase": self.phase,
+            "step": self.step,
+            "committed": self.committed,
+            "samples": float(self.samples),
+            "epoch": self.samples / self.epoch_length if self.epoch_length else 0.0,
+            "step_s": sum(steps) / len(steps) if steps else None,
+            "compute_s": sum(computes) / len(computes) if computes else None,
+            "collective": self.in_check or self.in_step_collective(),
+            "values": {**self.ours, **self.values},
+        }
+
+
+class Reporter(threading.Thread):
+    """Posts the progress until told to stop."""
+
+    def __init__(self, shim: Shim, progress: Progress) -> None:
+        super().__init__(name="gangwright-progress", daemon=True)
+        self._shim, self._progress = shim, progress
+        self._over = threading.Event()
+        self._news = threading.Lock()
+        self._sent: dict[str, Any] = {}
+        self._sent_at = 0.0
+
+    def run(self) -> None:
+        while not self._over.wait(INTERVAL):
+            self.report()
+
+    def report(self, *, at_once: bool = False) -> None:
+        """Sends what there is; without news only now and then."""
+        with self._news:
+            body = self._progress.body()
+            now = time.monotonic()
+            if body != self._sent or at_once or now - self._sent_at >= STILL:
+                self._shim.tell("/progress", body)
+                self._sent, self._sent_at = body, now
+
+    def stop(self) -> None:
+        """One last report; no thread of ours is inside a framework when the interpreter ends."""
+        self._over.set()
+        if self.is_alive():
+            self.join(2 * INTERVAL + 2.0)
+        self.report(at_once=True)

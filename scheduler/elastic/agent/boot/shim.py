@@ -1,0 +1,94 @@
+"""The agent beside this process, over HTTP on loopback: what the child asks, tells and waits for.
+
+Every wait is in Python, where it may last as long as it must; Horovod's C++ is entered only when a round is complete,
+because whatever fails in there ends the process. The agent talks to the master; it may have to wait for a master that
+restarts, so an answer other than the expected one is asked for again, with growing pauses.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from typing import Any, Mapping
+from urllib.parse import urlsplit
+
+from . import assignment
+from .errors import AnswerError
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+"""Seconds between two tries: soon at first, since most pauses are a reconnect; never so long that a person would notice."""
+
+LONG_POLL = 45.0
+"""Seconds a long poll may take: the master answers within 30, the rest is for the way."""
+
+BRIEF = 2.0
+"""Seconds for what is merely told."""
+
+
+class Shim:
+    """Calls to the agent at `url` (`http://127.0.0.1:PORT`), each with the child's `key`; usable from any thread."""
+
+    def __init__(self, url: str, key: str) -> None:
+        address = urlsplit(url)
+        self._host, self._port = address.hostname or "127.0.0.1", address.port or 80
+        self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+
+    def ready(self, body: Mapping[str, Any]) -> assignment.Assignment:
+        """Stands at the barrier until there is an assignment. Raises AnswerError when it is unreadable."""
+        pause = FIRST_PAUSE
+        while True:
+            status, answer = self._try("POST", "/ready", json.dumps(body).encode(), LONG_POLL)
+            if status == 200:
+                return assignment.decode(answer)
+            if status == 204:
+                pause = FIRST_PAUSE
+                continue
+            if status == 400:
+                raise AnswerError(f"the agent refused {dict(body)}: {answer[:200].decode(errors='replace')}")
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def announced(self, round_: int) -> int:
+        """The newest round that was announced, as soon as it is above `round_`, or after a while whatever it is."""
+        status, answer = self._try("GET", f"/announced?round={round_}", None, LONG_POLL)
+        if status == 200:
+            try:
+                return int(json.loads(answer)["round"])
+            except (ValueError, KeyError, TypeError):
+                pass
+        time.sleep(FIRST_PAUSE * 4)
+        return round_
+
+    def tell(self, path: str, body: Mapping[str, Any]) -> bool:
+        """Tells the agent something that nobody waits for; False when it did not get there."""
+        return self._try("POST", path, json.dumps(body).encode(), BRIEF)[0] in (200, 204)
+
+    def put(self, scope: str, key: str, value: Mapping[str, Any]) -> bool:
+        """Writes one value of the current round."""
+        return self._try("PUT", f"/{scope}/{key}", json.dumps(value).encode(), LONG_POLL)[0] in (
+            200,
+            201,
+            204,
+        )
+
+    def get(self, scope: str, key: str) -> dict[str, Any] | None:
+        """One value of the current round; None when it is not there (yet: the agent waits a while by itself)."""
+        status, answer = self._try("GET", f"/{scope}/{key}", None, LONG_POLL)
+        try:
+            value = json.loads(answer) if status == 200 else None
+        except ValueError:
+            return None
+        return value if isinstance(value, dict) else None
+
+    def _try(self, verb: str, path: str, body: bytes | None, patience: float) -> tuple[int, bytes]:
+        """(status, body) of one call; status 0 when there was no answer."""
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=patience)
+        try:
+            connection.request(verb, path, body, self._headers)
+            response = connection.getresponse()
+            return response.status, response.read()
+        except (OSError, http.client.HTTPException):
+            return 0, b""
+        finally:
+            connection.close()

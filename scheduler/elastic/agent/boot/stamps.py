@@ -1,0 +1,91 @@
+# ruff: noqa: SLF001 - the seams of Horovod's Python layer are private
+"""When a step's own work was done and its first gradient went into the collective, for TensorFlow.
+
+Step times are equal on all ranks by construction; what tells a straggler is the time until its gradients are ready. In a
+traced step no Python runs, so one operation is added to the graph where the first allreduce is asked for: it waits for
+that gradient (usually the first layer's, the last one backpropagation finishes) and writes the time into a variable.
+One operation a step, microseconds. `GANGWRIGHT_COMPUTE=off` leaves graphs alone (a step compiled by XLA wants that).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+import weakref
+from typing import Any, Callable, Optional
+
+
+def wall() -> float:
+    """Seconds on the clock that TensorFlow's `timestamp` reads."""
+    return time.time_ns() / 1e9
+
+
+class Stamp:
+    """The moment of the last first allreduce."""
+
+    def __init__(self) -> None:
+        tf = importlib.import_module("tensorflow")
+        self._tf = tf
+        with tf.device("CPU:0"):
+            self.variable = tf.Variable(0.0, dtype=tf.float64, trainable=False, name="gangwright_stamp")
+        self._eager = 0.0
+        self._graphs: Any = weakref.WeakSet()
+
+    def at(self) -> float:
+        """Seconds since the epoch; 0 when there was none yet."""
+        return max(self._eager, float(self.variable.numpy()))
+
+    def mark(self, tensor: Any) -> Any:
+        """The same tensor, whose readiness is noted: once in every step, graph or eager."""
+        tf = self._tf
+        if tf.executing_eagerly():
+            self._eager = wall()
+            return tensor
+        graph = _outermost(tf.compat.v1.get_default_graph())
+        if graph in self._graphs or not hasattr(tensor, "graph"):
+            return tensor
+        self._graphs.add(graph)
+        with tf.control_dependencies([tensor]):
+            noted = self.variable.assign(tf.timestamp(), read_value=False)
+        with tf.control_dependencies([noted]):
+            return tf.identity(tensor)
+
+
+_stamp: Optional[Stamp] = None  # noqa: UP045
+
+
+def start() -> Stamp | None:
+    """Begins to note; None when it is switched off."""
+    global _stamp  # noqa: PLW0603 - one process, one step at a time
+    if _stamp is None and os.environ.get("GANGWRIGHT_COMPUTE") != "off":
+        _stamp = Stamp()
+    return _stamp
+
+
+def patch(module: Any) -> None:
+    """Lets the allreduce of `horovod.tensorflow` pass its tensors through the stamp."""
+    module._allreduce = _marking(module._allreduce)
+    module._grouped_allreduce = _marking_first(module._grouped_allreduce)
+
+
+def _marking(original: Callable[..., Any]) -> Callable[..., Any]:
+    def allreduce(tensor: Any, *args: Any, **words: Any) -> Any:
+        return original(_stamp.mark(tensor) if _stamp else tensor, *args, **words)
+
+    return allreduce
+
+
+def _marking_first(original: Callable[..., Any]) -> Callable[..., Any]:
+    def allreduce(tensors: Any, *args: Any, **words: Any) -> Any:
+        if _stamp and len(tensors):
+            tensors = [_stamp.mark(tensors[0]), *tensors[1:]]
+        return original(tensors, *args, **words)
+
+    return allreduce
+
+
+def _outermost(graph: Any) -> Any:
+    while getattr(graph, "outer_graph", None) is not None and hasattr(graph.outer_graph, "outer_graph"):
+        graph = graph.outer_graph
+    return graph

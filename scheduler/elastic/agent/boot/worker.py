@@ -1,0 +1,68 @@
+"""The one worker that this process is: what the loop, the reporter and the script's API have in common."""
+
+from __future__ import annotations
+
+import os
+from typing import Optional
+
+from . import batches
+from .assignment import Assignment
+from .environment import Changes
+from .progress import Progress, Reporter
+from .shim import Shim
+from .watch import Watch
+
+ALONE = Assignment(round=0, rank=0, size=1)
+"""Before the first round: what every process is while it warms up."""
+
+RAMP_STEPS = 200
+"""Steps in which the learning rate grows to its new factor, when GANGWRIGHT_RAMP_STEPS does not say: Goyal et al. take
+five epochs for a factor of 32 at the start; a doubling in the middle of a run settles in some hundreds of steps."""
+
+
+class Worker:
+    """Its agent, its place in the round, its counters."""
+
+    def __init__(self, shim: Shim) -> None:
+        self.shim = shim
+        self.progress = Progress()
+        self.watch = Watch(shim)
+        self.reporter = Reporter(shim, self.progress)
+        self.assignment = ALONE
+        self.warming = False
+        self.scale_before, self.changed_at = 1.0, 0
+        self.pods: Changes = {}
+        """What the pod had for each variable that an assignment has set."""
+
+    def start(self) -> None:
+        """Begins to listen and to report."""
+        self.watch.start()
+        self.reporter.start()
+
+    def stop(self) -> None:
+        """The training is over, one way or the other."""
+        self.watch.stop()
+        self.reporter.stop()
+
+    def lr_scale(self) -> float:
+        """The learning rate's factor at this step."""
+        length = int(os.environ.get("GANGWRIGHT_RAMP_STEPS") or RAMP_STEPS)
+        passed = self.progress.step - self.changed_at
+        return batches.ramp(self.scale_before, self.assignment.lr_scale, passed, length)
+
+
+_worker: Optional[Worker] = None  # noqa: UP045
+
+
+def current() -> Worker | None:
+    """The worker, once training has begun in an agent's child."""
+    return _worker
+
+
+def begin() -> Worker:
+    """The worker of this process, made at the first call."""
+    global _worker  # noqa: PLW0603 - a process is one worker
+    if _worker is None:
+        _worker = Worker(Shim(os.environ["GANGWRIGHT_SHIM"], os.environ.get("GANGWRIGHT_SHIM_KEY", "")))
+        _worker.start()
+    return _worker

@@ -1,0 +1,139 @@
+"""Connections to the master: kept alive, as many as there are calls at once, each with bounded times.
+
+Lives here: http.client and TLS. Never here: what is asked, who asks, or whether to ask again, except for one thing: a
+connection that was kept and turns out to be closed says nothing about the master, so the call goes out on a new one.
+Every call of ours may be repeated, so that is safe. After a time-out nothing that was kept is used again: what stalled one
+connection (an address translation that was forgotten, a proxy that hangs) stalled those beside it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+from typing import Mapping, NamedTuple
+
+from .errors import Garbled, Unreachable
+from .settings import Address
+
+CONNECT = 5.0
+"""Seconds for TCP and for TLS; a call that has less has less for these too."""
+
+ANSWER_LIMIT = 1 << 20
+"""Bytes of an answer; more is not from our master."""
+
+KEPT = 16
+"""Idle connections kept: beat, announcement, barrier, and a burst of keys."""
+
+
+CLOSING = (ConnectionError, http.client.BadStatusLine, ssl.SSLError)
+"""How it shows that the other side closed the connection."""
+
+
+class Closed(Unreachable):
+    """The connection was closed before an answer came."""
+
+
+class Reply(NamedTuple):
+    """An answer as it came."""
+
+    status: int
+    body: bytes
+
+
+class Connections:
+    """A pool of connections to one address; safe from any thread."""
+
+    def __init__(self, address: Address, ca: str) -> None:
+        self._address = address
+        self._context = _context(ca) if address.secure else None
+        self._lock = threading.Lock()
+        self._idle: list[http.client.HTTPConnection] = []
+
+    def call(self, method: str, path: str, headers: Mapping[str, str], body: bytes, limit: float) -> Reply:
+        """One request, answered within `limit` seconds of silence. Raises Unreachable, or Garbled when it is no HTTP."""
+        kept = self._take()
+        if kept is not None:
+            try:
+                return self._try(kept, method, path, headers, body, limit)
+            except Closed:
+                pass
+        return self._try(self._open(min(CONNECT, limit)), method, path, headers, body, limit)
+
+    def close(self) -> None:
+        """Close what is idle."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _try(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        limit: float,
+    ) -> Reply:
+        try:
+            return self._exchange(connection, method, path, headers, body, limit)
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            if isinstance(error, socket.timeout):
+                self.close()
+            kind = Closed if isinstance(error, CLOSING) else Unreachable
+            raise kind(f"{method} {path.partition('?')[0]}: {_words(error)}") from error
+
+    def _open(self, limit: float) -> http.client.HTTPConnection:
+        host, port, _ = self._address
+        if self._context is None:
+            return http.client.HTTPConnection(host, port, timeout=limit)
+        return http.client.HTTPSConnection(host, port, timeout=limit, context=self._context)
+
+    def _exchange(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        limit: float,
+    ) -> Reply:
+        if connection.sock is None:
+            connection.connect()
+        connection.sock.settimeout(limit)
+        connection.request(method, path, body=body, headers=dict(headers))
+        response = connection.getresponse()
+        content = response.read(ANSWER_LIMIT + 1)
+        if len(content) > ANSWER_LIMIT:
+            connection.close()
+            raise Garbled(f"{method} {path.partition('?')[0]}: an answer of more than {ANSWER_LIMIT} bytes")
+        if response.length:
+            raise http.client.IncompleteRead(b"", response.length)
+        self._keep(connection, response)
+        return Reply(response.status, content)
+
+    def _take(self) -> http.client.HTTPConnection | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def _keep(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
+        with self._lock:
+            if connection.sock is not None and response.isclosed() and len(self._idle) < KEPT:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+
+def _context(ca: str) -> ssl.SSLContext:
+    """Believes certificates of this authority alone, for the name that is called."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_verify_locations(cadata=ca)
+    return context
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

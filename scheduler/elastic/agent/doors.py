@@ -1,0 +1,114 @@
+"""The child's own calls: to the barrier, to listen for announcements, to report, to say good-bye.
+
+Lives here: what each call means. Never here: HTTP, which is `shim`'s. Whatever waits, waits in bounded pieces, so that
+a child that was killed leaves nobody waiting for it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, Callable, Mapping
+from urllib.parse import parse_qs
+
+from .announcements import Announcements
+from .assignment import read as read_assignment
+from .backoff import Over, Patience, Say
+from .errors import Refused, shortened
+from .incarnation import Incarnation
+from .master import READY_WAIT, Master
+from .progress import Wrong
+from .store import Said
+
+LISTEN = 10.0
+"""Seconds until a listener is answered that nothing is new. It asks again at once: so its threads are known to live."""
+
+NUMBER_LIMIT = 1 << 53
+"""Above the largest round there will ever be, and below what JSON numbers lose."""
+
+
+class Doors:
+    """The four calls, by method and path."""
+
+    def __init__(
+        self,
+        master: Master,
+        patience: Patience,
+        announcements: Announcements,
+        say: Say,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._master = master
+        self._patience = patience
+        self._announcements = announcements
+        self._say = say
+        self._clock = clock
+        self.table: dict[tuple[str, str], Callable[[Incarnation, str, bytes], Said]] = {
+            ("POST", "/ready"): self._ready,
+            ("GET", "/announced"): self._announced,
+            ("POST", "/progress"): self._progress,
+            ("POST", "/gone"): self._gone,
+        }
+
+    def _ready(self, child: Incarnation, _: str, body: bytes) -> Said:
+        """The next place, or 204 when there is none yet and the child is to ask again."""
+        arrival = _object(body)
+        until = self._clock() + READY_WAIT
+        with child.at_barrier():
+            try:
+                told = self._patience.ask(
+                    lambda: self._master.ready(arrival), lambda: child.ended or self._clock() >= until
+                )
+            except Over:
+                return Said(204)
+            except Refused as error:
+                return Said(error.status, _json({"error": {"reason": error.reason, "message": str(error)}}))
+            if told is None or child.ended:
+                return Said(204)
+            return self._assign(child, told)
+
+    def _assign(self, child: Incarnation, told: dict[str, Any]) -> Said:
+        place = read_assignment(told)
+        child.assign(place)
+        self._announcements.saw(place.round)
+        self._say(
+            f"round {place.round}: removed"
+            if place.removed
+            else f"round {place.round}: rank {place.rank} of {place.size}"
+        )
+        return Said(200, _json(told))
+
+    def _announced(self, child: Incarnation, query: str, _: bytes) -> Said:
+        child.listens()
+        words = parse_qs(query, max_num_fields=4)
+        newest = self._announcements.wait(_number(words.get("round", ["0"])[0]), LISTEN)
+        return Said(200, _json({"round": newest}))
+
+    def _progress(self, child: Incarnation, _: str, body: bytes) -> Said:
+        child.take(_object(body))
+        return Said(200, b"{}")
+
+    def _gone(self, child: Incarnation, _: str, body: bytes) -> Said:
+        why = _object(body).get("why")
+        child.gone = shortened(why) if isinstance(why, str) else ""
+        return Said(200, b"{}")
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict):
+        raise Wrong("the body must be a JSON object")
+    return told
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 17 and int(text) < NUMBER_LIMIT):
+        raise Wrong("round must be a whole number from 0 on")
+    return int(text)
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value).encode()

@@ -1,0 +1,169 @@
+"""One run of the child, from its start to its end: its key, its place in the round, and how it goes.
+
+A child that is started again is another incarnation with another key, so that nothing that was said to or by the one
+before can be taken for the new one's. Safe from any thread.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+import time
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Mapping
+
+from .assignment import Assignment
+from .progress import Progress
+from .watchdog import Sight
+
+KEYS_KEPT = 4096
+"""Values of the current round kept at hand: Horovod reads each of its peers' twice; six meshes of 512 members fit."""
+
+
+class Incarnation:
+    """What is known about one run of the child."""
+
+    def __init__(self, number: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.number = number
+        self.key = secrets.token_urlsafe(24)
+        self.ended = False
+        self.gone: str | None = None
+        """Why the child says that it goes, once it said so."""
+        self._clock = clock
+        self._guarded = False
+        self._lock = threading.Lock()
+        self._assignment: Assignment | None = None
+        self._values: dict[tuple[str, str], bytes] = {}
+        self._progress = Progress(clock())
+        self._asking = 0
+        self._at_barrier = 0
+        self._listens = False
+        self._heard = clock()
+
+    @property
+    def assignment(self) -> Assignment | None:
+        """The place in the round that this child was told last; None before the first."""
+        with self._lock:
+            return self._assignment
+
+    @property
+    def round(self) -> int:
+        """The round this child is in; 0 for a newcomer."""
+        place = self.assignment
+        return place.round if place else 0
+
+    @property
+    def removed(self) -> bool:
+        place = self.assignment
+        return bool(place and place.removed)
+
+    @property
+    def saves(self) -> bool:
+        """Whether it was told to save its state to disk before it goes."""
+        place = self.assignment
+        return bool(place and place.saves)
+
+    @property
+    def saved(self) -> int | None:
+        """The step of the newest checkpoint that it wrote; None when it wrote none."""
+        with self._lock:
+            return self._progress.saved
+
+    def assign(self, place: Assignment) -> None:
+        """The child is told this place. Values of the round before are forgotten."""
+        with self._lock:
+            if self._assignment is None or place.round != self._assignment.round:
+                self._values.clear()
+            self._assignment = place
+
+    def keep(self, number: int, scope: str, key: str, value: bytes) -> None:
+        """Have a value at hand while the child is in round `number`; 0 when it is in none."""
+        with self._lock:
+            if (
+                number == (self._assignment.round if self._assignment else 0)
+                and len(self._values) < KEYS_KEPT
+            ):
+                self._values[scope, key] = value
+
+    def kept(self, number: int, scope: str, key: str) -> bytes | None:
+        """A value at hand, of this round alone."""
+        with self._lock:
+            if number != (self._assignment.round if self._assignment else 0):
+                return None
+            return self._values.get((scope, key))
+
+    def lets_in(self, door: str | None) -> bool:
+        """Whether this key may read and write values. Once a child came with its key, nobody comes without."""
+        if door is None:
+            return not self._guarded
+        right = hmac.compare_digest(door, self.key)
+        self._guarded = self._guarded or right
+        return right
+
+    def take(self, report: Mapping[str, Any]) -> None:
+        """Believe the child's report. Raises progress.Wrong."""
+        with self._lock:
+            self._progress.take(report, self._clock())
+
+    @contextmanager
+    def asks(self) -> Iterator[None]:
+        """While a call of the child is answered: its threads are alive."""
+        with self._lock:
+            self._asking += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asking -= 1
+                self._heard = self._clock()
+
+    @contextmanager
+    def at_barrier(self) -> Iterator[None]:
+        """While the child's main thread waits for its next place; that is no silence."""
+        with self._lock:
+            self._at_barrier += 1
+            self._progress.goes_on(self._clock())
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._at_barrier -= 1
+                self._progress.goes_on(self._clock())
+
+    def listens(self) -> None:
+        """The child listens for announcements: until it says good-bye, one of its threads always asks."""
+        with self._lock:
+            self._listens = True
+
+    def sight(self, *, stopped: bool) -> Sight:
+        """How the child looks to the watchdog. At the barrier nobody is silent, and who never listened is not unheard."""
+        with self._lock:
+            now, progress = self._clock(), self._progress
+            training = progress.phase == "Training"
+            listening = self._listens and training and not self._asking and self.gone is None
+            return Sight(
+                stopped=stopped,
+                silent=0.0 if self._at_barrier else progress.silent(now),
+                unheard=max(0.0, now - self._heard) if listening else 0.0,
+                usual_step=progress.usual_step,
+                training=training,
+                collective=progress.collective,
+            )
+
+    @property
+    def newcomer(self) -> bool:
+        """Whether nobody counts on this child yet: in no round, and not at the barrier."""
+        with self._lock:
+            return self._assignment is None and not self._at_barrier
+
+    def beat(self) -> dict[str, Any]:
+        """This child's part of a beat."""
+        with self._lock:
+            report = self._progress.beat(self._clock())
+            report["round"] = self._assignment.round if self._assignment else 0
+            if self._at_barrier:
+                report["silent_s"] = 0.0
+                if not report["round"]:
+                    report["phase"] = "Ready"
+            return report

@@ -1,0 +1,116 @@
+"""`agent -- COMMAND…`: from words and environment to a running agent, the same from the package and from the archive.
+
+The child's PYTHONPATH begins with the archive of this package, whose `sitecustomize` activates `boot` in every Python
+that the command starts; so an unmodified script works, behind whatever shell. `python -I`, `-E` and `-S` look at no
+PYTHONPATH or no sitecustomize: such a command trains alone, and is warned of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator, Mapping, Sequence
+
+from .agent import Agent
+from .errors import SettingsError
+from .settings import read
+
+WRONG = 2
+"""The exit code when the agent was called wrongly, as of every command of ours."""
+
+PYTHON = re.compile(r"python[\d.]*")
+ISOLATING = "IES"
+"""Options of Python that leave PYTHONPATH (I, E) or sitecustomize (S) out."""
+
+OPTIONS = re.compile(r"-([^cmWX-]*)([cm]?)([WX]?)")
+"""Letters of one word of options, up to one that begins the program (c, m) or takes a value (W, X)."""
+
+USAGE = "usage: agent -- COMMAND [ARGUMENT…]    e.g. agent -- python train.py"
+
+PERMANENT = {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+"""For the child, unless it is set: output at once, since a pipe would hold back what was printed before a crash; and
+the stacks of all threads when Horovod aborts the process or the agent wants to know where it hangs."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the command; the exit code. Two dashes before the command are allowed, not needed."""
+    command = list(words[1:] if words[:1] == ["--"] else words)
+    if not command or not command[0]:
+        return _wrong(f"no command to run\n{USAGE}")
+    try:
+        settings = read(os.environ)
+    except SettingsError as error:
+        return _wrong(str(error))
+
+    def say(text: str) -> None:
+        line = f"gangwright agent {settings.pod}: {text}\n"
+        with contextlib.suppress(OSError):  # somebody may have closed it
+            os.write(2, line.encode("utf-8", "replace"))
+
+    option = isolated(command)
+    if option:
+        say(
+            f"{command[0]} {option} starts without us: this training will neither report nor join; leave {option} out"
+        )
+    with archive() as pack:
+        return Agent(settings, command, environment(os.environ, pack), say).run()
+
+
+def environment(ours: Mapping[str, str], pack: str) -> dict[str, str]:
+    """The child's environment, before it has a shim: ours, with the archive first on PYTHONPATH."""
+    theirs = ours.get("PYTHONPATH", "")
+    return {
+        **PERMANENT,
+        **ours,
+        "PYTHONPATH": pack + os.pathsep + theirs if theirs else pack,
+        "GANGWRIGHT_PACK": pack,
+        "GANGWRIGHT_PARENT": str(os.getpid()),
+    }
+
+
+def isolated(command: Sequence[str]) -> str | None:
+    """The option of this Python command that keeps it from entering through the archive; None when there is none."""
+    words = iter(command)
+    if not PYTHON.fullmatch(Path(next(words)).name):
+        return None
+    for word in words:
+        if word in {"-", "--"} or not word.startswith("-"):
+            return None
+        options, program, value = OPTIONS.match(word).groups()  # type: ignore[union-attr]
+        found = next((letter for letter in options if letter in ISOLATING), None)
+        if found:
+            return f"-{found}"
+        if program:
+            return None
+        if value and word.endswith(value):
+            next(words, None)
+    return None
+
+
+@contextmanager
+def archive() -> Iterator[str]:
+    """The archive of this package: the one we run from, or one made now and gone afterwards."""
+    from_archive = getattr(globals().get("__loader__"), "archive", None)
+    if from_archive:
+        yield str(Path(from_archive).resolve())
+        return
+    from .packing import build
+
+    with tempfile.TemporaryDirectory(prefix="gangwright-") as folder:
+        place = Path(folder) / "agent.pyz"
+        build(place)
+        yield str(place)
+
+
+def _wrong(text: str) -> int:
+    sys.stderr.write(f"gangwright agent: {text}\n")
+    return WRONG
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,160 @@
+"""The master's calls, one method each: what is sent, what comes back, and how long it may take.
+
+Lives here: paths, bodies and the token. Never here: repetition, which is `backoff`'s; every method is one try and
+raises a MasterError. The token is read anew for every call, because the kubelet renews it, and shown to nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import Any, Mapping, NamedTuple
+from urllib.parse import quote
+
+from .connections import Connections, Reply
+from .errors import Garbled, Refused, Unreachable
+
+CALL = 5.0
+"""Seconds for a call that is answered at once."""
+
+BEAT = 1.5
+"""Seconds for a beat: less than a third of the five after which the master takes a silent worker for lost, so that one that
+stays unanswered leaves time for two more.
+"""
+
+READY_WAIT = 30.0
+"""Seconds that the master keeps a worker at the barrier before it answers `nothing yet`."""
+
+SPARE = 5.0
+"""Seconds beyond a wait of the master's own, before it counts as silent."""
+
+TOKEN_LIMIT = 16384
+"""Bytes; a service-account token has about a thousand."""
+
+
+class Answer(NamedTuple):
+    """What a beat is answered with."""
+
+    round: int
+    abort: str | None
+    interval: float
+
+
+class Master:
+    """The master, as a worker sees it."""
+
+    def __init__(self, connections: Connections, token_file: str) -> None:
+        self._connections = connections
+        self._token_file = token_file
+
+    def beat(self, report: Mapping[str, Any]) -> Answer:
+        """Say how it goes; hear which round is the newest, and whether the child is to be killed."""
+        told = self._json("POST", "/v1/beat", report, BEAT)
+        abort = told.get("abort")
+        if not (abort is None or isinstance(abort, str)):
+            raise Garbled(f"beat: abort is {type(abort).__name__}")
+        return Answer(_whole(told, "round"), abort, _interval(told.get("interval")))
+
+    def ready(self, arrival: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Stand at the barrier; the assignment, or None when there is none yet. Takes up to READY_WAIT."""
+        reply = self._call("POST", "/v1/ready", _packed(arrival), READY_WAIT + SPARE)
+        return None if reply.status == 204 else _unpacked(reply)
+
+    def announced(self, after: int, wait: float) -> int:
+        """The newest round, as soon as it is above `after`, or after `wait` seconds."""
+        path = f"/v1/announced?round={after}&wait={wait:g}"
+        return _whole(_unpacked(self._call("GET", path, b"", wait + SPARE)), "round")
+
+    def put(self, number: int, scope: str, key: str, value: bytes) -> None:
+        """Lay down a value for the members of a round."""
+        self._call("PUT", _place(number, scope, key), value, CALL)
+
+    def get(self, number: int, scope: str, key: str, wait: float) -> bytes | None:
+        """A value that a member of the round laid down, as soon as it is there; None after `wait` seconds."""
+        try:
+            return self._call("GET", f"{_place(number, scope, key)}?wait={wait:g}", b"", wait + SPARE).body
+        except Refused as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def leave(self, why: str, grace: float) -> None:
+        """Say that this worker has to go, and within how many seconds."""
+        self._json("POST", "/v1/leave", {"why": why, "grace_s": grace})
+
+    def exit(self, report: Mapping[str, Any]) -> bool:
+        """Say how the child ended; whether it is to be started again."""
+        return self._json("POST", "/v1/exit", report).get("restart") is True
+
+    def _json(self, method: str, path: str, body: Mapping[str, Any], limit: float = CALL) -> dict[str, Any]:
+        return _unpacked(self._call(method, path, _packed(body), limit))
+
+    def _call(self, method: str, path: str, body: bytes, limit: float) -> Reply:
+        headers = {"Authorization": f"Bearer {self._token()}", "Content-Type": _kind(path)}
+        reply = self._connections.call(method, path, headers, body, limit)
+        if reply.status not in {200, 204}:
+            raise _refusal(reply)
+        return reply
+
+    def _token(self) -> str:
+        try:
+            with open(self._token_file, "rb", opener=_without_blocking) as file:
+                text = file.read(TOKEN_LIMIT).decode("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Unreachable(f"no token to ask with: {type(error).__name__}: {self._token_file}") from None
+        if not text or not text.isprintable() or " " in text:
+            raise Unreachable(f"no token to ask with: {self._token_file} holds none")
+        return text
+
+
+def _without_blocking(path: str, flags: int) -> int:
+    """A pipe or device in the token's place must not hold up the agent."""
+    place = os.open(path, flags | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(place).st_mode):
+        os.close(place)
+        raise OSError(f"{path} is not a file")
+    return place
+
+
+def _kind(path: str) -> str:
+    return "application/octet-stream" if "/kv/" in path else "application/json"
+
+
+def _place(number: int, scope: str, key: str) -> str:
+    return f"/v1/rounds/{number}/kv/{quote(scope, safe='')}/{quote(key, safe='')}"
+
+
+def _packed(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, allow_nan=False).encode()
+
+
+def _unpacked(reply: Reply) -> dict[str, Any]:
+    try:
+        told = json.loads(reply.body or b"{}")
+    except ValueError:
+        told = None
+    if not isinstance(told, dict):
+        raise Garbled("an answer of the master is no JSON object")
+    return told
+
+
+def _refusal(reply: Reply) -> Refused:
+    try:
+        told = _unpacked(reply).get("error")
+    except Garbled:
+        told = None
+    words = told if isinstance(told, dict) else {}
+    return Refused(reply.status, str(words.get("reason", "")), str(words.get("message", "")))
+
+
+def _whole(told: Mapping[str, Any], name: str) -> int:
+    value = told.get(name)
+    if type(value) is not int or value < 0:
+        raise Garbled(f"{name} of the master's answer is not a whole number")
+    return value
+
+
+def _interval(value: Any) -> float:
+    """Seconds to the next beat, kept within what makes sense."""
+    return min(max(float(value), 0.1), 10.0) if type(value) in {int, float} else 1.0

@@ -1,0 +1,67 @@
+"""What the kernel knows of processes: who is stopped, who takes in orphans, how many were killed for want of memory.
+
+Best effort throughout: an image without /proc, a kernel that says no, or a Python without ctypes costs a diagnosis, not
+the training.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_PDEATHSIG = 1
+
+EVENTS = Path("/sys/fs/cgroup/memory.events")
+"""Of the container's own control group (cgroup v2)."""
+
+
+def state(pid: int) -> str:
+    """The letter of a process's state in /proc/PID/stat: R, S, D, T (stopped), t (traced), Z …; empty when unknown."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return ""
+    after = told.rpartition(b")")[2].split()
+    return after[0].decode("ascii", "replace") if after else ""
+
+
+def stopped(pid: int) -> bool:
+    """Whether somebody stopped the process (SIGSTOP); a debugger's look is not that."""
+    return state(pid) == "T"
+
+
+def memory_kills() -> int:
+    """How many processes of this container the kernel killed for want of memory, as far as it tells."""
+    try:
+        lines = EVENTS.read_text("ascii").splitlines()
+        return int(dict(line.split() for line in lines).get("oom_kill", "0"))
+    except (OSError, ValueError):
+        return 0
+
+
+def adopt_orphans() -> bool:
+    """Have the kernel hand us the children of children that ended, also when we are not process 1."""
+    return os.getpid() == 1 or _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent() -> bool:
+    """Have the kernel kill this process when the thread that started it ends."""
+    return _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def signal_group(leader: int, number: int) -> None:
+    """Send a signal to a whole process group, if there is one still."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
+
+
+def _prctl(option: int, value: int) -> bool:
+    try:
+        import ctypes
+
+        return bool(ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) == 0)
+    except (ImportError, OSError, AttributeError):
+        return False

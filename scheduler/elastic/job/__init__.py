@@ -1,0 +1,41 @@
+"""An elastic job as values: what a user wants of it (`Spec`), and what the master says of it (`Status`).
+
+Lives here: fields, defaults, and the way from and to the API object, with the name of every field that is wrong.
+Never here: what follows from them; that is `scheduler.elastic.membership`'s and `scheduler.elastic.sizing`'s. No I/O, no clock.
+"""
+
+from scheduler.elastic.job.decode import ElasticJob, decode, decode_spec
+from scheduler.elastic.job.spec import (
+    Batch,
+    BatchMode,
+    Checkpoint,
+    LearningRate,
+    Problem,
+    Spec,
+    Stage,
+    Strategy,
+)
+from scheduler.elastic.job.status import Condition, Member, Phase, Round, Status, WorkerPhase
+from scheduler.elastic.job.wire import decode_status, encode_status
+
+__all__ = [
+    "Batch",
+    "BatchMode",
+    "Checkpoint",
+    "Condition",
+    "ElasticJob",
+    "LearningRate",
+    "Member",
+    "Phase",
+    "Problem",
+    "Round",
+    "Spec",
+    "Stage",
+    "Status",
+    "Strategy",
+    "WorkerPhase",
+    "decode",
+    "decode_spec",
+    "decode_status",
+    "encode_status",
+]

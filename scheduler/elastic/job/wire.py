@@ -1,0 +1,76 @@
+"""A job's status between its values and the JSON of the API server.
+
+Lives here: spellings: camelCase, times as RFC 3339, a condition's status as a word. Never here: what any of it means.
+"""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.elastic.job.status import Status
+
+_TIMES: Final = frozenset({"lastTransitionTime", "at", "until", "startedAt"})
+
+
+def encode_status(status: Status) -> dict[str, Any]:
+    """The whole status as JSON, to replace the one that stands. Fields without a value are left out."""
+    encoded: dict[str, Any] = _outward(msgspec.to_builtins(status))
+    return encoded
+
+
+def decode_status(raw: Any) -> Status | None:
+    """The status as values; None when there is none, or it is not one of ours."""
+    if not isinstance(raw, dict) or not raw:
+        return None
+    try:
+        return msgspec.convert(_inward(raw), Status)
+    except (msgspec.ValidationError, ValueError, OverflowError, RecursionError):
+        return None
+
+
+def _outward(value: Any, field: str = "") -> Any:
+    match value:
+        case dict():
+            shown = {
+                name: _outward(inner, "" if field in {"values", "env"} else name)
+                for name, inner in value.items()
+                if inner is not None
+            }
+            return _condition(shown) if "lastTransitionTime" in shown else shown
+        case list() | tuple():
+            return [_outward(inner) for inner in value]
+        case int() | float() if field in _TIMES:
+            return _rfc3339(value)
+        case _:
+            return value
+
+
+def _inward(value: Any, field: str = "") -> Any:
+    match value:
+        case dict():
+            read = {
+                name: _inward(inner, "" if field in {"values", "env"} else name)
+                for name, inner in value.items()
+            }
+            if "lastTransitionTime" in read:
+                read["status"] = read.get("status") == "True"
+            return read
+        case list():
+            return [_inward(inner) for inner in value]
+        case str() if field in _TIMES:
+            return datetime.fromisoformat(value).timestamp()
+        case _:
+            return value
+
+
+def _condition(shown: dict[str, Any]) -> dict[str, Any]:
+    return {**shown, "status": "True" if shown["status"] else "False"}
+
+
+def _rfc3339(seconds: float) -> str:
+    """With thousandths only where there are some."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace(
+        "+00:00", "Z"
+    )

@@ -1,0 +1,137 @@
+"""What is to be done for one job: pods made and removed, people told, the job's policy.
+
+Lives here: one task for each, and what its failure means to the job. Never here: whether it should be done. Nothing of one
+job waits for another's, but for a turn at the API server.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from scheduler import errors
+from scheduler.elastic.job.spec import Spec
+from scheduler.elastic.master import calls
+from scheduler.elastic.master.trying import Trying
+from scheduler.elastic.membership.effects import StartWorker, StopWorker, Tell
+from scheduler.elastic.membership.events import StartRefused, Uid, WorkerGone
+from scheduler.elastic.workers import Kit, Owner, Worker, manifest, worker_name
+from scheduler.errors import shortened
+from scheduler.objects import labels
+from scheduler.settings_elastic import Confinement
+
+TELLS: Final = 3
+"""Tries for an event that people read; it is worth little when it is old."""
+
+LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Of the word of chance in a name: as Kubernetes has them, so that no word is spelt by accident."""
+
+Report = Callable[[StartRefused | WorkerGone], None]
+_log = structlog.get_logger("elastic")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What is the same for all jobs. port: where workers reach the rendezvous. clock: seconds since the epoch."""
+
+    trying: Trying
+    kit: Kit
+    confinement: Confinement
+    port: int
+    clock: Callable[[], float]
+
+
+class Carrying:
+    """The tasks of one job. report: told of a pod that was refused, and of one that is gone already."""
+
+    def __init__(self, owner: Owner, site: Site, report: Report) -> None:
+        self._owner = owner
+        self._site = site
+        self._report = report
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._confining = asyncio.Lock()
+        self._confined = site.confinement is Confinement.NONE
+        self._stopping: dict[Uid, float] = {}
+
+    def close(self) -> None:
+        """Give up whatever is under way."""
+        for task in self._tasks:
+            task.cancel()
+
+    def start(self, effect: StartWorker, spec: Spec) -> None:
+        # The name is chosen once, so that a try whose answer was lost makes no second pod.
+        chance = "".join(secrets.choice(LETTERS) for _ in range(5))
+        name = worker_name(self._owner.name, effect.number, chance)
+        self._begin(self._start(effect, spec, name))
+
+    def stop(self, effect: StopWorker, name: str) -> None:
+        if self._stopping.get(effect.uid, float("inf")) > effect.grace_s:
+            self._stopping[effect.uid] = effect.grace_s
+            self._begin(self._stop(effect, name))
+
+    def tell(self, effect: Tell) -> None:
+        call = calls.tell(self._owner, effect.type, effect.reason, effect.message, self._site.clock())
+        self._begin(self._told(call))
+
+    def requote(self, uid: Uid, name: str, quorum: int) -> None:
+        """The gang's quorum changed: its members must agree about it."""
+        said = {labels.MIN_MEMBERS: str(quorum)}
+        self._begin(self._quoted(calls.annotate_pod(self._owner.namespace, name, uid, said)))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a task of a job failed", job=self._owner.key, exc_info=error)
+
+    async def _start(self, effect: StartWorker, spec: Spec, name: str) -> None:
+        error = await self._confine()
+        if error is not None:
+            self._refused(effect.number, f"without its NetworkPolicy no worker starts: {error}")
+            return
+        worker = Worker(name, effect.number, effect.role, effect.gain, effect.avoid)
+        try:
+            pod = manifest(self._owner, spec, worker, self._site.kit)
+        except (TypeError, ValueError, LookupError, AttributeError) as wrong:
+            self._refused(effect.number, f"spec.template is no PodTemplateSpec: {wrong}")
+            return
+        error = await self._site.trying.until_answered("start", calls.create_pod(pod))
+        if error is not None and error.reason != "AlreadyExists":  # then it was our own earlier try
+            self._refused(effect.number, str(error))
+
+    def _refused(self, number: int, why: str) -> None:
+        _log.warning("worker refused", job=self._owner.key, number=number, error=why)
+        self._report(StartRefused(number, shortened(why)))
+
+    async def _confine(self) -> errors.KubeError | None:
+        async with self._confining:
+            if self._confined:
+                return None
+            call = calls.confine(self._owner, self._site.confinement, self._site.port)
+            error = await self._site.trying.until_answered("policy", call)
+            self._confined = error is None
+            return error
+
+    async def _stop(self, effect: StopWorker, name: str) -> None:
+        call = calls.delete_pod(self._owner.namespace, name, effect.uid, effect.grace_s)
+        try:
+            error = await self._site.trying.until_answered("stop", call)
+        finally:
+            self._stopping.pop(effect.uid, None)
+        if isinstance(error, errors.NotFound | errors.Conflict):
+            self._report(WorkerGone(effect.uid))
+        elif error is not None:
+            _log.warning("worker not stopped", job=self._owner.key, pod=name, error=str(error))
+
+    async def _told(self, call: calls.Call) -> None:
+        await self._site.trying.until_answered("event", call, TELLS)
+
+    async def _quoted(self, call: calls.Call) -> None:
+        await self._site.trying.until_answered("quorum", call)

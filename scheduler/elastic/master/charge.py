@@ -1,0 +1,328 @@
+"""One job: what happens to it goes into its membership, what is to be done comes out and is done.
+
+Lives here: the way of each effect, the workers that wait for an answer, the timer. Never here: a decision. A fault of ours
+at one job leaves the others alone: the job is begun anew from what stands at the API server, a while later.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import structlog
+
+from scheduler.elastic.job.decode import decode_spec
+from scheduler.elastic.job.spec import Problem, Spec
+from scheduler.elastic.job.wire import decode_status, encode_status
+from scheduler.elastic.master.carrying import Carrying, Site
+from scheduler.elastic.master.counting import Counting
+from scheduler.elastic.master.reading import Job, Known
+from scheduler.elastic.master.writing import Writing
+from scheduler.elastic.membership import Membership
+from scheduler.elastic.membership.effects import (
+    Abort,
+    Announce,
+    Assignment,
+    Effect,
+    Finish,
+    Persist,
+    Publish,
+    Resized,
+    StartWorker,
+    StopWorker,
+    Tell,
+)
+from scheduler.elastic.membership.events import (
+    Elapsed,
+    Event,
+    Exited,
+    Listed,
+    NodeDoomed,
+    Persisted,
+    Restored,
+    SpecRefused,
+    SpecSeen,
+    Uid,
+    WorkerGone,
+)
+from scheduler.elastic.membership.limits import Limits
+from scheduler.elastic.sizing.view import JobView
+from scheduler.elastic.workers import Owner, problems
+
+ROUNDS: Final = 3
+"""Published rounds of a worker whose values it may still read and write."""
+
+LEAST_WAIT: Final = 0.005
+"""Seconds of rest at least between two looks at a deadline."""
+
+AGAIN: Final = 5.0
+"""Seconds before a job at which we failed is begun anew; doubles up to `AGAIN_MOST`."""
+AGAIN_MOST: Final = 300.0
+
+_log = structlog.get_logger("elastic")
+
+
+class Charge:
+    """A job under care, from `begin` until `close`."""
+
+    def __init__(self, owner: Owner, site: Site, limits: Limits, counting: Counting) -> None:
+        self.owner = owner
+        self.rounds: dict[Uid, tuple[int, ...]] = {}
+        """By worker: the newest published rounds that it is a member of."""
+        self.spec: Spec | None = None
+        self.job: Job | None = None
+        self.workers: dict[Uid, Known] = {}
+        self._site = site
+        self._limits = limits
+        self._counting = counting
+        self._membership: Membership | None = None
+        self._news = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._carrying = Carrying(owner, site, lambda event: self.feed(event))
+        self._writing = Writing(
+            owner, site.trying, stands=lambda number: self.feed(Persisted(number)), overtaken=self._overtaken
+        )
+        self._writer = self._begin_to_write()
+        self._doomed: dict[str, str] = {}
+        self._failures = 0
+
+    # ── its life ────────────────────────────────────────────────────────────────────────────────────────
+
+    def begin(self, job: Job, workers: Mapping[Uid, Known], doomed: Mapping[str, str]) -> None:
+        """Take it over from what stands at the API server."""
+        self.job, self.workers, self._doomed = job, dict(workers), dict(doomed)
+        self._counting.known(self.owner.key, decode_status(job.status), self.owner.uid)
+        self._anew()
+
+    def close(self) -> None:
+        """It is gone, or no longer ours: nothing more is done for it, and nobody waits for it any longer."""
+        self._membership = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._writer.cancel()
+        self._carrying.close()
+        self._counting.gone(self.owner.key)
+        self._tell_news()
+
+    def _anew(self) -> None:
+        assert self.job is not None  # noqa: S101 - `begin` has set it
+        self._writing.believe(self.job)
+        self._membership = Membership(self.owner.key, selector=self.owner.selector, limits=self._limits)
+        self.spec = None
+        status = decode_status(self.job.status)
+        if status is not None and status.assignment is not None:
+            self._let_in(status.assignment.number, (seat.uid for seat in status.assignment.ring))
+        events: list[Event] = [Restored(status), self._read_spec(self.job)]
+        events += [NodeDoomed(node, why) for node, why in self._doomed.items()]
+        events += [known.seen for known in self.workers.values()]
+        self.feed(*events, Listed())
+
+    def _begin_to_write(self) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.create_task(self._writing.run())
+        task.add_done_callback(self._wrote)
+        return task
+
+    def _wrote(self, task: asyncio.Task[Any]) -> None:
+        """It ends when we close, or by a fault of ours."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("status no longer written", job=self.owner.key, exc_info=error)
+            self._break()
+
+    def _overtaken(self) -> None:
+        """Somebody else wrote a round: what we believe of this job is not so."""
+        _log.error("status was written by another master", job=self.owner.key)
+        self._break()
+
+    def _break(self) -> None:
+        """Begin anew after a while, from a fresh look."""
+        self._counting.broken()
+        self._membership = None
+        pause = min(AGAIN_MOST, AGAIN * 2.0 ** min(self._failures, 16))
+        self._failures += 1
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(pause, self._mended)
+
+    def _mended(self) -> None:
+        self._timer = None
+        if self._writer.done():
+            self._writer = self._begin_to_write()
+        self._anew()
+
+    # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def job_seen(self, job: Job) -> None:
+        before, self.job = self.job, job
+        self._writing.seen(job)
+        if before is None or before.metadata.generation != job.metadata.generation:
+            self.feed(self._read_spec(job))
+            for uid in self.workers:
+                self._agree(uid)
+            self.refresh()
+
+    def worker_seen(self, known: Known) -> None:
+        self.workers[known.seen.uid] = known
+        self._agree(known.seen.uid)
+        self.feed(known.seen)
+
+    def worker_gone(self, uid: Uid) -> None:
+        if self.workers.pop(uid, None) is not None:
+            self.rounds.pop(uid, None)
+            self.feed(WorkerGone(uid))
+
+    def node_turned(self, node: str, why: str, event: Event) -> None:
+        """why: it is doomed; empty: it is not, after all."""
+        if why:
+            self._doomed[node] = why
+        else:
+            self._doomed.pop(node, None)
+        self.feed(event)
+
+    def _read_spec(self, job: Job) -> SpecSeen | SpecRefused:
+        spec, wrong = decode_spec(job.spec)
+        found: tuple[Problem, ...] = wrong or (problems(self.owner, spec) if spec else ())
+        if spec is None or found:
+            self._counting.refused()
+            return SpecRefused(found, job.metadata.generation)
+        self.spec = spec
+        return SpecSeen(spec, job.metadata.generation)
+
+    def _agree(self, uid: Uid) -> None:
+        """Members of a gang that name different quorums are refused by the scheduler."""
+        known = self.workers[uid]
+        if self.spec is not None and known.quorum != str(self.spec.min_workers) and not known.seen.deleting:
+            self._carrying.requote(uid, known.seen.name, self.spec.min_workers)
+
+    # ── what follows ────────────────────────────────────────────────────────────────────────────────────
+
+    def feed(self, *events: Event) -> None:
+        """Tell the membership, and do what it wants."""
+        with self._ours() as membership:
+            if membership is None:
+                return
+            now = self._site.clock()
+            effects = [effect for event in events for effect in membership.handle(event, now)]
+            self._arm(membership.next_deadline(now) - now)
+            for effect in effects:
+                self._carry(effect)
+
+    @contextmanager
+    def _ours(self) -> Iterator[Membership | None]:
+        """The membership, if there is one; whatever fails in it, or at what it says, is the fault of this one job."""
+        try:
+            yield self._membership
+        except Exception:  # noqa: BLE001 - so it ends here, and the other jobs go on
+            key = self.owner.key
+            _log.exception("membership failed", job=key, kind=("membership failed", key))
+            self._break()
+
+    def _arm(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if seconds < float("inf"):
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(LEAST_WAIT, seconds), lambda: self.feed(Elapsed()))
+
+    def _carry(self, effect: Effect) -> None:
+        match effect:
+            case StartWorker():
+                if self.spec is not None:
+                    self._carrying.start(effect, self.spec)
+            case StopWorker():
+                self._stop(effect)
+            case Persist():
+                self._counting.decided(self.owner.key, effect.status)
+                self._writing.want(encode_status(effect.status), round_=effect.status.round)
+            case Publish():
+                self._publish(effect)
+            case Announce():
+                self._tell_news()
+            case Tell():
+                self._counting.told(effect)
+                self._carrying.tell(effect)
+            case Resized():
+                self._counting.resized(effect)
+            case Finish():
+                _log.info("job over", job=self.owner.key, phase=effect.phase, reason=effect.reason)
+            case Abort():
+                pass  # the answer to the worker's next beat says it
+
+    def _stop(self, effect: StopWorker) -> None:
+        known = self.workers.get(effect.uid)
+        if known is not None:
+            self._carrying.stop(effect, known.seen.name)
+        else:
+            asyncio.get_running_loop().call_soon(self.feed, WorkerGone(effect.uid))
+
+    def _publish(self, effect: Publish) -> None:
+        told = effect.assignments.items()
+        self._let_in(effect.round, (uid for uid, assignment in told if not assignment.removed))
+        self._tell_news()
+
+    def _let_in(self, number: int, members: Iterable[Uid]) -> None:
+        """They may read and write the values of this round."""
+        for uid in members:
+            if number not in self.rounds.get(uid, ()):
+                self.rounds[uid] = (*self.rounds.get(uid, ()), number)[-ROUNDS:]
+
+    def refresh(self) -> None:
+        """Bring the figures in the status up to date."""
+        with self._ours() as membership:
+            if membership is not None:
+                status = membership.status(self._site.clock())
+                self._counting.seen(self.owner.key, status)
+                self._writing.want(encode_status(status))
+
+    # ── workers that ask ────────────────────────────────────────────────────────────────────────────────
+
+    def beat_answer(self, uid: Uid) -> tuple[int, str | None]:
+        """The newest round announced to it, and why its child is to be killed, if it is."""
+        if self._membership is None:
+            return 0, None
+        return self._membership.beat_answer(uid)
+
+    def exited(self, event: Exited) -> bool:
+        """Whether the agent is to start the child again."""
+        self.feed(event)
+        return self._membership is not None and self._membership.restart(event.uid)
+
+    def wishes(self) -> JobView | None:
+        """The job as the sizing policies see it; None where there is nothing to decide."""
+        with self._ours() as membership:
+            if membership is not None and self.spec is not None:
+                return membership.wishes(self._site.clock())
+        return None
+
+    async def assignment(self, uid: Uid, known: int, wait: float) -> Assignment | None:
+        """What the worker is told of the first round beyond `known`, once it is published; None after `wait` seconds."""
+
+        def found() -> Assignment | None:
+            return self._membership.assignment(uid, known) if self._membership is not None else None
+
+        answer: Assignment | None = await self._awaited(found, wait)
+        return answer
+
+    async def announced(self, uid: Uid, known: int, wait: float) -> int:
+        """The newest round announced to it, once it is beyond `known`, or after `wait` seconds."""
+
+        def found() -> int | None:
+            newest, _ = self.beat_answer(uid)
+            return newest if newest > known else None
+
+        newest = await self._awaited(found, wait)
+        return self.beat_answer(uid)[0] if newest is None else newest
+
+    async def _awaited(self, found: Callable[[], Any], wait: float) -> Any:
+        try:
+            async with asyncio.timeout(wait):
+                while (answer := found()) is None:
+                    await self._news.wait()
+        except TimeoutError:
+            return None
+        return answer
+
+    def _tell_news(self) -> None:
+        """Everybody who waits looks again; who waits from now on waits for the next."""
+        self._news.set()
+        self._news = asyncio.Event()

@@ -1,0 +1,99 @@
+"""The rendezvous' questions, answered by the jobs.
+
+Lives here: a worker's uid → its job, and bodies → events. Never here: whether the worker is who it says.
+"""
+
+from collections.abc import Callable
+
+from scheduler.elastic.master.charge import Charge
+from scheduler.elastic.master.master import Master
+from scheduler.elastic.membership.effects import Assignment
+from scheduler.elastic.membership.events import Arrived, Beat, Exited, Leaving
+from scheduler.elastic.rendezvous import bodies
+from scheduler.elastic.rendezvous.desk import Worker
+from scheduler.elastic.rendezvous.refusals import Reason, Refused
+
+
+class Desk:
+    """leading: whether we act. seeing: whether the watch of pods is up to date. interval: seconds between two beats."""
+
+    def __init__(
+        self, master: Master, *, leading: Callable[[], bool], seeing: Callable[[], bool], interval: float
+    ) -> None:
+        self._master = master
+        self._leading = leading
+        self._seeing = seeing
+        self._interval = interval
+
+    def worker(self, uid: str) -> Worker | None:
+        """The live worker whose pod this is."""
+        if not self._leading():
+            raise Refused(Reason.STANDBY, "another master acts; try again in a moment")
+        charge = self._master.charge_of(uid)
+        if charge is not None:
+            return Worker(charge.owner.key, frozenset(charge.rounds.get(uid, ())))
+        if not self._seeing():  # it may have come since
+            raise Refused(Reason.AWAY, "the API server is away, and this worker was not known before")
+        return None
+
+    async def beat(self, uid: str, beat: bodies.Beat) -> bodies.BeatAnswer:
+        """Note the sign of life."""
+        charge = self._charge(uid)
+        charge.feed(
+            Beat(
+                uid=uid,
+                phase=beat.phase,
+                round=beat.round,
+                step=beat.step,
+                committed=beat.committed,
+                samples=beat.samples,
+                epoch=beat.epoch,
+                step_s=beat.step_s,
+                compute_s=beat.compute_s,
+                silent_s=beat.silent_s,
+                collective=beat.collective,
+                child=beat.child,
+                values=beat.values,
+            )
+        )
+        newest, abort = charge.beat_answer(uid)
+        return bodies.BeatAnswer(newest, abort, self._interval)
+
+    async def ready(self, uid: str, ready: bodies.Ready, wait: float) -> Assignment | None:
+        """It stands at the barrier."""
+        charge = self._charge(uid)
+        charge.feed(
+            Arrived(
+                uid, ready.round, ready.step, ready.committed, ready.why, ready.fingerprint, ready.samples
+            )
+        )
+        return await charge.assignment(uid, ready.round, wait)
+
+    async def announced(self, uid: str, known: int, wait: float) -> int:
+        """The newest round announced to it."""
+        return await self._charge(uid).announced(uid, known, wait)
+
+    async def leave(self, uid: str, leave: bodies.Leave) -> None:
+        """It goes."""
+        self._charge(uid).feed(Leaving(uid, leave.why, leave.grace_s))
+
+    async def exit(self, uid: str, ended: bodies.Exit) -> bool:
+        """Its child ended; whether it is to be started again."""
+        told = Exited(
+            uid,
+            ended.code,
+            ended.signal,
+            ended.why,
+            ended.culprit,
+            tuple(ended.tail),
+            ended.round,
+            ended.checkpoint_step,
+        )
+        return self._charge(uid).exited(told)
+
+    def _charge(self, uid: str) -> Charge:
+        """Its job, which may have gone since the worker was let in."""
+        charge = self._master.charge_of(uid)
+        if charge is None:
+            raise Refused(Reason.NO_WORKER, "this worker's job is gone")
+        return charge

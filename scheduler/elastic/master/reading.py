@@ -1,0 +1,124 @@
+"""API objects as the master reads them: events of a job, and why a node is about to go.
+
+Lives here: which fields count. Never here: what follows. Decoding builds nothing that is not declared.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from scheduler.elastic.membership.events import WorkerSeen
+from scheduler.elastic.workers import CORE, SURPLUS, Owner
+from scheduler.errors import shortened
+from scheduler.objects import api, labels
+
+HINDRANCES: Final = frozenset(
+    {
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImageInspectError",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RunContainerError",
+    }
+)
+"""Reasons of a waiting container that a person must mend; kubelet's own words. All others pass by themselves."""
+
+
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+"""Phases of a pod whose processes are gone."""
+
+
+class Meta(msgspec.Struct, rename="camel"):
+    """The head of an ElasticJob."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    deletion_timestamp: str | None = None
+
+
+class Job(msgspec.Struct):
+    """An ElasticJob as it came: spec and status are read by `elastic.job`."""
+
+    metadata: Meta
+    spec: Any = None
+    status: Any = None
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(self.metadata.namespace, self.metadata.name, self.metadata.uid)
+
+
+class Known(NamedTuple):
+    """A worker's pod: whose it is, and what is told of it."""
+
+    owner: Owner
+    """The ElasticJob that it says it is of; one of its own namespace, for no other can own it."""
+    seen: WorkerSeen
+    quorum: str
+    """What it says of the gang's quorum."""
+
+
+def known(pod: api.Pod) -> Known | None:
+    """The worker that this pod is; None for any other pod, whatever its labels claim."""
+    meta = pod.metadata
+    said = meta.labels or {}
+    owner = next((own for own in meta.owner_references or () if own.controller), None)
+    if owner is None or owner.kind != labels.ELASTIC_KIND or not owner.api_version.startswith(labels.OURS):
+        return None
+    if said.get(labels.ELASTIC_JOB) != owner.name:
+        return None
+    notes = meta.annotations or {}
+    seen = WorkerSeen(
+        uid=meta.uid,
+        name=meta.name,
+        node=pod.spec.node_name,
+        role=SURPLUS if said.get(labels.ELASTIC_ROLE) == SURPLUS else CORE,
+        phase=pod.status.phase or "Pending",
+        gated=any(gate.name == labels.GATE for gate in pod.spec.scheduling_gates or ()),
+        deleting=meta.deletion_timestamp is not None,
+        waiting=_hindrance(pod.status),
+        number=_whole(notes.get(labels.ELASTIC_NUMBER, "")),
+        since=moment(meta.creation_timestamp),
+        avoids=tuple(filter(None, notes.get(labels.ELASTIC_AVOIDS, "").split(","))),
+    )
+    return Known(Owner(meta.namespace, owner.name, owner.uid), seen, notes.get(labels.MIN_MEMBERS, ""))
+
+
+def _hindrance(status: api.PodStatus) -> str:
+    """Why its containers do not start, when it takes a person to mend that."""
+    for container in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+        waiting = container.state.waiting if container.state else None
+        if waiting is not None and waiting.reason in HINDRANCES:
+            return ": ".join(filter(None, (waiting.reason, shortened(waiting.message))))
+    return ""
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+
+def moment(text: str | None) -> float | None:
+    """Seconds since the epoch of an RFC 3339 time; None for none."""
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else None
+    except ValueError:
+        return None
+
+
+def doom(node: api.Node, taints: Iterable[str]) -> str:
+    """Why this node is about to be emptied; empty when it is not. taints: keys that say so."""
+    if node.metadata.deletion_timestamp is not None:
+        return "the node is being deleted"
+    found = {taint.key for taint in node.spec.taints or ()}
+    named = next((key for key in taints if key in found), "")
+    if named:
+        return f"taint {named}"
+    return "cordoned" if node.spec.unschedulable else ""

@@ -1,0 +1,213 @@
+"""The parts of `gangwright elastic`, put together and kept running until the process is told to stop."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from random import Random
+from typing import Any, Final, Never
+
+import structlog
+from yarl import URL
+
+from scheduler.clock import steady
+from scheduler.elastic.master.carrying import Site
+from scheduler.elastic.master.counting import Counting
+from scheduler.elastic.master.desk import Desk
+from scheduler.elastic.master.master import PODS, Master, identity_of
+from scheduler.elastic.master.sizes import keep_sizing
+from scheduler.elastic.master.trying import Trying
+from scheduler.elastic.membership.limits import Limits
+from scheduler.elastic.rendezvous.server import Rendezvous, rendezvous
+from scheduler.elastic.workers import Kit
+from scheduler.kube.access import find_access
+from scheduler.kube.client import Client
+from scheduler.kube.holding import Holder
+from scheduler.kube.lease import LeaseName
+from scheduler.kube.watch import Reflector
+from scheduler.serving import probes
+from scheduler.serving.server import serve
+from scheduler.settings import Settings
+from scheduler.telemetry.elastic import ElasticMetrics
+
+LOOK: Final = 0.1
+"""Seconds between two looks whether we lead, and whether everything has been read."""
+
+CONNECTIONS: Final = 64
+"""To the API server at most: watches, writes, statuses, and reviews of tokens beside each other."""
+
+REFRESH: Final = 2.0
+"""Seconds between two refreshes of the gauges; Prometheus scrapes every 15 to 60."""
+
+_log = structlog.get_logger("elastic")
+
+
+async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]) -> None:
+    """Look after elastic jobs until cancelled. `listening` is told the URLs of rendezvous and probes once we act.
+
+    Returns when another master acts. Raises SettingsError for settings that cannot be used, in a group.
+    """
+    metrics = ElasticMetrics()
+    own = settings.elastic
+    counting = Counting(metrics, own.reported)
+    master = Master(counting, namespaces=own.namespaces, taints=own.doomed_taints, limits=limits_of(settings))
+    access = await find_access(settings.api.kubeconfig, settings.api.context)
+    async with (
+        Client(access, connections=CONNECTIONS) as client,
+        _parts(settings, client, master, counting) as (holder, reflectors),
+    ):
+        checks = probes.build_app(metrics, partial(_checks, master, holder, client, settings))
+        probe = settings.probes
+        async with serve(checks, probe.host, probe.port, section="probes") as probed:
+            await _until(lambda: master.synced and holder.leading(steady()))
+            told = {"probes": f"http://{probe.host or '127.0.0.1'}:{probed}"}
+            desk = Desk(
+                master,
+                leading=lambda: holder.leading(steady()),
+                seeing=partial(_seeing, reflectors),
+                interval=settings.rendezvous.beat,
+            )
+            async with rendezvous(
+                desk, client, settings.rendezvous, metrics, namespace=own.lease_namespace
+            ) as meeting:
+                told["rendezvous"] = settings.workers.address or meeting.address
+                await _act(
+                    settings, client, master, holder, counting, metrics, meeting, partial(listening, told)
+                )
+            _log.info("the lease is lost")
+
+
+async def _act(
+    settings: Settings,
+    client: Client,
+    master: Master,
+    holder: Holder,
+    counting: Counting,
+    metrics: ElasticMetrics,
+    meeting: Rendezvous,
+    listening: Callable[[], None],
+) -> None:
+    """Act for as long as the Lease is ours."""
+    trying = Trying(
+        client,
+        at_once=settings.api.concurrent_writes,
+        least=settings.elastic.retry,
+        most=settings.elastic.retry_limit,
+        counted=counting.wrote,
+        acting=lambda: holder.leading(steady()),
+    )
+    kit = kit_of(settings, meeting)
+    master.forgotten = meeting.forget
+    site = Site(trying, kit, settings.workers.confine, URL(kit.master).port or 443, steady)
+    try:
+        master.begin(site)
+        async with asyncio.TaskGroup() as group:
+            took = metrics.sizing_duration_seconds.observe
+            tasks = [
+                group.create_task(keep_sizing(master, kit, settings.elastic.sizing_every, took)),
+                group.create_task(_keep_written(master, settings.elastic.status_every)),
+            ]
+            listening()
+            await _until(lambda: not holder.leading(steady()))
+            for task in tasks:
+                task.cancel()
+    finally:
+        master.end()
+        await holder.release()
+
+
+@asynccontextmanager
+async def _parts(
+    settings: Settings, client: Client, master: Master, counting: Counting
+) -> AsyncIterator[tuple[Holder, dict[str, Reflector[Any]]]]:
+    """The Lease and the watches, at work in the background."""
+    own = settings.elastic
+    identity = identity_of(own.identity, os.environ.get("POD_NAME", ""), socket.gethostname(), Random())
+    holder = Holder(client, LeaseName(own.lease_namespace, own.lease_name), identity)
+    reflectors = {
+        name: Reflector(client, resource, sink) for name, (resource, sink) in master.watches().items()
+    }
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            holder.run(),
+            _keep_shown(counting, reflectors, holder),
+            *(r.run() for r in reflectors.values()),
+        ]
+        running = [group.create_task(task) for task in tasks]
+        try:
+            yield holder, reflectors
+        finally:
+            for task in running:
+                task.cancel()
+
+
+def kit_of(settings: Settings, meeting: Rendezvous) -> Kit:
+    """What every worker gets."""
+    own = settings.workers
+    return Kit(
+        image=own.image,
+        master=own.address or meeting.address,
+        ca=meeting.authority,
+        pull_policy=own.pull_policy.value,
+        interpreter=own.interpreter,
+        scheduler=settings.cluster.scheduler_names[0],
+        audience=settings.rendezvous.audience,
+        token_life=own.token_life,
+        interface=own.interface,
+        gloo_timeout=own.gloo_timeout,
+        grace=own.grace,
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The waits of membership that the settings name; all others are its own."""
+    own = settings.elastic
+    return Limits(
+        silent=settings.rendezvous.silent_after,
+        collective=settings.workers.gloo_timeout,
+        start=own.start_limit,
+        trouble=own.trouble_limit,
+        hang=own.hang_limit,
+        save=own.save_limit,
+        release=own.release_limit,
+    )
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - what is looked at is the clock, too
+        await asyncio.sleep(LOOK)
+
+
+async def _keep_written(master: Master, every: float) -> Never:
+    while True:
+        for charge in list(master.charges.values()):
+            charge.refresh()
+            await asyncio.sleep(0)
+        await asyncio.sleep(every)
+
+
+async def _keep_shown(counting: Counting, reflectors: Mapping[str, Reflector[Any]], holder: Holder) -> Never:
+    while True:
+        now = steady()
+        counting.refresh(now, reflectors, leading=holder.leading(now))
+        await asyncio.sleep(REFRESH)
+
+
+def _seeing(reflectors: Mapping[str, Reflector[Any]]) -> bool:
+    """Every watch of pods stands."""
+    pods = [reflector for name, reflector in reflectors.items() if name.startswith(PODS)]
+    return all(reflector.synced and reflector.fault is None for reflector in pods)
+
+
+def _checks(master: Master, holder: Holder, client: Client, settings: Settings) -> list[probes.Check]:
+    now = steady()
+    quiet = now - client.last_answer
+    return [
+        probes.Check("synced", master.synced, f"still reading: {', '.join(master.missing()) or 'nothing'}"),
+        probes.Check(
+            "fresh", quiet <= settings.api.silent_after, f"the API server last answered {quiet:.0f} s ago"
+        ),
+        probes.Check("leading", holder.leading(now), f"the Lease is held by {holder.holder or 'nobody'}"),
+    ]

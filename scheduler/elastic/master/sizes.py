@@ -1,0 +1,72 @@
+"""The sizes of all jobs, decided together every few seconds.
+
+Lives here: the picture that the policies get, and what their answer is told to. Never here: a policy. Growth goes where it
+gains most, so one call sees every job; it works on frozen values and on a thread of its own, for beats do not wait.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Never
+
+import msgspec
+import structlog
+
+from scheduler.elastic.master.charge import Charge
+from scheduler.elastic.master.master import Master
+from scheduler.elastic.membership.events import Sized
+from scheduler.elastic.sizing import size
+from scheduler.elastic.sizing.view import Free, JobView, Want
+from scheduler.elastic.workers import Kit, Worker, manifest
+
+UNLIMITED: Final = Free(unlimited=True)
+
+_log = structlog.get_logger("elastic")
+
+
+async def keep_sizing(
+    master: Master,
+    kit: Kit,
+    every: float,
+    took: Callable[[float], None],
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> Never:
+    """Decide until cancelled, every so many seconds. took: told how long each decision took."""
+    loop = asyncio.get_running_loop()
+    while True:
+        began = loop.time()
+        try:
+            await decide(master, kit)
+        except Exception:  # noqa: BLE001 - whatever a policy stumbled over, sizes stay as they are until the next time
+            _log.exception("sizing failed", kind="sizing failed")
+        took(loop.time() - began)
+        await sleep(every)
+
+
+async def decide(master: Master, kit: Kit) -> Mapping[str, Want]:
+    """Decide once, and tell every job."""
+    charges = {charge.owner.key: charge for charge in master.charges.values()}
+    views = {key: view for key, charge in charges.items() if (view := charge.wishes()) is not None}
+    free, pictures = _picture(master, kit, charges, views)
+    wants = await asyncio.to_thread(size, pictures, free)
+    for key, want in wants.items():
+        charges[key].feed(Sized(want.size, want.by, want.reason, want.gains))
+    return wants
+
+
+def _picture(
+    master: Master, kit: Kit, charges: Mapping[str, Charge], views: Mapping[str, JobView]
+) -> tuple[Free, list[JobView]]:
+    if not master.whole:
+        return UNLIMITED, list(views.values())
+    pods = {key: probe for key in views if (probe := _probe(charges[key], kit)) is not None}
+    free, takes = master.room.offer(pods)
+    return free, [
+        msgspec.structs.replace(view, worker=takes.get(key, view.worker)) for key, view in views.items()
+    ]
+
+
+def _probe(charge: Charge, kit: Kit) -> Mapping[str, object] | None:
+    """A worker of this job as it would be made."""
+    if charge.spec is None:
+        return None
+    return manifest(charge.owner, charge.spec, Worker("probe", 0), kit)

@@ -1,0 +1,176 @@
+"""The status of one job: what is wanted stands at the API server, sooner or later, and who waits for it is told.
+
+Lives here: versions, conflicts, another try. Never here: what a status says. A write is the difference to what stands,
+and names the version that it was made from; a conflict is answered by reading again. A round that is as new as ours and that we
+did not write means that another master acted: then nothing of ours is worth writing.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, Never
+
+import msgspec
+import structlog
+
+from scheduler import errors
+from scheduler.elastic.master import calls
+from scheduler.elastic.master.reading import Job
+from scheduler.elastic.master.trying import Trying
+from scheduler.elastic.workers import Owner, Thing
+
+WHAT: Final = "status"
+
+SOON: Final = 0.1
+LATE: Final = 5.0
+"""Seconds before the next try: workers stand at the barrier while a round is written."""
+
+KEPT: Final = 8
+"""Rounds that are known for our own; one is in flight at a time."""
+
+_JOB: Final = msgspec.json.Decoder(Job)
+_log = structlog.get_logger("elastic")
+
+
+class Writing:
+    """Keeps one status up to date while `run` runs.
+
+    stands: told the round of every status that had to be written before something else may happen, once it stands.
+    overtaken: called when somebody else wrote a later round, or another one of the same number.
+    """
+
+    def __init__(
+        self,
+        owner: Owner,
+        trying: Trying,
+        *,
+        stands: Callable[[int], None],
+        overtaken: Callable[[], None],
+    ) -> None:
+        self.fault: errors.KubeError | None = None
+        """Why the last try failed; None when it did not."""
+        self._owner = owner
+        self._trying = trying
+        self._stands = stands
+        self._overtaken = overtaken
+        self._version = ""
+        self._standing: Thing = {}
+        self._wanted: Thing | None = None
+        self._round: int | None = None
+        self._due = asyncio.Event()
+        self._own: dict[int, Any] = {}
+        """Rounds that we began from, wrote, or tried to write: number → assignment."""
+
+    def believe(self, job: Job) -> None:
+        """What stands there is what we begin from."""
+        self.seen(job)
+        found = job.status if isinstance(job.status, dict) else {}
+        self._own = {_number(found): found.get("assignment")}
+
+    def seen(self, job: Job) -> None:
+        """What stands, as far as a watch or an answer tells; what is older than what we know changes nothing."""
+        if _newer(job.metadata.resource_version, self._version):
+            self._version = job.metadata.resource_version
+            self._standing = job.status if isinstance(job.status, dict) else {}
+
+    def want(self, status: Thing, *, round_: int | None = None) -> None:
+        """Write this, instead of whatever was wanted before. round_: tell of it when it stands.
+
+        As long as somebody waits for a status, one for which nobody waits does not take its place.
+        """
+        if round_ is None and self._round is not None:
+            return
+        if round_ is None and self._wanted is None and status == self._standing:
+            return
+        self._wanted, self._round = status, round_
+        self._due.set()
+
+    async def run(self) -> Never:
+        """Write until cancelled; nothing that the API server answers ends it."""
+        waits = self._trying.waits(SOON, LATE)
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            while (status := self._wanted) is not None:
+                self.fault = await self._write(status)
+                if self.fault is None:
+                    waits.good()
+                    self._stood(status)
+                    continue
+                _log.warning("status not written", job=self._owner.key, error=str(self.fault))
+                await self._trying.sleep(waits.bad(self.fault.retry_after))
+
+    def _stood(self, status: Thing) -> None:
+        """It stands; what was wanted meanwhile is next."""
+        if self._wanted is not status:
+            return
+        round_, self._wanted, self._round = self._round, None, None
+        if round_ is not None:
+            self._stands(round_)
+
+    async def _write(self, status: Thing) -> errors.KubeError | None:
+        """One try; a conflict is resolved and tried again at once."""
+        try:
+            while not self._foreign(status):
+                if await self._put(status):
+                    return None
+                if not self._version:
+                    await self._read()
+        except errors.KubeError as error:
+            return error
+        self._wanted, self._round = None, None
+        self._overtaken()
+        return None
+
+    def _foreign(self, status: Thing) -> bool:
+        """What stands is another's, and no older than this."""
+        number = _number(self._standing)
+        if not number or number < _number(status):
+            return False
+        return number not in self._own or self._own[number] != self._standing.get("assignment")
+
+    async def _put(self, status: Thing) -> bool:
+        """False: what stands is not what we took it for."""
+        if not self._version:
+            return False
+        change = calls.difference(self._standing, status)
+        if not change:
+            return True
+        self._own[_number(status)] = status.get("assignment")
+        for number in sorted(self._own)[:-KEPT]:
+            del self._own[number]
+        try:
+            answer = await self._trying.once(WHAT, calls.patch_status(self._owner, self._version, change))
+        except errors.Conflict:
+            self._version = ""
+            return False
+        self._take(answer)
+        if _number(self._standing) == _number(status):
+            self._own[_number(status)] = self._standing.get("assignment")  # as the API server has it
+        return True
+
+    async def _read(self) -> None:
+        """Take what stands, whatever we knew."""
+        self._version = ""
+        self._take(await self._trying.once("read", calls.get_job(self._owner)))
+
+    def _take(self, answer: bytes) -> None:
+        try:
+            job = _JOB.decode(answer)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise errors.Garbled("elasticjobs", f"not an ElasticJob: {error}") from error
+        if job.metadata.uid != self._owner.uid:
+            raise errors.NotFound("elasticjobs", "another job has its name by now", status=404)
+        self.seen(job)
+
+
+def _number(status: Thing) -> int:
+    """Of a status' round; 0 without one."""
+    found = status.get("round")
+    return found if isinstance(found, int) else 0
+
+
+def _newer(version: str, than: str) -> bool:
+    """Versions of one kind grow as numbers do; anything else is believed."""
+    if version.isdecimal() and than.isdecimal():
+        return int(version) > int(than)
+    return version != than

@@ -1,0 +1,145 @@
+"""Why a round has to end: the table, most urgent first.
+
+Lives here: one row a cause: its name, whether it can wait for a quiet moment, and when it holds. Never here: what is done (`flights`).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from scheduler.elastic.membership import roll
+from scheduler.elastic.membership.choosing import choose, overdue
+from scheduler.elastic.membership.state import State
+from scheduler.elastic.membership.worker import Worker
+
+
+class Picture(Struct, frozen=True):
+    """The round as it is, and as it would be if it began now."""
+
+    s: State
+    now: float
+    members: tuple[Worker, ...]
+    """Members that live."""
+    wish: tuple[Worker, ...]
+    """Who would be in the next round; empty when there are too few."""
+
+    @property
+    def dropped(self) -> list[Worker]:
+        wish = {w.uid for w in self.wish}
+        return [w for w in self.members if w.uid not in wish]
+
+    @property
+    def joining(self) -> list[Worker]:
+        members = {w.uid for w in self.members}
+        return [w for w in self.wish if w.uid not in members]
+
+
+def picture(s: State, now: float) -> Picture:
+    """Drawn from those that could be in a round at once."""
+    spec = s.spec
+    if spec is None:
+        return Picture(s, now, (), ())
+    inside = roll.entitled(s)
+    wish = choose(s, [*inside, *roll.ready(s)], spec.clamp(s.want), spec.min_workers, now).ring
+    return Picture(s, now, tuple(inside), wish)
+
+
+def _to_end(p: Picture) -> bool:
+    s = p.s
+    if s.finishing_at is not None:
+        return any(w.arrival for w in p.members)
+    kept = bool(s.save_error) and not s.record.ring
+    return bool(s.spec and s.spec.suspend and p.members and not kept)
+
+
+def _lost(p: Picture) -> bool:
+    """Somebody that has the state is gone."""
+    seats = len(p.s.record.ring) + len(p.s.record.holding)
+    return len(p.members) < seats and not _finishing(p)
+
+
+def _failed(p: Picture) -> bool:
+    number = p.s.record.number
+    back = any(w.arrival and w.arrival.round >= number for w in roll.ring(p.s))
+    return back or any(_cut_off(w, number) for w in roll.ring(p.s))
+
+
+def _cut_off(w: Worker, number: int) -> bool:
+    """It meets the others by values that went with the master before this one, which told it of the round."""
+    beat = w.beat
+    return beat is not None and beat.round == number != w.told and beat.phase == "Ready" and w.arrival is None
+
+
+def _finishing(p: Picture) -> bool:
+    return p.s.finishing_at is not None
+
+
+def _stage(p: Picture) -> bool:
+    """The schedule's next entry changes more than the size."""
+    spec, record = p.s.spec, p.s.record
+    if spec is None or not record.ring:
+        return False
+    place = spec.stage(roll.epoch(p.s))
+    if place <= record.stage:
+        return False
+    entry = spec.schedule[place]
+    return entry.env != record.env or (entry.batch or spec.batch.per_worker) != record.per_worker
+
+
+class Cause(Struct, frozen=True):
+    name: str
+    urgent: bool
+    holds: Callable[[Picture], bool]
+
+
+def _swapped_for(p: Picture, test: Callable[[Worker], bool]) -> bool:
+    return any(test(w) for w in p.dropped) and bool(p.wish)
+
+
+TABLE: Final[tuple[Cause, ...]] = (
+    Cause("ending", urgent=True, holds=_to_end),
+    Cause("lost", urgent=True, holds=_lost),
+    Cause("failure", urgent=True, holds=lambda p: _failed(p) and not _finishing(p)),
+    Cause(
+        "bounds", urgent=True, holds=lambda p: not roll.allowed(p.s) and bool(p.wish) and not _finishing(p)
+    ),
+    Cause("leaving", urgent=True, holds=lambda p: any(w.going for w in p.members) and not _finishing(p)),
+    Cause("quorum", urgent=False, holds=lambda p: not p.s.record.ring and bool(p.wish)),
+    Cause("drained", urgent=False, holds=lambda p: _swapped_for(p, lambda w: w.node in p.s.doomed)),
+    Cause("straggler", urgent=False, holds=lambda p: _swapped_for(p, lambda w: w.uid == p.s.slow)),
+    Cause("grown", urgent=False, holds=lambda p: len(p.wish) > len(p.members)),
+    Cause("shrunk", urgent=False, holds=lambda p: 0 < len(p.wish) < len(p.members)),
+    Cause("replaced", urgent=False, holds=lambda p: bool(p.wish) and bool(p.dropped)),
+    Cause("schedule", urgent=False, holds=_stage),
+)
+
+
+def cause(p: Picture) -> Cause | None:
+    """The first that holds."""
+    return next((row for row in TABLE if row.holds(p)), None)
+
+
+def waits(p: Picture) -> str:
+    """What a change that can wait is waiting for; empty when nothing."""
+    s, now = p.s, p.now
+    if s.finishing_at is not None:
+        return "members are about to end"
+    if now - s.want_at < s.limits.coalesce and s.record.ring:
+        return "others may change their mind too"
+    if s.record.ring and not s.settled and now - s.published_at < s.limits.settle:
+        return "the present round has not begun to train"
+    return _late(p)
+
+
+def _late(p: Picture) -> str:
+    """Newcomers that are about to be ready are waited for a while, so that one round takes them all."""
+    s = p.s
+    if not p.joining or (not s.record.ring and any(roll.has_state(w) for w in p.members)):
+        return ""
+    late = [w for w in roll.newcomers(s) if w.seated and not w.arrival and not overdue(s, w, p.now)]
+    if not late or not s.spec or len(p.wish) >= s.spec.clamp(s.want):
+        return ""
+    since = min((w.ready_at for w in p.joining if w.ready_at is not None), default=p.now)
+    patience = s.limits.newcomers if s.record.ring else s.limits.coalesce
+    return f"newcomers: {roll.names(late)}" if p.now - since < patience else ""

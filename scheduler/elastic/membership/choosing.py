@@ -1,0 +1,98 @@
+"""Who is in the next round, and in which order.
+
+Lives here: the choice, a function of what is known. Never here: when a round begins (`causes`, `flights`).
+
+    must go   told to end, being deleted, on a doomed node for too long (if enough remain without it)
+    stays     the newest state; then those that are not doomed, not slow, of the core, members before newcomers, the oldest
+    ranks     members by the newest state, then by their former rank; newcomers last
+
+Nobody goes who alone has the newest state: it stays for one more round, in which the others take that state over.
+"""
+
+from msgspec import Struct
+
+from scheduler.elastic.membership import roll
+from scheduler.elastic.membership.state import State
+from scheduler.elastic.membership.worker import Worker
+
+
+class Choice(Struct, frozen=True):
+    """A round's people."""
+
+    ring: tuple[Worker, ...] = ()
+    """By rank. Empty: not enough for the quorum."""
+    leaving: tuple[Worker, ...] = ()
+    holding: tuple[Worker, ...] = ()
+    """Who waits with its state, when there is no ring."""
+
+
+def overdue(s: State, w: Worker, now: float) -> bool:
+    """Its node is going to be emptied, and a replacement was waited for long enough."""
+    if w.node not in s.doomed:
+        return False
+    waited = now - s.doomed[w.node][1]
+    seated = any(one.seated for one in roll.newcomers(s))
+    return waited > (s.limits.doom if seated else s.limits.doom_seat)
+
+
+class Order:
+    """Whose state is newer, who is older, who is worth more."""
+
+    def __init__(self, s: State) -> None:
+        self._s = s
+        seats = (*s.record.ring, *s.record.holding)
+        self._ranks = {seat.uid: rank for rank, seat in enumerate(seats)}
+
+    def rank(self, w: Worker) -> int | None:
+        """Its former rank; None for a newcomer."""
+        return self._ranks.get(w.uid) if roll.has_state(w) else None
+
+    def seniority(self, w: Worker) -> tuple[int, int, float, str]:
+        """The lower, the lower its rank."""
+        rank = self.rank(w)
+        return (1, 0, w.since, w.uid) if rank is None else (-max(0, roll.position(w)), rank, w.since, w.uid)
+
+    def newest(self, stay: list[Worker]) -> Worker | None:
+        """One of those with the newest state, a healthy one if there is any: it is in the round in any case."""
+        known = [w for w in stay if self.rank(w) is not None]
+        return min(known, key=lambda w: (-roll.position(w), *self._ill(w), self.seniority(w)), default=None)
+
+    def worth(self, w: Worker) -> tuple[bool, bool, bool, bool, float, str]:
+        """The lower, the longer it stays."""
+        return (*self._ill(w), w.role != "core", self.rank(w) is None, w.since, w.uid)
+
+    def _ill(self, w: Worker) -> tuple[bool, bool]:
+        return (w.node in self._s.doomed, w.uid == self._s.slow)
+
+
+def choose(s: State, people: list[Worker], target: int, least: int, now: float) -> Choice:
+    """Of these, who trains next: `target` of them if there are so many, never fewer than `least`."""
+    gone = [w for w in people if w.going]
+    stay = [w for w in people if not w.going]
+    kept = _last_holder(gone, stay)
+    ring = _fill(s, stay if kept is None else [*stay, kept], target, least, now)
+    inside = {w.uid for w in roll.entitled(s)}
+    if not ring:
+        return Choice((), tuple(gone), tuple(w for w in stay if w.uid in inside and roll.has_state(w)))
+    staying = {w.uid for w in ring}
+    leaving = [w for w in people if w.uid not in staying and (w.going or w.uid in inside)]
+    return Choice(tuple(ring), tuple(leaving))
+
+
+def _fill(s: State, stay: list[Worker], target: int, least: int, now: float) -> list[Worker]:
+    """Those that are worth most, by rank; nobody when they are too few."""
+    order = Order(s)
+    newest = order.newest(stay)
+    stay = sorted(stay, key=lambda w: (w is not newest, order.worth(w)))
+    size = min(target, len(stay))
+    while size > least and stay[size - 1] is not newest and overdue(s, stay[size - 1], now):
+        size -= 1
+    return sorted(stay[:size], key=order.seniority) if size >= least else []
+
+
+def _last_holder(gone: list[Worker], stay: list[Worker]) -> Worker | None:
+    """One that has to go, and has newer state than all that stay."""
+    best = max(gone, key=lambda w: (roll.position(w), -w.since, w.uid), default=None)
+    if best is None or roll.position(best) < 0 or not stay:
+        return None
+    return best if roll.position(best) > max(roll.position(w) for w in stay) else None

@@ -1,0 +1,65 @@
+"""Where the job goes: its end, well or badly.
+
+Lives here: the two ends. Never here: a pause (`flights` leads into one, `staffing` out of it).
+A job has succeeded when a member ended with code 0 of its own accord and no other is at work any more: all ranks take the same
+steps, so when one has come to the end, the training has.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from scheduler.elastic.job.status import Phase
+from scheduler.elastic.membership import ending, roll
+from scheduler.elastic.membership.effects import Finish, Tell
+from scheduler.elastic.membership.state import State
+
+
+def _all_done(s: State, now: float) -> str:
+    if s.finishing_at is None:
+        return ""
+    busy = [w for w in s.workers.values() if w.alive and (roll.released(s, w) or w in roll.entitled(s))]
+    if not busy:
+        return "the training has come to its end"
+    late = now - s.finishing_at > s.limits.save
+    return f"the training has come to its end; {roll.names(busy)} did not" if late else ""
+
+
+def _too_many_restarts(s: State, _now: float) -> str:
+    most = s.spec.max_restarts if s.spec else 0
+    if s.spec is None or s.restarts <= most:
+        return ""
+    return f"the gang began again {most} times, which is spec.maxRestarts, and failed again: {s.last_failure}"
+
+
+TABLE: Final[tuple[tuple[Phase, str, Callable[[State, float], str]], ...]] = (
+    (Phase.SUCCEEDED, "Completed", _all_done),
+    (Phase.FAILED, "TooManyRestarts", _too_many_restarts),
+)
+
+
+def look(s: State, now: float) -> None:
+    """End the job if it has ended, and whoever is still at work for one that has."""
+    if s.over:
+        _stop_all(s, s.over[2] or "the job is over", now)
+        return
+    for phase, reason, ask in TABLE:
+        message = ask(s, now)
+        if message:
+            _end(s, phase, reason, message, now)
+            return
+
+
+def _end(s: State, phase: Phase, reason: str, message: str, now: float) -> None:
+    s.over = (phase.value, reason, message)
+    s.flight = None
+    s.starts.clear()
+    _stop_all(s, message, now)
+    s.do(Tell("Normal" if phase is Phase.SUCCEEDED else "Warning", reason, message))
+    s.do(Finish(phase.value, reason, message))
+
+
+def _stop_all(s: State, message: str, now: float) -> None:
+    for worker in s.workers.values():
+        if worker.alive and not worker.stopped:
+            worker.abort = worker.abort or message
+            ending.stop(s, worker, message, now, ending.ABORTED_GRACE)

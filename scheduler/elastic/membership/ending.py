@@ -1,0 +1,206 @@
+"""How workers end, and what follows for them, their nodes and the next start.
+
+Lives here: ends of processes and pods, the giving up of those that do not answer, and the back-off from nodes.
+Never here: whether somebody is silent for too long (`watching`), or what becomes of the round (`flights`).
+
+A member whose process was killed by a signal is started again inside its pod, as a newcomer: the seat is kept, and the state
+comes from those that live. One that ended with a code of its own had a reason, and its pod goes.
+"""
+
+from scheduler.elastic.job.status import Barred
+from scheduler.elastic.membership import roll, saving
+from scheduler.elastic.membership.effects import Abort, StopWorker, Tell
+from scheduler.elastic.membership.events import Exited, WorkerGone
+from scheduler.elastic.membership.state import State
+from scheduler.elastic.membership.worker import Worker
+
+ABORTED_GRACE = 5.0
+"""Seconds for the agent of a killed process to send what it knows."""
+REPEATED = 5.0
+"""Seconds in which the same report is a repetition, not another end."""
+KILLED = 128
+"""Codes from here on are a shell's way to name a signal."""
+REMEMBERED = 1000
+"""Pods that are gone; words come late by seconds, and a job makes few pods a second."""
+TAIL = 3
+"""Lines of the end of a log that are shown."""
+
+
+def exited(s: State, event: Exited, now: float) -> None:
+    worker = s.workers.get(event.uid)
+    if worker is None:
+        return
+    if worker.ended:
+        if worker.exit is None:  # its pod's phase was told first
+            worker.exit = event
+            saving.ended(s, worker, _how(event))
+        return
+    if event.round is not None and event.round < worker.in_round:
+        return
+    if _told_twice(worker, event, now):
+        return
+    worker.beat_at, worker.exit, worker.exit_at = now, event, now
+    worker.restart = False
+    saving.ended(s, worker, _how(event))
+    if worker.lost:
+        worker.ended = True
+    elif event.code == 0:
+        _ended_well(s, worker, now)
+    else:
+        _ended_badly(s, worker, event, now)
+
+
+def _told_twice(worker: Worker, event: Exited, now: float) -> bool:
+    """The same words before the new process was heard of: the agent did not get our answer."""
+    fresh = worker.beat is None or worker.beat.child != "running"
+    return worker.restart and fresh and event == worker.exit and now - worker.exit_at < REPEATED
+
+
+def pod_ended(s: State, worker: Worker, *, well: bool, now: float) -> None:
+    """The kubelet says that it is over; usually the agent said so before."""
+    if not worker.alive:
+        return
+    if well:
+        _ended_well(s, worker, now)
+    else:
+        _gone_wrong(s, worker, "its pod has failed", now)
+
+
+def worker_gone(s: State, event: WorkerGone, _now: float) -> None:
+    worker = s.workers.get(event.uid)
+    if worker is None:
+        return
+    if worker.alive and any(worker is one for one in roll.entitled(s)):
+        s.do(Tell("Warning", "WorkerLost", f"{worker.name} is gone"))
+    saving.ended(s, worker, "its pod is gone")
+    del s.workers[event.uid]
+    s.gone[event.uid] = None
+    for uid in list(s.gone)[:-REMEMBERED]:
+        del s.gone[uid]
+
+
+def _ended_well(s: State, worker: Worker, now: float) -> None:
+    worker.ended = worker.well = True
+    inside = any(seat.uid == worker.uid for seat in s.record.ring) and not worker.fallen
+    if roll.released(s, worker) or worker.going:
+        stop(s, worker, "it has left in order", now, ABORTED_GRACE)
+    elif inside and s.published:
+        s.finishing_at = now if s.finishing_at is None else s.finishing_at
+    else:
+        worker.ended = worker.well = False
+        _failed_start(s, worker, "ended with code 0 before it was in a round", now, own_fault=True)
+
+
+def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:
+    how = _how(event)
+    trained = any(worker is one for one in roll.entitled(s))
+    killed = event.signal is not None or (event.code or 0) >= KILLED
+    again = killed and not worker.going and worker.in_place < s.limits.in_place
+    if not again or s.finishing_at is not None or roll.released(s, worker):
+        _gone_wrong(s, worker, how, now)
+        return
+    worker.in_place += 1
+    worker.restart = True
+    worker.past = max(worker.past, worker.told, worker.in_round, event.round or 0)
+    worker.arrival = worker.beat = worker.ready_at = worker.frozen_at = None
+    worker.seated_at = now
+    if trained:
+        worker.fallen = True
+        failed_again(s, now, pause=False)
+    s.do(Tell("Warning", "ProcessRestarted", f"{worker.name} {how}; its process is started again"))
+
+
+def _gone_wrong(s: State, worker: Worker, how: str, now: float) -> None:
+    if roll.released(s, worker):
+        worker.ended = True
+        stop(s, worker, how, now, ABORTED_GRACE)
+    elif any(worker is one for one in roll.entitled(s)):
+        failed_again(s, now)
+        lose(s, worker, how, now, bars=False)
+        worker.ended = True
+    else:
+        _failed_start(s, worker, how, now, own_fault=True)
+        worker.ended = True
+
+
+def _how(event: Exited) -> str:
+    end = (
+        f"was killed by signal {event.signal}"
+        if event.signal is not None
+        else f"ended with code {event.code}"
+    )
+    parts = [end, event.why, f"it blames {event.culprit}" if event.culprit else "", *event.tail[-TAIL:]]
+    return ": ".join(part for part in parts if part)
+
+
+def lose(s: State, worker: Worker, why: str, now: float, *, bars: bool) -> None:
+    """It does not count any more. Whatever it still says is answered with the reason."""
+    worker.lost, worker.abort, worker.arrival = why, why, None
+    s.last_failure = f"{worker.name} {why}"
+    strike(s, worker.node, why, now, at_once=bars)
+    s.do(Tell("Warning", "WorkerLost", f"{worker.name} {why}"))
+    if not worker.ended:
+        s.do(Abort(worker.uid, why))
+    stop(s, worker, why, now, ABORTED_GRACE)
+
+
+def give_up(s: State, worker: Worker, why: str, now: float) -> None:
+    """A newcomer that will not be ready: its room is released, its node avoided."""
+    _failed_start(s, worker, why, now, own_fault=False)
+
+
+def _failed_start(s: State, worker: Worker, how: str, now: float, *, own_fault: bool) -> None:
+    if worker.going:
+        worker.ended = True
+        return
+    if own_fault and worker.attempt == s.restarts and not roll.holders(s) and worker.role == "core":
+        begin_again(s)
+    failed_again(s, now)
+    lose(s, worker, how, now, bars=True)
+
+
+def begin_again(s: State) -> None:
+    """The whole gang is started anew; that is counted, once for all that failed together."""
+    s.restarts += 1
+
+
+def failed_again(s: State, now: float, *, pause: bool = True) -> None:
+    """The next start waits: not after the first failure in a row, then one second, doubled by each further one."""
+    s.failures += 1
+    if pause and s.failures > 1:
+        longest = s.limits.backoff_most
+        s.start_after = now + min(longest, 2.0 ** min(s.failures - 2, 20))
+
+
+def stop(s: State, worker: Worker, why: str, now: float, grace_s: float) -> None:
+    """Have its pod deleted. A process that still runs is told why."""
+    worker.stopped = worker.stopped or why
+    worker.stopped_at = now
+    s.do(StopWorker(worker.uid, grace_s, worker.stopped))
+
+
+def strike(s: State, node: str, why: str, now: float, *, at_once: bool) -> None:
+    """A failure of this node: it is avoided at once, or from the second on."""
+    if not node:
+        return
+    former = s.barred.get(node)
+    recent = former is not None and now - s.barred_at.get(node, now) < s.limits.forgiven
+    failures = (former.failures if former and recent else 0) + 1
+    doublings = failures - (1 if at_once else 2)
+    seconds = min(s.limits.bar_most, s.limits.bar * 2.0 ** min(doublings, 20)) if doublings >= 0 else 0.0
+    until = max(now + seconds, former.until if former and recent else 0.0)
+    s.barred[node] = Barred(node, failures, until, why)
+    s.barred_at[node] = now
+
+
+def avoided(s: State, now: float) -> tuple[str, ...]:
+    """Nodes that new workers had better not go to."""
+    barred = {one.node for one in s.barred.values() if one.until > now}
+    return tuple(sorted(barred | set(s.doomed)))
+
+
+def forgive(s: State, now: float) -> None:
+    """What is long ago is forgotten, so that the memory stays small."""
+    for node, at in list(s.barred_at.items()):
+        if now - at > s.limits.forgiven and s.barred[node].until <= now:
+            del s.barred[node], s.barred_at[node]

@@ -1,0 +1,197 @@
+"""What happened to one elastic job. Facts come from watches, workers and policies; outcomes come back from effects.
+
+Any of them may be lost, doubled, late or out of order: what is true is looked at again after each.
+The order after a start of the master: `Restored`, `SpecSeen`, a `WorkerSeen` for each pod of the job, `Listed`; before `Listed`
+nothing is decided. Names of fields that workers send are those of the wire.
+"""
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from scheduler.elastic.job.spec import Problem, Spec
+from scheduler.elastic.job.status import Status
+
+Uid: TypeAlias = str
+"""The uid of a worker's pod: who a worker is, everywhere."""
+
+
+class Restored(Struct, frozen=True):
+    """The first event after a start: what the job's status says; None when it has none yet."""
+
+    status: Status | None
+
+
+class Listed(Struct, frozen=True):
+    """Every pod of the job that exists has been told: members that were not among them are gone."""
+
+
+class SpecSeen(Struct, frozen=True):
+    """What the user wants, a suspension included."""
+
+    spec: Spec
+    generation: int = 0
+
+
+class SpecRefused(Struct, frozen=True):
+    """What the user wants cannot be read: the job goes on with what was wanted before, or does not start."""
+
+    problems: tuple[Problem, ...]
+    generation: int = 0
+
+
+class WorkerSeen(Struct, frozen=True):
+    """A pod of the job, as the API server has it."""
+
+    uid: Uid
+    name: str
+    node: str = ""
+    """The node it is bound to; empty before."""
+    role: str = "core"
+    """`core` or `surplus`."""
+    phase: str = "Pending"
+    """The pod's: Pending, Running, Succeeded, Failed, Unknown."""
+    gated: bool = False
+    """It still waits for a seat."""
+    deleting: bool = False
+    waiting: str = ""
+    """Why its containers do not start, when that is known: `ImagePullBackOff: …`, `CreateContainerConfigError: …`."""
+    number: int = 0
+    """Of the StartWorker that made it; 0 when not known."""
+    since: float | None = None
+    """When it was made, seconds since the epoch; None: just now."""
+    avoids: tuple[str, ...] = ()
+    """Nodes that it was made to keep away from, for as long as it exists."""
+
+
+class WorkerGone(Struct, frozen=True):
+    """The pod no longer exists."""
+
+    uid: Uid
+
+
+class StartRefused(Struct, frozen=True):
+    """The API server would not make that pod: a quota, an admission, a template that is none."""
+
+    number: int
+    why: str
+
+
+class Beat(Struct, frozen=True):
+    """A worker lives. Sent every second, and at once when its phase changes."""
+
+    uid: Uid
+    phase: str = "Starting"
+    """Starting, WarmingUp, Ready, Training or Leaving."""
+    round: int = 0
+    step: int = 0
+    committed: int = 0
+    samples: float = 0.0
+    """Position in the data: samples that the whole job has consumed."""
+    epoch: float = 0.0
+    step_s: float | None = None
+    """Mean seconds of a step since the last beat."""
+    compute_s: float | None = None
+    """The same without collectives."""
+    silent_s: float = 0.0
+    """Seconds since the training's main thread last showed progress."""
+    collective: bool = False
+    """The main thread is inside a collective."""
+    child: str = "running"
+    """The training process: running, none, or stopped."""
+    values: dict[str, float] = {}
+    """What the script reports: loss, accuracy…"""
+
+
+class Arrived(Struct, frozen=True):
+    """A worker is at the barrier and asks for its next assignment (`ready`)."""
+
+    uid: Uid
+    round: int = 0
+    """The last round it was in; 0 for a newcomer."""
+    step: int = 0
+    committed: int = 0
+    why: str = "newcomer"
+    """newcomer, announced, or failure (its state is that of the last commit)."""
+    fingerprint: str | None = None
+    """Of the state's count, shapes and dtypes."""
+    samples: float | None = None
+    """Position in the data, if the worker knows better than its last beat."""
+
+
+class Leaving(Struct, frozen=True):
+    """A worker was told to end (SIGTERM), and has this long."""
+
+    uid: Uid
+    why: str = "SIGTERM"
+    grace_s: float = 30.0
+
+
+class Exited(Struct, frozen=True):
+    """A worker's training process ended; `Membership.restart(uid)` says whether the agent is to start it again."""
+
+    uid: Uid
+    code: int | None = None
+    signal: int | None = None
+    why: str = ""
+    culprit: str | None = None
+    """Who, in the eyes of this worker, is to blame: a name of a worker."""
+    tail: tuple[str, ...] = ()
+    """The last lines that it wrote."""
+    round: int | None = None
+    """The round that the process was in, when known: what is told late of an earlier one changes nothing."""
+    checkpoint_step: int | None = None
+    """Of the newest checkpoint that it has written, when it says so."""
+
+
+class NodeDoomed(Struct, frozen=True):
+    """A node is going to be emptied: a cordon, or a configured taint."""
+
+    node: str
+    why: str = "cordoned"
+
+
+class NodeCleared(Struct, frozen=True):
+    """It is not, after all."""
+
+    node: str
+
+
+class Sized(Struct, frozen=True):
+    """What the sizing policy says."""
+
+    want: int
+    by: str = ""
+    reason: str = ""
+    gains: tuple[float, ...] = ()
+    """Relative speed-up of each worker above the minimum, in order."""
+
+
+class Persisted(Struct, frozen=True):
+    """The status with this round stands at the API server."""
+
+    round: int
+
+
+class Elapsed(Struct, frozen=True):
+    """Time has passed: `Membership.next_deadline` has come."""
+
+
+Event: TypeAlias = (
+    Restored
+    | Listed
+    | SpecSeen
+    | SpecRefused
+    | WorkerSeen
+    | WorkerGone
+    | StartRefused
+    | Beat
+    | Arrived
+    | Leaving
+    | Exited
+    | NodeDoomed
+    | NodeCleared
+    | Sized
+    | Persisted
+    | Elapsed
+)

@@ -1,0 +1,236 @@
+"""The change of a round, from the reason for it to the answer that everybody gets.
+
+    (a cause) → announced → all members at the barrier → decided → written to the API server → published
+
+Lives here: these steps, and that there is one change at a time. Never here: the causes (`causes`), the people (`choosing`), the
+content of a round (`rounds`). A round is published only after it stands at the API server; a round in which somebody has died
+meanwhile is never published, its number is never used again, and the next one is decided.
+"""
+
+from scheduler.elastic.job.status import Resize, Round
+from scheduler.elastic.membership import ending, measures, roll, rounds
+from scheduler.elastic.membership.causes import cause, picture, waits
+from scheduler.elastic.membership.choosing import Choice, Order, choose
+from scheduler.elastic.membership.effects import Announce, Assignment, Persist, Publish, Resized, Tell
+from scheduler.elastic.membership.events import Persisted, Uid
+from scheduler.elastic.membership.reporting import status
+from scheduler.elastic.membership.state import Flight, State
+from scheduler.elastic.membership.worker import Worker
+
+STOPPED = {"lost", "failure"}
+"""Causes with which nobody trains any more."""
+BEGINS = "started"
+"""The cause of the first round."""
+
+
+def look(s: State, now: float) -> None:
+    """Open what has to be opened, decide what can be decided, tell what was settled."""
+    _settled(s, now)
+    if s.flight is None:
+        _open(s, now)
+    if s.flight is not None:
+        _decide(s, s.flight, now)
+
+
+def _open(s: State, now: float) -> None:
+    p = picture(s, now)
+    found = cause(p)
+    if found is None or _being_saved(s) or (not found.urgent and waits(p)):
+        return
+    number = max(s.record.number, s.floor) + 1
+    s.flight = Flight(number, BEGINS if s.started_at is None else found.name, now)
+    s.floor = number
+    if s.paused_at is None and found.name in STOPPED and s.record.ring:
+        s.paused_at = now
+    if roll.ring(s):
+        s.do(Announce(number))
+
+
+def _being_saved(s: State) -> bool:
+    """What comes next needs the checkpoint that is being written."""
+    paused = s.spec is not None and s.spec.suspend
+    return roll.saving(s) is not None and (paused or not roll.holders(s))
+
+
+def _decide(s: State, flight: Flight, now: float) -> None:
+    if flight.planned is not None:
+        if _still_true(s, flight.planned):
+            return
+        flight.planned, flight.written = None, True
+        flight.number = s.floor = max(s.floor, flight.number) + 1
+    if roll.awaited(s):
+        return
+    planned = _planned(s, flight, now)
+    if planned is None:
+        s.flight = None
+        return
+    flight.planned = planned
+    s.do(Persist(status(s, now)))
+
+
+def _still_true(s: State, planned: Round) -> bool:
+    """Nobody in it has died or gone on since, and its size is still allowed."""
+    spec = s.spec
+    here = [s.workers.get(seat.uid) for seat in (*planned.ring, *planned.holding)]
+    if planned.ring and (spec is None or spec.suspend or s.finishing_at is not None):
+        return False
+    there = all(w is not None and w.alive and w.arrival is not None for w in here)
+    size = len(planned.ring)
+    return there and spec is not None and (size == 0 or spec.min_workers <= size <= spec.max_workers)
+
+
+def _planned(s: State, flight: Flight, now: float) -> Round | None:
+    """The next round; None when nothing would change that anybody is waiting for."""
+    spec = s.spec
+    if spec is None:
+        return None
+    people = [*roll.entitled(s), *roll.ready(s)]
+    save = False
+    if s.finishing_at is not None:
+        choice = Choice((), tuple(roll.entitled(s)))
+    elif spec.suspend:
+        choice, save = _to_disk(s, roll.entitled(s))
+    else:
+        choice = choose(s, people, spec.clamp(s.want), spec.min_workers, now)
+        save = not choice.ring and bool(spec.checkpoint.path)
+    if not choice.ring and not choice.leaving:
+        same = {w.uid for w in choice.holding} == {seat.uid for seat in s.record.holding}
+        if same and not s.record.ring and not flight.written:
+            return None
+    if not flight.lost and _all_lost(s, choice):
+        flight.lost = True
+        _gang_lost(s)
+    return rounds.decided(s, flight.number, flight.cause, choice, save=save)
+
+
+def _to_disk(s: State, people: list[Worker]) -> tuple[Choice, bool]:
+    """For a suspension: the one with the newest state saves and leaves, the others hold theirs until that is done.
+
+    Where saving has failed all hold theirs, but for one that has to go in any case: it tries.
+    """
+    path = s.spec.checkpoint.path if s.spec else ""
+    holders = [w for w in people if roll.has_state(w)]
+    if not path or s.saved or not holders:
+        return Choice((), tuple(people)), False
+    able = [w for w in holders if w.going or not s.save_error]
+    best = min(able, key=Order(s).seniority, default=None)
+    leaving = tuple(w for w in people if w is best or w not in holders)
+    return Choice((), leaving, tuple(w for w in holders if w is not best)), True
+
+
+def _all_lost(s: State, choice: Choice) -> bool:
+    """Of those that trained nobody is left with the state; where nothing was committed yet, nobody is left at all."""
+    former = {seat.uid for seat in (*s.record.ring, *s.record.holding)}
+    people = (*choice.ring, *choice.leaving, *choice.holding)
+    if not former or s.finishing_at is not None or any(roll.has_state(w) for w in people):
+        return False
+    return s.reached > 0 or not any(w.uid in former for w in people)
+
+
+def _gang_lost(s: State) -> None:
+    """Nobody is left that has the state."""
+    ending.begin_again(s)
+    path = s.spec.checkpoint.path if s.spec else ""
+    whence = f"the last checkpoint in {path}" if path else "the start, for there is no checkpoint"
+    if not path:
+        s.reached = 0
+    s.do(
+        Tell("Warning", "GangLost", f"no worker is left with the state; the gang begins again from {whence}")
+    )
+
+
+def _tell_of_what_is_left_behind(s: State) -> None:
+    """Whoever has the state goes, nobody keeps it, and there is no place to save it in: what comes next begins from the start."""
+    record = s.record
+    if record.ring or record.holding or s.finishing_at is not None or s.reached <= 0:
+        return
+    if not record.leaving or s.spec is None or s.spec.checkpoint.path:
+        return
+    step, s.reached = s.reached, 0
+    names = ", ".join(seat.name for seat in record.leaving)
+    why = "there is no spec.checkpoint.path, and nobody stays"
+    s.do(
+        Tell(
+            "Warning",
+            "StateLost",
+            f"the state of step {step} goes with {names}: {why}; what comes next begins anew",
+        )
+    )
+
+
+def persisted(s: State, event: Persisted, now: float) -> None:
+    """The round stands, so it is the one; each of its people hears of it."""
+    flight = s.flight
+    if flight is None or flight.planned is None or event.round != flight.planned.number:
+        return
+    if s.record.ring:
+        s.before = len(s.record.ring)
+    s.record, s.flight = flight.planned, None
+    s.published, s.published_at = True, now
+    s.resumed_at, s.settled = None, False
+    inside = {seat.uid for seat in s.record.ring}
+    for worker in s.workers.values():
+        worker.fallen = worker.fallen and worker.uid not in inside
+        worker.knows = roll.has_state(worker)
+    if inside:
+        s.saved, s.save_error = False, ""
+        s.started_at = now if s.started_at is None else s.started_at
+    s.do(Tell("Normal", "Round", _sentence(s)))
+    _tell_of_what_is_left_behind(s)
+    _answer(s, dict(rounds.told(s)), now)
+
+
+def repeat(s: State, now: float) -> None:
+    """Who asks again is told the same again, as long as it is true."""
+    told = rounds.told(s) if s.published else {}
+    asking = [w for w in s.workers.values() if w.alive and w.arrival and w.uid in told]
+    behind = [w for w in asking if w.arrival and w.arrival.round < s.record.number and not w.fallen]
+    if not behind:
+        return
+    open_ = s.flight is None and roll.sound(s) and roll.allowed(s)
+    again = {w.uid: told[w.uid] for w in behind if told[w.uid].removed or open_}
+    if again:
+        _answer(s, again, now)
+
+
+def _answer(s: State, told: dict[Uid, Assignment], now: float) -> None:
+    for uid, assignment in told.items():
+        worker = s.workers.get(uid)
+        if worker is None:
+            continue
+        worker.arrival, worker.told = None, assignment.round
+        if assignment.removed and worker.released_at is None:
+            worker.released_at = now
+    if told:
+        s.do(Publish(s.record.number, told))
+
+
+def _settled(s: State, now: float) -> None:
+    """All members train in the round: what it cost is known."""
+    if s.settled:
+        return
+    members = roll.ring(s)
+    if s.record.ring:
+        if s.resumed_at is None or len(members) < len(s.record.ring):
+            return
+        if not all(w.in_round == s.record.number and w.beat and w.beat.phase == "Training" for w in members):
+            return
+        idle, size = measures.idle(s), len(members)
+        s.do(Resized(s.record.number, s.before, size, s.record.cause, idle))
+        s.last_resize = Resize(before=s.before, to=size, cause=s.record.cause, idle_seconds=idle, at=now)
+        s.changed_at, s.paused_at = now, None
+    elif not s.record.holding:
+        s.paused_at = None
+    s.settled = True
+
+
+def _sentence(s: State) -> str:
+    record, size = s.record, len(s.record.ring)
+    change = f"round {record.number}: {size} workers instead of {s.before} ({record.cause})"
+    if not size:
+        waiting = (
+            f"; {', '.join(seat.name for seat in record.holding)} hold the state" if record.holding else ""
+        )
+        return change + waiting
+    batch = f"; global batch {record.global_batch}" if record.global_batch else ""
+    return f"{change}{batch}; learning rate × {record.lr_scale:.4g}"

@@ -1,0 +1,71 @@
+"""What is measured from beats: throughput by size, the pause of a resize, compute times, epochs.
+
+Lives here: arithmetic on beats. Never here: what is done about a slow worker (`stragglers`) or with a throughput (the policies).
+"""
+
+from scheduler.elastic.membership import roll
+from scheduler.elastic.membership.events import Beat
+from scheduler.elastic.membership.state import State
+from scheduler.elastic.membership.worker import Worker
+
+WINDOW = 0.9
+"""Seconds of one measurement at least: about a beat."""
+IDLE = "idle_s"
+"""A value with this name is the member's own measure of its last pause, finer than beats can tell."""
+VALUES = 64
+"""Values of a script that are kept."""
+
+
+def taken(s: State, worker: Worker, beat: Beat, now: float) -> None:
+    """One beat of a member that trains in the present round."""
+    if beat.round != s.record.number or not s.published:
+        return
+    if beat.phase != "Training" or not s.record.ring:
+        return
+    if beat.compute_s:
+        worker.compute = _averaged(s, worker.compute, beat.compute_s)
+        worker.compute_samples += 1
+    if beat.step_s:
+        worker.pace = _averaged(s, worker.pace, beat.step_s)
+    if s.resumed_at is None and beat.step > s.record.step:
+        s.resumed_at = now
+    if worker.uid != s.record.ring[0].uid:
+        return
+    _rate(s, beat, now)
+    _epoch(s, beat, now)
+    for name, value in list(beat.values.items())[:VALUES]:
+        if name in s.values or len(s.values) < VALUES:
+            s.values[name] = value
+
+
+def _averaged(s: State, old: float | None, seconds: float) -> float:
+    return seconds if old is None else old + s.limits.straggler_weight * (seconds - old)
+
+
+def _rate(s: State, beat: Beat, now: float) -> None:
+    if s.mark is None or s.mark[0] != beat.round or beat.samples < s.mark[2]:
+        s.mark = (beat.round, now, beat.samples, beat.step)
+        return
+    _, since, samples, step = s.mark
+    if now - since < WINDOW or beat.step <= step:
+        return
+    s.rate = (beat.samples - samples) / (now - since)
+    s.history = s.history.noted(beat.round, len(s.record.ring), s.rate, now)
+    s.mark = (beat.round, now, beat.samples, beat.step)
+
+
+def _epoch(s: State, beat: Beat, now: float) -> None:
+    if s.epoch_mark is None or beat.epoch < s.epoch_mark[1]:
+        s.epoch_mark = (now, beat.epoch)
+    since, epoch = s.epoch_mark
+    if now - since >= WINDOW and beat.epoch > epoch:
+        s.epoch_s = (now - since) / (beat.epoch - epoch)
+        s.epoch_mark = (now, beat.epoch)
+
+
+def idle(s: State) -> float | None:
+    """Seconds without a step in the last change of the round; None when nobody trained before."""
+    if s.paused_at is None or s.resumed_at is None:
+        return None
+    said = [w.beat.values[IDLE] for w in roll.ring(s)[:1] if w.beat and IDLE in w.beat.values]
+    return max(0.0, said[0] if said else s.resumed_at - s.paused_at)

@@ -1,0 +1,147 @@
+"""The door: events of one job in, effects out.
+
+Lives here: the order in which the rules look at the job after each event, and the questions that may be asked in between.
+Never here: a rule. Every rule is level-triggered: what should be true is compared with what is, after whatever happened; a lost, doubled or
+late event costs time, never truth.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from scheduler.elastic.job.status import Status
+from scheduler.elastic.membership import (
+    course,
+    ending,
+    events,
+    flights,
+    noting,
+    reporting,
+    roll,
+    rounds,
+    staffing,
+    stragglers,
+    wanting,
+    watching,
+    wishing,
+)
+from scheduler.elastic.membership.effects import Assignment, Effect
+from scheduler.elastic.membership.events import Event, Uid
+from scheduler.elastic.membership.limits import Limits
+from scheduler.elastic.membership.state import State
+from scheduler.elastic.sizing.view import JobView
+
+BUSY: Final = 0.1
+"""Seconds until the next look while somebody waits: what a change may lose on top of what it takes."""
+STEADY: Final = 0.5
+"""The same while the job trains: half a beat."""
+AT_REST: Final = 60.0
+"""The same while there is nobody to look at."""
+
+NOTES: Final[dict[type[Any], Callable[[State, Any, float], None]]] = {
+    events.Restored: noting.restored,
+    events.Listed: noting.listed,
+    events.SpecSeen: noting.spec_seen,
+    events.SpecRefused: noting.spec_refused,
+    events.WorkerSeen: noting.worker_seen,
+    events.WorkerGone: ending.worker_gone,
+    events.StartRefused: noting.start_refused,
+    events.Beat: noting.beat,
+    events.Arrived: noting.arrived,
+    events.Leaving: noting.leaving,
+    events.Exited: ending.exited,
+    events.NodeDoomed: noting.node_doomed,
+    events.NodeCleared: noting.node_cleared,
+    events.Sized: noting.sized,
+    events.Persisted: flights.persisted,
+    events.Elapsed: lambda _s, _event, _now: None,
+}
+"""Event → what it says, noted."""
+
+LOOKS: Final[tuple[Callable[[State, float], None], ...]] = (
+    wanting.look,
+    watching.look,
+    course.look,
+    stragglers.look,
+    staffing.look,
+    flights.look,
+    flights.repeat,
+)
+"""What is compared with what should be, in this order."""
+
+
+class Membership:
+    """One job. `key` is `namespace/name`; `selector` is what `kubectl scale` and autoscalers select its workers by."""
+
+    def __init__(self, key: str, *, selector: str = "", limits: Limits | None = None) -> None:
+        self._s = State(key, selector, limits or Limits())
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        """What is to be done now that this has happened, in this order."""
+        s = self._s
+        self._rested(now)
+        due = now >= self.next_deadline(now)
+        NOTES[type(event)](s, event, now)
+        if due or not isinstance(event, events.Beat):
+            self._look(now)
+        todo, s.todo = s.todo, []
+        return todo
+
+    def _look(self, now: float) -> None:
+        """Again as long as one rule has changed what another goes by; three times, for none changes anything twice."""
+        s = self._s
+        s.looked_at = now
+        for _ in range(3 if s.listed and s.spec is not None else 0):
+            before = len(s.todo)
+            for look in LOOKS:
+                look(s, now)
+            if len(s.todo) == before:
+                break
+        ending.forgive(s, now)
+        reporting.turn(s, now)
+
+    def _rested(self, now: float) -> None:
+        """A master that slept has heard nobody, and must not hold that against anybody."""
+        s = self._s
+        if s.looked_at is not None and now > self.next_deadline(now) + s.limits.slept:
+            s.quiet_until = max(s.quiet_until, now + 2 * s.limits.silent)
+
+    def status(self, now: float) -> Status:
+        """What the API server is to say of the job. Between `Persist` and `Persisted` it holds the round that is written."""
+        return reporting.status(self._s, now)
+
+    def next_deadline(self, now: float) -> float:
+        """When `Elapsed` is due, at the latest; it does not move with every beat."""
+        s = self._s
+        if s.looked_at is None:
+            return now
+        busy = s.flight or s.starts or any(w.going or w.arrival for w in s.workers.values())
+        return s.looked_at + (AT_REST if s.over and not s.workers else BUSY if busy else STEADY)
+
+    def beat_answer(self, uid: Uid) -> tuple[int, str | None]:
+        """The newest round that was announced or published, and why the worker's process is to be killed, if it is."""
+        s = self._s
+        worker = s.workers.get(uid)
+        number = s.flight.number if s.flight else s.record.number
+        return number, (worker.abort or None) if worker else "it is no worker of this job"
+
+    def assignment(self, uid: Uid, round_number: int) -> Assignment | None:
+        """What a worker that asks from this round is told now; None: it has to wait. The same as the last `Publish` for it."""
+        s = self._s
+        worker = s.workers.get(uid)
+        told = rounds.told(s).get(uid) if s.published else None
+        if worker is None or told is None or told.round <= round_number:
+            return None
+        # Whoever was answered is no longer at the barrier, so it must hear the answer even when the next round is announced in
+        # the same breath: it comes back for that one, while a silence would last as long as its call may.
+        answered = worker.alive and not worker.fallen and worker.arrival is None
+        stands = s.flight is None and roll.sound(s) and roll.allowed(s)
+        return told if told.removed or answered or stands else None
+
+    def restart(self, uid: Uid) -> bool:
+        """Whether the agent is to start the training process again, after `Exited`."""
+        worker = self._s.workers.get(uid)
+        return worker is not None and worker.restart
+
+    def wishes(self, now: float) -> JobView | None:
+        """The job as sizing policies see it; None when its size is not theirs to say."""
+        return wishing.view(self._s, now)

@@ -1,0 +1,233 @@
+"""What people are told of a job: phase, conditions, members, and in a sentence what it waits for.
+
+Lives here: the status, read off the facts, and the table of phases. Never here: anything that the job's life depends on, except that
+a restarted master reads `assignment`, `barred` and `restarts` back from it.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from scheduler.elastic.job.status import (
+    BatchSeen,
+    Condition,
+    Member,
+    Next,
+    Phase,
+    Round,
+    Status,
+    WorkerPhase,
+)
+from scheduler.elastic.membership import roll, saving, wanting, worker
+from scheduler.elastic.membership.causes import cause, picture, waits
+from scheduler.elastic.membership.events import Uid
+from scheduler.elastic.membership.state import State
+from scheduler.elastic.membership.worker import Worker
+
+_ENDS: Final = {one.value: one for one in Phase}
+
+
+def _suspended(s: State) -> bool:
+    return bool(s.spec and s.spec.suspend)
+
+
+TABLE: Final[tuple[tuple[Phase, Callable[[State], bool]], ...]] = (
+    (Phase.SUSPENDED, lambda s: _suspended(s) and not s.workers),
+    (Phase.SUSPENDING, _suspended),
+    (Phase.FINISHING, lambda s: s.finishing_at is not None),
+    (Phase.RESIZING, lambda s: s.flight is not None and bool(s.record.ring)),
+    (Phase.RUNNING, lambda s: bool(s.record.ring) and s.settled),
+    (Phase.RESIZING, lambda s: bool(s.record.ring) and s.before > 0),
+    (Phase.STARTING, lambda s: bool(s.record.ring) or _seated(s)),
+    (Phase.QUEUED, lambda _: True),
+)
+
+
+def _seated(s: State) -> bool:
+    """The quorum has its seats."""
+    least = s.spec.min_workers if s.spec else 1
+    return sum(w.seated for w in (*roll.entitled(s), *roll.newcomers(s))) >= least
+
+
+def phase(s: State) -> Phase:
+    """The first phase of the table whose condition holds; an end is for ever."""
+    if s.over:
+        return _ENDS[s.over[0]]
+    return next(name for name, holds in TABLE if holds(s))
+
+
+def reason(s: State, now: float) -> str:
+    """Who or what is being waited for; else why the job has the size it has."""
+    if s.over:
+        return s.over[2]
+    if s.problems:
+        return "the spec cannot be read: " + "; ".join(str(one) for one in s.problems)
+    if not s.listed:
+        return "the master has started, and reads which workers there are"
+    return _waiting(s, now) or _why_this_size(s)
+
+
+def _waiting(s: State, now: float) -> str:
+    saver = roll.saving(s)
+    if saver:
+        return f"{saver.name} saves the state to disk"
+    if s.save_error and _suspended(s) and s.record.holding:
+        keep = ", ".join(seat.name for seat in s.record.holding)
+        return f"the state was not saved, {keep} keep it until the job goes on or is suspended anew: {s.save_error}"
+    if s.flight:
+        missing = roll.awaited(s)
+        if s.flight.planned:
+            return f"round {s.flight.planned.number} ({s.flight.cause}) is being written to the API server"
+        return f"round {s.flight.number} ({s.flight.cause}) waits for {roll.names(missing)} at the barrier"
+    p = picture(s, now)
+    found = cause(p)
+    late = waits(p) if found and not found.urgent else ""
+    if found and late:
+        return f"a change ({found.name}) waits: {late}"
+    return _starting(s, now)
+
+
+def _starting(s: State, now: float) -> str:
+    if not s.record.ring and s.spec and not s.spec.suspend:
+        have = len(roll.holders(s)) + len(roll.ready(s))
+        lead = f"{have} of {s.spec.min_workers} workers of the quorum are ready; "
+    else:
+        lead = ""
+    parts = [text for text in (_gated(s), _coming(s), _refused(s, now)) if text]
+    return lead + "; ".join(parts) if parts or lead else ""
+
+
+def _gated(s: State) -> str:
+    waiting = [w for w in roll.newcomers(s) if not w.seated]
+    return f"{roll.names(waiting)} wait for seats" if waiting else ""
+
+
+def _coming(s: State) -> str:
+    starting = [w for w in roll.newcomers(s) if w.seated and not w.arrival]
+    return f"{roll.names(starting)} are starting" if starting else ""
+
+
+def _refused(s: State, now: float) -> str:
+    why = s.refusal or s.last_failure
+    if now < s.start_after:
+        return (
+            f"the next start is in {s.start_after - now:.0f} s, after {s.failures} failures in a row: {why}"
+        )
+    return s.refusal
+
+
+def _why_this_size(s: State) -> str:
+    want, by, why = wanting.said(s)
+    return f"{want} wanted by {by}" + (f": {why}" if why else "") if by else ""
+
+
+def standing(s: State) -> Round:
+    """The round that stands at the API server, or is being written there."""
+    return s.flight.planned if s.flight and s.flight.planned else s.record
+
+
+def status(s: State, now: float) -> Status:
+    """All of it."""
+    record = standing(s)
+    return Status(
+        phase=phase(s),
+        reason=reason(s, now),
+        conditions=tuple(s.conditions[name] for name in sorted(s.conditions)),
+        round=record.number,
+        workers=len(record.ring),
+        selector=s.selector,
+        wanted=s.want,
+        wanted_by=s.wanted_by,
+        members=members(s, record),
+        samples_per_second=s.rate if record.ring else None,
+        batch=_batch(record),
+        last_resize=s.last_resize,
+        restarts=s.restarts,
+        next_change=_next(s, now),
+        checkpoint=s.checkpoint,
+        observed_generation=s.generation,
+        values=dict(s.values),
+        assignment=record if record.number else None,
+        barred=tuple(s.barred[node] for node in sorted(s.barred)),
+        started_at=s.started_at,
+    )
+
+
+def members(s: State, record: Round) -> tuple[Member, ...]:
+    """Every worker, those of the round by rank, then the others by age."""
+    ranks = {seat.uid: rank for rank, seat in enumerate(record.ring)}
+    people = sorted(s.workers.values(), key=lambda w: (ranks.get(w.uid, len(ranks)), w.since, w.uid))
+    return tuple(_member(w, ranks) for w in people)
+
+
+def _member(w: Worker, ranks: dict[Uid, int]) -> Member:
+    beat = w.beat
+    state = worker.phase(w)
+    return Member(
+        name=w.name,
+        uid=w.uid,
+        rank=None if state is WorkerPhase.LOST else ranks.get(w.uid),
+        phase=state,
+        node=w.node,
+        role=w.role,
+        step=w.step,
+        committed=beat.committed if beat else 0,
+        step_seconds=beat.step_s if beat else None,
+        compute_seconds=w.compute,
+        reason=w.lost or w.stopped or w.leaving or w.waiting,
+    )
+
+
+def _batch(record: Round) -> BatchSeen | None:
+    if not record.ring:
+        return None
+    whole, size = record.global_batch, len(record.ring)
+    local = -(-whole // size) if whole else None
+    return BatchSeen(record.batch_mode, whole, local, record.lr_scale)
+
+
+def _next(s: State, now: float) -> Next | None:
+    """The schedule's next entry, or the next start after failures."""
+    if now < s.start_after:
+        return Next(at=s.start_after, reason="the next start, after failures")
+    if s.spec is None or s.over:
+        return None
+    place = s.spec.stage(roll.epoch(s)) + 1
+    if place >= len(s.spec.schedule):
+        return None
+    entry = s.spec.schedule[place]
+    return Next(workers=entry.workers, epoch=entry.epoch, reason=f"schedule[{place}]")
+
+
+def _facts(s: State) -> dict[str, tuple[bool, str, str]]:
+    """Condition → whether it holds, reason, message."""
+    now_phase = phase(s)
+    ended = bool(s.over)
+    said = "; ".join(str(one) for one in s.problems)
+    own = s.spec is not None and s.spec.batch.per_worker is None
+    return {
+        "Accepted": (not s.problems, "InvalidSpec" if s.problems else "SpecRead", said),
+        "QuorumReady": (bool(s.record.ring), now_phase.value, s.over[2] if s.over else ""),
+        "Resizing": (s.flight is not None, s.flight.cause if s.flight else "None", ""),
+        "MembersHeard": (not s.unheard, "NoBeats" if s.unheard else "BeatsCome", s.unheard),
+        saving.FAILED: (bool(s.save_error), saving.FAILED if s.save_error else "None", s.save_error),
+        "Suspended": (now_phase is Phase.SUSPENDED, now_phase.value, ""),
+        "Complete": (now_phase is Phase.SUCCEEDED, now_phase.value, s.over[2] if s.over else ""),
+        "Failed": (
+            now_phase is Phase.FAILED,
+            s.over[1] if s.over else now_phase.value,
+            s.over[2] if s.over else "",
+        ),
+        "BatchImposed": (
+            not own and not ended,
+            "ScriptKeepsItsOwn" if own else "FromSpec",
+            "batch.perWorker is not set: the script keeps its own batch and learning rate" if own else "",
+        ),
+    }
+
+
+def turn(s: State, now: float) -> None:
+    """Conditions as they are now; the time of one is that of its last change."""
+    for name, (holds, why, message) in _facts(s).items():
+        former = s.conditions.get(name)
+        since = former.last_transition_time if former and former.status == holds else now
+        s.conditions[name] = Condition(name, holds, why, message, since, s.generation)

@@ -1,0 +1,123 @@
+"""Who is who at this moment: questions about a job's workers that several rules ask.
+
+Lives here: answers, nothing is changed. Never here: what follows from them.
+"""
+
+import statistics
+from collections.abc import Iterable
+
+from scheduler.elastic.job.status import Seat
+from scheduler.elastic.membership.state import State
+from scheduler.elastic.membership.worker import Worker
+
+
+def known(s: State, seats: Iterable[Seat]) -> list[Worker]:
+    return [s.workers[seat.uid] for seat in seats if seat.uid in s.workers]
+
+
+def ring(s: State) -> list[Worker]:
+    """Members of the round whose processes may be in it, by rank."""
+    return [w for w in known(s, s.record.ring) if w.alive and not w.fallen]
+
+
+def entitled(s: State) -> list[Worker]:
+    """Members, and those that wait at the barrier with a former round's state."""
+    return ring(s) + [w for w in known(s, s.record.holding) if w.alive and not w.fallen]
+
+
+def released(s: State, w: Worker) -> bool:
+    """A round told it to leave."""
+    return w.released_at is not None or any(seat.uid == w.uid for seat in s.record.leaving)
+
+
+def newcomers(s: State) -> list[Worker]:
+    """Workers without a state of their own that may join."""
+    inside = {w.uid for w in entitled(s)}
+    return [
+        w for w in s.workers.values()
+        if w.alive and not w.going and w.uid not in inside and not released(s, w)
+    ]  # fmt: skip
+
+
+def ready(s: State) -> list[Worker]:
+    """Newcomers that are warm, at the barrier."""
+    return [w for w in newcomers(s) if w.arrival and w.frozen_at is None]
+
+
+def has_state(w: Worker) -> bool:
+    """It trained, and what it learnt is alive in it: no newcomer, not even one that a round was told of, no process that was
+    started again, and nobody whose round failed before anything was committed.
+    """
+    return w.knows if w.arrival is None else position(w) >= 0
+
+
+def holders(s: State) -> list[Worker]:
+    """Those in whose memory the training lives."""
+    return [w for w in entitled(s) if has_state(w)]
+
+
+def position(w: Worker) -> int:
+    """The step of the state that a worker at the barrier has; −1 without one.
+
+    A failed round left that of the last commit. At step 0 nobody has anything that others could not have as well: what a
+    script begins with may differ from process to process, and no synchronisation has made it one.
+    """
+    if w.arrival is None or w.arrival.why == "newcomer":
+        return -1
+    step = w.arrival.committed if w.arrival.why == "failure" else w.arrival.step
+    return step if step > 0 else -1
+
+
+def step_s(s: State) -> float:
+    """Median seconds of a step; 0 when nobody has said."""
+    told = [w.beat.step_s for w in ring(s) if w.beat and w.beat.step_s]
+    return statistics.median(told) if told else 0.0
+
+
+def grace(s: State) -> float:
+    return max(s.limits.grace, s.limits.grace_steps * step_s(s))
+
+
+def hang(s: State) -> float:
+    return max(s.limits.hang, s.limits.hang_steps * step_s(s))
+
+
+def sound(s: State) -> bool:
+    """The round can be, or is being, trained in: nobody in it is gone or has left it."""
+    members = ring(s)
+    return len(members) == len(s.record.ring) and not any(
+        w.arrival and w.arrival.round >= s.record.number for w in members
+    )
+
+
+def tried(s: State) -> bool:
+    """Somebody was in the round: what it says may not be taken back."""
+    return any(w.in_round >= s.record.number for w in ring(s)) or s.settled
+
+
+def allowed(s: State) -> bool:
+    """Its size is within the bounds, or was when it began."""
+    size, spec = len(s.record.ring), s.spec
+    return size == 0 or spec is None or spec.clamp(size) == size or tried(s)
+
+
+def names(workers: Iterable[Worker], most: int = 4) -> str:
+    """Names for people, the rest counted."""
+    listed = [w.name for w in workers]
+    rest = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + rest
+
+
+def epoch(s: State) -> float:
+    return max([s.record.epoch, *(w.beat.epoch for w in ring(s) if w.beat)])
+
+
+def awaited(s: State) -> list[Worker]:
+    """Those with a state that are not at the barrier yet."""
+    return [w for w in entitled(s) if w.arrival is None]
+
+
+def saving(s: State) -> Worker | None:
+    """Who saves to disk before anything else happens."""
+    worker = s.workers.get(s.record.saver or "")
+    return worker if worker and worker.alive else None

@@ -1,0 +1,132 @@
+"""A round as it is decided, and what each worker is told of it.
+
+Lives here: from people to a `Round`, and from a `Round` to assignments; both functions of what they are given, so that a
+restarted master tells everybody what the one before it did. Never here: who the people are (`choosing`), when (`flights`).
+"""
+
+from collections.abc import Mapping
+
+from scheduler.elastic.job.status import Round
+from scheduler.elastic.membership import batches, roll
+from scheduler.elastic.membership.choosing import Choice, Order
+from scheduler.elastic.membership.effects import Assignment
+from scheduler.elastic.membership.events import Uid
+from scheduler.elastic.membership.state import State
+from scheduler.elastic.membership.worker import Worker
+
+
+def decided(s: State, number: int, cause: str, choice: Choice, *, save: bool) -> Round:
+    """The round of these people. `save`: one of those that leave saves to disk first."""
+    spec = s.spec
+    if spec is None:
+        raise AssertionError("a round needs a spec")
+    people = (*choice.ring, *choice.leaving, *choice.holding)
+    best = max(people, key=lambda w: (roll.position(w), -w.since), default=None)
+    step = max((roll.position(w) for w in people), default=-1)
+    epoch = max(s.record.epoch, *(w.beat.epoch if w.beat else 0.0 for w in people), 0.0)
+    place = spec.stage(epoch)
+    stage = spec.schedule[place] if place >= 0 else None
+    per_worker = (stage.batch if stage else None) or spec.batch.per_worker
+    size, base = len(choice.ring), spec.min_workers
+    restore = _restore(s, choice.ring, people)
+    return Round(
+        number=number,
+        cause=cause,
+        ring=tuple(w.seat for w in choice.ring),
+        leaving=tuple(w.seat for w in choice.leaving),
+        holding=tuple(w.seat for w in choice.holding),
+        saver=_saver(s, choice) if save else None,
+        sync=restore is not None or _sync(choice.ring),
+        restore=restore,
+        samples=_samples(s, best) if step >= 0 or restore or not choice.ring else 0,
+        step=step if step >= 0 else 0 if choice.ring else s.record.step,
+        epoch=epoch,
+        env=dict(stage.env) if stage else {},
+        batch_mode=spec.batch.mode.value,
+        global_batch=batches.total(spec.batch, per_worker, size, base),
+        per_worker=per_worker,
+        ramp_steps=spec.batch.ramp_steps,
+        lr_scale=batches.scale(spec.batch, per_worker, size, base),
+        stage=place,
+    )
+
+
+def _saver(s: State, choice: Choice) -> str | None:
+    """Of those that leave, the one with the newest state, rank 0 before others; nobody, when those that stay have a newer one."""
+    best = min(choice.leaving, key=Order(s).seniority, default=None)
+    newer = [w for w in choice.holding if best and roll.position(w) > roll.position(best)]
+    return best.uid if best and not newer and roll.position(best) >= 0 else None
+
+
+def _sync(ring: tuple[Worker, ...]) -> bool:
+    """All take over rank 0's state if anybody has none, or another. Decided here for all: who waits in `sync` for one who
+    does not come waits for ever.
+    """
+    return len({roll.position(w) for w in ring}) > 1 or any(roll.position(w) < 0 for w in ring)
+
+
+def _restore(s: State, ring: tuple[Worker, ...], people: tuple[Worker, ...]) -> str | None:
+    """The checkpoint, when nobody has a state of a training that had come further.
+
+    Where nothing was ever committed none can be. Where that is not known, who finds nothing in the folder begins from the start;
+    rank 0 alone looks, and all take over what it has.
+    """
+    path = s.spec.checkpoint.path if s.spec else ""
+    come_further = s.reached > 0 or s.checkpoint is not None
+    anew = all(roll.position(w) < 0 for w in people)
+    return path if path and ring and come_further and anew else None
+
+
+def _samples(s: State, best: Worker | None) -> int:
+    """The position in the data that belongs to the newest state."""
+    if best is None or roll.position(best) < 0:
+        return s.record.samples
+    if best.arrival and best.arrival.samples is not None:
+        return int(best.arrival.samples)
+    return max(s.record.samples, int(best.beat.samples) if best.beat else 0)
+
+
+def told(s: State) -> Mapping[Uid, Assignment]:
+    """The assignments of the round that stands."""
+    if s.told is None or s.told[0] is not s.record:
+        s.told = (s.record, assignments(s.record))
+    return s.told[1]
+
+
+def assignments(record: Round) -> Mapping[Uid, Assignment]:
+    """What each of the round's people is told; those that hold on are told nothing yet."""
+    members = tuple(seat.name for seat in record.ring)
+    size = len(members)
+    staying = {
+        seat.uid: Assignment(
+            round=record.number,
+            rank=rank,
+            size=size,
+            members=members,
+            sync=record.sync,
+            restore=record.restore,
+            batch=None
+            if record.global_batch is None or record.per_worker is None
+            else batches.of_rank(
+                record.batch_mode, record.global_batch, record.per_worker, size, rank, record.ramp_steps
+            ),
+            lr_scale=record.lr_scale,
+            samples=record.samples,
+            env=record.env,
+        )
+        for rank, seat in enumerate(record.ring)
+    }
+    going = {
+        seat.uid: Assignment(
+            round=record.number,
+            rank=-1,
+            size=size,
+            members=members,
+            sync=record.sync,
+            removed=True,
+            checkpoint=seat.uid == record.saver,
+            samples=record.samples,
+        )
+        for seat in record.leaving
+    }
+    return {**staying, **going}

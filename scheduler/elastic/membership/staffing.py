@@ -1,0 +1,122 @@
+"""Which workers are started and which newcomers are not needed any more.
+
+Lives here: the comparison of who is there with what is wanted. Never here: who leaves a round (`choosing`).
+The quorum is `core`, started together; what is wanted above it is `surplus`. A worker that is to be replaced does not count, so
+its replacement starts first; who is superfluous then makes way in the next round.
+"""
+
+from scheduler.elastic.membership import ending, roll
+from scheduler.elastic.membership.effects import Abort, StartWorker
+from scheduler.elastic.membership.state import Start, State
+from scheduler.elastic.membership.worker import Worker
+
+
+def look(s: State, now: float) -> None:
+    """Start what is missing, stop what is too much."""
+    for worker in _parting(s):
+        _dismiss(s, worker, worker.leaving or "its pod is deleted", now)
+    spec = s.spec
+    if spec is None or s.over or spec.suspend or s.finishing_at is not None:
+        for worker in roll.newcomers(s):
+            _dismiss(s, worker, "the job does not need it now", now)
+        s.starts.clear()
+        if not roll.entitled(s):
+            s.sized = None  # what there was room for says nothing of the room when it goes on
+        return
+    _forget_unseen(s, now)
+    _trim(s, now)
+    _renew(s, now)
+    if now >= s.start_after:
+        _start(s, now)
+
+
+def _parting(s: State) -> list[Worker]:
+    """Who stands at the barrier as a newcomer and has to go: no round will ever answer it, and it waits for one."""
+    planned = {seat.uid for seat in s.flight.planned.ring} if s.flight and s.flight.planned else set()
+    kept = planned | {w.uid for w in roll.entitled(s)}
+    waiting = [w for w in s.workers.values() if w.alive and w.arrival and w.going and not w.stopped]
+    return [w for w in waiting if w.uid not in kept and not roll.released(s, w)]
+
+
+def _lasting(s: State) -> list[Worker]:
+    """Those that count: neither on their way out nor to be replaced."""
+    return [w for w in _staff(s) if w.node not in s.doomed and w.uid != s.slow]
+
+
+def _staff(s: State) -> list[Worker]:
+    return [w for w in (*roll.entitled(s), *roll.newcomers(s)) if not w.going]
+
+
+def _start(s: State, now: float) -> None:
+    """Cores up to the quorum, surplus up to what is wanted."""
+    least = s.spec.min_workers if s.spec else 0
+    lasting = _lasting(s)
+    coming = [start.role for start in s.starts.values()]
+    cores = sum(w.role == "core" for w in lasting) + coming.count("core")
+    new_cores = max(0, least - cores)
+    new_surplus = max(0, s.want - len(lasting) - len(coming) - new_cores)
+    present = len(lasting) + len(coming) + new_cores
+    for _ in range(new_cores):
+        _ask(s, "core", 0.0, now)
+    for place in range(new_surplus):
+        _ask(s, "surplus", _gain(s, present + place - least), now)
+
+
+def _ask(s: State, role: str, gain: float, now: float) -> None:
+    s.counter += 1
+    s.starts[s.counter] = Start(role, now)
+    s.do(StartWorker(s.counter, role, gain, ending.avoided(s, now)))
+
+
+def _gain(s: State, place: int) -> float:
+    """What the policy expects of that worker above the quorum; without its word, as if workers scaled perfectly."""
+    gains = s.sized.gains if s.sized else ()
+    if 0 <= place < len(gains):
+        return gains[place]
+    base = s.spec.min_workers if s.spec else 1
+    return 1.0 / max(1, base + max(0, place))
+
+
+def _forget_unseen(s: State, now: float) -> None:
+    for number, start in list(s.starts.items()):
+        if now - start.at > s.limits.unseen:
+            del s.starts[number]
+
+
+def _trim(s: State, now: float) -> None:
+    """Newcomers beyond what is wanted go at once: they interrupt nobody."""
+    planned = {seat.uid for seat in s.flight.planned.ring} if s.flight and s.flight.planned else set()
+    kept = planned | {w.uid for w in roll.entitled(s)}
+    fixed = [w for w in _lasting(s) if w.uid in kept]
+    free = [w for w in _lasting(s) if w.uid not in kept]
+    free.sort(key=_worth)
+    least = s.spec.min_workers if s.spec else 0
+    room = max(0, s.want - len(fixed), least - sum(w.role == "core" for w in fixed))
+    for worker in free[room:]:
+        _dismiss(s, worker, f"{s.want} workers are wanted", now)
+    lasting = len(fixed) + min(room, len(free))
+    replaced = [w for w in roll.newcomers(s) if w.node in s.doomed and w.uid not in planned]
+    if lasting >= s.want:
+        for worker in replaced:
+            _dismiss(s, worker, f"its node is {s.doomed[worker.node][0]}", now)
+
+
+def _renew(s: State, now: float) -> None:
+    """Those that wait at their gate, and keep away from a node that is as good as any by now, are made again."""
+    avoided = set(ending.avoided(s, now))
+    for worker in roll.newcomers(s):
+        cleared = sorted(set(worker.avoids) - avoided)
+        if cleared and worker.gated:
+            _dismiss(s, worker, f"made again: it need not avoid {', '.join(cleared)} any more", now)
+
+
+def _worth(w: Worker) -> tuple[bool, bool, bool, float, str]:
+    """The lower, the longer it stays."""
+    return (w.role != "core", w.arrival is None, not w.seated, w.since, w.uid)
+
+
+def _dismiss(s: State, w: Worker, why: str, now: float) -> None:
+    w.abort = w.abort or why
+    if w.arrival:
+        s.do(Abort(w.uid, w.abort))
+    ending.stop(s, w, why, now, ending.ABORTED_GRACE)

@@ -1,0 +1,132 @@
+"""All that is remembered of one job between two events.
+
+Lives here: fields. Never here: a rule. Whatever a restart of the master must not lose stands in the job's status too
+(`reporting` writes it there, `noting` reads it back); the rest is heard again from pods and workers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scheduler.elastic.job.spec import Problem, Spec
+from scheduler.elastic.job.status import Barred, Checkpoint, Condition, Resize, Round
+from scheduler.elastic.membership.effects import Assignment, Effect
+from scheduler.elastic.membership.events import Sized, Uid
+from scheduler.elastic.membership.limits import Limits
+from scheduler.elastic.membership.worker import Worker
+from scheduler.elastic.sizing.view import History
+
+
+@dataclass(slots=True)
+class Flight:
+    """The change of the round that is under way; there is one at most."""
+
+    number: int
+    cause: str
+    since: float
+    planned: Round | None = None
+    """Decided, and on its way to the API server."""
+    written: bool = False
+    """A round that was decided before and became untrue may stand at the API server."""
+    lost: bool = False
+    """Nobody is left with the state; that has been counted."""
+
+
+@dataclass(slots=True)
+class Start:
+    """A pod that was asked for, and has not been seen."""
+
+    role: str
+    at: float
+
+
+@dataclass(slots=True)
+class State:
+    """One job."""
+
+    key: str
+    selector: str = ""
+    limits: Limits = field(default_factory=Limits)
+    spec: Spec | None = None
+    problems: tuple[Problem, ...] = ()
+    generation: int = 0
+    listed: bool = True
+    """Every pod that exists has been told."""
+    workers: dict[Uid, Worker] = field(default_factory=dict)
+    gone: dict[Uid, None] = field(default_factory=dict)
+    """Pods that existed, so that late words of them make no ghosts; the latest of them."""
+    starts: dict[int, Start] = field(default_factory=dict)
+    counter: int = 0
+    """The highest number of a StartWorker."""
+    record: Round = field(default_factory=Round)
+    """The round that stands at the API server."""
+    told: tuple[Round, Mapping[Uid, Assignment]] | None = None
+    """The assignments that follow from a round, worked out once."""
+    published: bool = False
+    published_at: float = 0.0
+    settled: bool = True
+    """Every member of the round has trained in it."""
+    resumed_at: float | None = None
+    """When the first step of the round was heard of."""
+    floor: int = 0
+    """The highest round that anybody ever named."""
+    flight: Flight | None = None
+    before: int = 0
+    """Members of the round that trained before."""
+    paused_at: float | None = None
+    """When members stopped training for the flight."""
+    sized: Sized | None = None
+    want: int = 0
+    wanted_by: str = ""
+    want_at: float = 0.0
+    doomed: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Node → why, since when."""
+    slow: Uid | None = None
+    """The straggler that is being replaced."""
+    slow_at: float = 0.0
+    slow_after: float = 0.0
+    """Before it no other is."""
+    barred: dict[str, Barred] = field(default_factory=dict)
+    barred_at: dict[str, float] = field(default_factory=dict)
+    failures: int = 0
+    """Starts and members that failed, in a row."""
+    start_after: float = 0.0
+    restarts: int = 0
+    reached: int = 0
+    """The newest step that anybody had committed, as far as is known; 0: nothing can be lost yet."""
+    fingerprint: str | None = None
+    saved: bool = False
+    """The round's saver has saved, and said so."""
+    save_error: str = ""
+    """Why the state could not be saved; those that have it keep it."""
+    checkpoint: Checkpoint | None = None
+    finishing_at: float | None = None
+    over: tuple[str, str, str] | None = None
+    """Phase, reason and message of the end."""
+    quiet_until: float = 0.0
+    """Nobody is taken for lost before, for lack of a sign."""
+    unheard: str = ""
+    """Members that are silent and are not given up for it, in a sentence."""
+    looked_at: float | None = None
+    """When the rules last looked at the job."""
+    started_at: float | None = None
+    last_resize: Resize | None = None
+    changed_at: float | None = None
+    """When the last round took its first step."""
+    warm: float | None = None
+    """Seconds that the last newcomer took from its seat until READY."""
+    history: History = field(default_factory=History)
+    mark: tuple[int, float, float, int] | None = None
+    """Round, time, samples and step of the last measurement."""
+    rate: float | None = None
+    epoch_mark: tuple[float, float] | None = None
+    epoch_s: float | None = None
+    values: dict[str, float] = field(default_factory=dict)
+    last_failure: str = ""
+    """Who failed last, and how."""
+    refusal: str = ""
+    """Why the API server made no pod."""
+    conditions: dict[str, Condition] = field(default_factory=dict)
+    todo: list[Effect] = field(default_factory=list)
+
+    def do(self, effect: Effect) -> None:
+        self.todo.append(effect)

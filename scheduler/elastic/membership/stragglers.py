@@ -1,0 +1,60 @@
+"""Members that hold the others up: each step takes as long as its slowest worker.
+
+Compute time without the collective is compared, since with it all ranks take equally long. Rule and figures: the autoscaling
+code of "Elastic distributed training with fast resource changes" (MLSys'20), which uses the fraction of the median throughput.
+Lives here: who is one, one at a time. Never here: the swap itself: a straggler does not count for what is wanted (`staffing`), and is
+the first to make way when somebody warm can take its place (`choosing`).
+"""
+
+import statistics
+
+from scheduler.elastic.membership import roll
+from scheduler.elastic.membership.effects import Tell
+from scheduler.elastic.membership.state import State
+from scheduler.elastic.membership.worker import Worker
+
+LEAST = 10
+"""Samples before an average says anything: 1 / weight."""
+
+
+def look(s: State, now: float) -> None:
+    """Mark the slowest straggler; forget one that has gone, has caught up, or for whom there was no replacement."""
+    fractions = _fractions(s)
+    if s.slow is not None:
+        _look_again(s, fractions, now)
+    if s.slow is not None or s.flight or now < s.slow_after or not fractions:
+        return
+    worker, fraction = min(fractions.items(), key=lambda one: (one[1], one[0]))
+    if fraction < s.limits.straggler:
+        s.slow, s.slow_at = worker, now
+        name = s.workers[worker].name
+        s.do(Tell("Warning", "Straggler", f"{name} computes at {fraction:.0%} of the median; it is replaced"))
+
+
+def _look_again(s: State, fractions: dict[str, float], now: float) -> None:
+    present = any(w.uid == s.slow for w in roll.entitled(s))
+    caught_up = s.slow in fractions and fractions[s.slow] >= s.limits.straggler
+    seated = any(w.seated and w.since >= s.slow_at for w in roll.newcomers(s))
+    no_room = now - s.slow_at > s.limits.straggler_seat and not seated
+    if not present or caught_up or no_room:
+        s.slow = None
+        s.slow_after = now + s.limits.straggler_pause
+
+
+def _fractions(s: State) -> dict[str, float]:
+    """Throughput of each member that was measured, as a fraction of the median; 1 for one who costs the others no time."""
+    measured = [w for w in roll.ring(s) if w.compute and w.compute_samples >= LEAST]
+    if len(measured) < max(2, len(s.record.ring) - 1):
+        return {}
+    median = statistics.median(_speed(w) for w in measured)
+    return {w.uid: _speed(w) / median if _delays(s, w, 1.0 / median) else 1.0 for w in measured}
+
+
+def _delays(s: State, worker: Worker, usual: float) -> bool:
+    """The others wait for it, for a part of the step that matters. usual: seconds of compute, of the median."""
+    behind = (worker.compute or 0.0) - usual
+    return worker.pace is None or behind >= s.limits.straggler_delay * worker.pace
+
+
+def _speed(worker: Worker) -> float:
+    return 1.0 / worker.compute if worker.compute else 0.0

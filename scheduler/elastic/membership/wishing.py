@@ -1,0 +1,50 @@
+"""The picture that sizing policies get of a job.
+
+Lives here: the drawing of it. Never here: a policy, or what is done with its answer.
+"""
+
+import math
+
+from scheduler.elastic.job.status import Phase
+from scheduler.elastic.membership import reporting, roll
+from scheduler.elastic.membership.state import State
+from scheduler.elastic.sizing.view import JobView, Stage
+
+TOTAL = "total_samples"
+"""A value with this name, reported by the script, is the number of samples of the whole training."""
+
+
+def view(s: State, now: float) -> JobView | None:
+    """The job as the policies see it; None when its size is not theirs to say."""
+    spec = s.spec
+    if spec is None or s.over or spec.suspend or spec.workers is not None or s.finishing_at is not None:
+        return None
+    placed = [w for w in (*roll.entitled(s), *roll.newcomers(s)) if w.seated and not w.going]
+    return JobView(
+        name=s.key,
+        min=spec.min_workers,
+        max=spec.max_workers,
+        size=len(s.record.ring),
+        held=len(placed),
+        want=s.sized.want if s.sized else 0,
+        parameters=spec.parameters,
+        in_flight=s.flight is not None or not s.settled or reporting.phase(s) is not Phase.RUNNING,
+        since_change=math.inf if s.changed_at is None else max(0.0, now - s.changed_at),
+        measured=s.history.measured(now),
+        remaining=_remaining(s),
+        elapsed=0.0 if s.started_at is None else max(0.0, now - s.started_at),
+        idle=s.last_resize.idle_seconds if s.last_resize else None,
+        warm=s.warm,
+        per_worker=spec.batch.per_worker,
+        batch_limit=spec.batch.limit,
+        epoch=roll.epoch(s) if s.record.ring else None,
+        epoch_s=s.epoch_s,
+        schedule=tuple(Stage(one.epoch, one.workers) for one in spec.schedule if one.workers is not None),
+    )
+
+
+def _remaining(s: State) -> float | None:
+    total = s.values.get(TOTAL)
+    if total is None or not math.isfinite(total):
+        return None
+    return max(0.0, total - (s.mark[2] if s.mark else s.record.samples))

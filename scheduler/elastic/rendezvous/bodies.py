@@ -1,0 +1,164 @@
+"""What workers send and are answered: JSON objects as frozen structs, read strictly.
+
+Lives here: the structs, their bounds, and the text that says what is wrong with a body. Never here: what follows from
+them. Fields that are not declared are passed over, so that an agent may be newer than its master.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+
+from scheduler.elastic.rendezvous.refusals import Reason, Refused
+from scheduler.errors import shortened
+
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Amount = Annotated[float, Meta(ge=0, le=1e15)]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+Code = Annotated[int, Meta(ge=-(2**31), le=2**32)]
+Text = Annotated[str, Meta(max_length=1024)]
+Word = Annotated[str, Meta(min_length=1, max_length=128)]
+Tail = Annotated[list[Annotated[str, Meta(max_length=4096)]], Meta(max_length=256)]
+Reported = Annotated[dict[Word, float], Meta(max_length=64)]
+
+Phase = Literal["Starting", "WarmingUp", "Ready", "Training", "Leaving"]
+Child = Literal["running", "none", "stopped"]
+Why = Literal["newcomer", "announced", "failure"]
+
+
+class Beat(Struct, frozen=True, kw_only=True):
+    """A sign of life, and how far the worker is. Times in seconds; `round` is the last it was in, 0 for none."""
+
+    phase: Phase
+    round: Count
+    step: Count = 0
+    committed: Count = 0
+    samples: Amount = 0.0
+    epoch: Amount = 0.0
+    step_s: Seconds | None = None
+    compute_s: Seconds | None = None
+    silent_s: Seconds = 0.0
+    collective: bool = False
+    child: Child = "none"
+    values: Reported = {}
+
+
+class BeatAnswer(Struct, frozen=True):
+    """round: the newest that is announced. abort: why the child is to be killed. interval: seconds to the next beat."""
+
+    round: int
+    abort: str | None
+    interval: float
+
+
+class Ready(Struct, frozen=True, kw_only=True):
+    """A worker that stands at the barrier. fingerprint: of its state's count, shapes and types. samples: its position in
+    the data, where it knows better than its last beat.
+    """
+
+    round: Count
+    why: Why
+    step: Count = 0
+    committed: Count = 0
+    fingerprint: Word | None = None
+    samples: Amount | None = None
+
+
+class Announced(Struct, frozen=True):
+    """The newest round that is announced."""
+
+    round: int
+
+
+class Leave(Struct, frozen=True, kw_only=True):
+    """A worker that was told to go, and has so many seconds left."""
+
+    why: Text
+    grace_s: Seconds
+
+
+class Exit(Struct, frozen=True, kw_only=True):
+    """A child that ended: by a code or by a signal. culprit: the worker it blames. tail: its last lines. round: the one it
+    was in, where that is known. checkpoint_step: of the newest checkpoint that it wrote, where it said so.
+    """
+
+    why: Text
+    code: Code | None = None
+    signal: Code | None = None
+    culprit: Text | None = None
+    tail: Tail = []
+    round: Count | None = None
+    checkpoint_step: Count | None = None
+
+
+class ExitAnswer(Struct, frozen=True):
+    """Whether the child is to be started again."""
+
+    restart: bool
+
+
+class Failure(Struct, frozen=True):
+    """What stands where an answer would."""
+
+    reason: str
+    message: str
+
+
+S = TypeVar("S")
+DECODERS: Final[Mapping[type, Any]] = {
+    kind: msgspec.json.Decoder(kind) for kind in (Beat, Ready, Leave, Exit)
+}
+encode: Final = msgspec.json.Encoder().encode
+
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "phase": get_args(Phase),
+    "child": get_args(Child),
+    "why": get_args(Why),
+}
+_AT: Final = re.compile(r"(?P<wrong>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?", re.DOTALL)
+_STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
+
+
+def decoded(kind: type[S], body: bytes) -> S:
+    """The body as a struct of this kind. Raises Refused, whose text names field, value and what would be right."""
+    try:
+        found: S = DECODERS[kind].decode(body)
+    except msgspec.ValidationError as error:
+        raise Refused(Reason.INVALID, _explained(str(error), body)) from None
+    except RecursionError:
+        raise Refused(Reason.MALFORMED, "the body is nested too deeply") from None
+    except ValueError as error:  # broken JSON, and bytes that are not UTF-8
+        raise Refused(Reason.MALFORMED, f"the body is no JSON: {shortened(str(error))}") from None
+    return found
+
+
+def _explained(wrong: str, body: bytes) -> str:
+    """The decoder's text as one that begins with the field and the value that it speaks of."""
+    said = _AT.fullmatch(wrong)
+    path = (said and said["path"]) or ""
+    text = said["wrong"] if said else wrong
+    name = path.removeprefix(".")
+    if not name:
+        return f"the body: {shortened(text)}"
+    choices = CHOICES.get(name) if text.startswith("Invalid enum") else None
+    remedy = f"must be one of {', '.join(choices)}" if choices else text
+    return f"{shortened(name, 64)} = {shortened(_value(body, path), 96)}: {shortened(remedy)}"
+
+
+def _value(body: bytes, path: str) -> str:
+    """What stands there in the body, as far as the path leads and the body can be read."""
+    try:
+        found = json.loads(
+            body
+        )  # not the decoder that refused it: it refuses a number that is too large here too
+    except (ValueError, RecursionError):
+        return "…"
+    for step in _STEP.finditer(path):
+        try:
+            found = found[step[1] if step[1] is not None else int(step[2])]
+        except (KeyError, IndexError, TypeError):
+            break
+    return repr(found)

@@ -1,0 +1,172 @@
+"""The certificates that we make ourselves where none is configured: an authority, and a server's that it signed.
+
+Lives here: X.509, and when something is due. Never here: where it is kept. Workers know the authority for as long as
+they run, so it lives for ten years; it is signed anew with the same key in time, and who knows the old certificate
+goes on believing what that key signs.
+
+Why the library `cryptography`: the standard library signs nothing, and a DER writer of our own would be the last thing to
+trust.
+"""
+
+import datetime as dt
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+AUTHORITY_LIFE: Final = dt.timedelta(days=3650)
+SERVER_LIFE: Final = dt.timedelta(days=90)
+"""Short, because it is renewed by itself; long enough that nobody notices a master that stood still for a month."""
+
+EARLY: Final = dt.timedelta(minutes=5)
+"""Certificates begin in the past, for the clocks of other machines."""
+
+DUE: Final = 2 / 3
+"""The part of its life after which a certificate is made anew."""
+
+COMMON_NAME_LIMIT: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate and its key, both PEM."""
+
+    cert: bytes
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Papers:
+    """The authority and the server's certificate that it signed."""
+
+    authority: Pair
+    server: Pair
+
+
+def mended(found: Papers | None, names: Sequence[str], now: float) -> Papers:
+    """These papers, with everything made anew that is missing, due, or good for other names; the same object when nothing is.
+
+    names: DNS names and addresses of the server. now: seconds since the epoch. Raises ValueError for papers that are none.
+    """
+    moment = dt.datetime.fromtimestamp(now, dt.UTC)
+    if found is None:
+        authority = _authority(ec.generate_private_key(ec.SECP256R1()), moment)
+        return Papers(authority, _server(authority, names, moment))
+    authority = found.authority
+    if _due(_read(authority.cert), moment):
+        authority = _authority(_key(authority.key), moment)
+    if authority is found.authority and _fits(found, names, moment):
+        return found
+    return Papers(authority, _server(authority, names, moment))
+
+
+def _fits(papers: Papers, names: Sequence[str], moment: dt.datetime) -> bool:
+    own, authority = _read(papers.server.cert), _read(papers.authority.cert)
+    if _due(own, moment) or own.public_key() != _key(papers.server.key).public_key():
+        return False
+    try:
+        own.verify_directly_issued_by(authority)
+        said = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (InvalidSignature, ValueError, TypeError, x509.ExtensionNotFound):
+        return False
+    return list(said) == [_general(name) for name in names]
+
+
+def _due(certificate: x509.Certificate, moment: dt.datetime) -> bool:
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return not begin <= moment < begin + (end - begin) * DUE
+
+
+def _authority(key: ec.EllipticCurvePrivateKey, moment: dt.datetime) -> Pair:
+    name = _name("gangwright-elastic")
+    traits: list[_Trait] = [(x509.BasicConstraints(ca=True, path_length=0), True), _usage(signs=True)]
+    return _signed(key, name, key, name, traits, moment, AUTHORITY_LIFE)
+
+
+def _server(authority: Pair, names: Sequence[str], moment: dt.datetime) -> Pair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    signer = _read(authority.cert)
+    traits: list[_Trait] = [
+        (x509.BasicConstraints(ca=False, path_length=None), True),
+        _usage(signs=False),
+        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
+        (x509.SubjectAlternativeName([_general(name) for name in names]), False),
+    ]
+    life = min(SERVER_LIFE, signer.not_valid_after_utc - moment)
+    return _signed(
+        _key(authority.key), signer.subject, key, _name("gangwright-elastic master"), traits, moment, life
+    )
+
+
+_Trait = tuple[x509.ExtensionType, bool]
+"""An extension of a certificate, and whether it is critical."""
+
+
+def _signed(
+    signer: ec.EllipticCurvePrivateKey,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    subject: x509.Name,
+    traits: Sequence[_Trait],
+    moment: dt.datetime,
+    life: dt.timedelta,
+) -> Pair:
+    builder = (
+        x509.CertificateBuilder(issuer_name=issuer, subject_name=subject, public_key=key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(moment - EARLY)
+        .not_valid_after(moment + life)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
+    )
+    for extension, critical in traits:
+        builder = builder.add_extension(extension, critical)
+    certificate = builder.sign(signer, hashes.SHA256())
+    written = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Pair(certificate.public_bytes(serialization.Encoding.PEM), written)
+
+
+def _usage(*, signs: bool) -> _Trait:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    ), True
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:COMMON_NAME_LIMIT])])
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _read(pem: bytes) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(pem)
+
+
+def _key(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(pem, None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("the key is of another kind than those we make")  # noqa: TRY004 - papers that are none
+    return key

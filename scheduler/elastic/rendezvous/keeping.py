@@ -1,0 +1,236 @@
+"""Where our certificates are kept between two masters, and how they come to the server's files.
+
+Lives here: a folder, a Secret, and the renewal. Never here: what a certificate says. Where a certificate is
+configured, nothing is made or kept: its files are served as they are.
+
+The server reads certificates from files. Those of a Secret lie in memory (/dev/shm) where there is such a place, in a
+folder that nobody else may read, and go with the process.
+"""
+
+import asyncio
+import base64
+import binascii
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from scheduler.elastic.rendezvous.certificates import Pair, Papers, mended
+from scheduler.errors import Conflict, KubeError, NotFound, SettingsError
+from scheduler.serving.calls import Calls
+from scheduler.settings_elastic import RendezvousServer
+
+LOOK_EVERY: Final = 3600.0
+"""Seconds between two looks at what is due; a third of a certificate's life is left then."""
+
+TRIES: Final = 5
+"""Of a write to the Secret that somebody else wrote meanwhile: another master that starts."""
+
+MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it, which nobody else may read
+
+NAMES: Final = ("ca.crt", "ca.key", "tls.crt", "tls.key")
+"""Of the files, and of the Secret's entries; those of kubernetes.io/tls, with the authority's key beside them."""
+
+_log = structlog.get_logger("rendezvous")
+
+
+class Store(Protocol):
+    """A place that outlives us."""
+
+    async def load(self) -> Papers | None:
+        """What is kept, None where nothing is. Raises SettingsError for what is none of ours."""
+        ...
+
+    async def save(self, papers: Papers) -> bool:
+        """Keep these. False when somebody else wrote since `load`: then load again."""
+        ...
+
+
+class Folder:
+    """Four files that nobody else may read."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    async def load(self) -> Papers | None:
+        return await asyncio.to_thread(self._load)
+
+    async def save(self, papers: Papers) -> bool:
+        await asyncio.to_thread(written, self._place, papers)
+        return True
+
+    def _load(self) -> Papers | None:
+        try:
+            return _papers({name: (self._place / name).read_bytes() for name in NAMES})
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise SettingsError(
+                "rendezvous.folder", str(self._place), f"cannot be read: {error.strerror}"
+            ) from None
+
+
+class _Meta(Struct):
+    resourceVersion: str = ""  # noqa: N815 - the API's spelling
+
+
+class _Secret(Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    data: dict[str, str] = {}
+
+
+class Secret:
+    """One Secret of our own namespace."""
+
+    def __init__(self, calls: Calls, namespace: str, name: str) -> None:
+        self._calls = calls
+        self._folder = f"/api/v1/namespaces/{namespace}/secrets"
+        self._name = name
+        self._namespace = namespace
+        self._version: str | None = None
+
+    async def load(self) -> Papers | None:
+        try:
+            found = msgspec.json.decode(await self._calls.request("GET", self._path), type=_Secret)
+        except NotFound:
+            self._version = None
+            return None
+        self._version = found.metadata.resourceVersion
+        try:
+            return _papers({name: base64.b64decode(found.data[name], validate=True) for name in NAMES})
+        except (KeyError, binascii.Error):
+            remedy = f"holds no certificates of ours ({', '.join(NAMES)}): delete it, or name another"
+            raise SettingsError("rendezvous.secret", f"{self._namespace}/{self._name}", remedy) from None
+
+    async def save(self, papers: Papers) -> bool:
+        meta: dict[str, str] = {"name": self._name, "namespace": self._namespace}
+        method, path = ("POST", self._folder) if self._version is None else ("PUT", self._path)
+        if self._version is not None:
+            meta["resourceVersion"] = self._version
+        data = {name: base64.b64encode(content).decode() for name, content in _contents(papers).items()}
+        secret = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": meta, "data": data}
+        try:
+            answer = await self._calls.request(method, path, body=msgspec.json.encode(secret))
+        except (Conflict, NotFound):
+            return False
+        self._version = msgspec.json.decode(answer, type=_Secret).metadata.resourceVersion
+        return True
+
+    @property
+    def _path(self) -> str:
+        return f"{self._folder}/{self._name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the server shows: settings that name its files; and the authority's certificate, PEM, that workers check it by."""
+
+    settings: RendezvousServer
+    authority: str
+
+
+@asynccontextmanager
+async def certified(
+    settings: RendezvousServer,
+    calls: Calls,
+    *,
+    namespace: str,
+    clock: Callable[[], float],
+) -> AsyncIterator[Shown]:
+    """Have files for the server while the context lasts, and renew them in time.
+
+    namespace: our own. clock: seconds since the epoch. Raises SettingsError, and KubeError when the Secret can neither be read
+    nor made.
+    """
+    if settings.cert:
+        yield Shown(settings, _configured(settings))
+        return
+    store: Store = (
+        Folder(Path(settings.folder)) if settings.folder else Secret(calls, namespace, settings.secret)
+    )
+    papers = await settled(store, settings, clock())
+    with _private() as place:
+        written(place, papers)
+        keeper = asyncio.create_task(_keep(store, settings, place, clock))
+        try:
+            files = replace(settings, cert=str(place / "tls.crt"), key=str(place / "tls.key"))
+            yield Shown(files, papers.authority.cert.decode())
+        finally:
+            keeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await keeper
+
+
+async def settled(store: Store, settings: RendezvousServer, now: float) -> Papers:
+    """What is kept, mended where something is missing or due. Raises SettingsError for what is kept and none of ours."""
+    for _ in range(TRIES):
+        found = await store.load()
+        try:
+            papers = mended(found, settings.names, now)
+        except (ValueError, TypeError) as error:
+            section = "rendezvous.folder" if settings.folder else "rendezvous.secret"
+            remedy = f"holds certificates that cannot be read ({type(error).__name__}): delete them"
+            raise SettingsError(section, settings.folder or settings.secret, remedy) from None
+        if papers is found or await store.save(papers):
+            return papers
+    raise SettingsError("rendezvous.secret", settings.secret, "is written by somebody else all the time")
+
+
+async def _keep(store: Store, settings: RendezvousServer, place: Path, clock: Callable[[], float]) -> None:
+    while True:
+        await asyncio.sleep(LOOK_EVERY)
+        try:
+            written(place, await settled(store, settings, clock()))
+        except (KubeError, SettingsError, OSError) as error:
+            _log.warning("certificates could not be renewed", error=str(error))
+
+
+def written(place: Path, papers: Papers) -> None:
+    """Write what differs, each file at once, the keys before the certificates that go with them."""
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, content in sorted(
+        _contents(papers).items(), reverse=True, key=lambda item: item[0].endswith("key")
+    ):
+        file = place / name
+        if file.exists() and file.read_bytes() == content:
+            continue
+        fresh = place / f".{name}.new"
+        fresh.unlink(missing_ok=True)
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            out.write(content)
+        fresh.replace(file)
+
+
+@contextmanager
+def _private() -> Iterator[Path]:
+    memory = MEMORY if os.access(MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="gangwright-", dir=memory) as place:
+        yield Path(place)
+
+
+def _configured(settings: RendezvousServer) -> str:
+    try:
+        text = Path(settings.ca).read_text(encoding="ascii")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise SettingsError("rendezvous.ca", settings.ca, f"cannot be used: {why}") from None
+    if "BEGIN CERTIFICATE" not in text:
+        raise SettingsError("rendezvous.ca", settings.ca, "must hold a certificate, PEM")
+    return text
+
+
+def _contents(papers: Papers) -> dict[str, bytes]:
+    pairs = (papers.authority.cert, papers.authority.key, papers.server.cert, papers.server.key)
+    return dict(zip(NAMES, pairs, strict=True))
+
+
+def _papers(contents: Mapping[str, Any]) -> Papers:
+    authority_cert, authority_key, cert, key = (contents[name] for name in NAMES)
+    return Papers(Pair(authority_cert, authority_key), Pair(cert, key))

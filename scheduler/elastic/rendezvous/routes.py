@@ -1,0 +1,125 @@
+"""The routes of the rendezvous, as one table, and what each answers.
+
+Lives here: the way from a question of a worker to the desk or to the values of its round, and back. Never here: who the
+worker is, what goes wrong with a request, or what a value means.
+
+A value that begins as a pickle does is refused: nothing of ours ever writes one, so it is a mistake or an attack, and
+the members that would read it are the last who should find out.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+
+from scheduler.elastic.rendezvous import asking, bodies
+from scheduler.elastic.rendezvous.asking import Caller
+from scheduler.elastic.rendezvous.desk import Desk
+from scheduler.elastic.rendezvous.refusals import Reason, Refused
+from scheduler.elastic.rendezvous.values import Values
+from scheduler.elastic.rendezvous.waits import Waits
+from scheduler.settings_elastic import RendezvousServer
+
+T = TypeVar("T")
+
+PICKLES: Final = (
+    *(bytes((0x80, protocol)) for protocol in range(2, 6)),
+    *(f"gA{letter}".encode() for letter in "IJKLMNOPQRSTUVWX"),
+)
+"""How a pickle begins, by protocol, and how that looks in base64."""
+
+BYTES: Final = "application/octet-stream"
+
+
+class Counter:
+    """Where the workers' questions are answered."""
+
+    def __init__(self, desk: Desk, values: Values, waits: Waits, bounds: RendezvousServer) -> None:
+        self._desk = desk
+        self._values = values
+        self._waits = waits
+        self._bounds = bounds
+
+    async def beat(self, request: web.Request, caller: Caller) -> web.Response:
+        return _json(await self._desk.beat(caller.uid, await self._body(bodies.Beat, request)))
+
+    async def ready(self, request: web.Request, caller: Caller) -> web.Response:
+        told, wait = await self._body(bodies.Ready, request), self._bounds.wait
+        found = await self._wait(caller, "ready", lambda: self._desk.ready(caller.uid, told, wait))
+        return web.Response(status=204) if found is None else _json(found)
+
+    async def announced(self, request: web.Request, caller: Caller) -> web.Response:
+        known = asking.whole("round", request.query.get("round", "0"))
+        wait = self._seconds(request, self._bounds.wait)
+        newest = await self._wait(caller, "announced", lambda: self._desk.announced(caller.uid, known, wait))
+        return _json(bodies.Announced(newest))
+
+    async def put(self, request: web.Request, caller: Caller) -> web.Response:
+        number, key = _place(request, caller)
+        value = await asking.body(request, self._bounds.value_limit)
+        if value.startswith(PICKLES):
+            raise Refused(Reason.PICKLE, "the value begins as a pickle does, and none is taken here")
+        self._values.put(caller.worker.job, number, key, value)
+        return web.Response(status=204)
+
+    async def get(self, request: web.Request, caller: Caller) -> web.Response:
+        number, key = _place(request, caller)
+        wait = self._seconds(request, 0.0)
+        values = self._values.round(caller.worker.job, number)
+        value = await self._wait(caller, (number, key), lambda: values.get(key, wait))
+        if value is None:
+            raise Refused(Reason.NO_VALUE, f"round {number} has no value of this key yet")
+        return web.Response(body=value, content_type=BYTES)
+
+    async def leave(self, request: web.Request, caller: Caller) -> web.Response:
+        await self._desk.leave(caller.uid, await self._body(bodies.Leave, request))
+        return _json({})
+
+    async def exit(self, request: web.Request, caller: Caller) -> web.Response:
+        again = await self._desk.exit(caller.uid, await self._body(bodies.Exit, request))
+        return _json(bodies.ExitAnswer(again))
+
+    async def _body(self, kind: type[T], request: web.Request) -> T:
+        return bodies.decoded(kind, await asking.body(request, self._bounds.body_limit))
+
+    def _seconds(self, request: web.Request, default: float) -> float:
+        return asking.seconds("wait", request.query.get("wait", f"{default}"), self._bounds.wait)
+
+    async def _wait(self, caller: Caller, what: Hashable, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return await self._waits.answer(caller.uid, what, ask)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """waits: its answer may take its time, so its duration says nothing."""
+
+    method: str
+    path: str
+    name: str
+    answer: Callable[[Counter, web.Request, Caller], Awaitable[web.Response]]
+    waits: bool = False
+
+
+_VALUE: Final = "/v1/rounds/{round}/kv/{scope}/{key}"
+
+ROUTES: Final = (
+    Route("POST", "/v1/beat", "beat", Counter.beat),
+    Route("POST", "/v1/ready", "ready", Counter.ready, waits=True),
+    Route("GET", "/v1/announced", "announced", Counter.announced, waits=True),
+    Route("PUT", _VALUE, "put", Counter.put),
+    Route("GET", _VALUE, "get", Counter.get, waits=True),
+    Route("POST", "/v1/leave", "leave", Counter.leave),
+    Route("POST", "/v1/exit", "exit", Counter.exit),
+)
+
+
+def _place(request: web.Request, caller: Caller) -> tuple[int, str]:
+    """The round and the key, scope and all, of a path."""
+    place = request.match_info
+    scope, key = asking.word("scope", place["scope"]), asking.word("key", place["key"])
+    return asking.member(caller, place["round"]), f"{scope}/{key}"
+
+
+def _json(answer: object) -> web.Response:
+    return web.Response(body=bodies.encode(answer), content_type="application/json")

@@ -1,0 +1,151 @@
+"""The values that the members of a round exchange, such as where each listens.
+
+Lives here: one name space a job and round, so that nothing of one round is ever read in another; and the wait for a
+value that is not there yet. Never here: who may read it, or what a value means: it is bytes.
+
+The newest round and the two before it are kept: a member may still read the last one's while the next begins. All jobs
+together have a bound too, and it is a job's share that it bounds: whoever holds most makes room, so that nobody who
+fills it keeps others from meeting.
+"""
+
+import asyncio
+from typing import Final
+
+from scheduler.elastic.rendezvous.refusals import Reason, Refused
+
+OLD: Final = 2
+"""Rounds kept beside the newest."""
+
+ENTRY: Final = 256
+"""Bytes that a value takes beside itself and its key: an entry of a table and two objects."""
+
+
+def weight(key: str, value: bytes) -> int:
+    """Bytes of memory that a value takes with its key."""
+    return ENTRY + len(key.encode()) + len(value)
+
+
+class Round:
+    """Values by key. keys, size: how many there may be, and how many bytes together."""
+
+    def __init__(self, keys: int, size: int) -> None:
+        self._most_keys = keys
+        self._most_size = size
+        self._values: dict[str, bytes] = {}
+        self._awaited: dict[str, set[asyncio.Future[None]]] = {}
+        self._over = False
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def growth(self, key: str, value: bytes) -> int:
+        """Bytes that the round would grow by. Raises Refused when it would have too many."""
+        old = self._values.get(key)
+        grown = weight(key, value) - (weight(key, old) if old is not None else 0)
+        if self.size + grown > self._most_size or (old is None and len(self._values) >= self._most_keys):
+            bounds = f"{self._most_keys} values and {self._most_size} bytes"
+            raise Refused(Reason.TOO_MANY_VALUES, f"a round holds at most {bounds}")
+        return grown
+
+    def put(self, key: str, value: bytes) -> None:
+        """Set a value; a later one replaces it. Raises Refused when there are too many."""
+        self.size += self.growth(key, value)
+        self._values[key] = value
+        self._wake(self._awaited.pop(key, set()))
+
+    async def get(self, key: str, wait: float) -> bytes | None:
+        """The value as soon as it is there, None after `wait` seconds. Raises Refused when the round ends meanwhile."""
+        if key not in self._values and wait > 0:
+            await self._until(key, wait)
+        if self._over:
+            raise Refused(
+                Reason.ROUND_OVER, "the values of this round are gone: newer rounds needed their room"
+            )
+        return self._values.get(key)
+
+    def close(self) -> None:
+        """Nobody waits any longer."""
+        self._over = True
+        for waiting in self._awaited.values():
+            self._wake(waiting)
+        self._awaited.clear()
+
+    async def _until(self, key: str, wait: float) -> None:
+        bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._awaited.setdefault(key, set())
+        waiting.add(bell)
+        try:
+            await asyncio.wait((bell,), timeout=wait)
+        finally:
+            waiting.discard(bell)
+            if not waiting and self._awaited.get(key) is waiting:
+                del self._awaited[key]
+
+    @staticmethod
+    def _wake(waiting: "set[asyncio.Future[None]]") -> None:
+        for bell in waiting:
+            if not bell.done():
+                bell.set_result(None)
+
+
+class Values:
+    """The rounds of all jobs. keys, size: bounds of each round. total: bytes of all of them together."""
+
+    def __init__(self, *, keys: int, size: int, total: int) -> None:
+        self._bounds = keys, size
+        self._total = total
+        self._jobs: dict[str, dict[int, Round]] = {}
+        self.size = 0
+        """Bytes of memory that all values take."""
+
+    def round(self, job: str, number: int) -> Round:
+        """A round's values; a round that is new ends those that are too old. Raises Refused for one of these."""
+        rounds = self._jobs.setdefault(job, {})
+        newest = max(rounds, default=number)
+        if number < newest - OLD:
+            raise Refused(
+                Reason.ROUND_OVER, f"round {number}: the values of {newest - OLD} and later are kept"
+            )
+        if number not in rounds:
+            rounds[number] = Round(*self._bounds)
+            for old in [one for one in rounds if one < number - OLD]:
+                self._drop(job, old)
+        return rounds[number]
+
+    def put(self, job: str, number: int, key: str, value: bytes) -> None:
+        """Set a value of a round. Raises Refused when the round is over, or full, or there is no room for this job."""
+        one = self.round(job, number)
+        grown = one.growth(key, value)
+        self._make_room(job, grown)
+        one.put(key, value)
+        self.size += grown
+
+    def _make_room(self, job: str, more: int) -> None:
+        """The job that holds most gives up its oldest round; when that is the one that asks, it is refused."""
+        while self.size + more > self._total:
+            largest = max(self._jobs, key=self._held)
+            if largest == job or self._held(largest) <= self._held(job) + more:
+                bound = f"the values of all jobs take at most {self._total} bytes"
+                raise Refused(Reason.NO_ROOM, f"{bound}, and no job holds more of them than this one")
+            self._drop(largest, min(self._jobs[largest]))
+
+    def _held(self, job: str) -> int:
+        return sum(one.size for one in self._jobs[job].values())
+
+    def _drop(self, job: str, number: int) -> None:
+        gone = self._jobs[job].pop(number)
+        self.size -= gone.size
+        gone.close()
+        if not self._jobs[job]:
+            del self._jobs[job]
+
+    def forget(self, job: str) -> None:
+        """The job is gone."""
+        for number in list(self._jobs.get(job, ())):
+            self._drop(job, number)
+
+    @property
+    def count(self) -> int:
+        """Values held."""
+        return sum(len(one) for rounds in self._jobs.values() for one in rounds.values())

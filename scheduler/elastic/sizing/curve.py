@@ -1,0 +1,44 @@
+"""What a job's throughput would be at a size that was not tried.
+
+Lives here: the straight lines between what was measured. Never here: a decision.
+Why lines: between two sizes a line is never far off; outside them a job scales perfectly until it was seen not to (the
+prior of Pollux, OSDI'21, §4.3), and beyond two sizes as it did between the last two.
+"""
+
+import itertools
+from collections.abc import Mapping
+
+from scheduler.elastic.sizing.view import Measured
+
+
+def rate(measured: Mapping[int, Measured], size: int) -> float:
+    """Expected samples per second of `size` workers; in units of one worker's while nothing was measured."""
+    known = sorted(measured)
+    if not known:
+        return float(size)
+    if size <= known[0]:
+        return measured[known[0]].mean * size / known[0]
+    for low, high in itertools.pairwise(known):
+        if size <= high:
+            return _line(measured, low, high, size)
+    return _beyond(measured, known, size)
+
+
+def gain(measured: Mapping[int, Measured], size: int) -> float:
+    """Expected relative speed-up by the last of `size` workers; 0 where fewer would be faster."""
+    before = rate(measured, size - 1)
+    return max(0.0, rate(measured, size) / before - 1.0) if before > 0 else 1.0
+
+
+def _line(measured: Mapping[int, Measured], low: int, high: int, size: int) -> float:
+    slope = (measured[high].mean - measured[low].mean) / (high - low)
+    return measured[low].mean + slope * (size - low)
+
+
+def _beyond(measured: Mapping[int, Measured], known: list[int], size: int) -> float:
+    last = known[-1]
+    perfect = measured[last].mean / last
+    if len(known) == 1:
+        return perfect * size
+    slope = (measured[last].mean - measured[known[-2]].mean) / (last - known[-2])
+    return measured[last].mean + min(max(slope, 0.0), perfect) * (size - last)

@@ -1,0 +1,71 @@
+"""What one policy would like for one job, before the room is shared out; and what every policy respects.
+
+Lives here: the value `Desire`, the largest size that is of use, and whether a growth wins back what it costs.
+Never here: other jobs.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from scheduler.elastic.sizing import curve
+from scheduler.elastic.sizing.view import JobView, Stage
+
+IDLE: Final = 1.0
+"""Seconds without a step that a job's first resize is taken to cost. A warm join takes 0.15 to 0.5 s; a large model must be sent
+to the newcomers."""
+
+
+class Desire(Struct, frozen=True, kw_only=True):
+    """The size that a policy would like."""
+
+    size: int
+    reason: str
+    grain: int = 1
+    """It grows by so many workers at a time, or not at all."""
+    coming: Stage | None = None
+
+
+def largest(job: JobView) -> int:
+    """The size from which on another worker is of no use: the maximum, or where the batch is at its limit.
+
+    Beyond it every worker would take fewer samples of a step, for as many bytes to exchange (MLSys'20: "global = min(k·max_local,
+    max_global)").
+    """
+    if job.batch_limit is None or job.per_worker is None:
+        return job.max
+    return max(job.min, min(job.max, -(-job.batch_limit // job.per_worker)))
+
+
+def clamped(job: JobView, size: int) -> int:
+    return max(job.min, min(size, job.max))
+
+
+def idle(job: JobView) -> float:
+    """Seconds without a step that the next resize is expected to cost."""
+    return IDLE if job.idle is None else job.idle
+
+
+def left(job: JobView, rate: float) -> float:
+    """Seconds that a resize of now would be of use: the horizon, or what is left to do at so many samples per second.
+
+    Not those in which newcomers only start, and the members go on as they are.
+    """
+    warm = job.warm or 0.0
+    most = job.parameters.horizon - warm
+    if job.remaining is not None and job.measured:
+        now = curve.rate(job.measured, max(1, job.size))
+        most = min(most, (job.remaining - warm * now) / rate)
+    return max(0.0, most)
+
+
+def pays(job: JobView, expected: float) -> bool:
+    """Whether growing to where `expected` samples per second are wins back the steps that the resize costs.
+
+    (R' − R)·H > R·idle, with the seconds H that the new size is of use. Where they are what is left to do, that is: the job
+    ends earlier. A job that does not train yet has nothing to lose.
+    """
+    if not job.size:
+        return True
+    now = curve.rate(job.measured, job.size)
+    return (expected - now) * left(job, expected) > now * idle(job)

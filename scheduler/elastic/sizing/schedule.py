@@ -1,0 +1,36 @@
+"""The policy `schedule`: a size for each phase of the training, `{epoch, workers}`, stated ahead.
+
+The formula: the workers of the last stage whose epoch is at most `e`, where e is the epoch done so far, and for a stage with
+more workers than now e + lead / (seconds an epoch takes), so that newcomers are warm when the phase begins. Fewer workers are
+never taken early. Before the first stage the job has its minimum. Source: static schedules as Goyal et al. 2017 and AdaBatch
+state them for the batch, by epoch; published elastic systems have none for the workers.
+"""
+
+from scheduler.elastic.sizing.desire import Desire, clamped, largest
+from scheduler.elastic.sizing.parameters import Schedule
+from scheduler.elastic.sizing.view import JobView, Stage
+
+
+def desire(job: JobView) -> Desire:
+    done = job.epoch or 0.0
+    now = _stage(job, done)
+    coming = next((stage for stage in job.schedule if stage.epoch > now.epoch), None)
+    if coming and coming.workers > now.workers and coming.epoch <= done + _ahead(job):
+        return Desire(size=_size(job, coming), reason=f"epoch {coming.epoch:g} begins soon", coming=coming)
+    return Desire(size=_size(job, now), reason=f"the schedule at epoch {done:g}", coming=coming)
+
+
+def _stage(job: JobView, epoch: float) -> Stage:
+    begun = [stage for stage in job.schedule if stage.epoch <= epoch]
+    return begun[-1] if begun else Stage(-1.0, job.min)
+
+
+def _ahead(job: JobView) -> float:
+    """Epochs that pass while newcomers start."""
+    lead = job.parameters.lead if isinstance(job.parameters, Schedule) else 0.0
+    seconds = lead if job.warm is None else job.warm
+    return seconds / job.epoch_s if job.epoch_s else 0.0
+
+
+def _size(job: JobView, stage: Stage) -> int:
+    return min(clamped(job, stage.workers), largest(job))

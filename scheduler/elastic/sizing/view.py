@@ -1,0 +1,174 @@
+"""What a policy sees of a job, and what it answers: frozen values, without a clock.
+
+Lives here: the picture of one job (`JobView`), what was measured of it at each size (`History`, `Measured`), the
+room that the cluster offers (`Free`), and the answer (`Want`).
+Never here: how a size is chosen (one file a policy), nor how a job gets there (`scheduler.elastic.membership`).
+Why values: a policy is a function of its picture. The same picture gives the same answer, after a restart too,
+and a bench can draw the pictures itself.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from scheduler.elastic.sizing.parameters import Offer, Parameters
+
+HALF_LIFE: Final = 600.0
+"""Seconds after which a measurement weighs half. Co-tenants of a node change within tens of minutes; what was measured an
+hour ago weighs one sixty-fourth and is outvoted by the first new steps."""
+
+
+SLOT: Final = "workers"
+"""The resource of a cluster whose room is counted in workers."""
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """The throughput of a job at one size."""
+
+    mean: float
+    """Samples per second, of the whole job."""
+    variance: float = 0.0
+    """Of one measurement, in (samples per second)²."""
+    count: float = 1.0
+    """Measurements behind the mean; those that were old when the last one came weigh less than one."""
+    age: float = 0.0
+    """Seconds since the last of them."""
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean, relative to it. It grows as the measurements age."""
+        return math.sqrt(self.variance / (self.count * _left(self.age))) / self.mean
+
+
+class Record(Struct, frozen=True):
+    """One size's running mean: weight, mean, sum of squared deviations, time of the last measurement."""
+
+    weight: float
+    mean: float
+    squares: float
+    at: float
+
+    def taken(self, rate: float, now: float) -> "Record":
+        """Welford's update, the past weighed by its age (West 1979, "Updating mean and variance estimates")."""
+        left = _left(now - self.at)
+        weight = self.weight * left + 1.0
+        shift = rate - self.mean
+        mean = self.mean + shift / weight
+        return Record(weight, mean, self.squares * left + shift * (rate - mean), now)
+
+    def seen(self, now: float) -> Measured:
+        variance = self.squares / (self.weight - 1) if self.weight > 1 else 0.0
+        return Measured(mean=self.mean, variance=variance, count=self.weight, age=max(0.0, now - self.at))
+
+
+def _left(age: float) -> float:
+    """The weight that is left of a measurement of that age."""
+    return float(0.5 ** (max(0.0, age) / HALF_LIFE))
+
+
+class History(Struct, frozen=True):
+    """What was measured of a job, by size. `noted` gives the next one; nothing is changed in place."""
+
+    round: int = 0
+    """The round of the last measurement."""
+    records: dict[int, Record] = {}
+
+    def noted(self, round_number: int, size: int, rate: float, now: float) -> "History":
+        """With one more measurement: `rate` samples per second of `size` workers in this round, over a second or a step.
+
+        The first measurement of every round is dropped: it holds the resize itself and the first step after it, which
+        traces, connects and fills caches (so do the authors of "Resource Elasticity in Distributed Deep Learning",
+        MLSys'20). A rate that is no positive number is dropped too.
+        """
+        if round_number != self.round:
+            return replace(self, round=round_number)
+        if not (math.isfinite(rate) and rate > 0 and size > 0):
+            return self
+        record = self.records.get(size, Record(0.0, 0.0, 0.0, now)).taken(rate, now)
+        return replace(self, records={**self.records, size: record})
+
+    def measured(self, now: float) -> dict[int, Measured]:
+        """Size → what is known of it now."""
+        return {size: record.seen(now) for size, record in sorted(self.records.items())}
+
+
+class Stage(Struct, frozen=True):
+    """From this epoch on, so many workers."""
+
+    epoch: float
+    workers: int
+
+
+class JobView(Struct, frozen=True, kw_only=True):
+    """One job as the policies see it. `Membership.wishes()` makes it; whoever knows no figure leaves its default."""
+
+    name: str
+    """`namespace/name`."""
+    min: int
+    """The quorum: fewer workers do not train."""
+    max: int
+    size: int = 0
+    """Members of the present round."""
+    held: int = 0
+    """Worker pods that have a node, whether they train yet or not: room that is the job's already."""
+    want: int = 0
+    """The size that was last decided; 0 before the first decision."""
+    parameters: Parameters = Offer()
+    """The job's policy, by its parameters."""
+    worker: Mapping[str, float] = field(default_factory=lambda: {SLOT: 1.0})
+    """What one worker takes, by resource, in the units of `Free`."""
+    in_flight: bool = False
+    """A resize is under way: the answer is the size it goes to."""
+    since_change: float = math.inf
+    """Seconds since the last resize ended."""
+    measured: Mapping[int, Measured] = {}
+    """Size → throughput: `History.measured(now)`."""
+    remaining: float | None = None
+    """Samples still to do, when known."""
+    elapsed: float = 0.0
+    """Seconds since the job's first step."""
+    idle: float | None = None
+    """Seconds without a step at the last resize; None before the first."""
+    warm: float | None = None
+    """Seconds from the start of the last newcomer until it was READY; None before the first."""
+    per_worker: int | None = None
+    """Samples of a step that one worker takes; None when the script keeps its own."""
+    batch_limit: int | None = None
+    """Samples of a step that all workers take together at the most; None without limit."""
+    epoch: float | None = None
+    """Epochs done, fraction included."""
+    epoch_s: float | None = None
+    """Seconds that an epoch takes now."""
+    schedule: tuple[Stage, ...] = ()
+
+
+class Want(Struct, frozen=True, kw_only=True):
+    """The size that a job should have."""
+
+    size: int
+    reason: str
+    """For people: why this size."""
+    by: str
+    """The policy's name."""
+    gains: tuple[float, ...] = ()
+    """Expected relative speed-up of each worker above the minimum, in order: of the first, the second … up to `size`. What
+    the annotation `gangwright.io/gain` of that surplus worker says."""
+    coming: Stage | None = None
+    """The next change that is planned already, of a schedule."""
+
+
+class Free(Struct, frozen=True, kw_only=True):
+    """The room that nobody holds and nobody more important waits for."""
+
+    nodes: tuple[Mapping[str, float], ...] = ()
+    """What each node has free, by resource. A label that workers select stands as a resource of infinite amount."""
+    unlimited: bool = False
+    """The room is not known: every job may ask for what it likes, and its pods wait at their gates for room."""
+
+
+def slots(count: int) -> Free:
+    """Room for so many workers, when all of them are alike."""
+    return Free(nodes=({SLOT: float(count)},))

@@ -1,0 +1,14 @@
+"""The neck: memory and thinking meet here, one synchronous step per verb, event or plan.
+
+Lives here: what ties the ledger to the planner, in five modules: `engine` (the door, and kube-scheduler's verbs), `asking`
+(who is asked about next, and what becomes of the answer), `question` (what the planner is asked, and its answer, pure),
+`running` (what runs, as the planner sees it: who leaves when, who could be asked to leave), `draining` (other seats for who
+has seats).
+Never here: a comparison of nodes, a memory of pods, a clock. Called by: service, status, replay, tests, simulator.
+"""
+
+from scheduler.engine.asking import INLINE_LIMIT
+from scheduler.engine.engine import SCORES_KEPT, Engine
+from scheduler.engine.question import Answer, Question, decide
+
+__all__ = ["INLINE_LIMIT", "SCORES_KEPT", "Answer", "Engine", "Question", "decide"]

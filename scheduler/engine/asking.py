@@ -1,0 +1,378 @@
+"""Who is asked about next, in which picture, and what becomes of the answer.
+
+Lives here: a pass through the queue in its order; the reservation for the first gang that waits, which those behind it
+leave untouched; and room made for a gang by those who give way. Never here: how any of this is worked out (`question`).
+
+One pass goes from the head of the queue to its end. When queue or room change meanwhile, the head is asked about again
+before the pass goes on, so nothing younger overtakes a gang that could be seated; but at most HEAD times a step, so
+that gangs at the head that never fit cannot keep the rest from being asked.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from scheduler.engine import running
+from scheduler.engine.front import RESERVE_EVERY, Front, waits
+from scheduler.engine.question import Answer, MakingRoom, Question, decide
+from scheduler.engine.ranking import Ranking
+from scheduler.engine.rights import Rights
+from scheduler.engine.shapes import Shapes
+from scheduler.ledger import Ledger
+from scheduler.ledger.records import GangRecord
+from scheduler.ledger.wanting import Pass
+from scheduler.model.cluster import Snapshot
+from scheduler.model.decision import Ceiling, Decision, Place, Reason, Wait
+from scheduler.model.effects import Effect
+from scheduler.model.events import Decided, Freed
+from scheduler.model.policy import Policy
+from scheduler.model.queueing import Backfill, Reservation
+from scheduler.model.victims import Preempt, Unit
+from scheduler.model.workload import Gang
+from scheduler.placement import reservation as time
+from scheduler.placement.feasibility import Masks
+
+INLINE_LIMIT: Final = 400_000
+"""Members × nodes up to which a question is answered within a verb: about 5 ms. Larger ones are left to the
+planning pass, which may work outside the event loop."""
+
+LASTING: Final = (Reason.NEVER_FITS, Reason.NO_NODE_MATCHES, Reason.UNKNOWN_LEVEL)
+"""Verdicts about the cluster as it is built: only a change of its nodes makes them worth asking for again. A tuple, since a
+reason is compared in a tenth of the time in which it is hashed, and everybody who waits is looked at in a pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Who may be asked about in one step of a pass; what is the same for everybody who waits is looked up once.
+
+    only: with the strict order nobody else.  first: it waits for room, and is always asked itself.  fence: the number of the
+    reservation that everybody behind `order` leaves alone; 0: there is none.  above: the priority above which somebody might have to give
+    way.  room, version, standing: the counters of now.  answers: what is known by shape, fence and shortness.
+    """
+
+    only: GangRecord | None
+    first: GangRecord | None
+    fence: int
+    order: tuple[Any, ...]
+    above: float
+    room: int
+    version: int
+    standing: int
+    answers: Mapping[tuple[int, int, bool], Wait]
+
+
+class Asking:
+    """The queue, asked about gang by gang."""
+
+    def __init__(self, ledger: Ledger, masks: Masks) -> None:
+        self.away: Question | None = None
+        """A question that is being worked out elsewhere: nobody is asked about until it is settled."""
+        self.front = Front(ledger)
+        self.running = running.Running(ledger)
+        self._ledger = ledger
+        self._masks = masks
+        self._rights = Rights(ledger)
+        self._shapes = Shapes()
+        self._ranking = Ranking(ledger, self.snapshot)
+        self._pass = Pass()
+        self._picture: Snapshot | None = None
+        self._due = float("inf")
+        self._only_time = False
+        self._needy: GangRecord | None = None
+        """Was just told to wait: next it is asked how room could be made for it."""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._ledger.policy
+
+    def snapshot(self) -> Snapshot:
+        if self._picture is None or self._picture.generation != self._ledger.nodes.generation:
+            self._picture = self._ledger.snapshot()
+        return self._picture
+
+    # ── who is next ─────────────────────────────────────────────────────────────────────────────────────
+
+    def ask(self, now: float) -> Question | None:
+        """The next gang of the queue that a decision is of use for; None: all have been asked about."""
+        if self.away is not None:
+            return None
+        self._ledger.wanting.reorder(now, at_once=self._ranking.shares_moved())
+        needy, self._needy = self._needy, None
+        only_time, self._only_time = self._only_time, False
+        if (
+            needy is not None
+            and needy.wanted is not None
+            and waits(needy)
+            and self._ledger.wanting.has(needy)
+        ):
+            return self.about_room(
+                needy, needy.wanted, now, front=self.front.is_first(needy), only_time=only_time
+            )
+        first = self.front.first()
+        if first is not None and first.wanted is not None and self._open(first, self._gate(now), now):
+            return self.about(first, first.wanted, now)
+        nodes = self._ledger.nodes
+        gate = self._gate(now)
+        changes = nodes.room + self._ledger.standing  # neither ever shrinks
+        record = self._pass.next(self._ledger.wanting, changes, lambda r: self._open(r, gate, now))
+        if record is None and self._due <= now:
+            later = (other.verdict_until for other in self._ledger.wanting.queue())
+            self._due = min((time for time in later if time > now), default=float("inf"))
+        return self.about(record, record.wanted, now) if record and record.wanted is not None else None
+
+    def next_deadline(self) -> float:
+        """When time alone makes an answer worth asking for again, at the latest."""
+        return self._due
+
+    def again(self) -> None:
+        """Ask from the head once more, whatever changed."""
+        self._pass.again()
+
+    def _open(self, record: GangRecord, gate: Gate, now: float) -> bool:
+        """An answer about this gang would tell something new, and is not known from a gang like it."""
+        wanted = record.wanted
+        if wanted is None or record.not_before > now:
+            return False
+        if gate.only is not None and record is not gate.only:
+            return False
+        if record.verdict_for is not wanted:
+            return True
+        fence = gate.fence if gate.fence and record.order > gate.order else 0
+        takes = wanted.priority > gate.above
+        if record.verdict_fence == fence:
+            verdict = record.verdict
+            if verdict is not None and verdict.reason in LASTING:
+                return record.verdict_version != gate.version
+            if record.verdict_room == gate.room and record.verdict_until > now:
+                return takes and record.verdict_standing != gate.standing and self._may_try(record, now)
+        return (takes and self._may_try(record, now)) or not self._known_again(record, fence, gate, now)
+
+    def _may_try(self, record: GangRecord, now: float) -> bool:
+        """Somebody may give way to this gang who was not asked about yet. Where not, it is not looked at again."""
+        if waits(record) and not self._is_hopeless(record, now) and self._may_take(record, now):
+            return True
+        record.verdict_standing = self._ledger.standing
+        return False
+
+    def _known_again(self, record: GangRecord, fence: int, gate: Gate, now: float) -> bool:
+        """A gang of this shape was told to wait since there was so much room: so is this one, without being asked."""
+        if record.verdict_shape is None or record.verdict_until <= now or record is gate.first:
+            return False
+        short = bool(fence) and self.front.is_short(record, now)
+        known = gate.answers.get((record.verdict_shape, fence, short))
+        if known is None:
+            return False
+        before = record.verdict
+        if before is not known and (before is None or before.reason is not known.reason):
+            self._ledger.mark(record.key)
+        record.verdict, record.verdict_room = known, gate.room
+        record.verdict_fence, record.verdict_short = fence, short
+        return True
+
+    def _gate(self, now: float) -> Gate:
+        """What holds for everybody in this step of the pass."""
+        only = self._strictly_first(now) if self.policy.backfill is Backfill.NONE else None
+        first, nodes = self.front.first(), self._ledger.nodes
+        return Gate(
+            only,
+            first,
+            *self.front.fence(),
+            above=self._rights.above,
+            room=nodes.room,
+            version=nodes.version,
+            standing=self._ledger.standing,
+            answers=self._answers(),
+        )
+
+    def _strictly_first(self, now: float) -> GangRecord | None:
+        """The first gang that does not wait in vain, nor for a time that was set it."""
+        version, room = self._ledger.nodes.version, self._ledger.nodes.room
+        return next(
+            (
+                record
+                for record in self._ledger.wanting.queue()
+                if record.not_before <= now and not _in_vain(record, version, room)
+            ),
+            None,
+        )
+
+    def may_make_room(self, record: GangRecord, gang: Gang, now: float) -> bool:
+        """Were this gang told to wait for room, it would be asked how it could have some."""
+        keeps = self.policy.backfill is Backfill.RESERVE and self.front.comes_first(record)
+        return gang.quorum > 0 and (keeps or self._rights.of(record, gang, now) is not None)
+
+    def is_held_up(self, record: GangRecord, now: float) -> bool:
+        """It is not asked about, because the order is strict and somebody is before it."""
+        first = self._strictly_first(now) if self.policy.backfill is Backfill.NONE else None
+        return first is not None and first.order < record.order
+
+    # ── the question ────────────────────────────────────────────────────────────────────────────────────
+
+    def about(self, record: GangRecord, gang: Gang, now: float) -> Question:
+        """Where does this gang go now?"""
+        ledger = self._ledger
+        over = ledger.usage.over_ceiling(gang) if ledger.usage.shares else None
+        if over is not None:
+            told = Wait(Reason.OVER_CEILING, ceiling=Ceiling(*over))
+            return Question(
+                gang, self.snapshot(), {}, None, ledger.nodes.room, self.front.fence_before(record), told=told
+            )
+        version = ledger.nodes.version
+        allowed = {
+            uid: member.allowed
+            for uid, member in record.members.items()
+            if member.allowed is not None and member.allowed_version == version
+        }
+        alone = ledger.has_nomination(record.members)
+        snapshot = ledger.snapshot(but=record.members) if alone else self.snapshot()
+        shape = None if allowed or alone else self._shapes.number(gang)
+        fence, short, kept = self.front.fence_before(record), False, None
+        if fence and self.front.reserved is not None:
+            short = self.front.is_short(record, now)
+            if not short:
+                kept, snapshot = snapshot.free, time.beside(snapshot, self.front.reserved, None)
+        return Question(gang, snapshot, allowed, shape, ledger.nodes.room, fence, short, kept)
+
+    def about_room(
+        self,
+        record: GangRecord,
+        gang: Gang,
+        now: float,
+        *,
+        front: bool,
+        only_time: bool = False,
+        whole: bool = False,
+    ) -> Question:
+        """How could this gang have room?
+
+        front: it is the first that waits.  Victims are asked for first, and time only when there are none (`only_time`);
+        `whole`: both at once.
+        """
+        asked = self.about(record, gang, now)
+        picture = asked.snapshot
+        may_take = None if only_time else self._rights.of(record, gang, now)
+        units: tuple[Unit, ...] = ()
+        if may_take is not None:
+            units = self._rights.within(self.running.units(picture, may_take, now), gang)
+        if units and asked.kept is not None and self.front.reserved is not None:
+            units = self.running.staying(units, picture, self.front.reserved.start, now)
+        in_time = front and self.policy.backfill is Backfill.RESERVE and (whole or not units)
+        making = MakingRoom(
+            units=units,
+            leaving=self.running.leaving(picture, now) if front else (),
+            stays=self.running.stays(picture, now) if in_time else None,
+            now=now,
+        )
+        return replace(asked, making=making)
+
+    # ── the answer ──────────────────────────────────────────────────────────────────────────────────────
+
+    def answer(self, question: Question) -> Answer:
+        """The planner's answer, or the one it gave to an equal question about equal room."""
+        known = None
+        if question.shape is not None and question.making is None:
+            known = self._answers().get((question.shape, question.fence, question.short))
+        return known or decide(question, self.policy, self._masks)
+
+    def _answers(self) -> dict[tuple[int, int, bool], Wait]:
+        """Answers by shape, for as long as there is no more room than there was."""
+        return self._shapes.answers(self._answers_at())
+
+    def _answers_at(self) -> tuple[int, int]:
+        return self._ledger.nodes.room, self._ledger.nodes.version
+
+    def settle(self, question: Question, answer: Answer, now: float) -> list[Effect]:
+        """Take the planner's answer, which may have been made elsewhere and be stale by now."""
+        self.away = None
+        if question.making is not None:
+            return self._settle_room(question, answer, now)
+        return [] if isinstance(answer, Preempt | Reservation) else self._settle_seat(question, answer, now)
+
+    def _settle_seat(self, question: Question, decision: Decision, now: float) -> list[Effect]:
+        ledger = self._ledger
+        fresh = question.snapshot.generation == ledger.nodes.generation
+        decision = self._rights.below_ceiling(question.gang, decision)
+        if isinstance(decision, Wait) and fresh and question.shape is not None:
+            self._answers()[question.shape, question.fence, question.short] = decision
+        event = Decided(
+            question.gang,
+            decision,
+            question.snapshot.generation,
+            question.room,
+            question.fence,
+            question.shape,
+            question.short,
+        )
+        effects = ledger.handle([event], now)
+        record = ledger.roll.gangs.get(question.gang.key)
+        if record is None or not waits(record):
+            self._sat_down(question, decision, record)
+        elif fresh or record.verdict_room == ledger.nodes.room:
+            self.front.told_to_wait(record)
+            self._needy = record if self._may_make_room(record, now) else None
+            self._look_again(record, now)
+        return effects
+
+    def _sat_down(self, question: Question, decision: Decision, record: GangRecord | None) -> None:
+        """Who sat down beside the reservation and stays beyond its start uses some of the room that is left then."""
+        if question.short or not question.fence or not isinstance(decision, Place):
+            return
+        if record is not None and record.plan is not None and record.plan.seats == decision.seats:
+            self.front.narrow(question.gang, decision, self.snapshot())
+
+    def _may_make_room(self, record: GangRecord, now: float) -> bool:
+        if self.front.is_due(record, now):
+            return True
+        return not self._is_hopeless(record, now) and self._may_take(record, now)
+
+    def _is_hopeless(self, record: GangRecord, now: float) -> bool:
+        """Nobody's leaving made room for a gang that is like this one and may do what it may."""
+        kind = self._kind(record, now)
+        return kind is not None and kind in self._hopeless()
+
+    def _hopeless(self) -> set[Hashable]:
+        return self._shapes.no_room((*self._answers_at(), self._ledger.standing))
+
+    def _kind(self, record: GangRecord, now: float) -> Hashable:
+        """Gangs of one kind may ask the same others to leave, and fit in the same places; None: this one is like no other."""
+        if record.verdict_shape is None or record.spared:
+            return None
+        answered = (record.verdict_shape, record.verdict_fence, record.verdict_short)
+        return *answered, record.key.namespace, self._rights.by_time(record, now)
+
+    def _may_take(self, record: GangRecord, now: float) -> bool:
+        return record.wanted is not None and self._rights.of(record, record.wanted, now) is not None
+
+    def _look_again(self, record: GangRecord, now: float) -> None:
+        """When time alone may bring this gang room: it may ask others to leave then, or its reservation is due anew."""
+        record.verdict_until = min(self._rights.next_turn(record, now), self.front.due_again(record, now))
+        self._due = min(self._due if self._due > now else float("inf"), record.verdict_until)
+
+    def _settle_room(self, question: Question, answer: Answer, now: float) -> list[Effect]:
+        record = self._ledger.roll.gangs.get(question.gang.key)
+        if isinstance(answer, Preempt):
+            freed = Freed(question.gang, answer, question.snapshot.generation)
+            effects = self._ledger.handle([freed], now)
+            self._sat_down(question, Place(answer.seats), record)
+            return effects
+        if isinstance(answer, Reservation):
+            self.front.reserve(answer, question.snapshot.nodes_version, now)
+            if record is not None:
+                record.verdict_until = min(record.verdict_until, max(answer.start, now + RESERVE_EVERY))
+                self._due = min(self._due if self._due > now else float("inf"), record.verdict_until)
+        elif record is not None and question.making is not None and question.making.stays is None:
+            kind = self._kind(record, now)
+            if kind is not None and record.verdict_shape == question.shape and self._may_take(record, now):
+                self._hopeless().add(kind)
+            self._needy, self._only_time = (record, True) if self.front.is_due(record, now) else (None, False)
+        return []
+
+
+def _in_vain(record: GangRecord, version: int, room: int) -> bool:
+    """Nobody's leaving would help it, or nobody has left since; and surplus alone holds up nobody."""
+    verdict = record.verdict if record.verdict_for is record.wanted else None
+    lasting = verdict is not None and verdict.reason in LASTING and record.verdict_version == version
+    if verdict is None or lasting or record.verdict_room != room:
+        return lasting
+    return verdict.reason is Reason.OVER_CEILING or (record.wanted is not None and not record.wanted.quorum)

@@ -1,0 +1,309 @@
+"""The door of the engine: facts in, plans asked for, and kube-scheduler's verbs, each one synchronous step.
+
+There is no await in this package, so on one event loop every step is atomic and no lock exists. The service, the
+tests and the simulator drive the same object; they differ in their clock alone.
+
+A filter call reads as numbered steps: is it ours at all, is its seat known, and only then is anything decided.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from scheduler.engine import defrag
+from scheduler.engine.asking import INLINE_LIMIT, Asking
+from scheduler.engine.draining import Draining
+from scheduler.engine.outlook import LONGEST, Forecasts, Outlook, outlook
+from scheduler.engine.preempting import Preempting
+from scheduler.engine.question import Answer as Made
+from scheduler.engine.question import Question
+from scheduler.engine.trial import Trial, trial
+from scheduler.ledger import Ledger, notices, roster
+from scheduler.ledger.records import GangRecord, Member, Spec, Step
+from scheduler.model.calls import (
+    Allowed,
+    Answer,
+    Failed,
+    FilterCall,
+    PreemptCall,
+    PrioritizeCall,
+    Refused,
+    Victims,
+)
+from scheduler.model.cluster import Mask, Snapshot
+from scheduler.model.decision import Reason
+from scheduler.model.demand import Demand
+from scheduler.model.effects import Effect
+from scheduler.model.events import Asked, Event, PolicyChanged, Scored
+from scheduler.model.moves import Defrag, Drain
+from scheduler.model.policy import Policy
+from scheduler.model.workload import GangKey, Pod, Uid
+from scheduler.placement import planner
+from scheduler.placement.feasibility import Masks, free_for
+
+INLINE_QUESTIONS: Final = 8
+"""Questions answered within one verb at most; who is behind more than so many waits for the planning pass."""
+
+SCORES_KEPT: Final = 256
+"""Pods whose scores are remembered between Filter and Prioritize, which follow each other at once."""
+
+DEMANDS_SHOWN: Final = 32
+"""Distinct demands that the fragmentation metric is computed over."""
+
+MAX_SCORE: Final = 10
+"""kube-scheduler's MaxExtenderPriority."""
+
+
+class Engine:
+    """Gangs in, effects and answers out."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.ledger = Ledger(policy)
+        self._masks = Masks()
+        self._scores: OrderedDict[Uid, Mapping[str, int]] = OrderedDict()
+        self.asking = Asking(self.ledger, self._masks)
+        self._draining = Draining(self.ledger, self._masks)
+        self._preempting = Preempting(self.ledger, self._masks)
+        self.forecasts = Forecasts()
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self.ledger.policy
+
+    @property
+    def away(self) -> Question | None:
+        """A question that is being worked out elsewhere: nobody is asked about until it is settled."""
+        return self.asking.away
+
+    @away.setter
+    def away(self, question: Question | None) -> None:
+        self.asking.away = question
+
+    # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def observe(self, events: Iterable[Event], now: float) -> list[Effect]:
+        """Take in what happened; returns what is to be done."""
+        return self.ledger.handle(events, now)
+
+    def adopt(self, policy: Policy, now: float) -> list[Effect]:
+        """From now on this policy counts. Only shares and what else a service reads anew may differ."""
+        return self.observe([PolicyChanged(policy)], now)
+
+    def snapshot(self) -> Snapshot:
+        """One picture of the cluster now, the same object for as long as nothing changes."""
+        return self.asking.snapshot()
+
+    def demands_seen(self) -> list[Demand]:
+        """The distinct demands of gangs that are here now, at most DEMANDS_SHOWN, those of most members first."""
+        return [demand for demand, _ in self.ledger.demands().most_common(DEMANDS_SHOWN)]
+
+    def next_deadline(self) -> float:
+        """When time alone calls for a Tick, or makes an answer worth asking for; infinity: never."""
+        return min(self.ledger.next_deadline(), self.asking.next_deadline())
+
+    # ── plans ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def ask(self, now: float) -> Question | None:
+        """The next question that an answer is of use for; None: all has been asked."""
+        return self.asking.ask(now)
+
+    def answer(self, question: Question) -> Made:
+        """The planner's answer, or the one it gave to an equal question about equal room."""
+        return self.asking.answer(question)
+
+    def settle(self, question: Question, answer: Made, now: float) -> list[Effect]:
+        """Take the planner's answer, which may have been made elsewhere and be stale by now."""
+        effects = self.asking.settle(question, answer, now)
+        return effects + self._draining.mend(question.gang.key, answer, now)
+
+    def plan(self, now: float) -> list[Effect]:
+        """Ask about everybody who waits."""
+        effects: list[Effect] = []
+        while (question := self.ask(now)) is not None:
+            effects += self.settle(question, self.answer(question), now)
+        return effects
+
+    def outlook(self, now: float, longest: int = LONGEST) -> Outlook:
+        """What a forecast of the first gangs of the queue is made from; see `outlook.foresee`, which any thread may run."""
+        return outlook(self.ledger, self.asking.running, self.snapshot(), now, longest)
+
+    def trial(self, pods: Sequence[Pod], now: float) -> Trial:
+        """What would be asked about these pods, were they to come now; see `question.decide`, which answers."""
+        return trial(self.ledger, self.asking, pods, now)
+
+    # ── moves ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def drain(self, node: str, now: float) -> tuple[Drain, list[Effect]]:
+        """Begin to move all gangs away from a node, onto seats that are found and kept first; cordon the node before.
+
+        Ask again until nothing of ours is left on it: what is under way is told, and what stays, with the reason.
+        """
+        return self._draining.drain(node, now)
+
+    def defrag(self, key: GangKey) -> Defrag:
+        """Moves of smaller gangs and single pods that would make room for this gang. Nothing is moved."""
+        return defrag.defrag(self.ledger, key, self._masks)
+
+    # ── filter ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def filter(self, call: FilterCall, now: float) -> tuple[Answer, list[Effect]]:
+        """Which candidates may hold the pod; and what follows from having been asked."""
+        # 1. Not ours: echoed, whatever it is.
+        if call.native_group or call.scheduler not in self.policy.scheduler_names:
+            return Allowed(call.candidates, Reason.NATIVE_GROUP if call.native_group else Reason.FOREIGN), []
+        # 2. We know too little to say anything.
+        if not self.ledger.ready:
+            return Failed(Reason.NOT_SYNCED), []
+        member = self.ledger.roll.member(call.uid)
+        if member is None:
+            return Failed(Reason.NOT_SEEN_YET), []
+        # 3. Its place is known: say it again.
+        if member.bound:
+            return _only(member.pod.node, call, Reason.BOUND), []
+        if not member.live:
+            return Refused(Reason.PIN_BROKEN if member.evicting else Reason.GONE), []
+        if self._is_freeing(call.uid):
+            return Refused(Reason.MAKING_ROOM), []
+        if member.hold is not None and member.hold.until is None and member.hold.node in call.candidates:
+            return Allowed((member.hold.node,), Reason.SEATED), []
+        if member.tied is not None:
+            return self._tied(member, member.tied, call, now)
+        if member.pod.gated:  # it is not, or nobody would ask: what we know is late, and will soon be better
+            return Refused(Reason.GATED), []
+        # 4. kube-scheduler tries the nominated node alone first: that list is no picture of what it allows.
+        if (
+            len(call.candidates) == 1
+            and call.candidates[0] == member.pod.nominated
+            and member.hold is not None
+            and member.hold.until is None
+        ):
+            return Refused(Reason.SEAT_EXCLUDED), []
+        # 5. The side road: into the queue, and decided at once where that is quick.
+        return self._beside(member, call, now)
+
+    def _is_freeing(self, uid: Uid) -> bool:
+        """Others have to leave before the seats of its gang are free; some of them may be free already."""
+        plan = self.ledger.roll.gangs[self.ledger.roll.gang_of[uid]].plan
+        return plan is not None and plan.step is Step.FREE and uid in plan.seats
+
+    def _tied(self, member: Member, node: str, call: FilterCall, now: float) -> tuple[Answer, list[Effect]]:
+        """A pinned pod whose seat we no longer hold goes there only if nobody else was given the room."""
+        if node not in call.candidates:
+            return Refused(Reason.SEAT_EXCLUDED), []
+        again = member.hold is not None and member.hold.node == node
+        if not again and not self.ledger.nodes.has_room(node, member.pod.demand):
+            return Refused(Reason.HELD_FOR_OTHERS), []
+        return Allowed((node,), Reason.SEATED), self.observe([Scored(call.uid, node)], now)
+
+    def _beside(self, member: Member, call: FilterCall, now: float) -> tuple[Answer, list[Effect]]:
+        effects = self.observe([], now)  # first what was taken in before: it may say whose member the pod is
+        before = member.hold.node if member.hold is not None and member.hold.until is not None else None
+        allowed = self._mask(call.candidates)
+        possible = self._possible(member, allowed)
+        effects += self.observe([Asked(call.uid, possible, self.ledger.nodes.version)], now)
+        record = self.ledger.roll.gangs[self.ledger.roll.gang_of[call.uid]]
+        if before is not None and record.wanted is not None:
+            again = self._score(
+                self.asking.about(record, record.wanted, now), call, allowed, now, effects, before
+            )
+            if again is not None:
+                return again, effects
+        alone = isinstance(record.spec, Spec) and roster.is_gang_of_one(record.key)
+        for _ in range(INLINE_QUESTIONS):
+            if (question := self.ask(now)) is None or question.size > INLINE_LIMIT:
+                break
+            if alone and question.making is None and question.gang.key == record.key:
+                answer = self._score(question, call, allowed, now, effects)
+                if answer is not None:
+                    return answer, effects
+            effects += self.settle(question, self.answer(question), now)
+            if member.hold is not None:
+                break
+        self.asking.again()
+        if self._is_freeing(call.uid):
+            return Refused(Reason.MAKING_ROOM), effects
+        if member.hold is not None and member.hold.node in call.candidates:
+            return Allowed((member.hold.node,), Reason.SEATED), effects
+        return Refused(_why(record)), effects
+
+    def _score(
+        self,
+        question: Question,
+        call: FilterCall,
+        allowed: Mask,
+        now: float,
+        effects: list[Effect],
+        before: str | None = None,
+    ) -> Answer | None:
+        """A gang of one without our gate: every candidate that fits, and the best of them held for a moment.
+
+        Asked once more it keeps the node held `before`: it may be bound there already.
+        """
+        if question.told is not None:
+            return None
+        fits, scores = planner.rank(question.snapshot, question.gang, self.policy, allowed, self._masks)
+        rows = np.flatnonzero(fits)
+        if not len(rows):
+            return None
+        names = [question.snapshot.names[row] for row in rows]
+        self._remember(
+            call.uid,
+            {name: round(MAX_SCORE * float(scores[row])) for name, row in zip(names, rows, strict=True)},
+        )
+        best = before if before in names else names[int(np.argmax(scores[rows]))]
+        effects += self.observe([Scored(call.uid, best)], now)
+        return Allowed(tuple(names), Reason.SCORED)
+
+    def _possible(self, member: Member, offered: Mask) -> Mask:
+        """bool[n]: the nodes offered, and those that only the room rules out: that may be there tomorrow.
+
+        What remains is ruled out for something that we know nothing of, and stays so whoever leaves.
+        """
+        picture = self.snapshot()
+        needs = self.ledger.nodes.vector(member.pod.demand)
+        free = free_for(picture, member.pod.priority)
+        full = np.any((free < needs) & (needs > 0), axis=1)
+        own = picture.index.get(member.hold.node) if member.hold is not None else None
+        if own is not None:
+            full[own] = False
+        return np.logical_or(offered, full)
+
+    def _mask(self, candidates: Iterable[str]) -> Mask:
+        picture = self.snapshot()
+        mask = np.zeros(len(picture.names), dtype=np.bool_)
+        mask[[row for name in candidates if (row := picture.index.get(name)) is not None]] = True
+        return mask
+
+    def _remember(self, uid: Uid, scores: Mapping[str, int]) -> None:
+        self._scores[uid] = scores
+        self._scores.move_to_end(uid)
+        if len(self._scores) > SCORES_KEPT:
+            self._scores.popitem(last=False)
+
+    # ── prioritize, preempt ─────────────────────────────────────────────────────────────────────────────
+
+    def prioritize(self, call: PrioritizeCall) -> list[int]:
+        """A score of 0 … 10 for every candidate, in order; 0 where nothing is to be said."""
+        scores = self._scores.get(call.uid, {})
+        return [scores.get(name, 0) for name in call.candidates]
+
+    def preempt(self, call: PreemptCall) -> Mapping[str, Victims]:
+        """The candidates that remain, each with its cheapest victims; see `preempting`."""
+        return self._preempting.answer(call)
+
+
+def _only(node: str | None, call: FilterCall, reason: Reason) -> Answer:
+    if node is not None and node in call.candidates:
+        return Allowed((node,), reason)
+    return Refused(Reason.SEAT_EXCLUDED)
+
+
+def _why(record: GangRecord) -> Reason:
+    """The constant reason of a refusal: the gang's, or that of its member when the gang itself has its seats."""
+    why = notices.reason(record)
+    if why not in {Reason.SEATED, Reason.BOUND}:
+        return why
+    return record.verdict.reason if record.verdict is not None else Reason.QUEUED

@@ -1,0 +1,78 @@
+"""When the gangs that wait will start: the question, its answer, and how wrong earlier answers were.
+
+The question is a picture that nobody changes, so it is answered on a thread, never on the road of a verb.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from scheduler.engine.running import Running
+from scheduler.ledger import Ledger
+from scheduler.model.cluster import Snapshot
+from scheduler.model.policy import Policy
+from scheduler.model.queueing import Estimate, Stay, Waiting
+from scheduler.model.workload import GangKey
+from scheduler.placement.forecast import forecast
+
+BUDGET: Final = 4_000
+"""Questions where a gang could sit that one forecast may ask: about a second on a cluster of a thousand nodes."""
+
+LONGEST: Final = 200
+"""Gangs of the queue that are forecast: for who stands behind so many, too much will happen until his turn."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outlook:
+    """The cluster and its queue at one moment."""
+
+    snapshot: Snapshot
+    waiting: tuple[Waiting, ...]
+    stays: tuple[Stay, ...]
+    policy: Policy
+    now: float
+
+
+def outlook(
+    ledger: Ledger, running: Running, snapshot: Snapshot, now: float, longest: int = LONGEST
+) -> Outlook:
+    """What a forecast is made from; of the queue so many gangs at most."""
+    waiting = [
+        replace(own, runs=ledger.expect(ledger.roll.gangs[own.gang.key]))
+        for own in ledger.wanting.waiting()[:longest]
+    ]
+    stays = (*running.leaving(snapshot, now), *running.stays(snapshot, now))
+    return Outlook(snapshot, tuple(waiting), stays, ledger.policy, now)
+
+
+def foresee(seen: Outlook, budget: int = BUDGET) -> Mapping[GangKey, Estimate]:
+    """Start times, in seconds since the epoch; who was not reached within the budget is missing."""
+    return forecast(seen.snapshot, seen.waiting, seen.stays, seen.policy, seen.now, budget)
+
+
+class Forecasts:
+    """The last forecast, and what each gang was first told."""
+
+    def __init__(self) -> None:
+        self.starts: Mapping[GangKey, Estimate] = {}
+        self._first: dict[GangKey, tuple[float, float]] = {}
+
+    def took(self, starts: Mapping[GangKey, Estimate], now: float) -> None:
+        """A new forecast, made from a picture of `now`."""
+        self.starts = starts
+        for key, start in starts.items():
+            self._first.setdefault(key, (now, start.middle))
+
+    def started(self, gangs: Sequence[tuple[GangKey, float]]) -> list[float]:
+        """Gangs that started, with when: how long each was first told to wait for each second that it did."""
+        found = [
+            (told - at) / (when - at)
+            for key, when in gangs
+            for at, told in [self._first.pop(key, (when, when))]
+            if when > at
+        ]
+        return [max(0.0, ratio) for ratio in found]
+
+    def forget(self, kept: Mapping[GangKey, object]) -> None:
+        """Gangs that wait no more are not remembered."""
+        self._first = {key: told for key, told in self._first.items() if key in kept}

@@ -1,0 +1,120 @@
+"""What the planner is asked, from one picture of the cluster, and its answer; pure, so any thread may answer.
+
+Two kinds of question. A seat: where does this gang go now? Room, for a gang that goes nowhere now: who would have
+to leave so that it does, and if nobody may be asked to, when will enough have left by themselves?
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from scheduler.model.cluster import Mask, Matrix, Snapshot
+from scheduler.model.decision import Decision, Place, Reason, Wait
+from scheduler.model.policy import Policy
+from scheduler.model.queueing import Reservation, Stay
+from scheduler.model.victims import Preempt, Unit
+from scheduler.model.workload import Gang, Uid
+from scheduler.placement import planner, preemption, reservation
+from scheduler.placement.feasibility import Masks
+
+Answer: TypeAlias = Decision | Preempt | Reservation
+"""Of a question about room, Wait means: neither victims nor time make any."""
+
+DEARER = 16
+"""How many times as long as a seat a question about room takes, at the least."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MakingRoom:
+    """What is to be known of those who run now, to make room for somebody.
+
+    units: who may be asked to leave.  leaving: those who leave already, or were asked to.  stays: who leaves when;
+    None: no room is to be kept in time for this gang.
+    """
+
+    units: tuple[Unit, ...]
+    leaving: tuple[Stay, ...]
+    stays: tuple[Stay, ...] | None
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the planner is asked about one gang, from one picture of the cluster."""
+
+    gang: Gang
+    snapshot: Snapshot
+    allowed: Mapping[Uid, Mask]
+    shape: int | None
+    """Gangs of one number get one answer; None: this one is like no other."""
+    room: int
+    """The room counter when it was asked: an answer counts for so much room, however late it comes."""
+    fence: int = 0
+    """The number of the reservation that the picture leaves out; 0: none."""
+    short: bool = False
+    """It leaves before the reservation begins, so the picture leaves nothing out."""
+    kept: Matrix | None = None
+    """float64[n, r]: the free room with what is reserved, where the picture leaves that out."""
+    told: Wait | None = None
+    """The answer, where it does not depend on room."""
+    making: MakingRoom | None = None
+    """Not a seat is asked for, but room."""
+
+    @property
+    def size(self) -> int:
+        """Members × nodes: what the answer costs."""
+        members = sum(len(r.quorum) + len(r.surplus) for r in self.gang.roles)
+        dearer = DEARER + len(self.making.units) if self.making is not None else 1
+        return members * max(1, len(self.snapshot.names)) * dearer
+
+
+def decide(question: Question, policy: Policy, masks: Masks | None = None) -> Answer:
+    """The planner's answer; without `masks` it may be worked out on another thread."""
+    if question.told is not None:
+        return question.told
+    if question.making is not None:
+        return _make_room(question, question.making, policy, masks)
+    decision = planner.decide(question.snapshot, question.gang, policy, question.allowed, masks)
+    return _because_reserved(question, decision, masks or Masks()) if isinstance(decision, Wait) else decision
+
+
+def _because_reserved(question: Question, wait: Wait, masks: Masks) -> Wait:
+    """A gang that would have room, were none of it reserved, is told so."""
+    if question.kept is None or wait.reason not in {Reason.NO_ROOM, Reason.NO_DOMAIN}:
+        return wait
+    if reservation.could_hold(question.snapshot, question.kept, question.gang, masks):
+        return Wait(Reason.RESERVED, wait.shortfall)
+    return wait
+
+
+def _make_room(question: Question, making: MakingRoom, policy: Policy, masks: Masks | None) -> Answer:
+    """Room that is being made already first, then victims, then time."""
+    gang = reservation.quorum_alone(question.gang)
+    snapshot = question.snapshot
+    if making.leaving:
+        snapshot = _emptied(snapshot, making.leaving)
+        decision = planner.decide(snapshot, gang, policy, question.allowed, masks)
+        if isinstance(decision, Place):
+            return Preempt(decision.seats, ())
+    if making.units:
+        chosen = preemption.choose(snapshot, gang, making.units, policy, question.allowed, masks)
+        if chosen is not None:
+            return chosen
+    if making.stays is not None:
+        stays = (*making.leaving, *making.stays)
+        reserved = reservation.reserve(
+            question.snapshot, gang, stays, policy, making.now, question.allowed, masks
+        )
+        if reserved is not None:
+            return reserved
+    return Wait(Reason.NO_ROOM)
+
+
+def _emptied(snapshot: Snapshot, leaving: tuple[Stay, ...]) -> Snapshot:
+    free = snapshot.free.copy()
+    for stay in leaving:
+        np.add.at(free, stay.rows, stay.uses)
+    free.flags.writeable = False
+    return replace(snapshot, free=free)

@@ -1,0 +1,191 @@
+"""Whom a gang may ask to leave.
+
+The rights, in this order of force: nobody is asked by a gang that must not preempt, or too soon after the last time;
+lower priority gives way; a borrower gives way to the namespace whose guaranteed room it uses; and with the order `las`
+a gang that has had much gives way to one of equal priority that has had little, if it can be suspended; and where the
+setting says so, who was let past another and runs longer than it was expected to is suspended for it.
+Never here: who of them is chosen (placement.preemption), or how they leave (ledger.freeing).
+"""
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+
+from scheduler.engine.running import MayTake
+from scheduler.engine.turns import Turns
+from scheduler.ledger import Ledger, freeing
+from scheduler.ledger.records import GangRecord
+from scheduler.ledger.rivals import line
+from scheduler.model.decision import Ceiling, Decision, Place, Reason, Wait
+from scheduler.model.policy import Policy
+from scheduler.model.queueing import Order, Overrun, Reclaim
+from scheduler.model.victims import Unit
+from scheduler.model.workload import Gang, GangKey, Pod
+
+Right = Callable[[GangRecord | None, Pod], bool]
+
+
+class Rights:
+    """Reads the ledger; decides nothing but who is in question."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._turns = Turns(ledger)
+
+    @property
+    def _policy(self) -> Policy:
+        return self._ledger.policy
+
+    @property
+    def above(self) -> float:
+        """Somebody might have to give way to a gang of a priority above this; infinity: to nobody."""
+        policy = self._policy
+        if not policy.preemption:
+            return math.inf
+        by_turns = policy.order is Order.LAS or policy.overrun is Overrun.SUSPEND
+        anybody = bool(policy.shares) or (by_turns and bool(self._ledger.suspendable))
+        return -math.inf if anybody else self._ledger.lowest
+
+    def of(self, record: GangRecord, gang: Gang, now: float) -> MayTake | None:
+        """Who may be taken for this gang; None: nobody."""
+        if gang.priority <= self.above or not all(m.pod.preempts for m in record.live()):
+            return None
+        if now < record.preempted_at + self._policy.preemption_cooldown:
+            return None
+        if any(m.pod.nominated and m.hold is None for m in record.live()):
+            return None  # kube-scheduler makes room for it
+        asked = (
+            self._lower(gang),
+            self._borrower(record, gang, now),
+            self._had_more(record, gang, now),
+            self._overran(gang, now),
+        )
+        rights = [right for right in asked if right is not None]
+        if not rights:
+            return None
+        spared = freeing.spared(record, now)
+        if self._policy.shares:
+            record.at_odds = self._ledger.rivals.at_odds(line(record), now)
+        makers = {m.pod.owner.uid for m in record.live() if m.pod.owner is not None}
+
+        def may_take(other: GangRecord | None, pod: Pod) -> bool:
+            if pod.uid in spared or not freeing.may_be_asked(pod):
+                return False
+            if pod.owner is not None and pod.owner.uid in makers:
+                return False  # its own kin: what is taken from a controller's pods it makes again, or loses whole
+            return other is not record and any(right(other, pod) for right in rights)
+
+        return may_take
+
+    def by_time(self, record: GangRecord, now: float) -> Hashable:
+        """Those who may be taken for this gang now and could not be a while ago, though nothing happened."""
+        policy = self._policy
+        over = self._turns.over_for(record, now) if policy.order is Order.LAS else ()
+        late = self._late(now) if policy.overrun is Overrun.SUSPEND else ()
+        return frozenset(over), frozenset(late)
+
+    def _lower(self, gang: Gang) -> Right | None:
+        """Lower priority; of another namespace only what it has beyond its guarantee, or nobody could rely on that."""
+        if self._ledger.lowest >= gang.priority:
+            return None
+        usage, own = self._ledger.usage, gang.key.namespace
+        if not usage.shares:
+            return lambda _other, pod: pod.priority < gang.priority
+        borrowers = usage.borrowers(but=own)
+
+        def lower(_other: GangRecord | None, pod: Pod) -> bool:
+            namespace = pod.key.namespace
+            open_to_all = (
+                namespace == own or namespace in borrowers or not usage.guards(namespace, pod.demand)
+            )
+            return open_to_all and pod.priority < gang.priority
+
+        return lower
+
+    def _borrower(self, record: GangRecord, gang: Gang, now: float) -> Right | None:
+        """Namespaces that use more than is guaranteed to them, when this gang stays within what is guaranteed to its own.
+
+        Two gangs that take their room back from each other by turns are kept from it.
+        """
+        usage = self._ledger.usage
+        if not usage.within_guarantee(gang):
+            return None
+        lower = self._policy.reclaim is Reclaim.LOWER
+        borrowers = usage.borrowers(but=gang.key.namespace)
+        if not borrowers:
+            return None
+        rivals, own = self._ledger.rivals, line(record)
+
+        def borrower(other: GangRecord | None, pod: Pod) -> bool:
+            if pod.key.namespace not in borrowers or (lower and pod.priority >= gang.priority):
+                return False
+            return other is None or not rivals.alternate(own, line(other), now)
+
+        return borrower
+
+    def _had_more(self, record: GangRecord, gang: Gang, now: float) -> Right | None:
+        """Of equal priority, and at least a band of service above, or younger in the last one; and it has had its turn."""
+        if self._policy.order is not Order.LAS or not self._ledger.suspendable:
+            return None
+        over = self._turns.over_for(record, now)
+        if not over:
+            return None
+        return lambda other, pod: other is not None and other.key in over and pod.priority == gang.priority
+
+    def _overran(self, gang: Gang, now: float) -> Right | None:
+        """Let past somebody because they were to leave in time, and still there: of no higher priority than the gang."""
+        if self._policy.overrun is not Overrun.SUSPEND:
+            return None
+        late = self._late(now)
+        if not late:
+            return None
+        return lambda other, pod: other is not None and other.key in late and pod.priority <= gang.priority
+
+    def _late(self, now: float) -> set[GangKey]:
+        return {key for key, other in self._ledger.suspendable.items() if now >= self._overruns_at(other)}
+
+    def _overruns_at(self, other: GangRecord) -> float:
+        """When this gang has run longer than it was expected to at the longest; infinity where that harms nobody."""
+        counts = other.passed and other.since is not None
+        return other.since + self._ledger.expect(other).high if counts and other.since else float("inf")
+
+    def next_turn(self, record: GangRecord, now: float) -> float:
+        """When the gang may ask others to leave that it may not ask now; infinity: never, unless something happens."""
+        times = [
+            record.preempted_at + self._policy.preemption_cooldown,
+            *record.spared.values(),
+            record.at_odds,
+        ]
+        if self._policy.order is Order.LAS and self._policy.preemption:
+            times += self._turns.next_for(record, now)
+        if self._policy.overrun is Overrun.SUSPEND:
+            times += map(self._overruns_at, self._ledger.suspendable.values())
+        return min((time for time in times if time > now), default=float("inf"))
+
+    def below_ceiling(self, gang: Gang, decision: Decision) -> Decision:
+        """Surplus gets only seats that its namespace may use; the quorum was looked at before it was asked about."""
+        if not isinstance(decision, Place) or not self._ledger.usage.shares:
+            return decision
+        beyond = self._ledger.usage.beyond_ceiling(gang, decision.seats)
+        seats = {uid: node for uid, node in decision.seats.items() if uid not in beyond}
+        if beyond and not seats:
+            return Wait(Reason.OVER_CEILING, ceiling=Ceiling(*next(iter(beyond.values()))))
+        return replace(decision, seats=seats, unseated=(*decision.unseated, *beyond)) if beyond else decision
+
+    def within(self, units: tuple[Unit, ...], gang: Gang) -> tuple[Unit, ...]:
+        """Only so much of a borrower's as it has borrowed; what is lower in priority and not guaranteed may all be taken."""
+        usage = self._ledger.usage
+        if not usage.shares:
+            return units
+        taken = usage.excess()
+
+        def free_to_take(unit: Unit) -> bool:
+            namespace = unit.gang.namespace
+            guarded = namespace != gang.key.namespace and usage.guards_any(namespace, unit.uids)
+            return unit.priority < gang.priority and not guarded
+
+        return tuple(
+            unit
+            for unit in sorted(units, key=lambda unit: (unit.lost, unit.gang, unit.uids))
+            if free_to_take(unit) or usage.take_from(taken, unit.gang.namespace, unit.uids)
+        )

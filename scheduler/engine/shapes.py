@@ -1,0 +1,54 @@
+"""Gangs that are alike get one answer: shapes as numbers, and what was answered to each.
+
+A shape is all of a gang that decides about its placement. Numbers, because a shape is compared for every gang that
+waits in every pass, and to hash a gang's demands takes ten times as long as everything else in it.
+"""
+
+from collections.abc import Hashable
+from typing import Final
+
+from scheduler.model.decision import Wait
+from scheduler.model.workload import Gang
+
+KEPT: Final = 65_536
+"""Shapes numbered; then numbering begins anew, above all numbers that were given."""
+
+
+class Shapes:
+    """Numbers for shapes, and the answers that are still true."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._next = 0
+        self._answers: dict[tuple[int, int, bool], Wait] = {}
+        self._no_room: set[Hashable] = set()
+        self._no_room_at: Hashable = None
+        self._at: tuple[int, int] = (-1, -1)
+
+    def number(self, gang: Gang) -> int:
+        """The number of this gang's shape."""
+        shape = _shape(gang)
+        number = self._numbers.get(shape)
+        if number is None:
+            if len(self._numbers) >= KEPT:
+                self._numbers.clear()
+            number = self._numbers[shape] = self._next
+            self._next += 1
+        return number
+
+    def no_room(self, at: Hashable) -> set[Hashable]:
+        """Gangs of one kind for which nobody's leaving makes room; forgotten when `at` changes."""
+        if self._no_room_at != at:
+            self._no_room, self._no_room_at = set(), at
+        return self._no_room
+
+    def answers(self, at: tuple[int, int]) -> dict[tuple[int, int, bool], Wait]:
+        """Answers by shape, fence and shortness; forgotten when `at` changes."""
+        if self._at != at:
+            self._answers, self._at = {}, at
+        return self._answers
+
+
+def _shape(gang: Gang) -> Hashable:
+    roles = tuple((role.name, role.demand, len(role.quorum), len(role.surplus)) for role in gang.roles)
+    return (roles, gang.strategy, gang.level, gang.required, gang.priority, gang.anchors, gang.barred)

@@ -1,0 +1,117 @@
+# ruff: noqa: N818 - the names are the API's own words, and read as such where they are caught
+"""Every error that Gangwright raises on purpose, as one tree.
+
+    GangwrightError
+    ├── SettingsError(field, value, remedy)     a setting, flag or file of ours is wrong; a person must act
+    └── KubeError                               the API server's answer, or the lack of one
+        ├── Unreachable                         no answer: refused, reset, name unknown, TLS, time over
+        │   └── Silent                          the connection stands, and nothing was heard on it
+        ├── Garbled                             an answer that is not what the API says it is
+        ├── Unauthorized            401         who we are was not believed
+        ├── Forbidden               403         we may not do this
+        ├── NotFound                404
+        ├── Conflict                409         somebody wrote before us, or it exists already
+        ├── Gone                    410         the resource version is too old to go on from
+        ├── Invalid                 400, 422    what we sent is wrong
+        ├── TooManyRequests         429         later, please; also an eviction that a PDB refuses
+        └── ServerError             5xx
+
+Lives here: plain classes with plain fields, for the rooms that touch the world; what decides fails by its answer, never
+by one of these. Never here: anything that decides what to do about an error. Why one tree: a caller catches what it can treat and lets the rest
+pass, and whatever reaches a person names what was wrong, where, and what would be right. No text of an error
+ever holds a credential; texts of strangers are cut to `TEXT_LIMIT` characters.
+"""
+
+TEXT_LIMIT = 256
+"""Characters kept of a text that somebody else wrote."""
+
+
+def shortened(text: str, limit: int = TEXT_LIMIT) -> str:
+    """The text on one line, at most `limit` characters, with an ellipsis where it was cut."""
+    line = " ".join(text[: 4 * limit].split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+class GangwrightError(Exception):
+    """The root of the tree."""
+
+
+class SettingsError(GangwrightError):
+    """A setting is wrong: which one, what it was, and what would be right."""
+
+    def __init__(self, field: str, value: object, remedy: str) -> None:
+        super().__init__(f"{field} = {shortened(repr(value))}: {remedy}")
+        self.field = field
+        self.value = value
+        self.remedy = remedy
+
+
+class KubeError(GangwrightError):
+    """The API server said no, or said nothing.
+
+    `call` is the method and path; `status` the HTTP status, 0 when there was none; `reason` and `causes` are the
+    closed words of the API's Status object (`AlreadyExists`, `DisruptionBudget` …); `retry_after` is what the
+    server asks us to wait, in seconds, or None.
+    """
+
+    def __init__(
+        self,
+        call: str,
+        text: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        causes: tuple[str, ...] = (),
+        retry_after: float | None = None,
+    ) -> None:
+        head = " ".join(word for word in (str(status) if status else "", reason) if word)
+        super().__init__(": ".join(part for part in (call, head, shortened(text)) if part))
+        self.call = call
+        self.status = status
+        self.reason = reason
+        self.causes = causes
+        self.retry_after = retry_after
+
+
+class Unreachable(KubeError):
+    """There was no answer."""
+
+
+class Silent(Unreachable):
+    """The connection stands, but nothing was heard on it for too long."""
+
+
+class Garbled(KubeError):
+    """The answer is not what the API says it is."""
+
+
+class Unauthorized(KubeError):
+    """The API server does not believe who we are (401)."""
+
+
+class Forbidden(KubeError):
+    """We are known, and may not do this (403)."""
+
+
+class NotFound(KubeError):
+    """No such object, or no such kind (404)."""
+
+
+class Conflict(KubeError):
+    """Somebody wrote before us, or the object exists already (409; `reason` tells which)."""
+
+
+class Gone(KubeError):
+    """The resource version or the continue token is too old (410): list again."""
+
+
+class Invalid(KubeError):
+    """What we sent is wrong (400, 422)."""
+
+
+class TooManyRequests(KubeError):
+    """Not now (429): the server is busy, or a disruption budget forbids an eviction (`causes` tells)."""
+
+
+class ServerError(KubeError):
+    """The API server is in trouble itself (5xx)."""

@@ -1,0 +1,151 @@
+"""The verbs over HTTP: routes, bounds, one canonical line and one counter a call.
+
+Lives here: everything between a socket and `handlers`. Never here: what an answer is.
+
+Why errors of a verb are status 200: kube-scheduler throws the body of any other status away and shows its user
+the bare number. Only what kube-scheduler never does (a wrong path, method or content type) has a status of its
+own. Why replies are small objects with a known length: headers and body leave in one segment; two would cost
+40 ms a call, because Nagle's algorithm and delayed acknowledgements wait for each other.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import structlog
+from aiohttp import web
+
+from scheduler.extender.body import Bodies, body_limit
+from scheduler.extender.handlers import VERBS, Reply, Verb, Verbs
+from scheduler.extender.wire import WireError
+from scheduler.serving.server import serve
+from scheduler.settings import VerbsServer
+from scheduler.telemetry.metrics import Metrics
+
+__all__ = ["Answered", "body_limit", "build_app", "serve"]
+
+TOO_SLOW: Final = "gangwright could not answer in time"
+BROKEN: Final = "gangwright failed; its log says why"
+"""Constant, as every text that kube-scheduler shows: one that varies makes it ask again without end."""
+
+LONGEST_WAIT: Final = 10.0
+"""Seconds for a whole call, whatever httpTimeout says: a body that trickles in holds memory."""
+
+_log = structlog.get_logger("extender")
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_numbers = itertools.count(1)
+
+
+class Answered(web.Response):
+    """A verb's reply, with what the log says of it."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(body=reply.body, content_type="application/json")
+        self.reply = reply
+
+
+def build_app(
+    verbs: Verbs,
+    settings: VerbsServer,
+    metrics: Metrics,
+    limit: Callable[[], int] | None = None,
+) -> web.Application:
+    """The application that answers POST /v1/filter, /v1/prioritize and /v1/preempt.
+
+    limit: bytes that a body may have now, see `body.body_limit`; by default the setting, which also bounds all bodies
+    together.
+    """
+    app = web.Application(middlewares=[_observed(metrics)])
+    bodies = Bodies(limit or (lambda: settings.body_limit), settings.body_limit)
+    wait = min(settings.http_timeout / 2, LONGEST_WAIT)
+    for name, verb in VERBS.items():
+        app.router.add_post(f"/v1/{name}", _handler(verb, verbs, wait, bodies), name=name)
+    return app
+
+
+def _handler(verb: Verb, verbs: Verbs, wait: float, bodies: Bodies) -> _Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        _check_headers(request)
+        try:
+            async with asyncio.timeout(wait):
+                return Answered(await verb.answer(verbs, await bodies.read(request)))
+        except WireError as error:
+            return _given_up(request, verb.failed(str(error), "Malformed"))
+        except TimeoutError:
+            return _given_up(request, verb.failed(TOO_SLOW, "TooSlow"))
+        except ConnectionError:
+            raise  # nobody is left to answer
+        except Exception:  # noqa: BLE001 - whatever it was, kube-scheduler gets an answer, and the log the trace
+            _log.exception("verb failed")
+            return Answered(verb.failed(BROKEN, "Broken"))
+
+    return handle
+
+
+def _check_headers(request: web.Request) -> None:
+    if request.content_type != "application/json":
+        raise web.HTTPUnsupportedMediaType(text="the content type must be application/json")
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise web.HTTPUnsupportedMediaType(text="the body must not be compressed")
+
+
+def _given_up(request: web.Request, reply: Reply) -> web.Response:
+    response = Answered(reply)
+    if not request.content.at_eof():
+        response.force_close()
+    return response
+
+
+def _observed(metrics: Metrics) -> Any:
+    """The middleware: a number and a timer for every call, a line and a counter at its end."""
+
+    @web.middleware
+    async def observe(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        structlog.contextvars.bind_contextvars(call=next(_numbers))
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        verb = request.match_info.route.name or "none"
+        try:
+            response = await handler(request)
+        except web.HTTPException as error:
+            response = _refusal(request, error)
+        if isinstance(response, Answered):
+            _account(metrics, verb, response.reply, loop.time() - began)
+        else:
+            metrics.verb_total.labels("none", "error").inc()
+            _log.warning("refused", status=response.status, method=request.method, path=request.path)
+        return response
+
+    return observe
+
+
+def _refusal(request: web.Request, error: web.HTTPException) -> web.Response:
+    """The same as short JSON."""
+    text = error.text if error.status == web.HTTPUnsupportedMediaType.status_code else error.reason
+    response = web.json_response({"error": text}, status=error.status)
+    if "Allow" in error.headers:
+        response.headers["Allow"] = error.headers["Allow"]
+    if not request.content.at_eof():
+        response.force_close()
+    return response
+
+
+def _account(metrics: Metrics, verb: str, reply: Reply, took: float) -> None:
+    metrics.verb_duration_seconds.labels(verb).observe(took)
+    metrics.verb_total.labels(verb, reply.result).inc()
+    metrics.answers_total.labels(verb, reply.reason or "none").inc()
+    say = _log.warning if reply.result == "error" else _log.info
+    # A gang that waits may be asked about without end: every "yes" is written, a "no" by its kind.
+    kind = {} if reply.result == "allowed" else {"kind": (verb, reply.reason)}
+    say(
+        "answered",
+        verb=verb,
+        result=reply.result,
+        reason=reply.reason,
+        pod=reply.pod,
+        candidates=reply.candidates,
+        left=reply.answered,
+        ms=round(took * 1000, 3),
+        **kind,
+    )

@@ -1,0 +1,235 @@
+"""The JSON of kube-scheduler's verbs, as calls and answers; pure.
+
+Lives here: the field names of `k8s.io/kube-scheduler/extender/v1`, and what kube-scheduler makes of each reply.
+Never here: an opinion about a node.
+
+The envelope's Go types carry no JSON tags, so its keys are the Go field names, and absent lists are `null`.
+Of the pod only what names it is read: msgspec skips the rest without building it.
+
+Why every refused node is named with a reason: a node in no map of the reply counts as refused all the same, but
+nobody is told why. Why all of them stand in FailedAndUnresolvableNodes: kube-scheduler asks only about nodes on
+which the pod fits beside what runs there, so deleting pods from them would help nobody, and a node in
+FailedNodes is an invitation to do just that.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from scheduler.errors import GangwrightError, shortened
+from scheduler.extender.shelf import Shelf
+from scheduler.model.calls import Allowed, Answer, Failed, FilterCall, PreemptCall, PrioritizeCall, Victims
+from scheduler.model.decision import TEXT, Reason
+from scheduler.model.workload import PodKey, Uid
+
+MAX_SCORE: Final = 10
+"""The top of the scale; kube-scheduler multiplies by 10 and by the extender's weight."""
+
+KEPT: Final = 8 * 2**20
+"""Bytes of node lists kept decoded, and again of refusals kept encoded. A refused pod is asked about with the same
+list again and again, and kube-scheduler's sampling rotates the list, so a handful are in use at a time; at 5,000
+nodes one takes 0.2 and 0.3 MB."""
+
+_NULL: Final = b"null"
+
+_T = TypeVar("_T")
+
+
+class WireError(GangwrightError):
+    """A body that is not what kube-scheduler sends: which part, and what would be right."""
+
+
+class _Name(Struct, frozen=True):
+    uid: Annotated[str, Meta(min_length=1)]
+    name: str = ""
+    namespace: str = ""
+
+
+class _Spec(Struct, frozen=True, rename="camel"):
+    scheduler_name: str = ""
+    scheduling_group: Raw = Raw(_NULL)
+
+
+class _Pod(Struct, frozen=True):
+    metadata: _Name
+    spec: _Spec = _Spec()
+
+
+class _Args(Struct, frozen=True, rename="pascal"):
+    pod: _Pod
+    node_names: Raw = Raw(_NULL)
+    nodes: Raw = Raw(_NULL)
+
+
+class _MetaPod(Struct, frozen=True):
+    uid: Annotated[str, Meta(min_length=1)] = msgspec.field(name="UID")
+
+
+class _FullPod(Struct, frozen=True):
+    metadata: _Name
+
+    @property
+    def uid(self) -> str:
+        return self.metadata.uid
+
+
+_Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class _MetaVictims(Struct, frozen=True):
+    pods: list[_MetaPod] | None = msgspec.field(name="Pods", default=None)
+    violations: _Count = msgspec.field(name="NumPDBViolations", default=0)
+
+
+class _FullVictims(Struct, frozen=True):
+    pods: list[_FullPod] | None = msgspec.field(name="Pods", default=None)
+    violations: _Count = msgspec.field(name="NumPDBViolations", default=0)
+
+
+class _PreemptionArgs(Struct, frozen=True, rename="pascal"):
+    pod: _Pod
+    node_name_to_victims: dict[str, _FullVictims | None] | None = None
+    node_name_to_meta_victims: dict[str, _MetaVictims | None] | None = None
+
+
+_ARGS: Final = msgspec.json.Decoder(_Args)
+_PREEMPTION: Final = msgspec.json.Decoder(_PreemptionArgs)
+_NAMES: Final = msgspec.json.Decoder(tuple[str, ...] | None)
+_ENCODE: Final = msgspec.json.Encoder().encode
+_LISTS: Final[Shelf[bytes, tuple[str, ...]]] = Shelf(KEPT)
+_REFUSALS: Final[Shelf[tuple[tuple[str, ...], Reason], bytes]] = Shelf(KEPT)
+
+
+def decode_filter(body: bytes) -> FilterCall:
+    """What `filter` was asked. Raises WireError."""
+    args = _read(_ARGS, body)
+    return FilterCall(*_who(args.pod), _candidates(args))
+
+
+def decode_prioritize(body: bytes) -> PrioritizeCall:
+    """What `prioritize` was asked. Raises WireError."""
+    args = _read(_ARGS, body)
+    return PrioritizeCall(*_who(args.pod), _candidates(args))
+
+
+def decode_preempt(body: bytes) -> PreemptCall:
+    """What `preempt` was asked, in the form with uids only or the one with whole pods. Raises WireError."""
+    args = _read(_PREEMPTION, body)
+    given: Mapping[str, _MetaVictims | _FullVictims | None] = (
+        args.node_name_to_meta_victims or args.node_name_to_victims or {}
+    )
+    return PreemptCall(*_who(args.pod), {node: _victims(found) for node, found in given.items()})
+
+
+def encode_filter(call: FilterCall, answer: Answer) -> bytes:
+    """The reply to `filter`: a subset of the candidates in their order, and a reason for every other one."""
+    match answer:
+        case Allowed(nodes=nodes, otherwise=otherwise):
+            return _allowed(call.candidates, nodes, otherwise)
+        case Failed(reason=reason):
+            return encode_error(TEXT[reason])
+        case _:
+            return _refused(call.candidates, answer.reason)
+
+
+def encode_prioritize(call: PrioritizeCall, scores: Sequence[int]) -> bytes:
+    """The reply to `prioritize`: a bare array. `scores` is one whole number 0 … 10 a candidate, in order.
+
+    Whole, because kube-scheduler drops the entire reply for one score that is not.
+    """
+    pairs = zip(call.candidates, scores, strict=True)
+    return _ENCODE([{"Host": node, "Score": min(max(int(score), 0), MAX_SCORE)} for node, score in pairs])
+
+
+def encode_preempt(call: PreemptCall, remaining: Mapping[str, Victims]) -> bytes:
+    """The reply to `preempt`: the candidates that remain, always in the form with uids only.
+
+    What kube-scheduler would take for an error, and so fail the call, is left out: a node that it did not ask
+    about, and one whose victims were all taken from the list.
+    """
+    kept = {
+        node: {"Pods": [{"UID": uid} for uid in victims.uids], "NumPDBViolations": victims.pdb_violations}
+        for node, victims in remaining.items()
+        if node in call.candidates and (victims.uids or not call.candidates[node].uids)
+    }
+    return _ENCODE({"NodeNameToMetaVictims": kept})
+
+
+def encode_error(text: str) -> bytes:
+    """The reply to `filter` that says why there is none.
+
+    kube-scheduler shows the text to the user, and asks again by its own clock. For `prioritize` it is no array,
+    and so ignored.
+    """
+    return _filter_result(None, {}, text)
+
+
+def encode_veto(text: str) -> bytes:
+    """The reply to `preempt` when there is none: no candidate. kube-scheduler does not read the text."""
+    return _ENCODE({"NodeNameToMetaVictims": {}, "Error": text})
+
+
+def _read(decoder: "msgspec.json.Decoder[_T]", body: bytes) -> _T:
+    try:
+        return decoder.decode(body)
+    except RecursionError:
+        raise WireError("the body is nested too deeply for a pod") from None
+    except ValueError as error:  # broken JSON, wrong types, and bytes that are not UTF-8
+        raise WireError(f"the body is not what kube-scheduler sends: {shortened(str(error))}") from None
+
+
+def _who(pod: _Pod) -> tuple[Uid, PodKey, str, bool]:
+    name, spec = pod.metadata, pod.spec
+    native = bytes(spec.scheduling_group) not in {b"", _NULL}
+    return Uid(name.uid), PodKey(name.namespace, name.name), spec.scheduler_name, native
+
+
+def _candidates(args: _Args) -> tuple[str, ...]:
+    raw = bytes(args.node_names)
+    if raw == _NULL and bytes(args.nodes) != _NULL:
+        raise WireError("whole nodes were sent: set nodeCacheCapable: true on the extender of kube-scheduler")
+    known = _LISTS.get(raw)
+    if known is not None:
+        return known
+    names = tuple(dict.fromkeys(_read(_NAMES, raw) or ()))
+    _LISTS.put(raw, names, len(raw))
+    return names
+
+
+def _victims(found: _MetaVictims | _FullVictims | None) -> Victims:
+    if found is None:
+        return Victims(())
+    return Victims(tuple(Uid(pod.uid) for pod in found.pods or ()), found.violations)
+
+
+def _allowed(candidates: tuple[str, ...], nodes: Iterable[str], otherwise: Reason) -> bytes:
+    if nodes is candidates:
+        return _filter_result(candidates, {})
+    refused = dict.fromkeys(candidates, TEXT[otherwise])
+    names = [node for node in dict.fromkeys(nodes) if refused.pop(node, None) is not None]
+    if len(names) > 1:
+        kept = frozenset(names)
+        names = [node for node in candidates if node in kept]
+    return _filter_result(names, refused)
+
+
+def _refused(candidates: tuple[str, ...], reason: Reason) -> bytes:
+    known = _REFUSALS.get((candidates, reason))
+    if known is not None:
+        return known
+    reply = _filter_result([], dict.fromkeys(candidates, TEXT[reason]))
+    _REFUSALS.put((candidates, reason), reply, len(reply))
+    return reply
+
+
+def _filter_result(names: Sequence[str] | None, refused: Mapping[str, str], error: str = "") -> bytes:
+    result: dict[str, Any] = {
+        "Nodes": None,
+        "NodeNames": names,
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": refused,
+        "Error": error,
+    }
+    return _ENCODE(result)

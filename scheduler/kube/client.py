@@ -1,0 +1,212 @@
+"""One session to the API server: requests and streams, with refusals as errors of our own tree.
+
+Lives here: the connection pool, headers, time limits, and the time of the API server's last sign of life. Never
+here: what the bytes mean, retries, or field managers; the caller knows those. Why not the client of the
+`kubernetes` package: its objects cost ten times the memory and a hundred times the time of typed msgspec values,
+so the package only reads the configuration (see `access`).
+
+Connections are kept alive and without Nagle's delay (asyncio's default for TCP). No compression is asked for: the
+API server is near, and its gzip costs more time on both sides than the bytes.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+import scheduler
+from scheduler import errors
+from scheduler.clock import steady
+from scheduler.kube.access import Access
+from scheduler.kube.faults import UNWELL, read_status, refusal
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+CONNECTIONS = 32
+"""Most connections at once: one per watched kind (about ten), the rest for calls in parallel."""
+
+CONNECT_LIMIT = 10.0
+"""Seconds for a TCP and TLS handshake with a machine of the same cluster."""
+
+IDLE_LIMIT = 60.0
+"""Seconds an idle connection is kept; the API server itself drops it after 90, and the first to know should be us."""
+
+STREAM_BUFFER = 2**18
+"""Bytes a watch may run ahead of its reader: about a hundred pods, decoded well within a few milliseconds."""
+
+REFUSAL_LIMIT = 2**16
+"""Bytes read of a refusal's body."""
+
+Params = Mapping[str, str]
+
+
+class Client:
+    """Calls to one API server, on one event loop. Use it as an async context manager, or `close` it."""
+
+    def __init__(
+        self, access: Access, *, connections: int = CONNECTIONS, clock: Callable[[], float] = steady
+    ) -> None:
+        self._access = access
+        self._connections = connections
+        self._clock = clock
+        self._session: aiohttp.ClientSession | None = None
+        self.last_answer = float("-inf")
+        """When the API server last showed that it works, on `clock`, in seconds; -inf before the first time."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; calls under way end as Unreachable."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        timeout: float = 10.0,  # noqa: ASYNC109 - a property of the call, not a way to stop it
+    ) -> bytes:
+        """Call the API server once and return the body of its answer.
+
+        `path` begins with `/` and is relative to the server's address; `timeout` is in seconds, for the whole
+        call. Raises a KubeError for every status but 2xx, and Unreachable when there was no whole answer.
+        """
+        call = f"{method} {path}"
+        limit = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_LIMIT)
+        with _unreachable(call):
+            response = await self._send(method, path, params, limit, body=body, content_type=content_type)
+            async with response:
+                await self._check(call, response)
+                answer = await response.read()
+        self._heard()
+        return answer
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, params: Params | None = None, *, inactivity: float = 70.0
+    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        """Open a GET whose answer does not end, and yield what arrives, as it arrives.
+
+        What waits in the buffer comes in one piece. The iterator ends when the server ends the answer; it raises
+        Unreachable when the connection breaks and Silent after `inactivity` seconds without a byte. Opening
+        raises like `request`.
+        """
+        call = f"GET {path}"
+        limit = aiohttp.ClientTimeout(
+            total=None, connect=CONNECT_LIMIT, sock_connect=CONNECT_LIMIT, sock_read=inactivity
+        )
+        with _unreachable(call):
+            response = await self._send("GET", path, params, limit)
+        try:
+            with _unreachable(call):
+                await self._check(call, response)
+            self._heard()
+            chunks = self._chunks(call, response)
+            try:
+                yield chunks
+            finally:
+                await chunks.aclose()
+        finally:
+            response.close()
+
+    async def _chunks(self, call: str, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+        with _unreachable(call):
+            async for chunk in response.content.iter_any():
+                self._heard()
+                yield chunk
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        params: Params | None,
+        limit: aiohttp.ClientTimeout,
+        *,
+        body: bytes | None = None,
+        content_type: str = JSON,
+    ) -> aiohttp.ClientResponse:
+        access = self._access
+        if self._session is not None and self._session.closed:
+            raise errors.Unreachable(f"{method} {path}", "this client is closed")
+        headers = dict(await access.headers())
+        if body is not None:
+            headers["Content-Type"] = content_type
+        return await self._opened().request(
+            method,
+            f"{str(access.url).rstrip('/')}{path}",
+            params=params,
+            data=body,
+            headers=headers,
+            timeout=limit,
+            proxy=access.proxy,
+            server_hostname=access.server_name,
+            allow_redirects=False,  # credentials go to the address that was configured, and nowhere else
+            read_bufsize=STREAM_BUFFER,
+        )
+
+    async def _check(self, call: str, response: aiohttp.ClientResponse) -> None:
+        if 200 <= response.status < 300:
+            return
+        status = read_status(await _beginning(response))
+        error = refusal(call, response.status, status, response.headers.get("Retry-After"))
+        if isinstance(error, errors.Unauthorized):
+            self._access.doubt()
+        if not isinstance(error, UNWELL):
+            self._heard()
+        raise error
+
+    def _heard(self) -> None:
+        self.last_answer = self._clock()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:  # not in __init__: aiohttp wants a running event loop
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=self._connections, ssl=self._access.tls or True, keepalive_timeout=IDLE_LIMIT
+                ),
+                headers={
+                    "User-Agent": f"gangwright/{scheduler.__version__}",
+                    "Accept": JSON,
+                    "Accept-Encoding": "identity",
+                },
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+
+async def _beginning(response: aiohttp.ClientResponse) -> bytes:
+    """The body, or as much of it as a refusal deserves."""
+    body = b""
+    while len(body) < REFUSAL_LIMIT and (chunk := await response.content.readany()):
+        body += chunk
+    return body
+
+
+@contextmanager
+def _unreachable(call: str) -> Iterator[None]:
+    """Say in our words that there was no answer; the reason stays chained."""
+    try:
+        yield
+    except aiohttp.SocketTimeoutError as error:
+        raise errors.Silent(call, _said(error)) from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise errors.Unreachable(call, _said(error)) from error
+
+
+def _said(error: Exception) -> str:
+    return f"no answer ({type(error).__name__}{': ' if str(error) else ''}{error})"

@@ -1,0 +1,75 @@
+"""What the API server's refusals are called here: HTTP status and Status object → one error of the tree.
+
+Lives here: the table, and the few fields of a Status object that we read. Never here: what to do about it.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from scheduler import errors
+
+BY_STATUS: Mapping[int, type[errors.KubeError]] = {
+    400: errors.Invalid,
+    401: errors.Unauthorized,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    409: errors.Conflict,
+    410: errors.Gone,
+    422: errors.Invalid,
+    429: errors.TooManyRequests,
+}
+
+UNWELL = (errors.Unauthorized, errors.Forbidden, errors.TooManyRequests, errors.ServerError)
+"""Refusals that do not show an API server at work; all other answers count as a sign of life."""
+
+
+class Cause(msgspec.Struct):
+    reason: str = ""
+
+
+class Details(msgspec.Struct):
+    causes: list[Cause] | None = None
+    retryAfterSeconds: int = 0  # noqa: N815 - the API's spelling
+
+
+class Status(msgspec.Struct):
+    """The API's own form of a refusal (`kind: Status`)."""
+
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: Details | None = None
+
+
+_STATUS = msgspec.json.Decoder(Status)
+
+
+def read_status(body: bytes | msgspec.Raw) -> Status:
+    """The Status object in `body`; an empty one when there is none (a proxy's page is nobody's business)."""
+    try:
+        return _STATUS.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return Status()
+
+
+def refusal(call: str, code: int, status: Status, retry_after: str | None = None) -> errors.KubeError:
+    """The error that stands for HTTP status `code`, told by `status`.
+
+    `retry_after` is the header's text: whole seconds count, a date does not (the API server never sends one).
+    """
+    kind = BY_STATUS.get(code, errors.ServerError if code >= 500 else errors.KubeError)
+    details = status.details or Details()
+    return kind(
+        call,
+        status.message,
+        status=code,
+        reason=errors.shortened(status.reason, 64),
+        causes=tuple(errors.shortened(cause.reason, 64) for cause in details.causes or ()),
+        retry_after=_seconds(retry_after) or float(details.retryAfterSeconds) or None,
+    )
+
+
+def _seconds(header: str | None) -> float:
+    text = (header or "").strip()
+    return float(text) if text.isdecimal() and len(text) < 10 else 0.0

@@ -1,0 +1,127 @@
+"""A port of a Pod, reached through the API server.
+
+Lives here: a socket on loopback whose connections go on as WebSockets to the API server, and from its kubelet into the
+Pod. Never here: what is said on them. Why so: the API server's own proxy takes the Authorization header away before it
+passes a request on, and whoever answers inside the Pod wants to know who asks.
+
+The form (`v4.channel.k8s.io`, as kubectl and the `kubernetes` package have it): every binary message begins with the
+number of its channel, 0 for data and 1 for errors; the first message on each tells the port, in two bytes.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+import aiohttp
+
+from scheduler import errors
+from scheduler.kube.access import Access
+
+PROTOCOL: Final = "v4.channel.k8s.io"
+CHUNK: Final = 2**16
+CONNECT_LIMIT: Final = 10.0
+"""Seconds until the kubelet has answered."""
+
+DATA, ERROR = 0, 1
+
+
+class Forwarding:
+    """Connections to one port of one Pod."""
+
+    def __init__(self, access: Access, session: aiohttp.ClientSession, path: str) -> None:
+        self._access = access
+        self._session = session
+        self._path = path
+        self.fault = ""
+        """What the kubelet said last about why it cannot connect."""
+        self._carrying: set[asyncio.Task[object]] = set()
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry one connection until either side ends it."""
+        own = asyncio.current_task()
+        if own is not None:
+            self._carrying.add(own)
+            own.add_done_callback(self._carrying.discard)
+        try:
+            async with asyncio.timeout(CONNECT_LIMIT):
+                socket = await self._open()
+            async with socket:
+                await _first(self._out(reader, socket), self._in(socket, writer))
+        except (aiohttp.ClientError, OSError) as error:
+            self.fault = self.fault or f"no way through the API server ({type(error).__name__}: {error})"
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def end(self) -> None:
+        """End every connection."""
+        for task in self._carrying:
+            task.cancel()
+        await asyncio.gather(*self._carrying, return_exceptions=True)
+
+    async def _open(self) -> aiohttp.ClientWebSocketResponse:
+        access = self._access
+        try:
+            return await self._session.ws_connect(
+                f"{str(access.url).rstrip('/')}{self._path}",
+                protocols=[PROTOCOL],
+                headers=dict(await access.headers()),
+                ssl=access.tls or True,
+                server_hostname=access.server_name,
+                proxy=access.proxy,
+                max_msg_size=0,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            self.fault = f"the API server refuses to forward a port: {error.status}"
+            raise
+
+    async def _out(self, reader: asyncio.StreamReader, socket: aiohttp.ClientWebSocketResponse) -> None:
+        while chunk := await reader.read(CHUNK):
+            await socket.send_bytes(bytes((DATA,)) + chunk)
+
+    async def _in(self, socket: aiohttp.ClientWebSocketResponse, writer: asyncio.StreamWriter) -> None:
+        greeted: set[int] = set()
+        async for message in socket:
+            if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
+                continue
+            channel, said = message.data[0], message.data[1:]
+            if channel not in greeted:
+                greeted.add(channel)
+                said = said[2:]
+            if channel == ERROR and said:
+                self.fault = errors.shortened(said.decode("utf-8", "replace"))
+                return
+            if channel == DATA and said:
+                writer.write(said)
+                await writer.drain()
+
+
+@asynccontextmanager
+async def forwarded(
+    access: Access, namespace: str, pod: str, port: int
+) -> AsyncIterator[tuple[str, Forwarding]]:
+    """`127.0.0.1:PORT` that leads to this port of the Pod, and what became of its connections."""
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/portforward?ports={port}"
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+        forwarding = Forwarding(access, session, path)
+        server = await asyncio.start_server(forwarding.take, "127.0.0.1", 0)
+        try:
+            yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", forwarding
+        finally:
+            server.close()
+            await forwarding.end()
+
+
+async def _first(*both: Coroutine[Any, Any, None]) -> None:
+    """Run both until one has ended."""
+    tasks = [asyncio.ensure_future(one) for one in both]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,88 @@
+"""When to ask the API server again after a stream or a call ended.
+
+Lives here: the table of causes and the arithmetic of waiting. Never here: the waiting. Two ceilings: what passes by
+itself (an outage, a busy server) is tried again within 9 s, so that we are back within 10 s of the API server's
+return, while eight kinds and the look at the Lease together ask less than twice a second; what only a person can
+mend (a missing right, an unknown kind), within 30 s. An end that costs nothing to repair (the server closed the stream, the version expired)
+is repaired at once the first time and waits only when it repeats without progress.
+Every cause counts for itself: an API server that comes back has forgotten our version, and refuses everybody until it
+has read its roles; whoever then waited as long as for one more sign of life would be blind for half a minute.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from random import Random
+from typing import NamedTuple
+
+from scheduler import errors
+
+SOON = 9.0
+LATE = 30.0
+STEADY = 10.0
+"""Seconds after which a stream that stood counts as progress, even if nothing happened on it."""
+
+
+class Rule(NamedTuple):
+    """How an end is treated."""
+
+    cause: str
+    ceiling: float = SOON
+    """Longest wait in seconds."""
+    at_once: bool = False
+    """The first time is free."""
+    relist_after: int = 0
+    """List again after so many ends in a row without progress; 0 = never, go on from the last version."""
+
+
+CLOSED = Rule("closed", at_once=True)
+"""The server ended the stream, or the connection broke. Busy API servers do it to slow readers without any error."""
+
+RULES: Mapping[type[errors.KubeError], Rule] = {
+    errors.KubeError: Rule("refused", LATE),
+    errors.Unreachable: Rule("unreachable"),
+    # Twice silent from one version: the version may lie in the future of a restored etcd.
+    errors.Silent: Rule("silent", at_once=True, relist_after=2),
+    errors.Gone: Rule("expired", LATE, at_once=True, relist_after=1),
+    errors.Garbled: Rule("garbled", LATE, at_once=True, relist_after=1),
+    # The API server calls a version that it cannot read or serve a bad request, or a server error.
+    errors.Invalid: Rule("invalid", LATE, relist_after=1),
+    errors.ServerError: Rule("server-error", relist_after=3),
+    errors.TooManyRequests: Rule("throttled"),
+}
+
+
+def rule_of(error: errors.KubeError | None) -> Rule:
+    """The rule of the nearest class in the tree; no error is an end of stream."""
+    return CLOSED if error is None else next(RULES[kind] for kind in type(error).__mro__ if kind in RULES)
+
+
+class BackOff:
+    """Waits that double, cause by cause, from 2 s up to a ceiling, each drawn from the upper quarter of its range."""
+
+    def __init__(self, chance: Random) -> None:
+        self._chance = chance
+        self._met: Counter[str] = Counter()
+        self._waits: Counter[str] = Counter()
+        self.ends = 0
+        """Ends in a row without progress."""
+
+    def progress(self) -> None:
+        """Things go well again: the next wait is a first one."""
+        self._met.clear()
+        self._waits.clear()
+        self.ends = 0
+
+    def delay(self, rule: Rule, retry_after: float | None = None) -> float:
+        """Seconds to wait after one more end: 0, or between 1 and the rule's ceiling.
+
+        The server's own wish counts if it is longer, up to the ceiling `LATE`, with a fifth on top at most, so that
+        callers who were sent away together do not come back together.
+        """
+        self.ends += 1
+        self._met[rule.cause] += 1
+        if rule.at_once and self._met[rule.cause] == 1 and not retry_after:
+            return 0.0
+        high = min(rule.ceiling, 2.0 * 2.0 ** min(self._waits[rule.cause], 10))
+        self._waits[rule.cause] += 1
+        wish = min(retry_after or 0.0, LATE) * self._chance.uniform(1.0, 1.2)
+        return max(self._chance.uniform(0.75 * high, high), wish)

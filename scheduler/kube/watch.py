@@ -1,0 +1,272 @@
+"""The reflector: a sink is told everything that exists of a kind, and whatever happens to it, for ever.
+
+Lives here: list, watch, and the way back after every fault. Never here: a cache of objects (the sink keeps what it
+needs; here lies only uid and version per object, enough to tell a difference after a new list).
+
+The rules, and where they come from:
+* The list is read in pages from the newest state (no `resourceVersion`, so neither may `resourceVersionMatch` be
+  sent): the API server answers `resourceVersion=0` from its cache in one piece, whatever the limit, and possibly
+  with a past we have already left. The pages after the first are of the same moment by their continue token.
+* The watch goes on from the last version that was seen. The end of a stream means nothing: a busy API server closes
+  the watch of a slow reader without a word, several times in a burst of some thousand pods.
+* Only "too old" (HTTP 410, or ERROR 410 on the stream) and a stream that cannot be trusted any more lead to a new
+  list, and that list is compared with what is known: what it does not name is Gone.
+* Bookmarks come about once a minute, so 70 s of silence mean a dead connection. A watch is asked to end after 4 to
+  8 minutes, at random, so that watches spread over API servers and do not end together.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from random import Random
+from typing import Generic, Never, TypeVar
+
+import msgspec
+
+from scheduler import errors
+from scheduler.clock import steady
+from scheduler.kube.changes import (
+    Change,
+    Event,
+    Gone,
+    Lines,
+    Malformed,
+    Meta,
+    Resource,
+    Seen,
+    Sink,
+    Synced,
+    key_at,
+    read_event,
+    read_meta,
+    read_object,
+    read_page,
+)
+from scheduler.kube.client import Client
+from scheduler.kube.faults import read_status, refusal
+from scheduler.kube.pace import STEADY, BackOff, rule_of
+
+T = TypeVar("T")
+
+PAGE = 500
+"""Objects per page of a list; client-go's figure."""
+
+SLICE = 100
+"""Objects of a page handled in one turn of the event loop, so that a list does not hold up a verb."""
+
+LIST_LIMIT = 60.0
+"""Seconds for one page; the API server's own limit for a request."""
+
+INACTIVITY = 70.0
+"""Seconds of silence after which a stream is dead: a minute between bookmarks, and some grace."""
+
+WATCH_SECONDS = (240, 480)
+"""Shortest and longest life we ask for a watch."""
+
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """What is remembered of an object; untracked, so that 50,000 of them do not hold up garbage collection."""
+
+    uid: str
+    version: str
+
+
+class Reflector(Generic[T]):
+    """Follows one kind of object and tells `sink`. Start it with `run`; `clock` is monotonic, in seconds."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[T],
+        sink: Sink[T],
+        *,
+        clock: Callable[[], float] = steady,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: Random | None = None,
+        inactivity: float = INACTIVITY,
+    ) -> None:
+        self.resource = resource
+        self.synced = False
+        """A list is complete, and nothing since has made a new one necessary."""
+        self.restarts: Counter[str] = Counter()
+        """How often a stream or a list ended, by cause (`pace.RULES`)."""
+        self.fault: errors.KubeError | None = None
+        """Why the last stream or list ended; None while all is well."""
+        self._client = client
+        self._sink = sink
+        self._clock = clock
+        self._sleep = sleep
+        self._chance = chance or Random()
+        self._back_off = BackOff(self._chance)
+        self._inactivity = inactivity
+        self._known: dict[str, Known] = {}
+        self._version = ""
+        self._started = float("inf")
+        self._heard = float("-inf")
+
+    @property
+    def count(self) -> int:
+        """Objects that exist, as far as is known."""
+        return len(self._known)
+
+    def last_event_age(self, now: float) -> float:
+        """Seconds since the API server last told anything of this kind, bookmarks and pages included."""
+        return now - self._heard
+
+    async def run(self) -> Never:
+        """List and watch until cancelled; faults of the API server never end it, errors of the sink do."""
+        while True:
+            self.fault = await self._round()
+            rule = rule_of(self.fault)
+            self.restarts[rule.cause] += 1
+            if self._clock() - self._started >= STEADY:
+                self._back_off.progress()
+            delay = self._back_off.delay(rule, self.fault.retry_after if self.fault else None)
+            if rule.relist_after and self._back_off.ends >= rule.relist_after:
+                self._version, self.synced = "", False
+            if delay:
+                await self._sleep(delay)
+
+    async def _round(self) -> errors.KubeError | None:
+        self._started = float("inf")
+        try:
+            if not self._version:
+                await self._list()
+            await self._watch()
+        except errors.KubeError as error:
+            return error
+        return None
+
+    # The list
+
+    async def _list(self) -> None:
+        unnamed = set(self._known)
+        try:
+            version = await self._pages(unnamed)
+        except errors.NotFound:
+            if self.resource.optional:
+                self._complete(unnamed)
+            raise
+        self._complete(unnamed)
+        self._version = version
+
+    async def _pages(self, unnamed: set[str]) -> str:
+        params = {**self.resource.selectors, "limit": str(PAGE)}
+        version = ""
+        while True:
+            body = await self._client.request("GET", self.resource.path, params=params, timeout=LIST_LIMIT)
+            page = read_page(f"GET {self.resource.path}", body)
+            self._heard = self._clock()
+            version = version or page.metadata.version
+            await self._take_page(page.items or [], unnamed)
+            if not page.metadata.token:
+                return version
+            params["continue"] = page.metadata.token
+
+    async def _take_page(self, items: Sequence[msgspec.Raw], unnamed: set[str]) -> None:
+        for start in range(0, len(items), SLICE):
+            self._tell([c for raw in items[start : start + SLICE] for c in self._listed(raw, unnamed)])
+            await asyncio.sleep(0)
+
+    def _listed(self, raw: msgspec.Raw, unnamed: set[str]) -> Iterator[Change[T]]:
+        meta = read_meta(raw)
+        if isinstance(meta, Malformed):
+            yield meta
+        else:
+            unnamed.discard(meta.place)
+            yield from self._see(meta, raw)
+
+    def _complete(self, unnamed: set[str]) -> None:
+        gone: list[Change[T]] = [Gone(key_at(place), self._known.pop(place).uid) for place in sorted(unnamed)]
+        self.synced = True
+        self._tell([*gone, Synced(len(self._known))])
+
+    # The watch
+
+    async def _watch(self) -> None:
+        """Follow the stream to its end, whichever it is; Silent and the server's own words are raised."""
+        params = {
+            **self.resource.selectors,
+            "watch": "1",
+            "resourceVersion": self._version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(self._chance.randint(*WATCH_SECONDS)),
+        }
+        stream = self._client.stream(self.resource.path, params, inactivity=self._inactivity)
+        async with stream as chunks:
+            self._started = self._heard = self._clock()
+            self.fault = None
+            lines = Lines()
+            try:
+                async for chunk in chunks:
+                    self._heard = self._clock()
+                    self._take(lines.feed(chunk))
+            except errors.Silent:
+                raise
+            except errors.Unreachable:
+                return  # a stream that breaks is a stream that ends
+
+    def _take(self, lines: Sequence[bytes]) -> None:
+        """Tell the sink of all these events at once; then raise what an ERROR among them said."""
+        changes: list[Change[T]] = []
+        before = self._version
+        try:
+            for line in lines:
+                changes.extend(self._happened(line))
+        except errors.KubeError:
+            self._tell(changes)
+            raise
+        if self._version != before:
+            self._back_off.progress()
+        self._tell(changes)
+
+    def _happened(self, line: bytes) -> Iterator[Change[T]]:
+        event = read_event(line)
+        call = f"WATCH {self.resource.path}"
+        if isinstance(event, Malformed):
+            yield event
+            raise errors.Garbled(call, event.message)
+        if event.type == "ERROR":
+            status = read_status(event.object)
+            raise refusal(call, status.code or 500, status)
+        meta = read_meta(event.object)
+        if isinstance(meta, Malformed):
+            yield meta
+            return
+        yield from self._apply(event, meta)
+        self._version = meta.version or self._version
+
+    def _apply(self, event: Event, meta: Meta) -> Iterator[Change[T]]:
+        match event.type:
+            case "ADDED" | "MODIFIED":
+                yield from self._see(meta, event.object)
+            case "DELETED":
+                yield self._leave(meta, event.object)
+            case _:  # BOOKMARK, and what later versions may bring: the version counts, nothing else
+                return
+
+    # What is known
+
+    def _see(self, meta: Meta, raw: msgspec.Raw) -> Iterator[Change[T]]:
+        if not meta.name:
+            yield Malformed(None, meta.uid, "the object has no metadata.name")
+            return
+        place, now = meta.place, Known(meta.uid, meta.version)
+        before = self._known.get(place)
+        if before == now:
+            return
+        if before is not None and before.uid != now.uid:
+            yield Gone(meta.key, before.uid)  # the name was taken again while we did not look
+        self._known[place] = now
+        yield read_object(self.resource, meta, raw)
+
+    def _leave(self, meta: Meta, raw: msgspec.Raw) -> Change[T]:
+        known = self._known.get(meta.place)
+        if known is not None and known.uid == meta.uid:
+            del self._known[meta.place]
+        last = read_object(self.resource, meta, raw)
+        return Gone(meta.key, meta.uid, last.object if isinstance(last, Seen) else None)
+
+    def _tell(self, changes: Sequence[Change[T]]) -> None:
+        if changes:
+            self._sink(changes)

@@ -1,0 +1,346 @@
+"""One gang looked at whole: what should be true of it, compared with what is.
+
+Called after every event that touched the gang. The steps are in the order of their force: what the gang says
+of itself, its lost seats, its time limit, its plan, and last what people are told.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from scheduler.ledger import freeing, healing, history, lifecycle, moving, notices, pins, plans, roster
+from scheduler.ledger.lifecycle import Facts, State
+from scheduler.ledger.records import GangRecord, Member, Plan, Spec, Step
+from scheduler.model.decision import Reason, Refuse, Wait
+from scheduler.model.effects import Effect, Evict, Nominate, WritePlan
+from scheduler.model.events import EffectFailed, FailureKind
+from scheduler.model.workload import Uid, gang_of_one
+
+if TYPE_CHECKING:
+    from scheduler.ledger.ledger import Ledger
+
+NEVER = float("inf")
+RETRY = {
+    FailureKind.UNAVAILABLE: 1.0,
+    FailureKind.CONFLICT: 1.0,
+    FailureKind.BUDGET: 5.0,
+    FailureKind.FORBIDDEN: 3.0,
+}
+"""Seconds until an effect that failed for this is done again. A disruption budget changes slowly; an API server
+that refuses may still be reading the policies that allow us what we do."""
+
+EVICTIONS_EVERY = 1.0
+"""Seconds until broken pins beyond the gang's budget of evictions are looked at again."""
+
+TIDY_EVERY = 5.0
+"""Seconds until marks of a plan that is no more are taken off a pod once again, if they are still seen there."""
+
+DOUBLINGS = 16
+"""Above so many the back-off has long reached its limit, and the power would leave the range of a float."""
+
+_STANDS = frozenset({State.BOUND, State.RUNNING})
+
+
+def look_after(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect], float]:
+    """What is to be done for this gang now, and when time alone will next call for a look."""
+    spec = _spec(ledger, record)
+    effects: list[Effect] = []
+    _expire(ledger, record, now)
+    effects += _mend(ledger, record, now)
+    effects += _keep_time(ledger, record, _facts(record, spec), now)
+    effects += moving.arrive(ledger, record, now)
+    effects += _carry_on(ledger, record, now)
+    effects += _tidy(record, now)
+    facts = _facts(record, spec)
+    healed = healing.heal(ledger, record, facts, now)
+    if healed:
+        effects += healed
+        facts = _facts(record, spec)
+    _set_time(ledger, record, facts, now)
+    _enter(ledger, record, facts, now)
+    effects += notices.due(record, ledger.policy, ledger.owners, ledger.quotas, now)
+    return effects, _wake(ledger, record, now)
+
+
+def _spec(ledger: "Ledger", record: GangRecord) -> Spec | None:
+    if record.spec is None:
+        record.spec = spec = roster.spec(record, ledger.groups, ledger.policy)
+        if isinstance(spec, Refuse):
+            record.verdict = spec
+        elif isinstance(record.verdict, Refuse):
+            record.verdict, record.verdict_for = None, None
+        if isinstance(spec, Spec):
+            _put_out(ledger, record, roster.strangers(record, spec))
+            spare = roster.beyond_size(record, spec)
+            ledger.spares.put(record.key, spare)
+            _put_out(ledger, record, spare)
+            if not spare and _take_back(ledger, record, spec):
+                return _spec(ledger, record)
+            record.spec = spec
+    return record.spec if isinstance(record.spec, Spec) else None
+
+
+def _put_out(ledger: "Ledger", record: GangRecord, uids: Iterable[Uid]) -> None:
+    for uid in uids:
+        ledger.move(uid, gang_of_one(record.key.namespace, uid))
+
+
+def _take_back(ledger: "Ledger", record: GangRecord, spec: Spec) -> bool:
+    """Pods that were beyond the stated size take the places that are free by now."""
+    if not ledger.spares.has(record.key) or not any(record.live()):
+        return False  # who ended says nothing of the gang's size any more
+    if (room := roster.places_left(record, spec)) == 0:
+        return False
+    taken = ledger.spares.take(record.key, room, ledger.roll)
+    for uid in taken:
+        ledger.move(uid, record.key)
+    record.spec = None  # who came back speaks for the gang again
+    return bool(taken)
+
+
+def _facts(record: GangRecord, spec: Spec | None) -> Facts:
+    if spec is not None:
+        return roster.facts(record, spec)
+    bound = sum(m.bound for m in record.live())
+    live = sum(1 for _ in record.live())
+    return Facts(0, bound, 0, 0, 0, live, refused=isinstance(record.spec, Refuse))
+
+
+def _expire(ledger: "Ledger", record: GangRecord, now: float) -> None:
+    """Holds and bars that end by themselves."""
+    for member in record.members.values():
+        if member.hold is not None and member.hold.until is not None and member.hold.until <= now:
+            ledger.release(member)
+    pins.unbar(record, now)
+
+
+def _mend(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
+    """Broken pins: hard ones are evicted, soft ones are given back to be seated again."""
+    policy = ledger.policy
+    effects = list(pins.evict_again(record, policy, now))
+    for member, node, cause in pins.broken(record, ledger.nodes, policy, now):
+        hard = pins.evictable(member)
+        if hard and pins.under_eviction(record) >= policy.evictions_per_gang:
+            continue
+        ledger.tally.pins_broken[cause] += 1
+        record.broken_pins += pins.bar(record, node, policy, now)
+        record.soft = record.soft or record.broken_pins >= policy.broken_pins_until_soft
+        if hard:
+            effects.append(pins.evict(record, member, Reason.PIN_BROKEN, policy, now))
+            continue
+        ledger.release(member)
+        if member.tied is None:
+            ledger.tally.reseats += 1
+            effects += _give_back(record, member)
+    effects += pins.renominate(record, now)
+    return effects
+
+
+def _give_back(record: GangRecord, member: Member) -> list[Effect]:
+    """A soft member without its gate goes on as one that kube-scheduler asked about."""
+    record.asked = True
+    member.failing_since = None
+    pod = member.pod
+    return [Nominate(record.key, pod.uid, pod.key, "", "")] if pod.nominated else []
+
+
+def _keep_time(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> list[Effect]:
+    """The quorum was let go and must be bound before its deadline, or the gang is rolled back.
+
+    A gang that was whole once is never taken down for members that it lost: the rest of its quorum waits.
+    """
+    if facts.quorum and facts.bound >= facts.quorum:
+        record.deadline = None
+        return []
+    if record.deadline is None or record.deadline > now:
+        return []
+    record.deadline = None
+    roll_back = facts.bound == 0 or (not record.was_bound and pins.remakeable(record, ledger.owners))
+    effects: list[Effect] = []
+    for member in list(record.live()):
+        if member.bound:
+            wanted = roll_back and plans.remakes(member, ledger.owners)
+        else:
+            wanted = pins.evictable(member)
+        if wanted:
+            effects.append(pins.evict(record, member, Reason.TIMED_OUT, ledger.policy, now))
+        elif not member.bound and member.hold is not None:
+            ledger.release(member)
+            effects += [] if member.tied or member.pod.gated else _give_back(record, member)
+    effects += _drop_plan(ledger, record, now)
+    if roll_back:
+        _back_off(ledger, record, now)
+    ledger.tally.decisions[Reason.TIMED_OUT if roll_back else Reason.PARTLY_BOUND] += 1
+    return effects
+
+
+def _back_off(ledger: "Ledger", record: GangRecord, now: float) -> None:
+    policy = ledger.policy
+    span = policy.backoff * 2.0 ** min(record.tries, DOUBLINGS)
+    record.not_before = now + min(span, policy.backoff_limit)
+    record.tries += 1
+    record.verdict, record.verdict_for = Wait(Reason.BACKING_OFF), None
+
+
+def _drop_plan(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
+    """Forget the plan and the seats of members that were not let go yet; a written plan is taken away."""
+    plan, record.plan = record.plan, None
+    if plan is None:
+        return []
+    effects: list[Effect] = []
+    for uid in plan.seats:
+        member = record.members.get(uid)
+        if member is None or not member.live or member.hold is None or member.hold.plan != plan.name:
+            continue
+        if member.tied is None:
+            ledger.release(member)
+            effects += [] if member.pod.gated else _give_back(record, member)
+    writer = record.members.get(plan.writer) if plan.writer else None
+    if writer is not None and writer.live and writer.pod.gated:
+        writer.tidied_at = now
+        effects.append(_unwrite(record, writer))
+    return effects
+
+
+def _unwrite(record: GangRecord, member: Member) -> Effect:
+    return WritePlan(record.key, member.pod.uid, member.pod.key, "", {})
+
+
+def _carry_on(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
+    """Take the plan a step further, unless it lost what it was made for before anybody was let go."""
+    plan = record.plan
+    if plan is None or plan.step is Step.DONE:
+        return []
+    if freeing.is_stuck(ledger, record, plan, now):
+        return _drop_plan(ledger, record, now)
+    undone = plan.step is Step.FREE or plans.is_reversible(record, plan)
+    if undone and not _stands(ledger, record, plan):
+        effects = _drop_plan(ledger, record, now)
+        if plan.spoiled:
+            _back_off(ledger, record, now)
+        return effects
+    if plan.step is Step.FREE:
+        effects, freed = freeing.carry_on(ledger, record, plan, now)
+        if not freed:
+            return effects
+        effects += plans.start(record, plan, now, ledger.policy)
+    else:
+        effects = plans.again(record, ledger.policy, now)
+    before = plan.step
+    effects += plans.advance(record, ledger.owners, ledger.policy, now)
+    if before < Step.UNGATE <= plan.step and all(m.pod.gated for m in record.live()):
+        record.deadline = None  # the first are let go now: the time begins anew
+    return effects
+
+
+def _stands(ledger: "Ledger", record: GangRecord, plan: Plan) -> bool:
+    return isinstance(record.spec, Spec) and plans.stands(record, plan, ledger.nodes)
+
+
+def _tidy(record: GangRecord, now: float) -> list[Effect]:
+    """Marks on gated members of a plan that is no more: a nomination would keep room for nobody."""
+    effects: list[Effect] = []
+    for member in _untidy(record):
+        if now < member.tidied_at + TIDY_EVERY:
+            continue
+        member.tidied_at = now
+        pod = member.pod
+        effects += [Nominate(record.key, pod.uid, pod.key, "", "")] if pod.nominated else []
+        effects += [_unwrite(record, member)] if pod.plan else []
+    return effects
+
+
+def _untidy(record: GangRecord) -> list[Member]:
+    return [m for m in record.live() if m.pod.gated and m.hold is None and (m.pod.nominated or m.pod.plan)]
+
+
+def _set_time(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> None:
+    """Seats are held below the quorum for a limited time, counted anew when the first member is let go.
+
+    Who was let go and lost his seat goes on under the same limit: seats given one after the other are one try.
+    For seats that others have to leave first there is none: it begins when they have left.
+    """
+    leased = record.plan.seats if record.plan is not None and record.plan.step is Step.FREE else ()
+    unbound = [m for m in record.live() if m.pod.node is None and m.pod.uid not in leased]
+    held = any(m.hold is not None and m.hold.until is None for m in unbound)
+    torn = 0 < facts.bound < facts.quorum and not record.was_bound
+    astray = any(not m.pod.gated for m in unbound)
+    if (facts.quorum and facts.bound >= facts.quorum) or not (held or torn or astray):
+        record.deadline = None
+    elif record.deadline is None and (held or torn):
+        wanted = record.spec.wish.timeout if isinstance(record.spec, Spec) else None
+        record.deadline = now + (ledger.policy.timeout if wanted is None else wanted)
+
+
+def _enter(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> None:
+    """The state that the facts name, and the clock of the wait."""
+    stood, record.state = record.state in _STANDS, lifecycle.state(facts)
+    if record.state in _STANDS and not stood:
+        ledger.stands(record.priority)
+    record.partly_bound = facts.quorum > 1 and 0 < facts.bound < facts.quorum
+    waits = record.state in {State.WAITING, State.FREEING, State.HELD}
+    if waits and record.waiting_since is None and not record.was_bound:
+        record.waiting_since = now
+    if record.state in _STANDS:
+        record.whole = facts.quorum
+    record.grew = 0 < record.whole < facts.quorum
+    if record.state in _STANDS and not record.was_bound:
+        record.was_bound, record.tries, record.not_before = True, 0, float("-inf")
+        if record.waiting_since is not None:
+            ledger.tally.waits.append(now - record.waiting_since)
+            ledger.tally.starts.append((record.key, now))
+        record.waiting_since = None
+    if facts.bound == 0:
+        record.was_bound, record.whole = False, 0
+    if record.state is State.LEAVING:
+        record.waiting_since = None
+    history.keep(ledger, record, now)
+
+
+def _wake(ledger: "Ledger", record: GangRecord, now: float) -> float:
+    times = [
+        *pins.looks(record, ledger.policy),
+        notices.next_due(record, ledger.policy),
+        record.not_before,
+        record.heal_at,
+        history.doubted_at(record),
+    ]
+    times += [member.tidied_at + TIDY_EVERY for member in _untidy(record)]
+    if record.plan is not None:
+        times += record.plan.outstanding.values()
+        times += freeing.wakes(record.plan)
+    if record.deadline is not None:
+        times.append(record.deadline)
+    if pins.under_eviction(record):
+        times.append(now + EVICTIONS_EVERY)
+    return min((time for time in times if time > now), default=NEVER)
+
+
+def eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: float) -> None:
+    """A refused eviction is asked for again, except that of a running pod which its budget protects."""
+    member = record.members.get(effect.uid)
+    if member is None or member.evicting is None:
+        return
+    if member.bound and kind is FailureKind.BUDGET and member.stranded_since is None:
+        member.evicting = None
+    else:
+        member.evict_again = now + RETRY.get(kind, 1.0)
+
+
+def effect_failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now: float) -> None:
+    """Passing failures are tried again; one that the API server calls invalid is of no use twice."""
+    plan = record.plan
+    if plan is None or event.effect not in plan.outstanding:
+        return
+    if event.kind is not FailureKind.INVALID:
+        plan.outstanding[event.effect] = now + RETRY[event.kind]
+        return
+    del plan.outstanding[event.effect]
+    member = record.members.get(event.effect.uid)
+    if member is None:
+        return
+    member.unpinnable, member.pinning = True, None
+    if plans.is_reversible(record, plan):
+        plan.spoiled = True
+        return
+    ledger.release(member)
+    _back_off(ledger, record, now)

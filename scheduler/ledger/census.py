@@ -1,0 +1,115 @@
+"""How many gangs are where and why, and what their members need: kept, and brought up to date when it is asked for.
+
+A gang is only noted when it is touched, and counted when somebody asks: whoever asks every other second pays for the
+gangs that changed meanwhile, and the road of an event for next to nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from scheduler.ledger import notices
+from scheduler.ledger.records import GangRecord
+from scheduler.model.demand import Demand
+from scheduler.model.workload import GangKey
+
+Case = tuple[str, str]
+"""State and reason."""
+
+
+class Entry(NamedTuple):
+    """One gang as it was counted."""
+
+    case: Case
+    demands: tuple[tuple[Demand, int], ...]
+    since: float | None
+    """Since when it waits; None: it does not."""
+
+
+class Census:
+    """Every gang counted once."""
+
+    def __init__(self) -> None:
+        self.cases: Counter[Case] = Counter()
+        self.demands: Counter[Demand] = Counter()
+        """Members by what they need."""
+        self._entries: dict[GangKey, Entry] = {}
+        self._since: dict[GangKey, float] = {}
+        self._touched: set[GangKey] = set()
+
+    def touch(self, key: GangKey) -> None:
+        """This gang may have changed, have come or be gone."""
+        self._touched.add(key)
+
+    def oldest(self) -> float | None:
+        """Since when the gang waits that waits longest; None: nobody waits."""
+        return min(self._since.values(), default=None)
+
+    def refresh(self, gangs: Mapping[GangKey, GangRecord]) -> None:
+        """Count anew who was touched."""
+        for key in self._touched:
+            record = gangs.get(key)
+            own = entry(record) if record is not None else None
+            if own != self._entries.get(key):
+                self._strike(key)
+                if own is not None:
+                    self._enter(key, own)
+        self._touched.clear()
+
+    def _enter(self, key: GangKey, own: Entry) -> None:
+        self._entries[key] = own
+        self.cases[own.case] += 1
+        for demand, count in own.demands:
+            self.demands[demand] += count
+        if own.since is not None:
+            self._since[key] = own.since
+
+    def _strike(self, key: GangKey) -> None:
+        own = self._entries.pop(key, None)
+        if own is None:
+            return
+        self.cases[own.case] -= 1
+        if not self.cases[own.case]:
+            del self.cases[own.case]
+        for demand, count in own.demands:
+            self.demands[demand] -= count
+            if not self.demands[demand]:
+                del self.demands[demand]
+        self._since.pop(key, None)
+
+    def check(self, gangs: Mapping[GangKey, GangRecord]) -> list[str]:
+        """Sentences about what must never be true."""
+        self.refresh(gangs)
+        late = [key for key, record in gangs.items() if self._entries.get(key) != entry(record)]
+        wrong = [f"gang {key} changed and was not counted anew" for key in late]
+        if len(self._entries) != len(gangs) or self.cases.total() != len(gangs):
+            wrong.append("the census counts gangs that are not there")
+        if self.demands != _sum(self._entries.values()):
+            wrong.append("the census counts demands that are not there")
+        return wrong
+
+
+def entry(record: GangRecord) -> Entry:
+    return Entry((record.state, notices.reason(record).value), _demands(record), record.waiting_since)
+
+
+def _demands(record: GangRecord) -> tuple[tuple[Demand, int], ...]:
+    """Each demand with its members. Most share one, and that two are one is told faster than that they are equal."""
+    if len(record.members) == 1:
+        (member,) = record.members.values()
+        return ((member.pod.demand, 1),)
+    counts: dict[int, int] = {}
+    known: dict[int, Demand] = {}
+    for member in record.members.values():
+        demand = member.pod.demand
+        counts[id(demand)] = counts.get(id(demand), 0) + 1
+        known[id(demand)] = demand
+    return tuple((known[number], count) for number, count in counts.items())
+
+
+def _sum(entries: Iterable[Entry]) -> Counter[Demand]:
+    whole: Counter[Demand] = Counter()
+    for own in entries:
+        for demand, count in own.demands:
+            whole[demand] += count
+    return whole

@@ -1,0 +1,290 @@
+"""Room made for a gang: its seats are held at once, and let go only when those who give way have left.
+
+Lives here: who of the victims was asked, who refused, who is still there. The seats are held above what their nodes
+have, so that nobody else gets the room meanwhile: that is the whole lease. Before anybody is asked, the plan is written on
+the gang with its victims, so that a restart goes on with these and takes no others. Never here: who the victims are.
+Everything ends by itself: when the gang that waits vanishes nobody more is asked to leave, and who was not gone yet stays.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from scheduler.ledger import attained, plans, roster
+from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Spec, Step, Victim
+from scheduler.ledger.rivals import line
+from scheduler.model.decision import Reason
+from scheduler.model.effects import Effect, Evict, SuspendJob, WritePlan
+from scheduler.model.events import FailureKind
+from scheduler.model.victims import Preempt, Unit
+from scheduler.model.workload import GangKey, GiveWay, Pod, Uid
+
+if TYPE_CHECKING:
+    from scheduler.ledger.ledger import Ledger
+
+ASK_AGAIN: Final[Mapping[FailureKind, float]] = {FailureKind.BUDGET: 5.0, FailureKind.FORBIDDEN: 3.0}
+"""Seconds until a victim is asked again after such a refusal; a disruption budget changes slowly."""
+
+RETRY: Final = 1.0
+"""Seconds after any other."""
+
+SPARED: Final = 300.0
+"""Seconds for which a victim that would not go is not asked again by the same gang: it tries others, or waits."""
+
+
+KEPT: Final = frozenset({"DaemonSet", "Node"})
+"""Kinds of owners whose pods belong to their node: evicted they come back to it, or are only copies of what runs there."""
+
+SYSTEM: Final = 2_000_000_000
+"""Priority of the cluster's own pods (`system-cluster-critical`): they are nobody's victims."""
+
+
+def may_be_asked(pod: Pod) -> bool:
+    """Somebody makes it again, or it may end: it is not of its node, not the cluster's own, and not on its way out."""
+    kept = pod.owner is not None and pod.owner.kind in KEPT
+    return not (pod.deleting or kept or pod.priority >= SYSTEM)
+
+
+def start(ledger: "Ledger", record: GangRecord, preempt: Preempt, name: str, now: float) -> bool:
+    """Hold the seats and begin to free them; False when the gang, a seat or a victim is no longer what it was."""
+    members = [(record.members.get(uid), node) for uid, node in preempt.seats.items()]
+    there = all(
+        m is not None and m.live and m.hold is None and m.pod.node is None and ledger.nodes.get(node)
+        for m, node in members
+    )
+    if not there or not all(_as_chosen(ledger, unit, set(preempt.uids)) for unit in preempt.victims):
+        return False
+    plan = Plan(name, dict(preempt.seats), Step.FREE, free_by=now + ledger.policy.timeout)
+    plan.units = preempt.victims
+    for unit in preempt.victims:
+        for uid, victim in _victims(ledger, unit, now):
+            plan.victims[uid] = victim
+    ledger.freeing[record.key] = plan
+    for member, node in members:
+        if member is not None:
+            ledger.hold(member, Hold(node, name), now)
+    if any(_overdrawn(ledger, record, plan, _going(ledger))):
+        _let_be(ledger, record, plan)
+        return False
+    record.plan = plan
+    if preempt.victims:
+        record.preempted_at = now
+    for unit in preempt.victims:
+        mark(ledger, unit.uids, Reason.PREEMPTED)
+        if unit.way is GiveWay.EVICT:
+            loser = ledger.roll.gangs.get(unit.gang)
+            ledger.rivals.took(line(record), str(unit.gang) if loser is None else line(loser), now)
+    ledger.do(_persist(ledger, record, plan, now))
+    return True
+
+
+def _as_chosen(ledger: "Ledger", unit: Unit, taken: set[Uid]) -> bool:
+    """All of it run as they did, and of a gang either none of its quorum leaves or all that run."""
+    gang = ledger.roll.gangs.get(unit.gang)
+    if gang is None or not isinstance(gang.spec, Spec):
+        pods = [ledger.roll.strangers.get(uid) for uid in unit.uids]
+        return all(pod is not None and pod.node is not None and not pod.deleting for pod in pods)
+    running = {m.pod.uid: m for m in gang.live() if m.bound}
+    core, _ = roster.core(gang, gang.spec, running.values())
+    left = [member for member in core if member.pod.uid not in taken]
+    return running.keys() >= set(unit.uids) and len(left) in {0, len(core)}
+
+
+def _let_be(ledger: "Ledger", record: GangRecord, plan: Plan) -> None:
+    """As if the seats had never been held: no room came back by it."""
+    room = ledger.nodes.room
+    del ledger.freeing[record.key]
+    for uid in plan.seats:
+        member = record.members.get(uid)
+        if member is not None:
+            ledger.release(member)
+    ledger.nodes.room = room
+
+
+def _persist(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> list[Effect]:
+    """The plan with its victims, on the first member that is gated; of a gang without a gate a restart knows nothing."""
+    gated = [m for uid in plan.seats if (m := record.members[uid]).pod.gated]
+    if not (gated and plan.victims):
+        return []
+    pod = min(gated, key=lambda m: m.arrival).pod
+    plan.writer = pod.uid
+    written = WritePlan(
+        record.key, pod.uid, pod.key, plan.name, dict(plan.seats), tuple(sorted(plan.victims))
+    )
+    plan.outstanding[written] = now + ledger.policy.outcome_limit
+    return [written]
+
+
+def _victims(ledger: "Ledger", unit: Unit, now: float) -> Iterator[tuple[Uid, Victim]]:
+    """Of a Job that is suspended its first pod stands for all."""
+    gang = ledger.roll.gangs.get(unit.gang)
+    had = attained.so_far(gang, ledger.owners, now) if gang is not None else 0.0
+    for number, uid in enumerate(unit.uids):
+        pod = ledger.roll.pod(uid)
+        if pod is not None:
+            asks = unit.way is GiveWay.EVICT or number == 0
+            yield uid, Victim(pod.key, unit.gang, unit.way, had, pod.owner, asks=asks)
+
+
+def mark(ledger: "Ledger", uids: Iterable[Uid], reason: Reason | None) -> None:
+    """These count no longer, or count again: nothing is planned for the gap that they will leave."""
+    for uid in uids:
+        member = ledger.roll.member(uid)
+        if member is not None and member.evicting in {None, Reason.PREEMPTED}:
+            member.evicting, member.evict_again = reason, float("inf")
+            if reason is None:
+                ledger.stands(member.pod.priority)
+            ledger.mark(ledger.roll.gang_of[uid], anew=True)
+
+
+def carry_on(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> tuple[list[Effect], bool]:
+    """Ask who is to be asked. True: all have left and the seats are free, so the plan goes on as any other."""
+    for uid in [uid for uid in plan.victims if _is_gone(ledger.roll.pod(uid))]:
+        _pass_on(plan, plan.victims.pop(uid))
+    if not plan.victims and not any(_overdrawn(ledger, record, plan)):
+        ledger.freeing.pop(record.key, None)
+        plan.step = Step.PERSIST
+        for uid in plan.seats:
+            _begins_now(record.members.get(uid), now)
+        return [], True
+    if plan.outstanding:
+        return plans.again(record, ledger.policy, now), False
+    return list(_ask(ledger, record, plan, now)), False
+
+
+def _pass_on(plan: Plan, gone: Victim) -> None:
+    """Who stood for all of a Job is gone before the Job was suspended: another of its pods does."""
+    if gone.asks and not gone.accepted and gone.way is GiveWay.SUSPEND:
+        for victim in plan.victims.values():
+            if victim.way is GiveWay.SUSPEND and victim.owner == gone.owner:
+                victim.asks, victim.again = True, gone.again if gone.asked else victim.again
+                return
+
+
+def _begins_now(member: Member | None, now: float) -> None:
+    """That kube-scheduler found no room for it before says nothing of its seat."""
+    if member is not None and member.failing_since is not None:
+        member.failing_since = now
+
+
+def _is_gone(pod: Pod | None) -> bool:
+    return pod is None or pod.phase.ended
+
+
+def _overdrawn(ledger: "Ledger", record: GangRecord, plan: Plan, but: Collection[Uid] = ()) -> Iterator[bool]:
+    for uid, node in plan.seats.items():
+        member = record.members.get(uid)
+        yield member is not None and ledger.nodes.is_overdrawn(node, member.pod.demand, but)
+
+
+def _going(ledger: "Ledger") -> set[Uid]:
+    """All whose room will be free: they leave, or were asked to."""
+    return {*ledger.deleted, *(uid for plan in ledger.freeing.values() for uid in plan.victims)}
+
+
+def _ask(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> Iterator[Effect]:
+    """Victims that were not asked yet, as many of each namespace as its budget allows."""
+    going = Counter(
+        victim.key.namespace
+        for other in ledger.freeing.values()
+        for victim in other.victims.values()
+        if victim.asked
+    )
+    for uid, victim in plan.victims.items():
+        pod = ledger.roll.pod(uid)
+        if pod is None or not victim.asks or victim.again > now or (pod.deleting and victim.asked):
+            continue
+        if not victim.asked and going[victim.key.namespace] >= ledger.policy.evictions_per_namespace:
+            continue
+        going[victim.key.namespace] += not victim.asked
+        victim.asked = True
+        victim.again = now + ledger.policy.outcome_limit
+        yield _request(record, uid, victim)
+
+
+def _request(record: GangRecord, uid: Uid, victim: Victim) -> Effect:
+    if victim.way is GiveWay.SUSPEND and victim.owner is not None:
+        key = victim.key._replace(name=victim.owner.name)
+        return SuspendJob(record.key, uid, key, victim.owner, victim.attained)
+    return Evict(record.key, uid, victim.key, Reason.PREEMPTED)
+
+
+def answered(record: GangRecord, uid: Uid, kind: FailureKind | None, now: float) -> None:
+    """What became of asking a victim; None: it is on its way out."""
+    victim = record.plan.victims.get(uid) if record.plan is not None else None
+    if victim is None:
+        return
+    victim.protected = kind is FailureKind.BUDGET
+    if kind is None:
+        victim.accepted, victim.again = True, float("inf")
+    elif kind is FailureKind.INVALID:
+        victim.again = float("inf")
+    else:
+        victim.again = now + ASK_AGAIN.get(kind, RETRY)
+
+
+def is_stuck(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> bool:
+    """Nothing will come of it: somebody has refused to leave for as long as a gang may take to start, a budget that never
+    allows, for one, or one that takes a gang apart; or others took the room, so that it will not be there when all have left.
+    """
+    if plan.step is not Step.FREE:
+        return False
+    refused = now >= plan.free_by and not all(_goes(v) for v in plan.victims.values())
+    return refused or any(_taken_apart(ledger, plan)) or any(_overdrawn(ledger, record, plan, _going(ledger)))
+
+
+def _taken_apart(ledger: "Ledger", plan: Plan) -> Iterator[bool]:
+    """A disruption budget let some of a gang go and keeps the others: what was made again of it has no room to become
+    ready in, so the budget never allows more, and the gang stands still until the plan is given up.
+    """
+    for unit in plan.units:
+        left = [(uid, plan.victims[uid]) for uid in unit.uids if uid in plan.victims]
+        kept = any(victim.protected and not _leaves(ledger.roll.pod(uid)) for uid, victim in left)
+        gone = len(left) < len(unit.uids) or any(victim.accepted for _, victim in left)
+        yield kept and gone
+
+
+def _goes(victim: Victim) -> bool:
+    return victim.accepted or not victim.asks
+
+
+def stuck_at(plan: Plan) -> float:
+    """When the plan will be given up, unless all victims are on their way out by then."""
+    stuck = plan.step is Step.FREE and not all(_goes(v) for v in plan.victims.values())
+    return plan.free_by if stuck else float("inf")
+
+
+def wakes(plan: Plan) -> Iterator[float]:
+    """Times at which somebody is to be asked again."""
+    if plan.step is Step.FREE:
+        yield stuck_at(plan)
+        yield from (victim.again for victim in plan.victims.values())
+
+
+def give_up(ledger: "Ledger", key: GangKey, plan: Plan, now: float) -> None:
+    """Nobody more is asked to leave for this plan; who has not gone yet counts again."""
+    ledger.freeing.pop(key, None)
+    staying = [uid for uid in plan.victims if not _leaves(ledger.roll.pod(uid))]
+    mark(ledger, staying, None)
+    record = ledger.roll.gangs.get(key)
+    if record is not None:
+        stubborn = [uid for uid, victim in plan.victims.items() if victim.asked and not _goes(victim)]
+        record.spared |= dict.fromkeys(stubborn, now + SPARED)
+
+
+def _leaves(pod: Pod | None) -> bool:
+    return pod is None or pod.deleting or pod.phase.ended
+
+
+def sweep(ledger: "Ledger", now: float) -> None:
+    """Plans whose gang is gone, or has another plan by now."""
+    for key, plan in list(ledger.freeing.items()):
+        record = ledger.roll.gangs.get(key)
+        if record is None or record.plan is not plan:
+            give_up(ledger, key, plan, now)
+
+
+def spared(record: GangRecord, now: float) -> frozenset[Uid]:
+    """Victims that would not go when this gang asked them last."""
+    record.spared = {uid: until for uid, until in record.spared.items() if until > now}
+    return frozenset(record.spared)

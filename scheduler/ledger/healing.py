@@ -1,0 +1,321 @@
+"""What is mended in a gang that has its seats: members that never start, and members that are lost.
+
+Lives here: what counts as never started and as lost, what people are told of it, and who is evicted so that his owner makes
+him again. Never here: where anybody goes then (the planner), or the move of a gang that has no room left where it is
+(engine.draining).
+Everything is bounded: each setback doubles the time until the next, until the gang has run well for a while.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from scheduler.ledger import pins, plans, roster
+from scheduler.ledger.lifecycle import Facts
+from scheduler.ledger.records import GangRecord, Member, Spec
+from scheduler.model.cluster import Node
+from scheduler.model.decision import TEXT, Reason
+from scheduler.model.demand import TaintEffect
+from scheduler.model.effects import Announce, Effect
+from scheduler.model.workload import OnMemberLoss, Phase
+
+if TYPE_CHECKING:
+    from scheduler.ledger.ledger import Ledger
+
+GONE_FOR: Final = 2.0
+"""Seconds for which a node must be gone before what was on it counts as lost: a node that is made anew under its name is
+gone for a moment, and after a broken watch nodes may be told later than their pods."""
+
+LONGEST: Final = 86_400.0
+"""Seconds at which the doubling of a gang's patience ends."""
+
+DOUBLINGS: Final = 16
+
+TOGETHER: Final = 0.1
+"""Members whose time is up within this part of it are late together: they were bound one after the other."""
+
+TOLD: Final = 3
+"""Members of one gang of which people are told by name at a time."""
+
+BATCH_EVERY: Final = 1.0
+"""Seconds between two batches of evictions of one gang."""
+
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+"""Taint of a node of which nothing is heard."""
+
+IMAGE: Final = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ImageInspectError",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+"""kubelet's words for an image that cannot be had."""
+
+OWN: Final = IMAGE | {"CreateContainerConfigError", "CrashLoopBackOff"}
+"""What is wrong with the pod, wherever it is: its image, a Secret that is missing, an init container that fails."""
+
+
+def is_unreachable(node: Node) -> bool:
+    """Nothing is heard of it, and its pods are sent away."""
+    return any(own.key == UNREACHABLE and own.effect is TaintEffect.NO_EXECUTE for own in node.taints)
+
+
+def heal(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> list[Effect]:
+    """What is to be done for members that do not start or are lost; sets `record.heal_at`, when to look again."""
+    record.heal_at = float("inf")
+    whole = bool(facts.quorum) and facts.bound >= facts.quorum
+    _note(ledger, record, facts, now, whole=whole or record.was_bound)
+    if whole:
+        record.bereft = False
+    effects = _lost(ledger, record, now)
+    if whole or record.was_bound:
+        effects += _late(ledger, record, now)
+    if record.restart_for:
+        effects += _restart(ledger, record, now)
+    if effects:
+        ledger.mark(record.key)
+    return effects
+
+
+def _note(ledger: "Ledger", record: GangRecord, facts: Facts, now: float, *, whole: bool) -> None:
+    """Since when each member starts, or its node is gone; and since when all is well."""
+    starting = False
+    for member in record.members.values():
+        pod = member.pod
+        if pod.node is None:
+            continue
+        if pod.phase is Phase.PENDING and member.live:
+            starting = True
+            if member.starting_since is None:
+                member.starting_since = now if pod.bound_at is None else min(now, pod.bound_at)
+        else:
+            member.starting_since = None
+        if pod.node in ledger.nodes or pod.phase.ended:
+            came_back = member.stranded_since is not None and not (pod.deleting or pod.phase.ended)
+            if came_back:  # before anything came of it
+                member.lost = False
+                member.evicting = None if member.evicting is Reason.MEMBER_LOST else member.evicting
+            member.stranded_since = None
+        elif member.stranded_since is None:
+            member.stranded_since = now
+        member.worked = member.worked or (whole and member.bound and member.live)
+    well = bool(facts.quorum) and facts.running >= facts.quorum and not starting
+    if well:
+        record.well_since = now if record.well_since is None else record.well_since
+    elif record.well_since is not None:
+        if now - record.well_since >= ledger.policy.backoff_limit:
+            record.setbacks = 0  # it ran well meanwhile: what comes now is a beginning
+        record.well_since = None
+
+
+# ── lost ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _wish(record: GangRecord) -> OnMemberLoss:
+    wish = record.spec.wish.on_member_loss if isinstance(record.spec, Spec) else None
+    return wish or OnMemberLoss.REPLACE
+
+
+def _how(ledger: "Ledger", record: GangRecord, member: Member, now: float) -> str:
+    """How this member was lost; empty: it was not."""
+    pod = member.pod
+    if pod.node is None or pod.phase is Phase.SUCCEEDED or _is_our_doing(member):
+        return ""
+    if member.stranded_since is not None:
+        return f"lost with its node {pod.node}" if now >= member.stranded_since + GONE_FOR else ""
+    node = ledger.nodes.get(pod.node)
+    if pod.deleting and not pod.phase.ended and node is not None and is_unreachable(node):
+        return f"lost with its node {pod.node}"
+    if not member.worked or _wish(record) is not OnMemberLoss.RESTART:
+        return ""
+    if pod.phase is Phase.FAILED:
+        return f"failed on {pod.node}"
+    return f"ended by the cluster on {pod.node}" if pod.deleting and pod.disrupted else ""
+
+
+def _is_our_doing(member: Member) -> bool:
+    """We had it evicted, for something else than that its node is gone."""
+    return member.evicting is not None and member.stranded_since is None
+
+
+def _lost(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
+    effects: list[Effect] = []
+    for member in list(record.members.values()):
+        if member.lost:
+            continue
+        how = _how(ledger, record, member, now)
+        if not how:
+            if member.stranded_since is not None:
+                record.heal_at = min(record.heal_at, member.stranded_since + GONE_FOR)
+            continue
+        effects += _lose(ledger, record, member, how, now)
+    return effects
+
+
+def _lose(ledger: "Ledger", record: GangRecord, member: Member, how: str, now: float) -> Iterator[Effect]:
+    """Tell people, and have its owner make it again where nobody else will soon."""
+    member.lost = True
+    record.bereft = True
+    ledger.tally.decisions[Reason.MEMBER_LOST] += 1
+    wish = _wish(record)
+    message = f"{member.pod.key.name} was {how}"
+    if wish is OnMemberLoss.RESTART and _is_core(record, member):
+        record.restart_for = message
+    yield _announce(record, member, Reason.MEMBER_LOST, f"{message}{_CONSEQUENCE[wish]}")
+    gone = member.stranded_since is not None and not member.pod.deleting
+    if gone and wish is not OnMemberLoss.NONE and member.pod.owner is not None:
+        yield pins.evict(record, member, Reason.MEMBER_LOST, ledger.policy, now)
+
+
+_CONSEQUENCE: Final = {
+    OnMemberLoss.REPLACE: "; who takes its place joins the gang where it is, if there is room",
+    OnMemberLoss.RESTART: "",
+    OnMemberLoss.NONE: "; nothing is done about it, as the gang asks",
+}
+
+
+def _is_core(record: GangRecord, member: Member) -> bool:
+    """The quorum needed it."""
+    if roster.is_surplus(member) or not isinstance(record.spec, Spec):
+        return not roster.is_surplus(member)
+    placed = [
+        m
+        for m in record.members.values()
+        if m is member or (m.bound and not m.lost and not m.pod.deleting and m.evicting is None)
+    ]
+    return any(m is member for m in roster.core(record, record.spec, placed)[0])
+
+
+def left(ledger: "Ledger", member: Member) -> None:
+    """This pod is no more: was it lost? Sometimes its going is all that is ever seen."""
+    record = ledger.roll.gangs[ledger.roll.gang_of[member.pod.uid]]
+    if member.lost or not member.worked or member.pod.phase is Phase.SUCCEEDED:
+        return
+    pod = member.pod
+    stranded = pod.node is not None and pod.node not in ledger.nodes
+    if member.evicting is not None or not (stranded or pod.disrupted or pod.phase is Phase.FAILED):
+        return
+    record.bereft = True
+    if _wish(record) is OnMemberLoss.RESTART and _is_core(record, member):
+        record.restart_for = f"{pod.key.name} was lost on {pod.node}"
+
+
+def _restart(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
+    """All members are evicted together, where their owners make them again at no cost."""
+    said, record.restart_for = record.restart_for, ""
+    speaker = min(record.live(), key=lambda m: m.arrival, default=None)
+    if speaker is None:
+        return []
+    if not pins.remakeable(record, ledger.owners):
+        text = f"{said}; the gang is not restarted: not all of its pods would be made again at no cost"
+        return [_announce(record, speaker, Reason.MEMBER_LOST, text)]
+    record.setbacks += 1
+    record.not_before = max(record.not_before, now + _pause(ledger, record))
+    text = f"{said}; the gang is restarted whole, as it asks"
+    told = _announce(record, speaker, Reason.MEMBER_LOST, text)
+    for member in record.live():
+        if member.hold is not None and not member.bound and member.tied is None and member.pod.gated:
+            ledger.release(member)
+    placed = [m for m in record.live() if m.bound or pins.evictable(m)]
+    return [told, *evict_all(ledger, record, placed, Reason.MEMBER_LOST, now)]
+
+
+def _pause(ledger: "Ledger", record: GangRecord) -> float:
+    policy = ledger.policy
+    if record.setbacks <= 1:
+        return 0.0
+    return min(policy.backoff * 2.0 ** min(record.setbacks - 2, DOUBLINGS), policy.backoff_limit)
+
+
+def evict_all(
+    ledger: "Ledger", record: GangRecord, members: Iterable[Member], reason: Reason, now: float
+) -> Iterator[Effect]:
+    """Evict them together: none of them counts from now on, and as many are asked for at a time as a namespace may lose."""
+    for number, member in enumerate(members):
+        batch = number // ledger.policy.evictions_per_namespace
+        effect = pins.evict(record, member, reason, ledger.policy, now)
+        if batch == 0:
+            yield effect
+        else:
+            member.evict_again = now + batch * BATCH_EVERY
+
+
+# ── never started ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def patience(ledger: "Ledger", record: GangRecord) -> float:
+    """Seconds from its bind until a member must run."""
+    asked = record.spec.wish.start_timeout if isinstance(record.spec, Spec) else None
+    span = ledger.policy.start_timeout if asked is None else asked
+    return min(span * 2.0 ** min(record.setbacks, DOUBLINGS), max(span, LONGEST))
+
+
+def _late(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
+    """Members whose time to start is up: made again elsewhere where that costs nothing, else told of again and again."""
+    limit = patience(ledger, record)
+    times = [
+        (m.starting_since, m)
+        for m in record.members.values()
+        if m.starting_since is not None and m.live and m.stranded_since is None
+    ]
+    if not times:
+        return []
+    first = min(since for since, _ in times) + limit
+    if now < first:
+        record.heal_at = min(record.heal_at, first)
+        return []
+    late = [m for since, m in times if since + (1 - TOGETHER) * limit <= now]
+    record.setbacks += 1
+    ledger.tally.decisions[Reason.NOT_STARTED] += len(late)
+    again = _wish(record) is not OnMemberLoss.NONE and all(plans.remakes(m, ledger.owners) for m in late)
+    told = [_tell_late(record, m, limit, again=again) for m in late[:TOLD]]
+    if again:
+        for node in dict.fromkeys(str(m.pod.node) for m in late if _is_nodes_fault(record, m)):
+            pins.bar(record, node, ledger.policy, now)
+        return [*told, *evict_all(ledger, record, late, Reason.NOT_STARTED, now)]
+    _let_go(ledger, record, now)
+    return list(told)
+
+
+def _tell_late(record: GangRecord, member: Member, limit: float, *, again: bool) -> Effect:
+    what = (
+        "it is evicted, to be made again"
+        if again
+        else "it is left alone: nobody would make it again at no cost"
+    )
+    pod = member.pod
+    why = pod.stuck or "ContainerCreating"
+    text = f"{TEXT[Reason.NOT_STARTED]}: {pod.key.name} on {pod.node} for {limit:g} s: {why}; {what}"
+    return _announce(record, member, Reason.NOT_STARTED, text)
+
+
+def _is_nodes_fault(record: GangRecord, member: Member) -> bool:
+    """Nothing is known to be wrong with the pod itself; or its image is there for others of its kind elsewhere."""
+    if member.pod.stuck not in OWN:
+        return True
+    return member.pod.stuck in IMAGE and any(
+        other.pod.phase is Phase.RUNNING and other.pod.node != member.pod.node and _alike(other, member)
+        for other in record.live()
+    )
+
+
+def _alike(one: Member, other: Member) -> bool:
+    roles = [m.pod.membership.role if m.pod.membership else "" for m in (one, other)]
+    return roles[0] == roles[1] and one.pod.owner == other.pod.owner
+
+
+def _let_go(ledger: "Ledger", record: GangRecord, now: float) -> None:
+    """Seats of members that still have their gate: others may use them while this gang does not start."""
+    record.not_before = max(record.not_before, now + patience(ledger, record))
+    for member in record.live():
+        if member.hold is not None and member.pod.gated and member.tied is None:
+            ledger.release(member)
+
+
+def _announce(record: GangRecord, member: Member, why: Reason, message: str) -> Announce:
+    pod = member.pod
+    return Announce(record.key, pod.uid, pod.key, pod.owner, why, message)

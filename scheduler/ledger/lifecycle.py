@@ -1,0 +1,64 @@
+"""The life of a gang as a table.
+
+    gathering → waiting → (freeing) → held → bound → running → leaving
+                   ↑        │       │
+                   └────────┴───────┘   a seat lost, a member lost: the rest of the quorum waits again
+
+A state is read off the facts, never remembered: the first row of TABLE whose condition holds names it. So no
+order of events can leave a gang in a state that its members contradict.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class State(StrEnum):
+    """Where a gang is in its life."""
+
+    REFUSED = "refused"
+    GATHERING = "gathering"
+    WAITING = "waiting"
+    FREEING = "freeing"
+    HELD = "held"
+    BOUND = "bound"
+    RUNNING = "running"
+    LEAVING = "leaving"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Counts of a gang's members. Those of the quorum are capped per role at what the quorum asks of the role."""
+
+    quorum: int
+    bound: int
+    """Of the quorum: bound and not ended, or Succeeded."""
+    running: int
+    """Of the quorum: Running or Succeeded."""
+    held: int
+    """Of the quorum: with a seat held, not bound yet."""
+    waiting: int
+    """Of the quorum: can be given a seat now."""
+    live: int
+    """All members neither ended nor on their way out."""
+    refused: bool = False
+    freeing: bool = False
+    """Others have to leave before its seats are free."""
+
+
+TABLE: Final[tuple[tuple[State, Callable[[Facts], bool]], ...]] = (
+    (State.LEAVING, lambda f: f.live == 0),
+    (State.REFUSED, lambda f: f.refused and f.bound + f.held == 0),
+    (State.RUNNING, lambda f: f.quorum > 0 and f.running >= f.quorum),
+    (State.BOUND, lambda f: f.quorum > 0 and f.bound >= f.quorum),
+    (State.FREEING, lambda f: f.freeing and f.bound + f.held >= f.quorum),
+    (State.HELD, lambda f: f.quorum > 0 and f.bound + f.held >= f.quorum),
+    (State.WAITING, lambda f: f.quorum > 0 and f.bound + f.held + f.waiting >= f.quorum),
+    (State.GATHERING, lambda _: True),
+)
+
+
+def state(facts: Facts) -> State:
+    """The first state of the table whose condition holds."""
+    return next(name for name, holds in TABLE if holds(facts))

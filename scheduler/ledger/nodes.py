@@ -1,0 +1,278 @@
+"""The columns of the cluster: capacity and use of every node, kept incrementally.
+
+A pod uses room in exactly one place: the node it is bound to, or else the seat held for it. Both go through
+`put`, keyed by the pod's uid, so no order of events can count a pod twice.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.cluster import LabelColumn, Mask, Matrix, Node, Nomination, Snapshot
+from scheduler.model.demand import Demand, HostPort, Taint
+from scheduler.model.resources import Amounts, ResourceAxis, Vector
+from scheduler.model.topology import Level, Topology, survey
+from scheduler.model.workload import Uid
+
+VECTORS_KEPT: Final = 4096
+"""Distinct requests whose vectors are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Everything about the nodes that changes rarely."""
+
+    axis: ResourceAxis
+    names: tuple[str, ...]
+    index: Mapping[str, int]
+    capacity: Matrix
+    topology: Topology
+    schedulable: Mask
+    labels: Mapping[str, LabelColumn]
+    taints: tuple[tuple[Taint, Mask], ...]
+
+
+class NodeTable:
+    """Nodes by name, and the place of every pod that uses room on one."""
+
+    def __init__(self, levels: tuple[Level, ...]) -> None:
+        self._levels = levels
+        self._nodes: dict[str, Node] = {}
+        self._places: dict[Uid, tuple[str, Demand]] = {}
+        self._ports: dict[str, dict[Uid, tuple[HostPort, ...]]] = {}
+        self._vectors: dict[Amounts, Vector] = {}
+        self._columns: _Columns | None = None
+        self._used: Matrix = np.zeros((0, 0))
+        self.version = 0
+        """Changes with anything but the use of room."""
+        self.generation = 0
+        """Changes with everything."""
+        self.room = 0
+        """Changes when room may have grown anywhere: what did not fit may fit now."""
+        self._ports_version = 0
+        self._port_picture: tuple[object, tuple[tuple[HostPort, Mask], ...]] = (None, ())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._nodes
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def get(self, name: str) -> Node | None:
+        return self._nodes.get(name)
+
+    def seen(self, node: Node) -> bool:
+        """Take in a node as it is now; False when nothing about it is new."""
+        if self._nodes.get(node.name) == node:
+            return False
+        self._nodes[node.name] = node
+        self._changed()
+        return True
+
+    def gone(self, name: str) -> bool:
+        if self._nodes.pop(name, None) is None:
+            return False
+        self._changed()
+        return True
+
+    def put(self, uid: Uid, node: str, demand: Demand) -> None:
+        """This pod uses room on this node, and on no other."""
+        before = self._places.get(uid)
+        if before is not None and before[0] == node and _equal_room(before[1], demand):
+            self._places[uid] = (node, demand)
+            return
+        self.take(uid)
+        self._places[uid] = (node, demand)
+        if demand.ports:
+            self._ports.setdefault(node, {})[uid] = demand.ports
+            self._ports_version += 1
+        self._use(node, demand, 1.0)
+
+    def take(self, uid: Uid) -> None:
+        """This pod uses no room any more."""
+        place = self._places.pop(uid, None)
+        if place is None:
+            return
+        node, demand = place
+        if demand.ports and uid in self._ports.get(node, {}):
+            del self._ports[node][uid]
+            self._ports_version += 1
+            if not self._ports[node]:
+                del self._ports[node]
+        self._use(node, demand, -1.0)
+        self.grew()
+
+    def place(self, uid: Uid) -> str | None:
+        place = self._places.get(uid)
+        return place[0] if place else None
+
+    def places(self) -> Iterator[tuple[Uid, str, Demand]]:
+        for uid, (node, demand) in self._places.items():
+            yield uid, node, demand
+
+    def vector(self, demand: Demand) -> Vector:
+        """float64[r]: the demand on the axis; resources that no node has are left out."""
+        axis = self._now().axis
+        row = self._vectors.get(demand.requests)
+        if row is None:
+            row = axis.vector(tuple((name, value) for name, value in demand.requests if name in axis.index))
+            if len(self._vectors) >= VECTORS_KEPT:
+                self._vectors.clear()
+            self._vectors[demand.requests] = row
+        return row
+
+    def used_by(self, node: str, uids: Iterable[Uid]) -> Vector:
+        """float64[r]: what these pods use together on this node."""
+        used = np.zeros(len(self._now().axis))
+        for uid in uids:
+            if self.place(uid) == node:
+                used += self.vector(self._places[uid][1])
+        return used
+
+    def has_room(self, node: str, demand: Demand) -> bool:
+        """The node has room for one more of this demand, as far as amounts and host ports say."""
+        columns = self._now()
+        row = columns.index.get(node)
+        if row is None or any(name not in columns.axis.index for name, _ in demand.requests):
+            return False
+        free = columns.capacity[row] - self._used[row]
+        needs = self.vector(demand)
+        if bool(((free < needs) & (needs > 0)).any()):
+            return False
+        taken = [port for ports in self._ports.get(node, {}).values() for port in ports]
+        return not any(own.clashes(port) for own in demand.ports for port in taken)
+
+    def is_overdrawn(self, node: str, demand: Demand, but: Iterable[Uid] = ()) -> bool:
+        """More is used on the node than it has, of something that this demand asks for; were these pods gone."""
+        columns = self._now()
+        row = columns.index.get(node)
+        if row is None:
+            return True
+        short = columns.capacity[row] - self._used[row] + self.used_by(node, but) < 0
+        return bool((short & (self.vector(demand) > 0)).any())
+
+    def overdrawn(self) -> list[str]:
+        """Names of nodes on which more is used than there is, in any resource."""
+        columns = self._now()
+        rows = ((columns.capacity - self._used) < 0) & (self._used > 0)
+        return [columns.names[i] for i in np.flatnonzero(rows.any(axis=1))]
+
+    def snapshot(self, nominations: Sequence[tuple[str, int, Demand]]) -> Snapshot:
+        """One picture of the cluster; its arrays never change afterwards."""
+        columns = self._now()
+        free = columns.capacity - self._used
+        free.flags.writeable = False
+        return Snapshot(
+            generation=self.generation,
+            nodes_version=self.version,
+            axis=columns.axis,
+            names=columns.names,
+            index=columns.index,
+            free=free,
+            capacity=columns.capacity,
+            topology=columns.topology,
+            schedulable=columns.schedulable,
+            labels=columns.labels,
+            taints=columns.taints,
+            ports=self._port_masks(columns),
+            nominations=tuple(
+                Nomination(columns.index[node], priority, self.vector(demand))
+                for node, priority, demand in nominations
+                if node in columns.index
+            ),
+        )
+
+    def grew(self) -> None:
+        """There may be more room than there was."""
+        self.room += 1
+
+    def _changed(self) -> None:
+        self._columns = None
+        self.version += 1
+        self.generation += 1
+        self.grew()
+
+    def _use(self, node: str, demand: Demand, sign: float) -> None:
+        self.generation += 1
+        if self._columns is not None and (row := self._columns.index.get(node)) is not None:
+            self._used[row] += sign * self.vector(demand)
+
+    def _now(self) -> _Columns:
+        """The columns, made anew when nodes have changed since."""
+        if self._columns is None:
+            nodes = [self._nodes[name] for name in sorted(self._nodes)]
+            axis = ResourceAxis().extended(name for node in nodes for name, _ in node.capacity)
+            self._columns = _columns(nodes, axis, self._levels)
+            self._vectors.clear()
+            self._used = np.zeros((len(nodes), len(axis)))
+            for name, demand in self._places.values():
+                row = self._columns.index.get(name)
+                if row is not None:
+                    self._used[row] += self.vector(demand)
+        return self._columns
+
+    def _port_masks(self, columns: _Columns) -> tuple[tuple[HostPort, Mask], ...]:
+        """Host ports in use, with their nodes. Made anew only when a pod with host ports came or went."""
+        made_for = (self.version, self._ports_version)
+        if self._port_picture[0] != made_for:
+            masks: dict[HostPort, Mask] = {}
+            for name, users in self._ports.items():
+                row = columns.index.get(name)
+                for port in () if row is None else (port for ports in users.values() for port in ports):
+                    if port not in masks:
+                        masks[port] = np.zeros(len(columns.names), dtype=np.bool_)
+                    masks[port][row] = True
+            order = sorted(masks.items(), key=lambda item: (item[0].protocol, item[0].port, item[0].address))
+            self._port_picture = (made_for, tuple(order))
+        return self._port_picture[1]
+
+
+def _equal_room(one: Demand, other: Demand) -> bool:
+    """The two use the same room: a pin changes what a pod demands of nodes, not how much it needs."""
+    return one.requests == other.requests and one.ports == other.ports
+
+
+def _columns(nodes: Sequence[Node], axis: ResourceAxis, levels: tuple[Level, ...]) -> _Columns:
+    names = tuple(node.name for node in nodes)
+    capacity = np.zeros((len(nodes), len(axis)))
+    for row, node in enumerate(nodes):
+        for resource, value in node.capacity:
+            capacity[row, axis.index[resource]] = value
+    schedulable = np.fromiter((node.schedulable for node in nodes), dtype=np.bool_, count=len(nodes))
+    for array in (capacity, schedulable):
+        array.flags.writeable = False
+    return _Columns(
+        axis=axis,
+        names=names,
+        index={name: row for row, name in enumerate(names)},
+        capacity=capacity,
+        topology=survey(levels, [node.labels for node in nodes]),
+        schedulable=schedulable,
+        labels=_label_columns(nodes),
+        taints=_taint_masks(nodes),
+    )
+
+
+def _label_columns(nodes: Sequence[Node]) -> dict[str, LabelColumn]:
+    codes: dict[str, NDArray[np.int32]] = {}
+    values: dict[str, dict[str, int]] = {}
+    for row, node in enumerate(nodes):
+        for key, value in node.labels.items():
+            if key not in codes:
+                codes[key] = np.full(len(nodes), -1, dtype=np.int32)
+                values[key] = {}
+            codes[key][row] = values[key].setdefault(value, len(values[key]))
+    for column in codes.values():
+        column.flags.writeable = False
+    return {key: LabelColumn(codes[key], values[key]) for key in sorted(codes)}
+
+
+def _taint_masks(nodes: Sequence[Node]) -> tuple[tuple[Taint, Mask], ...]:
+    masks: dict[Taint, Mask] = {}
+    for row, node in enumerate(nodes):
+        for taint in node.taints:
+            masks.setdefault(taint, np.zeros(len(nodes), dtype=np.bool_))[row] = True
+    return tuple(sorted(masks.items(), key=lambda item: (item[0].key, item[0].value, item[0].effect)))

@@ -1,0 +1,191 @@
+"""What people are told of a gang, and how often.
+
+One notice goes to one member and to its owner. The same reason is repeated when its numbers change, at most
+once in `announce_every` seconds; unchanged it is repeated at twice the distance each time, up to five minutes.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from scheduler.ledger.lifecycle import State
+from scheduler.ledger.quotas import Quotas
+from scheduler.ledger.records import GangRecord, Member, Notice, Spec
+from scheduler.model.decision import TEXT, Reason, Refuse, Wait
+from scheduler.model.effects import Announce, Effect
+from scheduler.model.policy import Policy
+from scheduler.model.workload import OwnerTraits, Phase
+
+LONGEST = 300.0
+AT_ODDS = (
+    "; it and a gang of another namespace took their guaranteed room from each other by turns,"
+    " so neither is asked to leave for the other for an hour"
+)
+PATIENCE = 2.0
+"""Seconds that a gang may lack members or room before anybody is told: most gangs need less."""
+
+_WAITING = {State.GATHERING, State.WAITING, State.FREEING, State.REFUSED}
+
+
+def reason(record: GangRecord) -> Reason:
+    """Why the gang is where it is."""
+    if isinstance(record.spec, Refuse):
+        return record.spec.reason
+    if isinstance(record.spec, Reason):
+        return record.spec
+    if record.state in {State.BOUND, State.RUNNING}:
+        return Reason.BOUND
+    if record.state == State.HELD:
+        return Reason.SEATED
+    if record.state == State.FREEING:
+        return Reason.MAKING_ROOM
+    if record.state == State.LEAVING:
+        return Reason.GONE
+    if record.was_bound or _some_bound(record):
+        return Reason.PARTLY_BOUND
+    if record.state == State.GATHERING:
+        return Reason.MISSING_MEMBERS
+    if record.tries and record.verdict is None:
+        return Reason.BACKING_OFF
+    return record.verdict.reason if record.verdict is not None else Reason.QUEUED
+
+
+def _some_bound(record: GangRecord) -> bool:
+    return any(member.bound for member in record.live())
+
+
+def due(
+    record: GangRecord, policy: Policy, owners: Mapping[str, OwnerTraits], quotas: Quotas, now: float
+) -> Iterator[Effect]:
+    """What is to be said now."""
+    if record.state not in _WAITING | {State.HELD} and not _seated_unsaid(record):
+        return
+    speaker = _speaker(record)
+    if speaker is None:
+        return
+    why = reason(record)
+    if record.state in _WAITING:
+        message = sentence(record, why)
+        if _speak(record, why, message, policy, now):
+            record.told_waiting = True
+            yield _announce(record, speaker, why, message, seated=False)
+    elif _seated_unsaid(record) and now >= _may_say_seated(record, policy):
+        record.told_waiting = False
+        record.notices[Reason.SEATED] = Notice(TEXT[Reason.SEATED], now, policy.announce_every)
+        yield _announce(record, speaker, Reason.SEATED, TEXT[Reason.SEATED], seated=True)
+    for text in _warnings(record, owners, quotas) if record.state in _WAITING | {State.HELD} else ():
+        if _speak(record, Reason.WARNING, text, policy, now):
+            yield _announce(record, speaker, Reason.WARNING, text, seated=None)
+
+
+def _seated_unsaid(record: GangRecord) -> bool:
+    return record.told_waiting and record.state in {State.BOUND, State.RUNNING}
+
+
+def _may_say_seated(record: GangRecord, policy: Policy) -> float:
+    said = record.notices.get(Reason.SEATED)
+    return said.at + policy.announce_every if said is not None else float("-inf")
+
+
+def next_due(record: GangRecord, policy: Policy) -> float:
+    """When something unsaid may be said, if nothing else happens."""
+    if _seated_unsaid(record):
+        return _may_say_seated(record, policy)
+    if record.state not in _WAITING:
+        return float("inf")
+    why = reason(record)
+    said = record.notices.get(why)
+    if said is None:
+        return float("inf")
+    changed = sentence(record, why) != said.message
+    return said.at + (min(said.span, policy.announce_every) if changed else said.span)
+
+
+def _speaker(record: GangRecord) -> Member | None:
+    """The member on which people are told: who bears the condition already, or else the eldest."""
+    return min(record.live(), key=lambda m: (not m.pod.told_waiting, m.arrival), default=None)
+
+
+def sentence(record: GangRecord, why: Reason) -> str:
+    """The reason as a sentence, with the numbers that a person needs."""
+    if isinstance(record.spec, Refuse):
+        refused = record.spec
+        return f"{TEXT[why]}: {refused.field}: {refused.value!r}: {refused.remedy}"
+    verdict = record.verdict
+    if why is Reason.PARTLY_BOUND and isinstance(record.spec, Spec):
+        lacks = _lacks(record, verdict, "; ")
+        return f"{TEXT[why]}: {_bound(record)} of {record.spec.total} are bound{lacks}"
+    if why is Reason.MISSING_MEMBERS and isinstance(record.spec, Spec):
+        return f"{TEXT[why]}: {_count(record)} of {record.spec.total} are there"
+    if isinstance(verdict, Refuse):
+        return f"{TEXT[why]}: {verdict.field}: {verdict.value!r}: {verdict.remedy}"
+    if why is Reason.MAKING_ROOM and record.plan is not None and record.plan.victims:
+        return f"{TEXT[why]}: {len(record.plan.victims)} pods are still there"
+    if isinstance(verdict, Wait) and verdict.ceiling is not None:
+        return f"{TEXT[why]}: {verdict.ceiling}"
+    return TEXT[why] + _lacks(record, verdict, ": ") + (AT_ODDS if _at_odds(record, why) else "")
+
+
+def _at_odds(record: GangRecord, why: Reason) -> bool:
+    return why in {Reason.NO_ROOM, Reason.NO_DOMAIN} and record.at_odds > float("-inf")
+
+
+def _lacks(record: GangRecord, verdict: Wait | Refuse | None, joined: str) -> str:
+    """What is short, and why some nodes that may have room are not given to this gang.
+
+    The whole span of a bar is told, not what is left of it: a text that changes all the time is told all the time.
+    """
+    if not isinstance(verdict, Wait) or verdict.shortfall is None:
+        return ""
+    count = verdict.shortfall.blocked.get("barred", 0)
+    if not count:
+        return f"{joined}{verdict.shortfall}"
+    span = max((record.barred[node][1] for node in record.barred_nodes), default=0.0)
+    nodes = "1 node is" if count == 1 else f"{count} nodes are"
+    why = "because seats were lost or members did not start there"
+    return f"{joined}{verdict.shortfall}; {nodes} barred for {span:g} s {why}"
+
+
+def _bound(record: GangRecord) -> int:
+    return sum(m.bound or m.pod.phase is Phase.SUCCEEDED for m in record.members.values())
+
+
+def _count(record: GangRecord) -> int:
+    return sum(1 for m in record.live() if not m.pod.held_back or m.bound)
+
+
+def _speak(record: GangRecord, why: Reason, message: str, policy: Policy, now: float) -> bool:
+    said = record.notices.get(why)
+    if said is None:
+        record.notices[why] = Notice(message if why not in _PATIENT else "", now, PATIENCE)
+        if why not in _PATIENT:
+            record.notices[why].span = policy.announce_every
+            return True
+        return False
+    changed = message != said.message
+    if now < said.at + (min(said.span, policy.announce_every) if changed else said.span):
+        return False
+    span = policy.announce_every if changed else min(2 * said.span, LONGEST)
+    record.notices[why] = Notice(message, now, span)
+    return True
+
+
+_PATIENT = frozenset({Reason.QUEUED, Reason.MISSING_MEMBERS, Reason.NO_QUORUM_KNOWN, Reason.PARTLY_BOUND})
+"""Reasons that most gangs pass through for a moment: said only when they last."""
+
+
+def _warnings(record: GangRecord, owners: Mapping[str, OwnerTraits], quotas: Quotas) -> list[str]:
+    """What will not work as asked, in one text: what is overlooked, what the owner or a quota stands in the way of."""
+    members = sorted(record.live(), key=lambda m: m.arrival)
+    said = [str(c) for m in members[:1] for c in m.pod.complaints if not c.fatal]
+    speaker = members[0].pod.owner if members else None
+    traits = owners.get(speaker.uid) if speaker else None
+    said += [str(c) for c in traits.warnings] if traits else []
+    said += quotas.too_small(record)
+    return ["; ".join(said)] if said else []
+
+
+def _announce(
+    record: GangRecord, member: Member, why: Reason, message: str, *, seated: bool | None
+) -> Announce:
+    pod = member.pod
+    turned = not (seated is False and pod.told_waiting)
+    return Announce(record.key, pod.uid, pod.key, pod.owner, why, message, seated, turned)

@@ -1,0 +1,162 @@
+"""Seats that were given and cannot be taken any more.
+
+kube-scheduler does not ask us about a node that is full, cordoned or gone, so a broken pin is seen from the
+watches alone. A hard pin can only be undone by evicting the pod, which its owner then makes again; a soft one
+is given another seat.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from scheduler.ledger.nodes import NodeTable
+from scheduler.ledger.records import GangRecord, Member, Step
+from scheduler.model.decision import Reason
+from scheduler.model.effects import Effect, Evict, Nominate
+from scheduler.model.policy import Policy
+from scheduler.model.workload import OwnerTraits, Pod
+
+NOMINATE_EVERY = 1.0
+"""Seconds between two nominations of one pod: kube-scheduler wipes one at every failed attempt, and each write
+wakes the pod, so an eager rewrite would be a hot loop."""
+
+GATED = "SchedulingGated"
+"""The reason of PodScheduled=False that is no failure."""
+
+
+def was_tried(pod: Pod) -> bool:
+    """kube-scheduler may bind the pod, and said that it could not: so it has asked about it."""
+    waits = not pod.gated and pod.node is None
+    return waits and pod.pending is not None and pod.pending.reason != GATED
+
+
+def note(member: Member, now: float) -> None:
+    """Remember since when kube-scheduler fails to bind a member that has a seat to go to."""
+    if not was_tried(member.pod):
+        member.failing_since = None
+    elif member.failing_since is None:
+        member.failing_since = now
+
+
+def seat(member: Member) -> str | None:
+    """Where an ungated, unbound member is to go: its hold, or the pin that it carries."""
+    if member.pod.gated or member.pod.node is not None:
+        return None
+    return member.hold.node if member.hold else member.tied
+
+
+def broken(
+    record: GangRecord, nodes: NodeTable, policy: Policy, now: float
+) -> Iterator[tuple[Member, str, str]]:
+    """Members whose seat is lost, with the node and the cause."""
+    for member in list(record.live()):
+        node = seat(member)
+        if node is None or (member.hold is None and not evictable(member)):
+            continue
+        cause = _cause(member, node, nodes, policy, now)
+        if cause in _PASSING and record.plan is not None and record.plan.step is Step.FREE:
+            continue  # it is not to be had yet
+        if cause:
+            yield member, node, cause
+
+
+def _cause(member: Member, node: str, nodes: NodeTable, policy: Policy, now: float) -> str | None:
+    known = nodes.get(node)
+    if known is None:
+        return "node-gone"
+    if not known.schedulable and not member.pod.demand.tolerates_cordon:
+        return "node-unschedulable"
+    if member.failing_since is None:
+        return None
+    failing = now - member.failing_since
+    if failing >= policy.pin_limit:
+        return "refused"
+    if failing >= policy.pin_grace and nodes.is_overdrawn(node, member.pod.demand):
+        return "room-taken"
+    return None
+
+
+_PASSING: Final = frozenset({"refused", "room-taken"})
+"""What is no loss while the room of a seat is still being made."""
+
+
+def looks(record: GangRecord, policy: Policy) -> Iterator[float]:
+    """When time alone may break a seat, end a hold or call for a nomination."""
+    yield from (until for until, _ in record.barred.values())
+    for member in record.members.values():
+        if member.evicting is not None and not (member.pod.deleting or member.pod.phase.ended):
+            yield member.evict_again
+        if member.hold is not None and member.hold.until is not None:
+            yield member.hold.until
+        if member.failing_since is None or not member.live or seat(member) is None:
+            continue
+        yield member.failing_since + policy.pin_grace
+        yield member.failing_since + policy.pin_limit
+        if member.hold is not None and member.pod.nominated != member.hold.node:
+            yield member.nominated_at + NOMINATE_EVERY
+
+
+def evictable(member: Member) -> bool:
+    """A pod that is tied to its node and that somebody makes again."""
+    return member.tied is not None and member.pod.owner is not None
+
+
+def evict(record: GangRecord, member: Member, reason: Reason, policy: Policy, now: float) -> Effect:
+    member.evicting, member.evict_again = reason, now + policy.outcome_limit
+    return Evict(record.key, member.pod.uid, member.pod.key, reason)
+
+
+def evict_again(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
+    """Evictions that did not come true: asked for once more, unless the pod was bound to its seat after all."""
+    for member in record.members.values():
+        if member.evicting is None or member.pod.deleting or member.pod.phase.ended:
+            continue
+        if member.bound and member.evicting is Reason.PIN_BROKEN:
+            member.evicting = None
+        elif member.evict_again <= now:
+            yield evict(record, member, member.evicting, policy, now)
+
+
+def under_eviction(record: GangRecord) -> int:
+    return sum(m.evicting is not None and not m.pod.phase.ended for m in record.members.values())
+
+
+def bar(record: GangRecord, node: str, policy: Policy, now: float) -> bool:
+    """Keep the gang away from a node where a pin of its broke; for twice as long when it breaks there again.
+
+    False when the node is barred already: what breaks at one moment on one node is one breaking.
+    """
+    until, span = record.barred.get(node, (now, 0.0))
+    if until > now:
+        return False
+    span = 2 * span or policy.barred
+    record.barred[node] = (now + span, span)
+    record.barred_nodes |= {node}
+    return True
+
+
+def unbar(record: GangRecord, now: float) -> None:
+    """Forget bars that ended."""
+    for node, (until, span) in list(record.barred.items()):
+        if until + span <= now:
+            del record.barred[node]
+    record.barred_nodes = frozenset(node for node, (until, _) in record.barred.items() if until > now)
+
+
+def renominate(record: GangRecord, now: float) -> Iterator[Effect]:
+    """Nominations that kube-scheduler wiped while the seat is still held."""
+    if record.plan is not None and record.plan.step is not Step.DONE:
+        return
+    for member in record.live():
+        hold, pod = member.hold, member.pod
+        wiped = hold is not None and hold.until is None and pod.nominated != hold.node
+        if not wiped or hold is None or pod.gated or pod.node is not None or member.tied is not None:
+            continue
+        if member.failing_since is not None and now - member.nominated_at >= NOMINATE_EVERY:
+            member.nominated_at = now
+            yield Nominate(record.key, pod.uid, pod.key, hold.plan, hold.node)
+
+
+def remakeable(record: GangRecord, owners: Mapping[str, OwnerTraits]) -> bool:
+    """Every member that was let go can be made again at no cost: the gang can be rolled back."""
+    let_go = [m for m in record.live() if not m.pod.gated]
+    return all((m.pod.owner and (t := owners.get(m.pod.owner.uid)) and t.remakes_freely) for m in let_go)

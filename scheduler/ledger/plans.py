@@ -1,0 +1,177 @@
+"""A plan on its way: persisted, nominated, ungated.
+
+The plan of a gang of two or more is written on its first member before anything else happens. Then the soft
+members are nominated, all of them, while they are still gated, and only then does any gate go: a nomination
+keeps its room against kube-scheduler's other pods, a pin alone does not. Every step waits for the outcomes of
+the one before it, so a crash leaves a prefix that the next start can finish.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from scheduler.ledger.nodes import NodeTable
+from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Step
+from scheduler.model.effects import Effect, Nominate, Ungate, WritePlan
+from scheduler.model.policy import Policy
+from scheduler.model.workload import OwnerTraits, Pin, Uid
+
+if TYPE_CHECKING:
+    from scheduler.ledger.ledger import Ledger
+
+
+def remakes(member: Member, owners: Mapping[str, OwnerTraits]) -> bool:
+    """Somebody makes this pod again, and its loss before it ran counts as no failure."""
+    owner = member.pod.owner
+    traits = owners.get(owner.uid) if owner else None
+    return traits is not None and traits.remakes_freely
+
+
+def is_hard(record: GangRecord, member: Member, owners: Mapping[str, OwnerTraits], policy: Policy) -> bool:
+    """The member is pinned by node affinity rather than nominated.
+
+    A pin cannot be undone but by deleting the pod, so a pod that nobody would make again is never pinned,
+    whatever was asked for.
+    """
+    if member.pod.owner is None or record.soft or member.unpinnable:
+        return False
+    wish = record.pin_wish(policy.pin)
+    if wish is not Pin.AUTO:
+        return wish is Pin.HARD
+    return not member.pod.unmodelled and remakes(member, owners)
+
+
+def name_of(record: GangRecord, seats: Mapping[Uid, str]) -> str:
+    """A name that only these seats have: the same plan is never written under two names, nor two under one."""
+    text = "\n".join(f"{uid} {node}" for uid, node in sorted(seats.items()))
+    return hashlib.sha256(f"{record.key}\n{record.tries}\n{text}".encode()).hexdigest()[:12]
+
+
+def take_seats(ledger: "Ledger", record: GangRecord, seats: Mapping[Uid, str], now: float) -> bool:
+    """Hold every seat of a decision, or none of them: then there is as much room as before, and no more."""
+    name, room = name_of(record, seats), ledger.nodes.room
+    taken: list[Member] = []
+    for uid, node in seats.items():
+        member = record.members.get(uid)
+        free = member is not None and member.hold is None and ledger.nodes.has_room(node, member.pod.demand)
+        if member is None or not free:
+            break
+        ledger.hold(member, Hold(node, name), now)
+        taken.append(member)
+    if seats and len(taken) == len(seats) and stands(record, Plan(name, dict(seats)), ledger.nodes):
+        return True
+    for member in taken:
+        ledger.release(member)
+    ledger.nodes.room = room
+    return False
+
+
+def start(record: GangRecord, plan: Plan, now: float, policy: Policy) -> list[Effect]:
+    """The first effect of a new plan; none where there is nothing to persist."""
+    record.plan = plan
+    gated = sorted(
+        (record.members[uid] for uid in plan.seats if record.members[uid].pod.gated), key=lambda m: m.arrival
+    )
+    if len(gated) < 2:
+        return []
+    first = gated[0].pod
+    plan.writer = first.uid
+    return _send(
+        plan, [WritePlan(record.key, first.uid, first.key, plan.name, dict(plan.seats))], now, policy
+    )
+
+
+def advance(
+    record: GangRecord, owners: Mapping[str, OwnerTraits], policy: Policy, now: float
+) -> list[Effect]:
+    """The effects of the next step, once those of the last one have all come true."""
+    plan = record.plan
+    effects: list[Effect] = []
+    while plan is not None and plan.step is not Step.DONE and not plan.outstanding:
+        plan.step = Step(plan.step + 1)
+        if plan.step is Step.NOMINATE:
+            effects += _send(plan, _nominations(record, plan, owners, policy), now, policy)
+        elif plan.step is Step.UNGATE:
+            ungatings = _ungatings(record, plan, owners, policy)
+            for effect in ungatings:
+                record.members[effect.uid].pinning = effect.node if effect.pin else None
+            effects += _send(plan, ungatings, now, policy)
+    return effects
+
+
+def is_reversible(record: GangRecord, plan: Plan) -> bool:
+    """Nobody was let go by it yet, so the plan can be dropped and no gang is left in part.
+
+    A member without a gate may be bound at any moment, and be so before we see it.
+    """
+    loose = any((m := record.members.get(uid)) is not None and not m.pod.gated for uid in plan.seats)
+    return plan.step < Step.UNGATE and not plan.begun and not loose
+
+
+def stands(record: GangRecord, plan: Plan, nodes: NodeTable) -> bool:
+    """All that the plan was made for is still there: every pod with its seat, every node with its room.
+
+    As long as others have to leave first, room is not asked for.
+    """
+    for uid, node in plan.seats.items():
+        member = record.members.get(uid)
+        if member is None or not member.live or member.hold is None or member.hold.node != node:
+            return False
+        known = nodes.get(node)
+        if known is None or not (known.schedulable or member.pod.demand.tolerates_cordon):
+            return False
+        if plan.step is not Step.FREE and nodes.is_overdrawn(node, member.pod.demand):
+            return False
+    return not plan.spoiled
+
+
+def again(record: GangRecord, policy: Policy, now: float) -> list[Effect]:
+    """Effects whose outcome is overdue: they are idempotent, so they are simply done again."""
+    plan = record.plan
+    if plan is None:
+        return []
+    return _send(plan, [effect for effect, due in plan.outstanding.items() if due <= now], now, policy)
+
+
+def _send(plan: Plan, effects: Iterable[Effect], now: float, policy: Policy) -> list[Effect]:
+    sent = list(effects)
+    for effect in sent:
+        plan.outstanding[effect] = now + policy.outcome_limit
+    return sent
+
+
+def _present(record: GangRecord, plan: Plan) -> list[tuple[Uid, str, Member]]:
+    rows = [(uid, node, record.members.get(uid)) for uid, node in plan.seats.items()]
+    live = [(uid, node, member) for uid, node, member in rows if member is not None and member.live]
+    seated = [row for row in live if row[2].hold is not None and row[2].hold.node == row[1]]
+    return sorted(seated, key=lambda row: row[2].arrival)
+
+
+def _nominations(
+    record: GangRecord, plan: Plan, owners: Mapping[str, OwnerTraits], policy: Policy
+) -> list[Effect]:
+    return [
+        Nominate(record.key, uid, member.pod.key, plan.name, node)
+        for uid, node, member in _present(record, plan)
+        if member.pod.nominated != node
+        and member.tied is None
+        and not (member.pod.gated and is_hard(record, member, owners, policy))
+    ]
+
+
+def _ungatings(
+    record: GangRecord, plan: Plan, owners: Mapping[str, OwnerTraits], policy: Policy
+) -> list[Ungate]:
+    return [
+        Ungate(
+            gang=record.key,
+            uid=uid,
+            key=member.pod.key,
+            plan=plan.name,
+            node=node,
+            pin=is_hard(record, member, owners, policy),
+            affinity=member.pod.affinity,
+        )
+        for uid, node, member in _present(record, plan)
+        if member.pod.gated
+    ]

@@ -1,0 +1,236 @@
+"""What a restart, or a change of who acts, leaves behind: begun plans are finished or undone first.
+
+Everything is read off the pods themselves, and only what fits is believed: bound pods are facts; the seat
+of an ungated pod is held again where there is room; a written plan goes on only when all its pods are
+there, are members of the gang, and all its seats fit together. The rest is planned anew.
+"""
+
+from typing import TYPE_CHECKING
+
+from scheduler.ledger import freeing, pins, roster
+from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Spec, Step, Victim
+from scheduler.model.decision import Reason
+from scheduler.model.effects import Effect, WritePlan
+from scheduler.model.queueing import Reclaim
+from scheduler.model.workload import GiveWay, PlanNote, Pod, gang_of_one
+
+if TYPE_CHECKING:
+    from scheduler.ledger.ledger import Ledger
+
+
+def adopt(ledger: "Ledger", now: float) -> list[Effect]:
+    """Holds and plans as the pods tell of them. Returns what undoes a plan that is not believed."""
+    records = sorted(
+        ledger.roll.gangs.values(), key=lambda record: (-record.priority, record.arrived, record.key)
+    )
+    for believed in (_is_pinned, _is_nominated):
+        for record in records:
+            for member in sorted(record.live(), key=lambda m: m.arrival):
+                if believed(member.pod):
+                    _adopt_seat(ledger, record, member, now)
+    effects: list[Effect] = []
+    for record in records:
+        effects += _adopt_plan(ledger, record, now)
+    for record in records:
+        _adopt_rest(ledger, record, now)
+        record.told_waiting = record.told_waiting or any(m.pod.told_waiting for m in record.live())
+        on_its_way = record.plan is not None or any(m.hold is not None for m in record.live())
+        some_bound = any(m.bound for m in record.live())
+        record.was_bound = not on_its_way and some_bound and not _never_whole(ledger, record)
+    return effects
+
+
+def _never_whole(ledger: "Ledger", record: GangRecord) -> bool:
+    """The objects show that the quorum was never bound at one time: the gang is torn, rather than short of a member.
+
+    Where they show nothing it may have run whole, and what runs is not taken down on a guess.
+    """
+    spec = roster.spec(record, ledger.groups, ledger.policy)
+    if not isinstance(spec, Spec):
+        return False
+    notes = [m.pod.plan for m in record.members.values() if m.pod.plan is not None]
+    return any(_unfinished(record, spec, note) for note in notes) or _of_one_time(record, spec)
+
+
+def _unfinished(record: GangRecord, spec: Spec, note: PlanNote) -> bool:
+    """The plan that was made for a whole quorum brought too few to their nodes; and nobody came before it."""
+    if any(m.bound and uid not in note.seats for uid, m in record.members.items()):
+        return False
+    named = {uid: record.members.get(uid) for uid in note.seats}
+    counting = [m for m in named.values() if m is None or not roster.is_surplus(m)]
+    arrived = sum(m is None or m.pod.node is not None for m in counting)
+    return arrived < spec.total <= len(counting)
+
+
+def _of_one_time(record: GangRecord, spec: Spec) -> bool:
+    """All members are there, none is bound to end or ended, and each came before the first bind: nobody was lost yet."""
+    members = list(record.members.values())
+    if not all(m.live for m in members):
+        return False
+    counting = [m for m in members if not roster.is_surplus(m)]
+    bound = [m for m in counting if m.bound]
+    if not len(bound) < spec.total <= len(counting):
+        return False
+    moments = [m.pod.bound_at for m in bound]
+    known = [at for at in moments if at is not None]
+    return bool(known) and len(known) == len(bound) and max(m.pod.created for m in counting) <= min(known)
+
+
+def _is_pinned(pod: Pod) -> bool:
+    """It can go nowhere else, so it comes before everybody who can."""
+    return pod.seat is not None and pod.seat.node == pod.pinned
+
+
+def _is_nominated(pod: Pod) -> bool:
+    """The seat is not only noted on the pod: a note outlives what it tells of."""
+    return pod.seat is not None and pod.seat.node == pod.nominated
+
+
+def _adopt_seat(ledger: "Ledger", record: GangRecord, member: Member, now: float) -> bool:
+    """An ungated pod that carries our seat is on its way there. False: there is no room for it."""
+    pod = member.pod
+    if pod.gated or pod.node is not None or pod.seat is None or member.hold is not None:
+        return True
+    record.asked = record.asked or pod.pinned is None
+    if pod.pinned not in {None, pod.seat.node} or not ledger.nodes.has_room(pod.seat.node, pod.demand):
+        return False
+    ledger.hold(member, Hold(pod.seat.node, pod.seat.plan), now)
+    return True
+
+
+def _adopt_rest(ledger: "Ledger", record: GangRecord, now: float) -> None:
+    """Seats whose nomination was wiped: kube-scheduler's doing, or ours when they were given back. All or none."""
+    record.asked = record.asked or any(pins.was_tried(m.pod) for m in record.live())
+    before = [m for m in record.live() if m.hold is None]
+    if not all(_adopt_seat(ledger, record, m, now) for m in sorted(before, key=lambda m: m.arrival)):
+        for member in before:
+            if member.hold is not None:
+                ledger.release(member)
+
+
+def _adopt_plan(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
+    """The first written plan that can be believed goes on; the others are taken away where nothing came of them."""
+    effects: list[Effect] = []
+    begun = any(m.hold is not None or m.pod.node is not None for m in record.live())
+    for writer in sorted(record.live(), key=lambda m: m.arrival):
+        note = writer.pod.plan
+        if note is None or record.plan is not None:
+            continue
+        gated = [m for uid in note.seats if (m := record.members.get(uid)) is not None and m.pod.gated]
+        if _adopt_freeing(ledger, record, writer, now):
+            continue
+        astray = bool(note.victims) and any(map(_is_astray, _of(record, note)))
+        if gated and not astray and _believable(ledger, record, note, gated, now):
+            record.plan = Plan(note.plan, dict(note.seats), Step.PERSIST, writer=writer.pod.uid, begun=begun)
+        elif writer.pod.gated:
+            writer.tidied_at = now
+            effects.append(WritePlan(record.key, writer.pod.uid, writer.pod.key, "", {}))
+    return effects
+
+
+def _of(record: GangRecord, note: PlanNote) -> list[Member]:
+    return [m for uid in note.seats if (m := record.members.get(uid)) is not None]
+
+
+def _is_astray(member: Member) -> bool:
+    """It never had our gate, or was let go before, and has no seat."""
+    return member.live and not member.pod.gated and member.pod.node is None and member.hold is None
+
+
+def _was_let_go(member: Member, note: PlanNote) -> bool:
+    """By this very plan, or it is where it was to go."""
+    seat = member.pod.seat
+    return member.pod.node is not None or (
+        not member.pod.gated and seat is not None and seat.plan == note.plan
+    )
+
+
+def _adopt_freeing(ledger: "Ledger", record: GangRecord, writer: Member, now: float) -> bool:
+    """Others were being asked to leave for this plan, and not all have left: the seats are held again, and nobody else is
+    asked. False: nobody is left, or the plan is one that could not be made now.
+    """
+    note = writer.pod.plan
+    members = [] if note is None else _of(record, note)
+    if note is None or len(members) < len(note.seats):
+        return False
+    if any(not m.live or m.hold is not None or _was_let_go(m, note) for m in members):
+        return False
+    record.asked = record.asked or not all(m.pod.gated for m in members)
+    known = [ledger.roll.pod(uid) for uid in note.victims]
+    staying = [pod for pod in known if pod is not None and not pod.phase.ended]
+    there = all(ledger.nodes.get(node) is not None for node in note.seats.values())
+    if not (staying and there and _may_take(ledger, record, staying)):
+        return False
+    plan = Plan(note.plan, dict(note.seats), Step.FREE, writer=writer.pod.uid)
+    plan.free_by = now + ledger.policy.timeout
+    plan.victims = {pod.uid: _victim(ledger, pod) for pod in staying}
+    record.plan, record.preempted_at = plan, now
+    for member in members:
+        ledger.hold(member, Hold(note.seats[member.pod.uid], note.plan), now)
+    freeing.mark(ledger, plan.victims, Reason.PREEMPTED)
+    ledger.freeing[record.key] = plan
+    return True
+
+
+def _victim(ledger: "Ledger", pod: Pod) -> Victim:
+    """As it was when the plan was made; who leaves already need not be asked."""
+    key = ledger.roll.gang_of.get(pod.uid, gang_of_one(pod.key.namespace, pod.uid))
+    leaves = _leaves(ledger, pod)
+    return Victim(pod.key, key, GiveWay.EVICT, 0.0, pod.owner, asked=leaves, accepted=leaves)
+
+
+def _may_take(ledger: "Ledger", record: GangRecord, staying: list[Pod]) -> bool:
+    """All of them leave already or may be asked to, by what is known now: who wrote the plan is not known for certain.
+
+    A Job that would be suspended and is not yet was not asked at all, so the plan is made anew.
+    """
+    spec = roster.spec(record, ledger.groups, ledger.policy)
+    gang = roster.request(record, spec, ledger.policy) if isinstance(spec, Spec) else None
+    preempts = ledger.policy.preemption and all(m.pod.preempts for m in record.live())
+    if gang is None or not preempts:
+        return False
+    borrowers: frozenset[str] = frozenset()
+    if ledger.policy.reclaim is Reclaim.ANY and ledger.usage.within_guarantee(gang):
+        borrowers = ledger.usage.borrowers(but=gang.key.namespace)
+    return all(
+        _leaves(ledger, pod)
+        or (
+            (pod.priority < gang.priority or pod.key.namespace in borrowers)
+            and freeing.may_be_asked(pod)
+            and not _suspends(ledger, pod)
+        )
+        for pod in staying
+    )
+
+
+def _leaves(ledger: "Ledger", pod: Pod) -> bool:
+    """It is on its way out, or its Job is suspended."""
+    owner = ledger.owners.get(pod.owner.uid) if pod.owner is not None else None
+    return pod.deleting or (owner is not None and owner.paused is not None)
+
+
+def _suspends(ledger: "Ledger", pod: Pod) -> bool:
+    owner = ledger.owners.get(pod.owner.uid) if pod.owner is not None else None
+    wish = pod.membership.wish.give_way if pod.membership is not None else None
+    suspends = wish is GiveWay.SUSPEND and owner is not None and owner.suspends
+    return suspends and owner is not None and len(list(ledger.roll.owned_by(owner.uid))) == 1
+
+
+def _believable(
+    ledger: "Ledger", record: GangRecord, note: PlanNote, gated: list[Member], now: float
+) -> bool:
+    """All pods of the plan are there, and all seats of those not on their way yet fit together: they are held."""
+    present = [m for uid in note.seats if (m := record.members.get(uid)) is not None and m.live]
+    if len(present) < len(note.seats) or any(m.hold is not None for m in gated):
+        return False
+    taken: list[Member] = []
+    for member in gated:
+        node = ledger.nodes.get(note.seats[member.pod.uid])
+        open_to_it = node is not None and (node.schedulable or member.pod.demand.tolerates_cordon)
+        if node is None or not open_to_it or not ledger.nodes.has_room(node.name, member.pod.demand):
+            for other in taken:
+                ledger.release(other)
+            return False
+        ledger.hold(member, Hold(node.name, note.plan), now)
+        taken.append(member)
+    return True

@@ -1,0 +1,63 @@
+"""Jobs that we suspended so that a gang had room: resumed as soon as their pods are gone.
+
+A resumed Job makes new pods, which come gated and wait in the queue like all others: so the queue alone decides when they
+run again. That it was we who suspended it stands on the Job, so a restart forgets nobody.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from scheduler.model.effects import Effect, ResumeJob
+from scheduler.model.workload import GangKey, OwnerTraits, PodKey, Uid
+
+if TYPE_CHECKING:
+    from scheduler.ledger.ledger import Ledger
+
+EVERY: Final = 5.0
+"""Seconds until a Job that is still suspended is resumed once again."""
+
+
+class Paused:
+    """Owners that we suspended, and when each is looked at next."""
+
+    def __init__(self) -> None:
+        self._due: dict[str, float] = {}
+
+    def seen(self, traits: OwnerTraits, now: float) -> None:
+        if traits.paused is None:
+            self._due.pop(traits.uid, None)
+        else:
+            self._due.setdefault(traits.uid, now)
+
+    def gone(self, uid: str) -> None:
+        self._due.pop(uid, None)
+
+    def next_due(self) -> float:
+        return min(self._due.values(), default=float("inf"))
+
+    def resume(self, ledger: "Ledger", now: float) -> Iterator[Effect]:
+        """Those whose pods are gone."""
+        for uid, due in list(self._due.items()):
+            if due > now:
+                continue
+            traits = ledger.owners[uid]
+            self._due[uid] = now + EVERY
+            if traits.paused is not None and not _has_pods(ledger, uid):
+                key = PodKey(traits.namespace, traits.paused.name)
+                yield ResumeJob(GangKey(traits.namespace, f"job:{uid}"), Uid(uid), key, traits.paused)
+
+    def hurry(self, uid: str, now: float) -> None:
+        """A pod of this owner is gone: it may have been the last."""
+        if uid in self._due:
+            self._due[uid] = now
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+
+def _has_pods(ledger: "Ledger", uid: str) -> bool:
+    return any(
+        member.pod.owner is not None and member.pod.owner.uid == uid and not member.pod.phase.ended
+        for key in ledger.roll.owned_by(uid)
+        for member in ledger.roll.gangs[key].members.values()
+    )

@@ -1,0 +1,370 @@
+"""Who belongs to which gang, and what the gang says of itself.
+
+The border of a gang is its namespace. Its members must agree; where they do not, the gang is refused with
+both values named, and nothing is guessed.
+"""
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
+
+from scheduler.ledger.lifecycle import Facts
+from scheduler.ledger.records import GangRecord, Member, Spec, Step
+from scheduler.model.decision import Reason, Refuse
+from scheduler.model.demand import Demand
+from scheduler.model.policy import Policy
+from scheduler.model.workload import (
+    Complaint,
+    Gang,
+    GangKey,
+    Group,
+    Membership,
+    Phase,
+    Pod,
+    Role,
+    Uid,
+    Wish,
+    gang_of_one,
+)
+
+SINGLE: Mapping[str, int] = {"": 1}
+
+
+def gang_key(pod: Pod) -> GangKey:
+    """The gang that a pod says it is of; alone, the pod is a gang of one."""
+    return pod.membership.gang if pod.membership else gang_of_one(pod.key.namespace, pod.uid)
+
+
+def is_gang_of_one(key: GangKey) -> bool:
+    return ":" in key.name
+
+
+def spec(
+    record: GangRecord, groups: Mapping[tuple[str, GangKey], Group], policy: Policy
+) -> Spec | Refuse | Reason:
+    """What the gang says of itself; Refuse where it contradicts itself; a Reason while something is missing."""
+    members = sorted(record.live(), key=lambda m: m.arrival)
+    for member in members:
+        for complaint in member.pod.complaints:
+            if complaint.fatal:
+                return _refuse(Reason.INVALID, complaint)
+    if is_gang_of_one(record.key) or not members:
+        own = members[0].pod.membership if members else None
+        return Spec(SINGLE, own.wish if own else Wish())
+    said = [member.pod.membership for member in members if member.pod.membership]
+    clash = _disagreement(said)
+    if clash is not None:
+        return _refuse(Reason.CONFLICT, clash)
+    group = groups.get((said[0].format, record.key))
+    if group is not None and (fatal := next((c for c in group.complaints if c.fatal), None)):
+        return _refuse(Reason.INVALID, fatal)
+    stated = next((own.quorum for own in said if own.quorum is not None), None)
+    return _resolve(record, replace(said[0], quorum=stated), group, policy)
+
+
+def _resolve(
+    record: GangRecord, first: Membership, group: Group | None, policy: Policy
+) -> Spec | Refuse | Reason:
+    quorum = group.quorum if group else first.quorum
+    if quorum is None:
+        return Reason.NO_QUORUM_KNOWN
+    size = group.size if group and group.size is not None else first.size
+    total = sum(quorum.values())
+    largest = max(total, size or 0, len(record.live()))
+    if largest > policy.largest_gang:
+        return Refuse(
+            Reason.INVALID, "members", str(largest), f"at most {policy.largest_gang} members a gang"
+        )
+    if size is not None and total > size:
+        return Refuse(
+            Reason.INVALID, "gangwright.io/min-members", str(total), f"at most the gang's size, {size}"
+        )
+    strangers = sorted({m.pod.membership.role for m in record.live() if m.pod.membership} - set(quorum))
+    if strangers and set(quorum) != {""}:
+        known = ", ".join(sorted(quorum))
+        return Refuse(
+            Reason.CONFLICT, "gangwright.io/role", strangers[0], f"one of the roles with a minimum: {known}"
+        )
+    return Spec(quorum, first.wish.over(group.wish) if group else first.wish, size)
+
+
+_SPOKEN = (
+    ("gangwright.io/min-members", lambda m: None if m.quorum is None else dict(m.quorum)),
+    ("gangwright.io/members", lambda m: m.size),
+    ("gangwright.io/strategy", lambda m: m.wish.strategy),
+    ("gangwright.io/level", lambda m: m.wish.level),
+    ("gangwright.io/level-required", lambda m: m.wish.required),
+    ("gangwright.io/timeout", lambda m: m.wish.timeout),
+    ("gangwright.io/start-timeout", lambda m: m.wish.start_timeout),
+    ("gangwright.io/pin", lambda m: m.wish.pin),
+    ("gangwright.io/on-member-loss", lambda m: m.wish.on_member_loss),
+    ("gangwright.io/preemption", lambda m: m.wish.give_way),
+    ("the gang's format", lambda m: m.format),
+)
+"""What all members must say alike, and where a person finds it."""
+
+
+_MAY_BE_SILENT = frozenset({"gangwright.io/min-members"})
+"""What one member may leave to the others: YuniKorn's drivers carry the task groups, their executors do not."""
+
+
+def _disagreement(said: Iterable[Membership]) -> Complaint | None:
+    said = list({id(membership): membership for membership in said}.values())  # most are one and the same
+    for name, get in _SPOKEN:
+        values = sorted({_plain(get(membership)) for membership in said})
+        if name in _MAY_BE_SILENT:
+            values = [value for value in values if value != _NOTHING]
+        if len(values) > 1:
+            return Complaint(name, " and ".join(values[:2]), "one value on all members of the gang")
+    return None
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{role}={least}" if role else str(least) for role, least in sorted(value.items()))
+    return _NOTHING if value is None else str(value)
+
+
+_NOTHING = "nothing"
+
+
+def _refuse(reason: Reason, complaint: Complaint) -> Refuse:
+    return Refuse(reason, complaint.field, complaint.value, complaint.remedy)
+
+
+def role_of(member: Member, spec: Spec) -> str:
+    """The role under which a member counts; where the gang states one minimum for all, everybody is alike."""
+    role = member.pod.membership.role if member.pod.membership else ""
+    return role if role in spec.quorum else ""
+
+
+def core(
+    record: GangRecord, spec: Spec, bound: Iterable[Member], spare: Container[Uid] = ()
+) -> tuple[list[Member], list[Member]]:
+    """Of these bound members: those that the quorum needs, and those above it, of each role the latest.
+
+    spare: members that are counted as above the quorum rather than others of their role.
+    """
+    needed = dict(spec.quorum)
+    for member in record.members.values():
+        if member.pod.phase is Phase.SUCCEEDED and not is_surplus(member) and role_of(member, spec) in needed:
+            needed[role_of(member, spec)] -= 1
+    kept: list[Member] = []
+    above: list[Member] = []
+    for member in sorted(bound, key=lambda m: (is_surplus(m), m.pod.uid in spare, m.arrival)):
+        role = role_of(member, spec)
+        in_core = not is_surplus(member) and needed.get(role, 0) > 0
+        needed[role] = needed.get(role, 0) - in_core
+        (kept if in_core else above).append(member)
+    return kept, above
+
+
+def is_surplus(member: Member) -> bool:
+    return bool(member.pod.membership and member.pod.membership.surplus)
+
+
+def beyond_size(record: GangRecord, spec: Spec) -> list[Uid]:
+    """Members beyond the stated size, the latest first counted out: they are plain pods."""
+    counting = _filling(record)
+    if spec.size is None or len(counting) <= spec.size:
+        return []
+    placed = sorted(counting, key=lambda m: (not (m.bound or m.hold or m.pod.phase.ended), m.arrival))
+    return [member.pod.uid for member in placed[spec.size :] if not member.bound and member.hold is None]
+
+
+def places_left(record: GangRecord, spec: Spec) -> int | None:
+    """How many members more the stated size has places for; None: any number."""
+    return None if spec.size is None else max(0, spec.size - len(_filling(record)))
+
+
+def _filling(record: GangRecord) -> list[Member]:
+    return [m for m in record.members.values() if m.live or m.pod.phase is Phase.SUCCEEDED]
+
+
+def strangers(record: GangRecord, spec: Spec) -> list[Uid]:
+    """Members of an earlier controller, when the gang's name was taken over by a new one.
+
+    Members of several controllers are one gang only when they carry roles or the size is stated; otherwise the
+    newest controller's pods are the gang, once nothing of the earlier one runs.  What ended under an earlier
+    controller counts for it alone.
+    """
+    newest: dict[str, float] = {}
+    for member in record.live():
+        owner = _owner(member)
+        newest[owner] = max(newest.get(owner, 0.0), member.pod.created)
+    mixed = spec.size is not None or set(spec.quorum) != {""}
+    former = _ended_before(record, newest, mixed=mixed)
+    owned = {owner for owner in newest if owner}
+    if mixed or len(owned) < 2 or any(member.bound or member.hold for member in record.live()):
+        return former
+    latest = max(owned, key=lambda owner: (newest[owner], owner))
+    return former + [m.pod.uid for m in record.live() if m.pod.owner and m.pod.owner.uid != latest]
+
+
+def _ended_before(record: GangRecord, owners: Container[str], *, mixed: bool) -> list[Uid]:
+    """Who ended under a controller of which nobody lives, or without one before anybody who lives.
+
+    mixed: of a gang of several controllers one may well be done before the others.  A gang begins with its quorum,
+    so who was at work before any of those that live was there is of an earlier one.
+    """
+    ended = [
+        (uid, member)
+        for uid, member in record.members.items()
+        if member.pod.phase.ended and (not _owner(member) or _owner(member) not in owners)
+    ]
+    live = record.live() if ended else []
+    if not live:
+        return []
+    first = min(m.pod.created for m in live)
+    return [uid for uid, m in ended if (not mixed and _owner(m) not in owners) or _began(m) < first]
+
+
+def _began(member: Member) -> float:
+    bound_at = member.pod.bound_at
+    return member.pod.created if bound_at is None else bound_at
+
+
+def _owner(member: Member) -> str:
+    return member.pod.owner.uid if member.pod.owner else ""
+
+
+_BOUND, _HELD, _WAITING, _RUNNING = range(4)
+
+
+def facts(record: GangRecord, spec: Spec) -> Facts:
+    """Counts of the members, those of the quorum capped by role. Called for every event, so it only counts."""
+    tallies = {role: [0, 0, 0, 0] for role in spec.quorum}
+    live = 0
+    for member in record.members.values():
+        alive = member.live
+        live += alive
+        tally = tallies.get(role_of(member, spec))
+        if tally is None or is_surplus(member):
+            continue
+        if member.pod.phase is Phase.SUCCEEDED:
+            tally[_BOUND] += 1
+            tally[_RUNNING] += 1
+        elif alive and member.pod.node is not None:
+            tally[_BOUND] += 1
+            tally[_RUNNING] += member.pod.phase is Phase.RUNNING
+        elif alive:
+            tally[_HELD] += member.hold is not None
+            tally[_WAITING] += record.is_plannable(member)
+    counted = [0, 0, 0, 0]
+    for role, least in spec.quorum.items():
+        left = least
+        for fact in (_BOUND, _HELD, _WAITING):
+            share = min(left, tallies[role][fact])
+            counted[fact] += share
+            left -= share
+        counted[_RUNNING] += min(least, tallies[role][_RUNNING])
+    return Facts(
+        freeing=record.plan is not None and record.plan.step is Step.FREE,
+        quorum=spec.total,
+        bound=counted[_BOUND],
+        running=counted[_RUNNING],
+        held=counted[_HELD],
+        waiting=counted[_WAITING],
+        live=live,
+    )
+
+
+def request(record: GangRecord, spec: Spec, policy: Policy) -> Gang | None:
+    """What is to be asked of the planner now: the missing quorum whole, the rest one by one; None: nothing.
+
+    Members that another state of affairs keeps from being planned (other gates, not asked about) count as
+    missing: as long as the quorum lacks them, nobody is seated.
+    """
+    waiting = record.waiting()
+    if not waiting:
+        return None
+    missing = _missing(record, spec)
+    quorum: dict[tuple[str, int], list[Uid]] = {}
+    surplus: dict[tuple[str, int], list[Uid]] = {}
+    demands: list[Demand] = []
+    numbers: dict[Demand, int] = {}
+    for member in waiting:
+        demand = member.pod.demand
+        if demand not in numbers:
+            numbers[demand] = len(demands)
+            demands.append(demand)
+        role = role_of(member, spec)
+        needed = missing[role] > 0 and not is_surplus(member)
+        missing[role] -= needed
+        (quorum if needed else surplus).setdefault((role, numbers[demand]), []).append(member.pod.uid)
+    if any(left > 0 for left in missing.values()) or not (quorum or surplus):
+        return None
+    roles = tuple(
+        Role(
+            role,
+            demands[number],
+            tuple(quorum.get((role, number), ())),
+            tuple(surplus.get((role, number), ())),
+        )
+        for role, number in sorted({*quorum, *surplus})
+    )
+    return asked(record, spec, policy, roles, tuple(sorted(_anchors(record))))
+
+
+def alone(record: GangRecord, spec: Spec, policy: Policy, member: Member) -> Gang:
+    """What would be asked of the planner for this member of a gang of one, whatever it is kept from now."""
+    return asked(record, spec, policy, (Role("", member.pod.demand, (member.pod.uid,)),), ())
+
+
+def asked(
+    record: GangRecord, spec: Spec, policy: Policy, roles: tuple[Role, ...], anchors: tuple[str, ...]
+) -> Gang:
+    """These roles, with all that the gang asks of their places."""
+    wish = spec.wish
+    return Gang(
+        key=record.key,
+        roles=roles,
+        strategy=wish.strategy or policy.strategy,
+        level=wish.level or policy.level,
+        required=policy.required if wish.required is None else wish.required,
+        priority=record.priority,
+        anchors=anchors,
+        barred=record.barred_nodes,
+    )
+
+
+def _missing(record: GangRecord, spec: Spec) -> dict[str, int]:
+    missing = dict(spec.quorum)
+    for member in record.members.values():
+        role = role_of(member, spec)
+        if is_surplus(member) or role not in missing:
+            continue
+        has_place = member.live and (member.bound or member.hold is not None)
+        if has_place or member.pod.phase is Phase.SUCCEEDED:
+            missing[role] -= 1
+    return missing
+
+
+def _anchors(record: GangRecord) -> Iterable[str]:
+    for member in record.live():
+        if member.pod.node is not None:
+            yield member.pod.node
+        elif member.hold is not None:
+            yield member.hold.node
+
+
+def survives(record: GangRecord, gone: set[Uid]) -> bool:
+    """The gang keeps its quorum, or had none to lose, when these members are taken from it.
+
+    A member whose seat is held counts like a bound one: kube-scheduler knows of its own binds before we do.
+    """
+    taken = [record.members[uid] for uid in gone]
+    if not isinstance(record.spec, Spec):
+        return not any(_placed(member) for member in taken)
+    if all(is_surplus(member) or not _placed(member) for member in taken):
+        return True
+    left = dict(record.spec.quorum)
+    for uid, member in record.members.items():
+        role = role_of(member, record.spec)
+        counts = (_placed(member) and member.live and uid not in gone) or member.pod.phase is Phase.SUCCEEDED
+        if counts and role in left and not is_surplus(member):
+            left[role] -= 1
+    return all(least <= 0 for least in left.values())
+
+
+def _placed(member: Member) -> bool:
+    return member.bound or (member.hold is not None and not member.pod.gated)

@@ -1,0 +1,210 @@
+"""How long gangs run: what their owners declare, corrected by what was seen.
+
+Lives here: the memory of gangs that ended, bounded, and the estimates drawn from it.
+Never here: when a gang that runs now will leave by the clock (the ledger adds its start).
+
+Three sources, the best first:
+- a declaration whose owner keeps its word, times the ratios of actual to declared that the owner has shown;
+- what gangs of the same namespace, kind and size class took, then of the same namespace and kind;
+- the default, with a wide spread.
+The memory may be lost at a restart: then every owner is believed again, and estimates are as wide as at first.
+"""
+
+import math
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable
+from typing import Final, TypeAlias, TypeGuard
+
+from scheduler.model.queueing import Estimate
+
+KEPT: Final = 64
+"""Ended gangs remembered of each owner and size: enough for a tenth quantile, few enough to follow a change."""
+
+OWNERS: Final = 4096
+"""Owners (and owners' sizes) remembered; the one that was not heard of for longest is forgotten first."""
+
+ENOUGH: Final = 4
+"""Ended gangs of one class from which on they are believed over those of all classes."""
+
+LIE: Final = 3.0
+"""A gang that runs longer than this many times what it declared was not meant honestly: declarations are commonly off
+by a factor of two either way (the prior below), and a margin above that convicts nobody by chance."""
+
+PRIOR: Final = tuple(2.0 ** (step / 10) for step in range(-10, 11))
+"""Ratios of actual to declared before any were seen: evenly spread, as a logarithm, over half … twice. They weigh as much
+as twenty ended gangs: fewer of those move the middle by chance more than they teach."""
+
+FEW: Final = 4.0
+"""One ended gang says that the next takes between a fourth of and four times as long, until more have ended."""
+
+UNKNOWN: Final = 10.0
+"""The default may be wrong by a factor of ten either way: durations of gangs in real traces span four decades."""
+
+OVERRUN_AT_LEAST: Final = 60.0
+"""Seconds that a gang which overran runs on at the least."""
+
+TAIL: Final = 9.0
+"""How far the bounds of an overrun lie from its middle. With P(T > t) = ran / t, the law behind "as long again", nine of
+ten go on for more than a ninth of what they ran, and one of ten for more than nine times it."""
+
+Key: TypeAlias = tuple[str, str, int]
+"""Namespace, kind of owner, class of size or span; class ALL for every one."""
+
+Run: TypeAlias = tuple[str, str, int, float | None, float]
+"""What is asked about a run: namespace, kind of owner, members, declared seconds or None, seconds where nothing is known."""
+
+ALL: Final = -1000
+
+
+class _Memory:
+    """The last KEPT positive numbers of each of at most OWNERS keys."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Key, deque[float]] = OrderedDict()
+
+    def add(self, key: Key, value: float) -> None:
+        self._kept.setdefault(key, deque(maxlen=KEPT)).append(value)
+        self._kept.move_to_end(key)
+        if len(self._kept) > OWNERS:
+            self._kept.popitem(last=False)
+
+    def of(self, key: Key) -> tuple[float, ...]:
+        return tuple(self._kept.get(key, ()))
+
+    def alike(self, namespace: str, kind: str, group: int) -> tuple[float, ...]:
+        """Those of this class, or where they are not ENOUGH, those of all classes."""
+        own = self.of((namespace, kind, group))
+        return own if len(own) >= ENOUGH else self.of((namespace, kind, ALL))
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+def size_class(size: int) -> int:
+    """Sizes between two powers of two are one class: 1, 2–3, 4–7 …"""
+    return max(size, 1).bit_length()
+
+
+def span_class(declared: float) -> int:
+    """Declared runtimes within a factor of four are one class.
+
+    Why classes: where short gangs are many and long ones few, a long declaration is more often one that is too long than
+    one that is too short, and the queue waits for the long ones above all.
+    """
+    return math.frexp(declared)[1] // 2
+
+
+def quantiles(values: Iterable[float]) -> Estimate:
+    """The middle of positive values and the bounds between which four of five lie, interpolated between logarithms."""
+    logs = sorted(math.log(value) for value in values)
+    low, middle, high = (math.exp(_at(logs, part)) for part in (0.1, 0.5, 0.9))
+    return Estimate(middle, low, high)
+
+
+def _at(ordered: list[float], part: float) -> float:
+    """The quantile between two neighbours, as numpy's `linear` has it."""
+    place = part * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+class Runtimes:
+    """What is known of how long gangs run."""
+
+    def __init__(self) -> None:
+        self._told: dict[Run, Estimate] = {}
+        self._versions: Counter[str] = Counter()
+        self._ended: Final = _Memory()
+        self._ratios: Final = _Memory()
+
+    def __len__(self) -> int:
+        """Keys remembered."""
+        return len(self._ended) + len(self._ratios)
+
+    def version(self, namespace: str) -> int:
+        """Grows whenever something was learned of this namespace's gangs, which nothing else tells anything of."""
+        return self._versions.get(namespace, 0)
+
+    def _learned(self, namespace: str) -> None:
+        self._versions[namespace] += 1
+        self._told = {run: told for run, told in self._told.items() if run[0] != namespace}
+
+    def ended(self, namespace: str, kind: str, size: int, declared: float | None, seconds: float) -> None:
+        """A gang of so many members, that an owner of this kind made, ended after so many seconds.
+
+        declared: the runtime that it had declared, in seconds, if any.  Spans that are not positive teach nothing.
+        """
+        if not 0 < seconds < math.inf:
+            return
+        self._learned(namespace)
+        for group in (size_class(size), ALL):
+            self._ended.add((namespace, kind, group), seconds)
+        if _valid(declared):
+            for group in (span_class(declared), ALL):
+                self._ratios.add((namespace, kind, group), seconds / declared)
+
+    def overran(self, namespace: str, kind: str, declared: float, seconds: float) -> None:
+        """A gang that still runs has run for so long already: nobody waits for its end to learn from it."""
+        self._learned(namespace)
+        for group in (span_class(declared), ALL):
+            self._ratios.add((namespace, kind, group), seconds / declared)
+
+    def expect(
+        self, namespace: str, kind: str, size: int, declared: float | None, default: float
+    ) -> Estimate:
+        """How many seconds such a gang will run.  default: seconds, where nothing is known."""
+        return self.of((namespace, kind, size, declared, default))
+
+    def of(self, asked: Run) -> Estimate:
+        """The same, asked with the words in one tuple, which whoever asks often can keep."""
+        told = self._told.get(asked)
+        if told is None:
+            if len(self._told) >= OWNERS:
+                self._told.clear()
+            told = self._told[asked] = self._expect(*asked)
+        return told
+
+    def _expect(
+        self, namespace: str, kind: str, size: int, declared: float | None, default: float
+    ) -> Estimate:
+        if _valid(declared) and not self.lies(namespace, kind):
+            seen = self._ratios.alike(namespace, kind, span_class(declared))
+            return _times(quantiles((*PRIOR, *seen)), declared)
+        seen = self._ended.alike(namespace, kind, size_class(size))
+        return _times(Estimate(1.0, 1 / UNKNOWN, UNKNOWN), default) if not seen else _observed(seen)
+
+    def lies(self, namespace: str, kind: str) -> bool:
+        """One of the owner's last gangs ran so much longer than declared that its declarations are not believed."""
+        return any(ratio > LIE for ratio in self._ratios.of((namespace, kind, ALL)))
+
+    @staticmethod
+    def left(estimate: Estimate, ran: float) -> Estimate:
+        """How many more seconds, of a gang that was expected to run for `estimate` and has run for `ran`.
+
+        Its runtime is taken to be spread over the estimate's logarithm, a tenth below and a tenth above its bounds, as
+        `Estimate.at` has it; what is left is that spread, given that the gang still runs.  A gang that is beyond
+        all of it runs on for as long again as it overran its middle, at least OVERRUN_AT_LEAST.
+        """
+        gone = estimate.part(ran)
+        if gone >= 1:
+            middle = max(ran - estimate.middle, OVERRUN_AT_LEAST)
+            return Estimate(middle, middle / TAIL, middle * TAIL)
+        low, middle, high = (
+            max(estimate.at(gone + part * (1 - gone)) - ran, 0.0) for part in (0.1, 0.5, 0.9)
+        )
+        return Estimate(middle, low, high)
+
+
+def _valid(declared: float | None) -> TypeGuard[float]:
+    return declared is not None and 0 < declared < math.inf
+
+
+def _times(estimate: Estimate, factor: float) -> Estimate:
+    return Estimate(estimate.middle * factor, estimate.low * factor, estimate.high * factor)
+
+
+def _observed(seen: tuple[float, ...]) -> Estimate:
+    """Quantiles of what was seen, and of one that took FEW times as long as the median and one a FEW-th of it."""
+    middle = quantiles(seen).middle
+    return quantiles((*seen, middle / FEW, middle * FEW))

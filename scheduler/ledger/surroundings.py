@@ -1,0 +1,76 @@
+"""What gangs stand on and depend on: nodes, PodGroups, owners, the policy.
+
+Lives here: which gangs are to be looked at when one of these changes. Never here: what follows for them (care).
+"""
+
+from typing import TYPE_CHECKING
+
+from scheduler.ledger import healing
+from scheduler.model import events as ev
+
+if TYPE_CHECKING:
+    from scheduler.ledger.ledger import Ledger
+
+
+def node_seen(ledger: "Ledger", event: ev.NodeSeen, _now: float) -> None:
+    """A node as it is now: seats held on it may be lost, and who stands on it may have it back."""
+    back = event.node.name not in ledger.nodes or healing.is_unreachable(event.node)
+    if ledger.nodes.seen(event.node):
+        _node_changed(ledger, event.node.name)
+        if back and ledger.ready:
+            _tenants_touched(ledger, event.node.name)
+
+
+def node_gone(ledger: "Ledger", event: ev.NodeGone, _now: float) -> None:
+    """A node is no more."""
+    if ledger.nodes.gone(event.name):
+        _node_changed(ledger, event.name)
+        _tenants_touched(ledger, event.name)
+
+
+def _node_changed(ledger: "Ledger", name: str) -> None:
+    for uid in ledger.held_on(name):
+        ledger.mark(ledger.roll.gang_of[uid])
+
+
+def _tenants_touched(ledger: "Ledger", name: str) -> None:
+    """Whoever is bound there has lost something, or has it back."""
+    for uid, node, _ in ledger.nodes.places():
+        if node == name and uid in ledger.roll.gang_of:
+            ledger.mark(ledger.roll.gang_of[uid])
+
+
+def group_seen(ledger: "Ledger", event: ev.GroupSeen, _now: float) -> None:
+    """A PodGroup as it is now."""
+    ledger.groups[event.group.format, event.group.key] = event.group
+    ledger.mark(event.group.key, anew=True)
+
+
+def group_gone(ledger: "Ledger", event: ev.GroupGone, _now: float) -> None:
+    """A PodGroup is no more."""
+    ledger.groups.pop((event.format, event.key), None)
+    ledger.mark(event.key, anew=True)
+
+
+def owner_seen(ledger: "Ledger", event: ev.OwnerSeen, now: float) -> None:
+    """What is known of an owner now."""
+    ledger.paused.seen(event.traits, now)
+    if ledger.owners.get(event.traits.uid) != event.traits:
+        ledger.owners[event.traits.uid] = event.traits
+        for key in ledger.roll.owned_by(event.traits.uid):
+            ledger.mark(key)
+
+
+def owner_gone(ledger: "Ledger", event: ev.OwnerGone, _now: float) -> None:
+    """An owner is no more."""
+    ledger.owners.pop(event.uid, None)
+    ledger.paused.gone(event.uid)
+
+
+def policy_changed(ledger: "Ledger", event: ev.PolicyChanged, _now: float) -> None:
+    """Another policy counts from now on."""
+    ledger.policy = event.policy
+    ledger.usage.adopt(event.policy.shares)
+    ledger.nodes.grew()  # whoever was told to wait may be told otherwise now
+    for key in ledger.roll.gangs:
+        ledger.mark(key, anew=True)

@@ -1,0 +1,202 @@
+"""The gangs that have somebody to seat now, in the order in which they are asked about."""
+
+import operator
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Sequence
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+from scheduler.ledger.records import GangRecord
+from scheduler.model.queueing import Waiting
+from scheduler.model.workload import GangKey
+
+Turn: TypeAlias = tuple[Any, ...]
+"""A sort key: smaller goes first. All keys of one function can be compared with each other."""
+
+_ORDER: Final = operator.attrgetter("order")
+
+REORDER: Final = 5.0
+"""Seconds after which places are worked out anew that change by themselves: who has waited long, who has used much."""
+
+
+def in_order(waiting: Waiting, _now: float) -> Turn:
+    """Partly bound first, then priority, then arrival."""
+    gang = waiting.gang
+    return (not waiting.first, -gang.priority, waiting.arrived, waiting.number, gang.key)
+
+
+class Wanting:
+    """The queue. `turn`, `ages_at`, and `moved` are the engine's to set: whose turn it is, and when that changes by itself."""
+
+    def __init__(self, turn: Callable[[Waiting, float], Turn] = in_order) -> None:
+        self.turn = turn
+        self.ages_at: Callable[[Waiting], float] = lambda _waiting: float("inf")
+        """When each moves forward by age alone."""
+        self.moved: Callable[[], Collection[str]] = tuple
+        """Namespaces whose gangs have another turn than when this was asked last, by what others did."""
+        self._waiting: dict[GangKey, Waiting] = {}
+        self._next = float("inf")
+        """When somebody moves forward by age."""
+        self._again = float("-inf")
+        """When it is asked anew who has moved."""
+        self._records: dict[GangKey, GangRecord] = {}
+        self._sorted: list[GangRecord] = []
+        """The queue when it was asked for last: the next is made from it, since a list that is nearly in order is sorted quickly."""
+        self._added: dict[int, GangRecord] = {}
+        """By identity, who has come since."""
+        self._left: set[int] = set()
+        """And who of it has gone."""
+        self._stale = False
+        self.version = 0
+        """Changes whenever the queue does."""
+        self.shuffles = 0
+        """Grows whenever those who are in it change places by themselves."""
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def has(self, record: GangRecord) -> bool:
+        """This gang waits, and it is still this one and not another of its name."""
+        return self._records.get(record.key) is record
+
+    def queue(self) -> Sequence[GangRecord]:
+        """In order; another list as soon as anything changes, so that whoever reads one reads it to its end."""
+        if self._stale:
+            stay = [record for record in self._sorted if id(record) not in self._left]
+            self._sorted = sorted([*stay, *self._added.values()], key=_ORDER)
+            self._added, self._left, self._stale = {}, set(), False
+        return self._sorted
+
+    def note(self, record: GangRecord, waiting: Waiting | None, now: float) -> None:
+        """What this gang wants now; None: nothing."""
+        if waiting is None:
+            self.strike(record.key)
+            record.wanted = None
+            return
+        self._waiting[record.key] = waiting
+        known, wanted = self._records.get(record.key) is record, waiting.gang
+        order, ages = self.turn(waiting, now), self.ages_at(waiting)
+        self._next = min(self._next, ages) if ages > now else self._next
+        same = known and record.wanted == wanted
+        if same and record.order == order:
+            return
+        record.order = order
+        if not same:  # else it stays the very request that its verdict counts for
+            record.wanted = wanted
+        if not known:
+            self._leaves(record.key)  # another gang of this name
+            self._comes(record)
+        self._changed()
+
+    def waiting(self) -> list[Waiting]:
+        """Everybody who waits, in order."""
+        return [self._waiting[record.key] for record in self.queue()]
+
+    def reorder(self, now: float, *, at_once: bool = False) -> None:
+        """Work out anew whose turn it is, where that changes by itself: when somebody has waited long, and every few
+        seconds, or at once, where others have moved.
+        """
+        aged = now >= self._next
+        if not self._records or not (aged or at_once or now >= self._again):
+            return
+        moved, self._again = self.moved(), now + REORDER
+        if not aged and not moved:
+            return
+        before, turn, waiting = self.queue(), self.turn, self._waiting
+        for record in before:
+            if aged or record.key.namespace in moved:
+                record.order = turn(waiting[record.key], now)
+        self._next = self._ages_next(now) if aged else self._next
+        self._sorted = sorted(before, key=_ORDER)  # most are in order already, which is quick
+        if any(map(operator.is_not, before, self._sorted)):
+            self.version += 1
+            self.shuffles += 1
+
+    def _ages_next(self, now: float) -> float:
+        times = map(self.ages_at, self._waiting.values())
+        return min((time for time in times if time > now), default=float("inf"))
+
+    def strike(self, key: GangKey) -> None:
+        self._waiting.pop(key, None)
+        if self._leaves(key):
+            self._changed()
+
+    def _comes(self, record: GangRecord) -> None:
+        self._records[record.key] = record
+        if id(record) in self._left:
+            self._left.discard(id(record))
+        else:
+            self._added[id(record)] = record
+
+    def _leaves(self, key: GangKey) -> bool:
+        record = self._records.pop(key, None)
+        if record is not None and self._added.pop(id(record), None) is None:
+            self._left.add(id(record))
+        return record is not None
+
+    def _changed(self) -> None:
+        self._stale = True
+        self.version += 1
+
+    def ask_again(self) -> None:
+        """An answer came too late: begin at the head of the queue once more."""
+        self.version += 1
+
+
+HEAD: Final = 4
+"""Gangs at the head of the queue that are asked about again between two steps of a pass, when room has changed."""
+
+
+class Pass:
+    """Where in the queue the asking has come to."""
+
+    def __init__(self) -> None:
+        self._cursor: tuple[object, ...] = ()
+        self._began: tuple[int, int] = (-1, -1)
+        self._seen: tuple[int, int] = (-1, -1)
+        self._head = 0
+        self._left = HEAD
+
+    def next(self, wanting: Wanting, room: int, is_open: Callable[[GangRecord], bool]) -> GangRecord | None:
+        """The next open gang; None at the end of a pass in which nothing changed."""
+        queue = wanting.queue()
+        while True:
+            now = (wanting.version, room)
+            if now != self._seen:
+                self._seen, self._head = now, 0
+            if not self._cursor:
+                self._began = now  # nobody was passed yet: what changed until now is seen by this very pass
+            if (record := self._at_head(queue, is_open)) is not None:
+                return record
+            if (record := self._onwards(queue, is_open)) is not None:
+                return record
+            if self._began == now:
+                self._cursor, self._head, self._left = (), 0, HEAD
+                return None
+            self._began, self._cursor, self._head = now, (), 0
+
+    def again(self) -> None:
+        """Ask from the head once more, whatever changed."""
+        self._began = (-1, -1)
+
+    def _at_head(
+        self, queue: Sequence[GangRecord], is_open: Callable[[GangRecord], bool]
+    ) -> GangRecord | None:
+        while self._left and self._head < min(HEAD, len(queue)) and queue[self._head].order <= self._cursor:
+            record = queue[self._head]
+            self._head += 1
+            if is_open(record):
+                self._left -= 1
+                return record
+        return None
+
+    def _onwards(
+        self, queue: Sequence[GangRecord], is_open: Callable[[GangRecord], bool]
+    ) -> GangRecord | None:
+        start = bisect_right(queue, self._cursor, key=lambda record: record.order)
+        for record in islice(queue, start, None):
+            self._cursor = record.order
+            if is_open(record):
+                self._left = HEAD
+                return record
+        return None

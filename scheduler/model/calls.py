@@ -1,0 +1,75 @@
+"""What goes through the neck: the verbs of kube-scheduler, and our answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from scheduler.model.decision import Reason
+from scheduler.model.workload import PodKey, Uid
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCall:
+    """Which of the candidates may hold this pod?"""
+
+    uid: Uid
+    key: PodKey
+    scheduler: str
+    native_group: bool
+    candidates: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """These may; each other candidate is refused for a constant reason."""
+
+    nodes: tuple[str, ...]
+    reason: Reason
+    otherwise: Reason = Reason.HELD_FOR_OTHERS
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """None may now, and preemption by kube-scheduler would not help."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """No answer can be given; kube-scheduler asks again by its own clock."""
+
+    reason: Reason
+
+
+Answer: TypeAlias = Allowed | Refused | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class PrioritizeCall:
+    """How good is each candidate for this pod?"""
+
+    uid: Uid
+    key: PodKey
+    scheduler: str
+    native_group: bool
+    candidates: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """The pods of one node that kube-scheduler would delete for the preemptor."""
+
+    uids: tuple[Uid, ...]
+    pdb_violations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptCall:
+    """May these victims be taken for this pod? An empty tuple of uids is legal from 1.38 on."""
+
+    uid: Uid
+    key: PodKey
+    scheduler: str
+    native_group: bool
+    candidates: Mapping[str, Victims]

@@ -1,0 +1,118 @@
+"""What one pod needs of the node it is to run on."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from scheduler.model.resources import Amounts
+
+
+class Operator(StrEnum):
+    """How a requirement compares a label's value; the words of the Kubernetes API."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GREATER = "Gt"
+    LESS = "Lt"
+
+
+class TaintEffect(StrEnum):
+    """What a taint does to pods that do not tolerate it; PreferNoSchedule forbids nothing and is not kept."""
+
+    NO_SCHEDULE = "NoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition on a node label (or, among a term's fields, on the node's name)."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Conditions that must all hold. A term without any condition matches no node, as in the API."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+AnyOf = tuple[Term, ...]
+"""Terms of which one must hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A mark on a node that keeps pods away which do not tolerate it."""
+
+    key: str
+    value: str
+    effect: TaintEffect
+
+
+UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "", TaintEffect.NO_SCHEDULE)
+"""What a cordon means: kube-scheduler treats a cordoned node as one that carries this taint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """What a pod tolerates; an empty key with Exists tolerates everything, an empty effect every effect."""
+
+    key: str = ""
+    exists: bool = False
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        return self.exists or (bool(self.key) and self.value == taint.value)
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port taken on the node itself; the empty or unspecified address means every address."""
+
+    protocol: str
+    port: int
+    address: str = ""
+
+    def clashes(self, other: "HostPort") -> bool:
+        same = self.protocol == other.protocol and self.port == other.port
+        return same and (not self.address or not other.address or self.address == other.address)
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """All that decides which nodes can hold a pod. Pods with equal demands are interchangeable to the planner.
+
+    `requests` counts the pod itself as one of the resource `pods`.  `constraints` is every term list that
+    must hold besides the selector: the pod's required node affinity and that of its bound volumes.
+    """
+
+    requests: Amounts = ()
+    selector: tuple[tuple[str, str], ...] = ()
+    constraints: tuple[AnyOf, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+
+    @property
+    def where(self) -> tuple[object, ...]:
+        """All but the amounts: what a cached mask of nodes depends on."""
+        return (self.selector, self.constraints, self.tolerations)
+
+    @property
+    def tolerates_cordon(self) -> bool:
+        return not self.untolerated((UNSCHEDULABLE,))
+
+    def untolerated(self, taints: Iterable[Taint]) -> tuple[Taint, ...]:
+        """The taints among these that this demand does not tolerate."""
+        return tuple(t for t in taints if not any(own.tolerates(t) for own in self.tolerations))

@@ -1,0 +1,107 @@
+"""What is to be done in the cluster. Each effect is idempotent and a compare-and-swap on the pod's uid."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from scheduler.model.decision import Reason
+from scheduler.model.demand import AnyOf
+from scheduler.model.workload import GangKey, Owner, PodKey, Uid
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """Write the plan on the gang's first member, before anything else happens. No seats: take the plan away.
+
+    `victims` are asked to leave only when this has come true.
+    """
+
+    gang: GangKey
+    uid: Uid
+    key: PodKey
+    plan: str
+    seats: Mapping[Uid, str] = field(hash=False)
+    victims: tuple[Uid, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ungate:
+    """One PATCH: our gate goes, the seat annotation comes, and with `pin` the node affinity of the seat.
+
+    `affinity` is the pod's own required node affinity; the pin narrows each of its terms.
+    """
+
+    gang: GangKey
+    uid: Uid
+    key: PodKey
+    plan: str
+    node: str
+    pin: bool
+    affinity: AnyOf = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """Set `status.nominatedNodeName`; an empty node clears it."""
+
+    gang: GangKey
+    uid: Uid
+    key: PodKey
+    plan: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Evict through the Eviction API, which honours disruption budgets."""
+
+    gang: GangKey
+    uid: Uid
+    key: PodKey
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Tell people: an event on one member and on its owner, and the condition `gangwright.io/Seated` on the member.
+
+    `seated` is the condition's status; None leaves the condition as it is.
+    """
+
+    gang: GangKey
+    uid: Uid
+    key: PodKey
+    owner: Owner | None
+    reason: Reason
+    message: str
+    seated: bool | None = None
+    turned: bool = True
+    """The condition had another status before."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendJob:
+    """Suspend the Job whose pods give way to `gang`, and write on it that it was us, and what it has had so far."""
+
+    gang: GangKey
+    uid: Uid
+    """Of one of its pods: the victim for which it is suspended."""
+    key: PodKey
+    """Namespace and name of the Job."""
+    owner: Owner
+    attained: float
+    """Device-seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeJob:
+    """Resume a Job that we suspended: its new pods wait in the queue like all others."""
+
+    gang: GangKey
+    uid: Uid
+    key: PodKey
+    """Namespace and name of the Job."""
+    owner: Owner
+
+
+Effect: TypeAlias = WritePlan | Ungate | Nominate | Evict | SuspendJob | ResumeJob | Announce

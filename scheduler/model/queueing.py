@@ -1,0 +1,151 @@
+"""Gangs in time: who waits in which place, who runs for how long, whose room is reserved from when.
+
+Times are seconds since the epoch, as the API server counts them; spans are seconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import log
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.cluster import Matrix
+from scheduler.model.resources import Amounts
+from scheduler.model.workload import Gang, GangKey
+
+TINY: Final = 1e-9
+"""Seconds below which a span is none: it has no logarithm."""
+
+
+class Order(StrEnum):
+    """Who goes first among gangs of one priority."""
+
+    FIFO = "fifo"
+    LAS = "las"
+    SHORTEST = "shortest"
+    FAIR = "fair"
+
+
+class Backfill(StrEnum):
+    """What a gang may do while one before it in the queue waits for room."""
+
+    NONE = "none"
+    """Nothing: strict order."""
+    FREE = "free"
+    """Start wherever there is room; large gangs may then wait for ever."""
+    RESERVE = "reserve"
+    """Start where it does not delay the first gang that waits."""
+
+
+class Overrun(StrEnum):
+    """What happens to a gang that was let past another and runs longer than it said."""
+
+    TOLERATE = "tolerate"
+    SUSPEND = "suspend"
+
+
+class Reclaim(StrEnum):
+    """Whom a namespace may take its guaranteed room back from."""
+
+    LOWER = "lower-priority"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a namespace may use. A resource that is not named is not limited, and nothing of it is guaranteed."""
+
+    guaranteed: Amounts = ()
+    ceiling: Amounts = ()
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A span or a time: the middle, and the bounds between which four of five lie; low ≤ middle ≤ high."""
+
+    middle: float
+    low: float
+    high: float
+
+    def after(self, start: float) -> "Estimate":
+        """This span, begun at `start`, as the time of its end."""
+        return Estimate(start + self.middle, start + self.low, start + self.high)
+
+    def at(self, part: float) -> float:
+        """Of a span: what so large a part (0 … 1) of all such spans stays below.
+
+        The logarithm runs evenly from `low` (0.1) to `middle` (0.5) and from there to `high` (0.9), and on in the same
+        way to both ends: exact for a guess that is wrong by a factor spread evenly, as a logarithm, about 1.
+        """
+        step = (part - 0.5) / 0.4
+        bound = self.high if step > 0 else self.low
+        return float(self.middle * (max(bound, TINY) / max(self.middle, TINY)) ** abs(step))
+
+    def part(self, span: float) -> float:
+        """The part of such spans that stays below `span`: `at` the other way round, 0 … 1."""
+        bound, sign = (self.high, 1) if span > self.middle else (self.low, -1)
+        width = abs(log(max(bound, TINY) / max(self.middle, TINY)))
+        way = abs(log(max(span, TINY) / max(self.middle, TINY)))
+        step = sign * (way / width if width else (1.25 if way else 0.0))
+        return min(max(0.5 + 0.4 * step, 0.0), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A gang that can be seated now, and all that decides about its turn."""
+
+    gang: Gang
+    arrived: float
+    number: int = 0
+    """The how-many-eth gang we met: creation times have whole seconds, and a burst arrives within one."""
+    first: bool = False
+    """Partly bound: its rest goes before everybody."""
+    attained: float = 0.0
+    """Device-seconds that it has had so far, before it was suspended or lost its seats."""
+    born: float | None = None
+    """When its Job was made, which being suspended does not change; None: nobody needs to know, it came when it arrived."""
+    runs: Estimate | None = None
+    """How long it will run, as far as anybody knows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stay:
+    """A gang, or a pod alone, that uses room now.
+
+    rows: int64[k], the node of each pod as a row of the snapshot.  uses: float64[k, r], what each uses there.
+    ends: when it leaves.
+    """
+
+    key: GangKey
+    rows: NDArray[np.int64]
+    uses: Matrix
+    ends: Estimate
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reservation:
+    """Room kept in time for the first gang that waits.
+
+    start: when it can begin, if all who run leave when they are expected to.
+    left: float64[n, r], the room that is free at `start` when the gang has sat down: who stays beyond `start` may use no
+    more of it, nor more than is free now.
+    seats: float64[n, r] that the gang takes then.
+    """
+
+    key: GangKey
+    start: float
+    left: Matrix
+    seats: Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a namespace uses now, and what it may. `used` by resource, in the units of the ResourceAxis."""
+
+    used: Mapping[str, float] = field(default_factory=dict)
+    share: Share = Share()

@@ -1,0 +1,104 @@
+"""Amounts of resources, and which column of a matrix holds which resource.
+
+Every amount is a whole number of its resource's unit: CPU in thousandths of a core (kube-scheduler's
+`MilliCPU`), memory and storage in bytes, everything else in pieces.  They are kept in float64, which holds
+whole numbers exactly up to 2**53 (8 PiB of memory on one node), so sums and differences are exact and no
+comparison needs an epsilon.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Decimal
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+PODS: Final = "pods"
+
+NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
+"""Resources that every node has, in the order of the first columns of every matrix."""
+
+EXACT: Final = 2**53
+"""Above this a float64 no longer holds every whole number; larger amounts are refused."""
+
+Vector: TypeAlias = NDArray[np.float64]
+"""float64[r], in the units of a ResourceAxis."""
+
+Amounts: TypeAlias = tuple[tuple[str, int], ...]
+"""Sorted (resource, amount) pairs without zeros: a vector that does not know its axis yet."""
+
+_SUFFIX: Final = {
+    "": Decimal(1),
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    **{letter: Decimal(1000) ** power for power, letter in enumerate("kMGTPE", start=1)},
+    **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
+}
+_QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i))?")
+_LONGEST: Final = 64
+
+
+class InvalidQuantity(ValueError):  # noqa: N818 - a word of the field
+    """A text that the Kubernetes API would not take for a quantity, or that no node could hold."""
+
+
+def parse_quantity(text: str) -> Decimal:
+    """The number that a Kubernetes quantity such as `500m`, `4Gi` or `1e3` stands for.
+
+    Raises InvalidQuantity when the text is not a quantity.
+    Grammar: apimachinery's `resource.Quantity`.
+    """
+    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise InvalidQuantity(f"{text[:_LONGEST]!r} is not a quantity such as 500m, 4Gi or 2")
+    number, exponent, suffix = match.groups()
+    return Decimal(number + (exponent or "")) * _SUFFIX[suffix or ""]
+
+
+def amount(resource: str, text: str) -> int:
+    """The whole number of units of `resource` that a quantity stands for, rounded up as kube-scheduler does.
+
+    Raises InvalidQuantity for text that is no quantity, is negative, or is above EXACT.
+    """
+    exact = parse_quantity(text) * (1000 if resource == CPU else 1)
+    whole = int(exact.to_integral_value(rounding=ROUND_CEILING))
+    if not 0 <= whole <= EXACT:
+        raise InvalidQuantity(f"{text!r} of {resource} is outside 0 … {EXACT} units")
+    return whole
+
+
+def amounts(pairs: Mapping[str, int]) -> Amounts:
+    """The same amounts, sorted and without zeros, so that equal demands compare equal."""
+    return tuple(sorted((name, value) for name, value in pairs.items() if value))
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceAxis:
+    """Which column is which resource: NATIVE first, then extended resources in the order they were met."""
+
+    names: tuple[str, ...] = NATIVE
+    index: Mapping[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "index", {name: column for column, name in enumerate(self.names)})
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def extended(self, names: Iterable[str]) -> "ResourceAxis":
+        """This axis, with columns behind it for the names it does not have yet."""
+        fresh = sorted({name for name in names if name not in self.index})
+        return ResourceAxis(self.names + tuple(fresh)) if fresh else self
+
+    def vector(self, wanted: Amounts) -> Vector:
+        """float64[r]: the amounts in columns.  Raises KeyError for a resource that the axis does not have."""
+        row = np.zeros(len(self.names))
+        for name, value in wanted:
+            row[self.index[name]] = value
+        return row

@@ -1,0 +1,304 @@
+"""Pods, and the gangs they form, as the API server tells of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import NamedTuple, NewType
+
+from scheduler.model.demand import AnyOf, Demand
+from scheduler.model.resources import Amounts
+
+Uid = NewType("Uid", str)
+"""A pod's identity; names are reused, uids never."""
+
+
+class PodKey(NamedTuple):
+    """Where a pod is found."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class GangKey(NamedTuple):
+    """A gang's identity. The namespace is its border: equal names in two namespaces are two gangs.
+
+    A gang of one is keyed by its pod's uid, which no gang's name can equal: names hold no colon.
+    """
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def gang_of_one(namespace: str, uid: Uid) -> GangKey:
+    """The key of the gang that a pod without any gang is, alone."""
+    return GangKey(namespace, f"uid:{uid}")
+
+
+class Phase(StrEnum):
+    """A pod's phase; the words of the Kubernetes API."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+    @property
+    def ended(self) -> bool:
+        """Nothing of the pod's room is in use any more."""
+        return self is Phase.SUCCEEDED or self is Phase.FAILED
+
+
+class Strategy(StrEnum):
+    """How the members of a gang lie to each other, and which node of several is taken."""
+
+    PACK = "pack"
+    SPREAD = "spread"
+    COSINE = "cosine"
+    DOT = "dot"
+
+
+class Pin(StrEnum):
+    """How a member is tied to its seat: by node affinity, by nomination, or as its owner allows."""
+
+    AUTO = "auto"
+    HARD = "hard"
+    SOFT = "soft"
+
+
+class OnMemberLoss(StrEnum):
+    """What follows when a bound member is lost."""
+
+    REPLACE = "replace"
+    RESTART = "restart"
+    NONE = "none"
+
+
+class GiveWay(StrEnum):
+    """How a gang leaves when its room is taken: its pods are evicted, or its Job is suspended and resumed."""
+
+    EVICT = "evict"
+    SUSPEND = "suspend"
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """Something a user wrote that cannot be honoured: which field, what it says, what would be right."""
+
+    field: str
+    value: str
+    remedy: str
+    fatal: bool = True
+    """The pod is refused until it is mended; otherwise the rest is honoured and this is only said."""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.value!r}: {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a gang asks of its placement; None stands for the configured default."""
+
+    strategy: Strategy | None = None
+    level: str | None = None
+    required: bool | None = None
+    timeout: float | None = None
+    """Seconds from the first ungating PATCH until the quorum must be bound."""
+    expected_runtime: float | None = None
+    """Seconds."""
+    pin: Pin | None = None
+    on_member_loss: OnMemberLoss | None = None
+    give_way: GiveWay | None = None
+    start_timeout: float | None = None
+    """Seconds from the bind until a member must run."""
+
+    def over(self, other: "Wish") -> "Wish":
+        """This wish, and the other one where this says nothing."""
+        pairs = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(Wish))
+        return Wish(**{name: mine if mine is not None else theirs for name, mine, theirs in pairs})
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What one pod says of its gang, in whichever format it says it.
+
+    `quorum` is the least number of members per role that are of use; a gang without roles has the one role "".
+    It is None where the format leaves it to an object beside the pod (a PodGroup named like the gang).
+    """
+
+    gang: GangKey
+    format: str
+    role: str = ""
+    quorum: Mapping[str, int] | None = None
+    size: int | None = None
+    surplus: bool = False
+    gain: float = 0.0
+    wish: Wish = Wish()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A PodGroup of one of the formats: what it says of the gang that its pods name."""
+
+    key: GangKey
+    format: str
+    quorum: Mapping[str, int]
+    size: int | None = None
+    wish: Wish = Wish()
+    complaints: tuple[Complaint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The controller of a pod: who makes it again."""
+
+    kind: str
+    name: str
+    uid: str
+    api_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeatNote:
+    """What our `seat` annotation says: the node, the plan it belongs to, and whether we pinned the pod there."""
+
+    node: str
+    plan: str
+    pin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNote:
+    """What our `plan` annotation says: a seat for every member, by uid, and whoever has to leave first."""
+
+    plan: str
+    seats: Mapping[Uid, str]
+    victims: tuple[Uid, ...] = ()
+
+
+class Pending(NamedTuple):
+    """kube-scheduler's last word on a pod that it could not bind."""
+
+    reason: str
+    since: float
+    """Seconds since the epoch, by the API server's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod, reduced to what decides about it."""
+
+    uid: Uid
+    key: PodKey
+    demand: Demand
+    scheduler: str = ""
+    node: str | None = None
+    phase: Phase = Phase.PENDING
+    deleting: bool = False
+    priority: int = 0
+    created: float = 0.0
+    """Seconds since the epoch, by the API server's clock: the order of arrival."""
+    gated: bool = False
+    """Our gate is on it."""
+    held_back: bool = False
+    """Gates of others are on it."""
+    native_group: bool = False
+    """It has `spec.schedulingGroup`: kube-scheduler's own business."""
+    membership: Membership | None = None
+    nominated: str | None = None
+    affinity: AnyOf = ()
+    """Its own required node affinity, which a pin narrows term by term."""
+    pinned: str | None = None
+    """The only node that its required node affinity names, if it names one by metadata.name."""
+    seat: SeatNote | None = None
+    plan: PlanNote | None = None
+    owner: Owner | None = None
+    unmodelled: tuple[str, ...] = ()
+    """Fields of its spec that decide about nodes and that the planner does not model."""
+    pending: Pending | None = None
+    complaints: tuple[Complaint, ...] = ()
+    bound_at: float | None = None
+    """Seconds since the epoch, by the API server's clock: when it was given its node."""
+    preempts: bool = True
+    """Room may be made for it: its `preemptionPolicy` is not Never."""
+    saved_at: float | None = None
+    """Seconds since the epoch: the last checkpoint that it reported; what it did since would be lost with it."""
+    told_waiting: bool = False
+    """Its condition `gangwright.io/Seated` is False: people are told on it that its gang waits."""
+    stuck: str = ""
+    """Why a container of it does not start, such as ImagePullBackOff; empty where nothing tells."""
+    disrupted: bool = False
+    """The cluster ends it: its condition `DisruptionTarget` is True. Who is dismissed by his owner has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerTraits:
+    """What an owner's object says that its pods do not: can they be made again, and will they ever all exist."""
+
+    uid: str
+    remakes_freely: bool
+    """Losing a pod that never ran costs nothing (no failure is counted)."""
+    warnings: tuple[Complaint, ...] = ()
+    suspends: bool = False
+    """It can be suspended and resumed: a Job."""
+    namespace: str = ""
+    paused: Owner | None = None
+    """Itself, when it is suspended and it was we who did, so that another gang had room: resumed when its pods are gone."""
+    attained: float = 0.0
+    """Device-seconds that its pods had before they were last suspended by us."""
+    created: float | None = None
+    """Seconds since the epoch, of a Job: when it was made, however often its pods were made again since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A ResourceQuota: the most that the pods of a namespace may ask for together.
+
+    `hard` by resource, in the units of the ResourceAxis. Quotas with scopes are not read: they may not apply.
+    """
+
+    namespace: str
+    name: str
+    hard: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Members of a gang that are interchangeable: one role name, one demand.
+
+    `quorum` are to be seated whole with the quorum of all other roles, `surplus` one by one where room is left.
+    """
+
+    name: str
+    demand: Demand
+    quorum: tuple[Uid, ...] = ()
+    surplus: tuple[Uid, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """What the planner is asked to seat now.
+
+    `anchors` are the nodes of members that have their place already, one entry a member; newcomers join them.
+    `barred` are nodes that this gang must not be given (its pins broke there).
+    """
+
+    key: GangKey
+    roles: tuple[Role, ...]
+    strategy: Strategy
+    level: str
+    required: bool
+    priority: int = 0
+    anchors: tuple[str, ...] = ()
+    barred: frozenset[str] = field(default=frozenset())
+
+    @property
+    def quorum(self) -> int:
+        """Members that must be seated together."""
+        return sum(len(role.quorum) for role in self.roles)

@@ -1,0 +1,91 @@
+"""Node selectors of the API as terms of the model, and back.
+
+Never here: whether a node matches (`placement`).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from scheduler.model.demand import AnyOf, Operator, Requirement, Term
+from scheduler.objects import api
+
+NODE_NAME: Final = "metadata.name"
+"""The only field of a node that terms may speak of."""
+
+NOWHERE: Final = (Term(),)
+"""A term without conditions matches no node."""
+
+_OPERATORS: Final = {operator.value: operator for operator in Operator}
+
+
+def terms(selector: api.NodeSelector | None) -> AnyOf:
+    """The terms of a node selector; none where there is no selector, and a selector without terms matches nothing."""
+    if selector is None:
+        return ()
+    return tuple(_term(term) for term in selector.node_selector_terms or ()) or NOWHERE
+
+
+def _term(term: api.SelectorTerm) -> Term:
+    labels, fields = _requirements(term.match_expressions), _requirements(term.match_fields)
+    # kube-scheduler lets a term that it cannot read match nothing.
+    return Term() if labels is None or fields is None else Term(labels, fields)
+
+
+def _requirements(said: Sequence[api.SelectorRequirement] | None) -> tuple[Requirement, ...] | None:
+    if any(own.operator not in _OPERATORS for own in said or ()):
+        return None
+    return tuple(
+        Requirement(own.key, _OPERATORS[own.operator], tuple(own.values or ())) for own in said or ()
+    )
+
+
+def pinned_to(any_of: AnyOf) -> str | None:
+    """The one node that every term names, if there is one. Terms that match nothing name nothing."""
+    names = {_named(term) for term in any_of if term.labels or term.fields}
+    return names.pop() if len(names) == 1 else None
+
+
+def _named(term: Term) -> str | None:
+    for field in term.fields:
+        if field.key == NODE_NAME and field.operator is Operator.IN and len(field.values) == 1:
+            return field.values[0]
+    return None
+
+
+def can_be_narrowed(any_of: AnyOf) -> bool:
+    """The API lets nobody add a requirement to a term without any."""
+    return all(term.labels or term.fields for term in any_of)
+
+
+def narrowed(any_of: AnyOf, node: str) -> AnyOf:
+    """The same terms, each also naming this node; a single term that names it where there were none."""
+    pin = Requirement(NODE_NAME, Operator.IN, (node,))
+    if not any_of:
+        return (Term(fields=(pin,)),)
+    return tuple(
+        Term(term.labels, (*term.fields, pin)) if term.labels or term.fields else term for term in any_of
+    )
+
+
+def unpinned(any_of: AnyOf, node: str) -> AnyOf:
+    """The same terms without the name of this node: what `narrowed` made of them undone."""
+    pin = Requirement(NODE_NAME, Operator.IN, (node,))
+    bare = tuple(Term(term.labels, tuple(own for own in term.fields if own != pin)) for term in any_of)
+    return bare if all(term.labels or term.fields for term in bare) else ()
+
+
+def written(any_of: AnyOf) -> list[dict[str, Any]]:
+    """The terms as JSON; what is empty is left out, as the API server does."""
+    parts = (("matchExpressions", "labels"), ("matchFields", "fields"))
+    return [
+        {name: _written(getattr(term, part)) for name, part in parts if getattr(term, part)}
+        for term in any_of
+    ]
+
+
+def _written(requirements: Iterable[Requirement]) -> list[dict[str, Any]]:
+    return [
+        {"key": own.key, "operator": own.operator.value}
+        | ({"values": list(own.values)} if own.values else {})
+        for own in requirements
+    ]

@@ -1,0 +1,323 @@
+"""API objects, as far as we read them; msgspec builds nothing that is not declared here.
+
+Never here: what a field means. Every field may be missing, and every list or mapping may be null, as Go writes
+them; a field of the wrong type is no object of the API server's, and decoding says so. Objects of custom resource
+definitions may hold anything, so their `spec` is read by hand (`groups`).
+"""
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct, field
+
+Quantity: TypeAlias = str | int | float
+"""The API server writes text; files written by hand also hold numbers."""
+
+Amounts: TypeAlias = dict[str, Quantity] | None
+Texts: TypeAlias = dict[str, str] | None
+
+
+class _Part(Struct, rename="camel", gc=False):
+    """A part of an object. Trees cannot hold cycles, so garbage collection need not look at them."""
+
+
+class Present(_Part):
+    """A field of which we only want to know that it is there."""
+
+
+class OwnerReference(_Part):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class Meta(_Part):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: Texts = None
+    annotations: Texts = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+# Pod
+
+
+class ResourceRequirements(_Part):
+    requests: Amounts = None
+    limits: Amounts = None
+
+
+class ContainerPort(_Part):
+    host_port: int = 0
+    host_ip: str = field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class Container(_Part):
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    ports: list[ContainerPort] | None = None
+    restart_policy: str | None = None
+
+
+class SelectorRequirement(_Part):
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class SelectorTerm(_Part):
+    match_expressions: list[SelectorRequirement] | None = None
+    match_fields: list[SelectorRequirement] | None = None
+
+
+class NodeSelector(_Part):
+    node_selector_terms: list[SelectorTerm] | None = None
+
+
+class NodeAffinity(_Part):
+    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class PodAffinity(_Part):
+    required: list[Present] | None = field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(_Part):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(_Part):
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Gate(_Part):
+    name: str = ""
+
+
+class SpreadConstraint(_Part):
+    when_unsatisfiable: str = ""
+
+
+class ClaimSource(_Part):
+    claim_name: str = ""
+
+
+class Volume(_Part):
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: Present | None = None
+    gce_persistent_disk: Present | None = None
+    aws_elastic_block_store: Present | None = None
+    iscsi: Present | None = None
+    rbd: Present | None = None
+
+
+class PodSpec(_Part):
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    overhead: Amounts = None
+    resources: ResourceRequirements | None = None
+    node_name: str = ""
+    node_selector: Texts = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    scheduler_name: str = ""
+    priority: int | None = None
+    preemption_policy: str | None = None
+    scheduling_gates: list[Gate] | None = None
+    scheduling_group: Present | None = None
+    topology_spread_constraints: list[SpreadConstraint] | None = None
+    resource_claims: list[Present] | None = None
+    volumes: list[Volume] | None = None
+
+
+class Condition(_Part):
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    last_transition_time: str | None = None
+
+
+class WaitingState(_Part):
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(_Part):
+    waiting: WaitingState | None = None
+
+
+class ContainerStatus(_Part):
+    name: str = ""
+    state: ContainerState | None = None
+    allocated_resources: Amounts = None
+    resources: ResourceRequirements | None = None
+
+
+class PodStatus(_Part):
+    phase: str = ""
+    nominated_node_name: str | None = None
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    allocated_resources: Amounts = None
+    resources: ResourceRequirements | None = None
+
+
+class Pod(_Part):
+    metadata: Meta
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
+
+
+# Node
+
+
+class Taint(_Part):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(_Part):
+    unschedulable: bool = False
+    taints: list[Taint] | None = None
+
+
+class NodeStatus(_Part):
+    allocatable: Amounts = None
+
+
+class Node(_Part):
+    metadata: Meta
+    spec: NodeSpec = field(default_factory=NodeSpec)
+    status: NodeStatus = field(default_factory=NodeStatus)
+
+
+# Storage
+
+
+class VolumeAffinity(_Part):
+    required: NodeSelector | None = None
+
+
+class VolumeSpec(_Part):
+    node_affinity: VolumeAffinity | None = None
+
+
+class PersistentVolume(_Part):
+    metadata: Meta
+    spec: VolumeSpec = field(default_factory=VolumeSpec)
+
+
+class ClaimSpec(_Part):
+    volume_name: str = ""
+    access_modes: list[str] | None = None
+
+
+class ClaimStatus(_Part):
+    phase: str = ""
+
+
+class PersistentVolumeClaim(_Part):
+    metadata: Meta
+    spec: ClaimSpec = field(default_factory=ClaimSpec)
+    status: ClaimStatus = field(default_factory=ClaimStatus)
+
+
+# Owners
+
+
+class ConditionPattern(_Part):
+    type: str = ""
+    status: str = "True"
+
+
+class FailureRule(_Part):
+    action: str = ""
+    on_pod_conditions: list[ConditionPattern] | None = None
+
+
+class FailurePolicy(_Part):
+    rules: list[FailureRule] | None = None
+
+
+class JobSpec(_Part):
+    pod_replacement_policy: str | None = None
+    pod_failure_policy: FailurePolicy | None = None
+    active_deadline_seconds: int | None = None
+    suspend: bool = False
+
+
+class Job(_Part):
+    metadata: Meta
+    spec: JobSpec = field(default_factory=JobSpec)
+
+
+class StatefulSetSpec(_Part):
+    pod_management_policy: str = "OrderedReady"
+
+
+class StatefulSet(_Part):
+    metadata: Meta
+    spec: StatefulSetSpec = field(default_factory=StatefulSetSpec)
+
+
+# Quota
+
+
+class QuotaSpec(_Part):
+    scopes: list[str] | None = None
+    scope_selector: Present | None = None
+
+
+class QuotaStatus(_Part):
+    hard: Amounts = None
+
+
+class ResourceQuota(_Part):
+    metadata: Meta
+    spec: QuotaSpec = field(default_factory=QuotaSpec)
+    status: QuotaStatus = field(default_factory=QuotaStatus)
+
+
+# Pod groups, one type a format
+
+
+class _PodGroup(_Part):
+    metadata: Meta
+    spec: Any = None
+
+
+class PluginsPodGroup(_PodGroup):
+    """`scheduling.x-k8s.io/v1alpha1`."""
+
+
+class VolcanoPodGroup(_PodGroup):
+    """`scheduling.volcano.sh/v1beta1`."""
+
+
+class KoordinatorPodGroup(_PodGroup):
+    """`scheduling.sigs.k8s.io/v1alpha1`."""
+
+
+class KaiPodGroup(_PodGroup):
+    """`scheduling.run.ai/v2alpha2`."""
+
+
+PodGroup: TypeAlias = PluginsPodGroup | VolcanoPodGroup | KoordinatorPodGroup | KaiPodGroup
+ApiObject: TypeAlias = (
+    Pod | Node | PersistentVolume | PersistentVolumeClaim | Job | StatefulSet | ResourceQuota | PodGroup
+)

@@ -1,0 +1,81 @@
+"""The readers: which gang a pod says it is of, in whichever format it says it.
+
+Lives here: one small file a format, tried in a fixed order, and what happens when two of them speak. Never here:
+the groups themselves (`groups`), or which members exist. Nothing in here raises: what a stranger wrote wrongly
+becomes a complaint.
+
+Why a wrong pod belongs to no gang: whoever may write a label could otherwise spoil a gang with it. The pod is
+refused by itself, and says why; a gang that lacks it waits for its members.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from scheduler.model.workload import Complaint, GangKey, Membership, Wish
+from scheduler.objects.gangs import kai, koordinator, kueue, ours, scheduler_plugins, volcano, yunikorn
+from scheduler.objects.gangs.form import Format, Levels, Naming
+from scheduler.objects.notes import Sheet, name, shown
+
+FORMATS: Final[tuple[Format, ...]] = (
+    ours.FORMAT,
+    scheduler_plugins.FORMAT,
+    volcano.FORMAT,
+    koordinator.FORMAT,
+    kueue.FORMAT,
+    yunikorn.FORMAT,
+    kai.FORMAT,
+)
+"""In this order: where two formats name the same gang, the first counts."""
+
+
+class Alone(NamedTuple):
+    """What a pod without a gang asks of its placement."""
+
+    format: str
+    wish: Wish
+
+
+class Reading(NamedTuple):
+    """What a pod says of its gang; `alone` where it only says how it is to be placed itself."""
+
+    membership: Membership | None = None
+    complaints: tuple[Complaint, ...] = ()
+    alone: Alone | None = None
+
+
+def read(
+    namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str], levels: Levels
+) -> Reading:
+    """What these labels and annotations of a pod say of its gang."""
+    sheet = Sheet(labels, annotations)
+    found = [(form, naming) for form in FORMATS if (naming := form.naming(sheet)) is not None]
+    wish = ours.wish(sheet)
+    if not found:
+        return _alone(sheet, wish)
+    form, naming = found[0]
+    gang = sheet.parsed(naming.key, naming.gang, name)
+    _check_agreement(sheet, [naming for _, naming in found])
+    if gang is None:
+        return Reading(None, tuple(sheet.complaints))
+    membership = form.read(sheet, GangKey(namespace, gang), levels)
+    if form is not ours.FORMAT:
+        ours.stray(sheet)
+    above, worth = ours.surplus(sheet)
+    whole = replace(membership, surplus=above, gain=worth, wish=wish.over(membership.wish))
+    return Reading(None if sheet.refused else whole, tuple(sheet.complaints))
+
+
+def _alone(sheet: Sheet, wish: Wish) -> Reading:
+    ours.stray(sheet)
+    alone = None if wish == Wish() or sheet.refused else Alone(ours.NAME, wish)
+    return Reading(None, tuple(sheet.complaints), alone)
+
+
+def _check_agreement(sheet: Sheet, namings: list[Naming]) -> None:
+    """Complain when two formats name different gangs: nothing tells which of them is meant."""
+    counts, others = namings[0], namings[1:]
+    for other in others:
+        if other.gang != counts.gang:
+            said = f"{shown(counts.gang)} and {shown(other.gang)}"
+            sheet.complain(counts.key, said, f"name one gang: {other.key} names another")

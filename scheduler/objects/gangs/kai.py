@@ -1,0 +1,31 @@
+"""KAI: an annotation names a PodGroup, made by its pod grouper or by hand; a label names the subgroup."""
+
+from typing import Final
+
+from scheduler.model.workload import GangKey, Membership
+from scheduler.objects import labels as key
+from scheduler.objects.gangs.form import Format, Levels, Naming, in_annotation, placement
+from scheduler.objects.notes import Sheet, count, name
+
+NAME: Final = "kai"
+
+
+def _naming(sheet: Sheet) -> Naming | None:
+    return in_annotation(sheet, key.KAI_GROUP)
+
+
+def _read(sheet: Sheet, gang: GangKey, levels: Levels) -> Membership:
+    least = sheet.annotation(key.KAI_MIN_MEMBER, count)
+    role = sheet.label(key.KAI_ROLE, name)
+    if key.KAI_SEGMENT in sheet.annotations:
+        sheet.overlooked(key.KAI_SEGMENT, sheet.annotations[key.KAI_SEGMENT], "a gang is placed as one piece")
+    return Membership(
+        gang,
+        NAME,
+        role=role or "",
+        quorum=None if least is None else {"": least},
+        wish=placement(sheet, levels, key.KAI_REQUIRED, key.KAI_PREFERRED),
+    )
+
+
+FORMAT: Final = Format(NAME, _naming, _read)

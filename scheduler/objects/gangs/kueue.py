@@ -1,0 +1,30 @@
+"""Kueue's groups of plain pods: a name and a total count, all of which are needed."""
+
+from typing import Final
+
+from scheduler.model.workload import GangKey, Membership
+from scheduler.objects import labels as key
+from scheduler.objects.gangs.form import Format, Levels, Naming, first, in_annotation, in_label, placement
+from scheduler.objects.notes import Sheet, count
+
+NAME: Final = "kueue"
+
+_UNKNOWN: Final = (key.KUEUE_SLICE, key.KUEUE_SLICES, key.KUEUE_SPREAD)
+
+
+def _naming(sheet: Sheet) -> Naming | None:
+    return first(in_label(sheet, key.KUEUE_GROUP), in_annotation(sheet, key.KUEUE_GROUP))
+
+
+def _read(sheet: Sheet, gang: GangKey, levels: Levels) -> Membership:
+    total = sheet.annotation(key.KUEUE_TOTAL, count)
+    if key.KUEUE_TOTAL not in sheet.annotations:
+        sheet.complain(key.KUEUE_TOTAL, "", "write how many pods the group has")
+    for field in _UNKNOWN:
+        if field in sheet.annotations:
+            sheet.overlooked(field, sheet.annotations[field], "a gang is placed as one piece")
+    wish = placement(sheet, levels, key.KUEUE_REQUIRED, key.KUEUE_PREFERRED)
+    return Membership(gang, NAME, quorum=None if total is None else {"": total}, size=total, wish=wish)
+
+
+FORMAT: Final = Format(NAME, _naming, _read)

@@ -1,0 +1,102 @@
+"""Our own format: the label `gangwright.io/gang`, and annotations that say the rest.
+
+What is wrong in it is never guessed at: the pod is refused until it is mended. The annotations that say *how* a
+gang is to be placed (`wish`) also count for gangs that another format names, and for pods without any gang.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from scheduler.model.workload import GangKey, GiveWay, Membership, OnMemberLoss, Pin, Strategy, Wish
+from scheduler.objects import labels as key
+from scheduler.objects.gangs.form import Format, Levels, Naming
+from scheduler.objects.notes import (
+    MOST,
+    Sheet,
+    Unfit,
+    count,
+    flag,
+    gain,
+    name,
+    runtime,
+    timeout,
+    word,
+)
+
+NAME: Final = "gangwright"
+
+_strategy: Final = word({own.value: own for own in Strategy})
+_pin: Final = word({own.value: own for own in Pin})
+_give_way: Final = word({own.value: own for own in GiveWay})
+_loss: Final = word({own.value: own for own in OnMemberLoss})
+
+WHO: Final = (key.MIN_MEMBERS, key.MEMBERS, key.ROLE)
+"""Annotations that mean nothing without the gang's label."""
+
+
+def quorum(text: str) -> Mapping[str, int]:
+    """`5`, or a minimum for each role: `ps=1,worker=4`."""
+    if "=" not in text:
+        return {"": count(text)}
+    minima: dict[str, int] = {}
+    for part in text.split(","):
+        role, _, number = part.strip().partition("=")
+        if name(role) in minima:
+            raise Unfit("each role once")
+        minima[role] = count(number)
+    if sum(minima.values()) > MOST:
+        raise Unfit(f"minima of at most {MOST} together")
+    return minima
+
+
+def _read(sheet: Sheet, gang: GangKey, _levels: Levels) -> Membership:
+    minima = sheet.annotation(key.MIN_MEMBERS, quorum)
+    size = sheet.annotation(key.MEMBERS, count)
+    role = sheet.annotation(key.ROLE, name) or ""
+    if key.MIN_MEMBERS not in sheet.annotations:
+        sheet.complain(key.MIN_MEMBERS, "", "write how many members the gang needs at least, such as 5")
+    if minima is not None and "" not in minima and role not in minima:
+        known = ", ".join(sorted(minima))
+        sheet.complain(key.ROLE, role, f"write one of the roles that have a minimum: {known}")
+    if minima is not None and size is not None and sum(minima.values()) > size:
+        remedy = f"write at most the {size} of {key.MEMBERS}, or raise that"
+        sheet.complain(key.MIN_MEMBERS, sheet.annotations[key.MIN_MEMBERS], remedy)
+    return Membership(gang, NAME, role=role, quorum=minima, size=size)
+
+
+def wish(sheet: Sheet) -> Wish:
+    """What our annotations ask of the placement."""
+    return Wish(
+        strategy=sheet.annotation(key.STRATEGY, _strategy),
+        level=sheet.annotation(key.LEVEL, name),
+        required=sheet.annotation(key.LEVEL_REQUIRED, flag),
+        timeout=sheet.annotation(key.TIMEOUT, timeout),
+        start_timeout=sheet.annotation(key.START_TIMEOUT, timeout),
+        expected_runtime=sheet.annotation(key.EXPECTED_RUNTIME, runtime),
+        pin=sheet.annotation(key.PIN, _pin),
+        on_member_loss=sheet.annotation(key.ON_MEMBER_LOSS, _loss),
+        give_way=sheet.annotation(key.PREEMPTION, _give_way),
+    )
+
+
+def surplus(sheet: Sheet) -> tuple[bool, float]:
+    """Whether the member is above the quorum, and what it is worth."""
+    above = sheet.label(key.SURPLUS, flag) or False
+    worth = sheet.annotation(key.GAIN, gain)
+    return above, worth or 0.0
+
+
+def stray(sheet: Sheet) -> None:
+    """Complain of words that mean nothing without a gang."""
+    for said in WHO:
+        if said in sheet.annotations:
+            sheet.complain(
+                said, sheet.annotations[said], f"name the gang in the label {key.GANG}, or remove this"
+            )
+
+
+def _naming(sheet: Sheet) -> Naming | None:
+    return Naming(key.GANG, sheet.labels[key.GANG]) if key.GANG in sheet.labels else None
+
+
+FORMAT: Final = Format(NAME, _naming, _read)

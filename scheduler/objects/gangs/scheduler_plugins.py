@@ -1,0 +1,21 @@
+"""The coscheduling plugin of scheduler-plugins: a label names a PodGroup, and that says the rest."""
+
+from typing import Final
+
+from scheduler.model.workload import GangKey, Membership
+from scheduler.objects import labels as key
+from scheduler.objects.gangs.form import Format, Levels, Naming, in_label
+from scheduler.objects.notes import Sheet
+
+NAME: Final = "scheduler-plugins"
+
+
+def _naming(sheet: Sheet) -> Naming | None:
+    return in_label(sheet, key.PLUGINS_GROUP)
+
+
+def _read(_sheet: Sheet, gang: GangKey, _levels: Levels) -> Membership:
+    return Membership(gang, NAME)
+
+
+FORMAT: Final = Format(NAME, _naming, _read)

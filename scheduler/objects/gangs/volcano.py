@@ -1,0 +1,45 @@
+"""Volcano: an annotation names a PodGroup; a pod without one may state its minimum itself.
+
+Volcano's topology speaks of tiers of HyperNodes, which need not be levels of node labels: whether the topology is
+hard or soft is honoured, at the configured level; a highest tier is not.
+"""
+
+from typing import Final
+
+from scheduler.model.workload import GangKey, Membership, Strategy, Wish
+from scheduler.objects import labels as key
+from scheduler.objects.gangs.form import Format, Levels, Naming, first, in_annotation
+from scheduler.objects.notes import Sheet, count, name, text, word
+
+NAME: Final = "volcano"
+
+MODES: Final = {"hard": True, "soft": False}
+NO_TIERS: Final = f"tiers are not levels of this cluster; name one in {key.LEVEL}"
+
+
+def _naming(sheet: Sheet) -> Naming | None:
+    return first(in_annotation(sheet, key.VOLCANO_GROUP), in_annotation(sheet, key.VOLCANO_GROUP_LEGACY))
+
+
+def _read(sheet: Sheet, gang: GangKey, _levels: Levels) -> Membership:
+    least = sheet.annotation(key.VOLCANO_MIN_MEMBER, count)
+    role = sheet.annotation(key.VOLCANO_ROLE, name) or sheet.label(key.VOLCANO_ROLE, name)
+    hard = sheet.annotation(key.VOLCANO_TOPOLOGY, word(MODES), fatal=False)
+    tier = sheet.annotation(key.VOLCANO_TIER, text, fatal=False)
+    if tier is not None:
+        sheet.overlooked(key.VOLCANO_TIER, tier, NO_TIERS)
+    return Membership(
+        gang,
+        NAME,
+        role=role or "",
+        quorum=None if least is None else {"": least},
+        wish=topology(hard=hard),
+    )
+
+
+def topology(*, hard: bool | None) -> Wish:
+    """The wish that Volcano's hard or soft topology stands for."""
+    return Wish() if hard is None else Wish(strategy=Strategy.PACK, required=hard)
+
+
+FORMAT: Final = Format(NAME, _naming, _read)

@@ -1,0 +1,69 @@
+"""YuniKorn's gang scheduling: the gang is the application, its task groups are the roles.
+
+Pods that name no task group belong to no gang, whatever application they are of.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from scheduler.model.workload import GangKey, Membership, Wish
+from scheduler.objects import labels as key
+from scheduler.objects.gangs.form import Format, Levels, Naming, first, in_annotation, in_label
+from scheduler.objects.notes import LONGEST_JSON, MOST, Sheet, Unfit, json_of, name, text, timeout
+
+NAME: Final = "yunikorn"
+
+_TIMEOUT: Final = "placeholderTimeoutInSeconds"
+_STYLE: Final = "gangSchedulingStyle"
+
+
+class _TaskGroup(msgspec.Struct, rename="camel"):
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
+    min_member: Annotated[int, msgspec.Meta(ge=1, le=MOST)]
+
+
+_groups: Final = json_of(list[_TaskGroup])
+
+
+def _naming(sheet: Sheet) -> Naming | None:
+    if key.YUNIKORN_ROLE not in sheet.annotations and key.YUNIKORN_ROLES not in sheet.annotations:
+        return None
+    return first(
+        in_label(sheet, key.YUNIKORN_APP),
+        in_annotation(sheet, key.YUNIKORN_APP),
+        in_label(sheet, key.YUNIKORN_APP_LEGACY),
+        in_annotation(sheet, key.YUNIKORN_APP_LEGACY),
+        in_label(sheet, key.YUNIKORN_APP_SPARK),
+    )
+
+
+def _minima(said: str) -> dict[str, int]:
+    groups = _groups(said)
+    minima = {name(group.name): group.min_member for group in groups}
+    if not minima or len(minima) != len(groups):
+        raise Unfit("each task group once")
+    return minima
+
+
+def _read(sheet: Sheet, gang: GangKey, _levels: Levels) -> Membership:
+    role = sheet.annotation(key.YUNIKORN_ROLE, name)
+    minima = sheet.annotation(key.YUNIKORN_ROLES, _minima, longest=LONGEST_JSON)
+    if minima is not None and role not in minima:
+        remedy = f"write one of the task groups: {', '.join(sorted(minima))}"
+        sheet.complain(key.YUNIKORN_ROLE, role or "", remedy)
+    return Membership(gang, NAME, role=role or "", quorum=minima, wish=_wish(sheet))
+
+
+def _wish(sheet: Sheet) -> Wish:
+    said = sheet.annotation(key.YUNIKORN_PARAMETERS, text, fatal=False) or ""
+    parameters = dict(part.split("=", 1) for part in said.split() if "=" in part)
+    if parameters.get(_STYLE) == "Soft":
+        sheet.overlooked(
+            key.YUNIKORN_PARAMETERS, said, "a gang that does not fit waits, its pods are not placed singly"
+        )
+    field = f"{key.YUNIKORN_PARAMETERS}: {_TIMEOUT}"
+    return Wish(timeout=sheet.parsed(field, parameters.get(_TIMEOUT), timeout, fatal=False))
+
+
+FORMAT: Final = Format(NAME, _naming, _read)

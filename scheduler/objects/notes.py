@@ -1,0 +1,183 @@
+"""The strict reading of what people write into labels and annotations, and the complaints about it.
+
+Lives here: the parsers of single values, and `Sheet`, which reads one object's labels and annotations and keeps
+what is wrong. Never here: which key means what (`gangs`). Why strict: an annotation is a stranger's text, and a
+number read wrongly moves a whole gang; why nothing raises: one bad pod must not hold up the rest.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from scheduler.model.workload import Complaint
+
+T = TypeVar("T")
+
+LONGEST: Final = 256
+"""Bytes of a value that is read at all; a name has at most 253."""
+
+LONGEST_JSON: Final = 16 * 1024
+"""Bytes of a value that is a JSON document."""
+
+SHOWN: Final = 64
+"""Characters of a wrong value that are shown to people."""
+
+MOST: Final = 100_000
+"""More members than any cluster has pods for; the policy's own limit is far below."""
+
+DAY: Final = 86400.0
+YEAR: Final = 365 * DAY
+
+_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?")
+_WHOLE: Final = re.compile(r"[0-9]{1,9}")
+_NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_DURATION: Final = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:h|m|s|ms))+")
+_PART: Final = re.compile(r"([0-9.]+)(h|ms|m|s)")
+_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_FLAGS: Final = {"true": True, "false": False}
+
+
+class Unfit(ValueError):  # noqa: N818 - never leaves this room
+    """The value is not what the field takes; the text says what would be right."""
+
+
+Parser = Callable[[str], T]
+
+
+def shown(text: str) -> str:
+    """The beginning of a stranger's text, on one line, without anything unprintable."""
+    head = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:SHOWN])
+    return head if len(text) <= SHOWN else f"{head}…"
+
+
+def name(text: str) -> str:
+    """A name as labels and Kubernetes objects have it."""
+    if not _NAME.fullmatch(text):
+        raise Unfit("a name of at most 253 letters, digits, '-', '_' and '.'")
+    return text
+
+
+def text(text: str) -> str:
+    """Any text that is not empty."""
+    if not text:
+        raise Unfit("something")
+    return text
+
+
+def count(text: str) -> int:
+    """A whole number of members, at least one."""
+    number = int(text) if _WHOLE.fullmatch(text) else 0
+    if not 1 <= number <= MOST:
+        raise Unfit(f"a whole number from 1 to {MOST}")
+    return number
+
+
+def flag(text: str) -> bool:
+    if text not in _FLAGS:
+        raise Unfit("true or false")
+    return _FLAGS[text]
+
+
+def gain(text: str) -> float:
+    """A relative speed-up such as 0.25."""
+    number = float(text) if _NUMBER.fullmatch(text) else math.nan
+    if not 0 <= number <= 1000:
+        raise Unfit("a number from 0 to 1000, such as 0.25")
+    return number
+
+
+def duration(least: float, most: float) -> Parser[float]:
+    """Seconds, from Go's way of writing (`90s`, `1h30m`) or a plain number of seconds."""
+
+    def parse(text: str) -> float:
+        seconds = _seconds(text)
+        if not least <= seconds <= most:
+            raise Unfit(f"a duration such as 90s, 5m or 1h30m, from {least:g} to {most:g} seconds")
+        return seconds
+
+    return parse
+
+
+def _seconds(text: str) -> float:
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    if _DURATION.fullmatch(text):
+        return sum(float(amount) * _SECONDS[unit] for amount, unit in _PART.findall(text))
+    return math.nan
+
+
+def word(table: Mapping[str, T]) -> Parser[T]:
+    """One of the words of a table."""
+
+    def parse(text: str) -> T:
+        if text not in table:
+            raise Unfit("one of " + ", ".join(sorted(table)))
+        return table[text]
+
+    return parse
+
+
+def json_of(kind: type[T]) -> Parser[T]:
+    """A JSON document of this type."""
+    decoder = msgspec.json.Decoder(kind)
+
+    def parse(text: str) -> T:
+        try:
+            return decoder.decode(text.encode())
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise Unfit(f"JSON that can be read ({shown(str(error))})") from None
+
+    return parse
+
+
+timeout: Final = duration(1.0, 7 * DAY)
+runtime: Final = duration(1.0, 3 * YEAR)
+
+
+class Sheet:
+    """The labels and annotations of one object, read strictly; `complaints` holds what is wrong with them."""
+
+    def __init__(self, labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None) -> None:
+        self.labels: Mapping[str, str] = labels or {}
+        self.annotations: Mapping[str, str] = annotations or {}
+        self.complaints: list[Complaint] = []
+
+    @property
+    def refused(self) -> bool:
+        """Something is so wrong that the object cannot be honoured at all."""
+        return any(complaint.fatal for complaint in self.complaints)
+
+    def complain(self, field: str, value: str, remedy: str, *, fatal: bool = True) -> None:
+        self.complaints.append(Complaint(field, shown(value), remedy, fatal))
+
+    def overlooked(self, field: str, value: str, why: str) -> None:
+        """The format says something here that Gangwright does not do; the rest is honoured."""
+        self.complain(field, value, f"not honoured: {why}", fatal=False)
+
+    def label(self, key: str, parse: Parser[T], *, fatal: bool = True) -> T | None:
+        """What a label says; None where it is missing or wrong."""
+        return self.parsed(key, self.labels.get(key), parse, fatal=fatal)
+
+    def annotation(
+        self, key: str, parse: Parser[T], *, fatal: bool = True, longest: int = LONGEST
+    ) -> T | None:
+        """What an annotation says; None where it is missing or wrong."""
+        return self.parsed(key, self.annotations.get(key), parse, fatal=fatal, longest=longest)
+
+    def parsed(
+        self, key: str, said: str | None, parse: Parser[T], *, fatal: bool = True, longest: int = LONGEST
+    ) -> T | None:
+        """What a text found under this key says; None where there is none or it is wrong."""
+        if said is None:
+            return None
+        if len(said) > longest or len(said.encode("utf-8", "replace")) > longest:
+            self.complain(key, said, f"write at most {longest} bytes", fatal=fatal)
+            return None
+        try:
+            return parse(said)
+        except Unfit as unfit:
+            self.complain(key, said, f"write {unfit}", fatal=fatal)
+            return None

@@ -1,0 +1,79 @@
+"""What an owner's object says that its pods do not: are they made again at no cost, and will they ever all exist.
+
+Never here: what follows from it (`ledger`).
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from scheduler.model.workload import Complaint, Owner, OwnerTraits
+from scheduler.objects import api, labels
+from scheduler.objects.pods import epoch
+
+_FREE: Final = (
+    ("ReplicaSet", "apps/"),
+    ("ReplicationController", "v1"),
+    (labels.ELASTIC_KIND, labels.OURS),
+)
+"""Kinds that are not watched, whose pods are always made again at no cost; with the beginning of their API versions."""
+
+
+def of_reference(owner: Owner) -> OwnerTraits | None:
+    """What the kind alone tells; None where the object itself must be read."""
+    known = any(owner.kind == kind and owner.api_version.startswith(group) for kind, group in _FREE)
+    return OwnerTraits(owner.uid, remakes_freely=True) if known else None
+
+
+def job(found: api.Job) -> OwnerTraits:
+    """A Job counts the loss of a pod that never ran as a failure, unless one of two policies says otherwise."""
+    spec = found.spec
+    free = spec.pod_replacement_policy == "Failed" or any(map(_ignores_disruption, _rules(spec)))
+    said = found.metadata.annotations or {}
+    return OwnerTraits(
+        found.metadata.uid,
+        free,
+        tuple(_job_warnings(spec)),
+        suspends=True,
+        paused=Owner("Job", found.metadata.name, found.metadata.uid, "batch/v1")
+        if spec.suspend and labels.PAUSED in said
+        else None,
+        namespace=found.metadata.namespace,
+        attained=_attained(said.get(labels.ATTAINED, "")),
+        created=epoch(found.metadata.creation_timestamp) or None,
+    )
+
+
+def _attained(text: str) -> float:
+    """Device-seconds that we wrote; 0 for anything else that stands there."""
+    return float(text) if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,3})?", text) else 0.0
+
+
+def _rules(spec: api.JobSpec) -> list[api.FailureRule]:
+    return (spec.pod_failure_policy.rules if spec.pod_failure_policy else None) or []
+
+
+def _ignores_disruption(rule: api.FailureRule) -> bool:
+    patterns = rule.on_pod_conditions or ()
+    return rule.action == "Ignore" and any(
+        p.type == "DisruptionTarget" and p.status == "True" for p in patterns
+    )
+
+
+def _job_warnings(spec: api.JobSpec) -> Iterator[Complaint]:
+    if spec.active_deadline_seconds is not None:
+        yield Complaint(
+            "spec.activeDeadlineSeconds",
+            str(spec.active_deadline_seconds),
+            "it also runs while the gang waits: leave it out, or allow for the wait",
+            fatal=False,
+        )
+
+
+def stateful_set(found: api.StatefulSet) -> OwnerTraits:
+    warnings: tuple[Complaint, ...] = ()
+    policy = found.spec.pod_management_policy
+    if policy != "Parallel":
+        remedy = "write Parallel: pods are made one after another, so a gang of more than one never assembles"
+        warnings = (Complaint("spec.podManagementPolicy", policy, remedy, fatal=False),)
+    return OwnerTraits(found.metadata.uid, remakes_freely=True, warnings=warnings)

@@ -1,0 +1,160 @@
+"""Effects as calls to the API server: path, content type and body, to the byte.
+
+Lives here: what each effect says to the API server. Never here: sending it, or trying it again (`kube.actions`).
+
+Every PATCH carries the pod's uid, which the API server compares (422 for another pod of the same name), so a call
+done twice is harmless. The ungating PATCH is a strategic merge that deletes our gate alone: a merge PATCH would
+take the gates of others along, and server-side apply would leave ours.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from scheduler.model.effects import (
+    Announce,
+    Effect,
+    Evict,
+    Nominate,
+    ResumeJob,
+    SuspendJob,
+    Ungate,
+    WritePlan,
+)
+from scheduler.model.workload import Owner, PodKey, Uid
+from scheduler.objects import labels, marks
+from scheduler.objects.affinity import narrowed, written
+from scheduler.objects.tidings import condition, event
+
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+MERGE: Final = "application/merge-patch+json"
+JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request. `body` is JSON of the content type."""
+
+    method: str
+    path: str
+    body: bytes
+    content_type: str
+    params: Mapping[str, str] = field(default_factory=lambda: {"fieldManager": labels.FIELD_MANAGER})
+
+
+def calls(effect: Effect, now: float) -> tuple[Call, ...]:
+    """The calls that make the effect true, in order. `now`: seconds since the epoch, for the times that people see."""
+    match effect:
+        case Announce():
+            return _announce(effect, now)
+        case WritePlan():
+            return (_write_plan(effect),)
+        case Ungate():
+            return (_ungate(effect),)
+        case Nominate():
+            return (_nominate(effect),)
+        case Evict():
+            return (_evict(effect),)
+        case SuspendJob():
+            return (_suspend(effect, now),)
+        case ResumeJob():
+            return (_resume(effect),)
+
+
+def _patch(key: PodKey, uid: Uid, kind: str, change: dict[str, Any], sub: str = "") -> Call:
+    metadata = {"uid": uid, **change.pop("metadata", {})}
+    body = msgspec.json.encode({"metadata": metadata, **change})
+    return Call("PATCH", pod_path(key) + sub, body, kind)
+
+
+def pod_path(key: PodKey) -> str:
+    return f"/api/v1/namespaces/{quote(key.namespace, safe='')}/pods/{quote(key.name, safe='')}"
+
+
+def _write_plan(effect: WritePlan) -> Call:
+    text = marks.write_plan(effect.plan, effect.seats, effect.victims) if effect.seats else None
+    return _patch(effect.key, effect.uid, MERGE, {"metadata": {"annotations": {labels.PLAN: text}}})
+
+
+def _ungate(effect: Ungate) -> Call:
+    spec: dict[str, Any] = {"schedulingGates": [{"$patch": "delete", "name": labels.GATE}]}
+    if effect.pin:
+        required = {"nodeSelectorTerms": written(narrowed(effect.affinity, effect.node))}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    annotations = {labels.SEAT: marks.write_seat(effect.node, effect.plan, pin=effect.pin)}
+    return _patch(effect.key, effect.uid, STRATEGIC, {"metadata": {"annotations": annotations}, "spec": spec})
+
+
+def _nominate(effect: Nominate) -> Call:
+    status = {"nominatedNodeName": effect.node or None}
+    return _patch(effect.key, effect.uid, MERGE, {"status": status}, "/status")
+
+
+def _evict(effect: Evict) -> Call:
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": effect.key.name, "namespace": effect.key.namespace},
+        "deleteOptions": {"preconditions": {"uid": effect.uid}},
+    }
+    return Call("POST", pod_path(effect.key) + "/eviction", msgspec.json.encode(body), JSON, {})
+
+
+def _suspend(effect: SuspendJob, now: float) -> Call:
+    said = {
+        labels.PAUSED: datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
+        labels.ATTAINED: f"{effect.attained:.0f}",
+    }
+    return _patch_job(effect.key, effect.owner, {"annotations": said}, suspend=True)
+
+
+def _resume(effect: ResumeJob) -> Call:
+    return _patch_job(effect.key, effect.owner, {"annotations": {labels.PAUSED: None}}, suspend=False)
+
+
+def _patch_job(key: PodKey, owner: Owner, metadata: dict[str, Any], *, suspend: bool) -> Call:
+    """A Job's `suspend` may be changed at any time; its uid is compared, as a pod's is."""
+    body = msgspec.json.encode({"metadata": {"uid": owner.uid, **metadata}, "spec": {"suspend": suspend}})
+    path = f"/apis/batch/v1/namespaces/{quote(key.namespace, safe='')}/jobs/{quote(key.name, safe='')}"
+    return Call("PATCH", path, body, MERGE)
+
+
+def set_suspended(namespace: str, owner: Owner, *, suspend: bool) -> Call:
+    """A person suspends or resumes a Job: it is no longer we who paused it."""
+    return _patch_job(
+        PodKey(namespace, owner.name), owner, {"annotations": {labels.PAUSED: None}}, suspend=suspend
+    )
+
+
+def _announce(effect: Announce, now: float) -> tuple[Call, ...]:
+    """Events first: they are worth telling even when the pod has just gone."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": effect.key.namespace,
+        "name": effect.key.name,
+        "uid": effect.uid,
+    }
+    told = [_event(effect, pod, None, now)]
+    if effect.owner is not None:
+        owner = {
+            "apiVersion": effect.owner.api_version,
+            "kind": effect.owner.kind,
+            "namespace": effect.key.namespace,
+            "name": effect.owner.name,
+            "uid": effect.owner.uid,
+        }
+        told.append(_event(effect, owner, pod, now))
+    if effect.seated is not None:
+        status = {"conditions": [condition(effect, seated=effect.seated, now=now)]}
+        told.append(_patch(effect.key, effect.uid, STRATEGIC, {"status": status}, "/status"))
+    return tuple(told)
+
+
+def _event(effect: Announce, regarding: dict[str, str], related: dict[str, str] | None, now: float) -> Call:
+    path = f"/apis/events.k8s.io/v1/namespaces/{quote(effect.key.namespace, safe='')}/events"
+    return Call("POST", path, msgspec.json.encode(event(effect, regarding, related, now)), JSON)

@@ -1,0 +1,165 @@
+"""A Pod of the API as a pod of the model.
+
+Never here: what the pod needs (`demand`), or which gang it is of (`gangs`); they are only put together.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from scheduler.model.topology import Level
+from scheduler.model.workload import (
+    Complaint,
+    Membership,
+    Owner,
+    Pending,
+    Phase,
+    PlanNote,
+    Pod,
+    PodKey,
+    SeatNote,
+    Uid,
+    gang_of_one,
+)
+from scheduler.objects import api, labels, marks
+from scheduler.objects.demand import wanted
+from scheduler.objects.gangs import Reading, read
+from scheduler.objects.interner import Interner
+from scheduler.objects.notes import Unfit, shown
+from scheduler.objects.volumes import Volumes
+
+_PHASES: Final = {"": Phase.PENDING, **{phase.value: phase for phase in Phase}}
+
+
+def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: Interner) -> Pod:
+    """The pod. What cannot be read becomes a complaint; nothing raises."""
+    meta, spec, status = found.metadata, found.spec, found.status
+    want = wanted(found, volumes)
+    reading = _reading(meta, levels, interner)
+    seat, plan, marked = _marks(meta.annotations or {}, interner)
+    gates = [gate.name for gate in spec.scheduling_gates or ()]
+    complaints = (*want.complaints, *reading.complaints, *marked)
+    return Pod(
+        uid=Uid(meta.uid),
+        key=PodKey(interner.one(meta.namespace), meta.name),
+        demand=interner.one(want.demand),
+        scheduler=interner.one(spec.scheduler_name),
+        node=interner.one(spec.node_name) or None,
+        phase=_PHASES.get(status.phase, Phase.UNKNOWN),
+        deleting=meta.deletion_timestamp is not None,
+        priority=spec.priority or 0,
+        created=epoch(meta.creation_timestamp),
+        gated=labels.GATE in gates,
+        held_back=any(gate != labels.GATE for gate in gates),
+        native_group=spec.scheduling_group is not None,
+        membership=reading.membership,
+        nominated=interner.one(status.nominated_node_name or "") or None,
+        affinity=interner.one(want.affinity),
+        pinned=interner.one(want.pinned or "") or None,
+        seat=seat,
+        plan=plan,
+        owner=_owner(meta.owner_references or (), interner),
+        unmodelled=interner.one(want.unmodelled),
+        pending=_pending(status.conditions or ()),
+        complaints=interner.one(complaints),
+        bound_at=_bound_at(status.conditions or ()),
+        preempts=spec.preemption_policy != "Never",
+        saved_at=epoch((meta.annotations or {}).get(labels.CHECKPOINTED_AT)) or None,
+        told_waiting=_told_waiting(status.conditions or ()),
+        stuck=interner.one(_stuck(status)),
+        disrupted=any(
+            own.type == "DisruptionTarget" and own.status == "True" for own in status.conditions or ()
+        ),
+    )
+
+
+_STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""What a container waits for that nothing is known to be wrong with; a volume that cannot be mounted looks like this."""
+
+
+def _stuck(status: api.PodStatus) -> str:
+    """What the first container that waits is kept from starting by; empty where nothing tells."""
+    for own in [*(status.init_container_statuses or []), *(status.container_statuses or [])]:
+        waiting = own.state.waiting if own.state is not None else None
+        if waiting is not None and waiting.reason not in _STARTING:
+            return waiting.reason
+    return ""
+
+
+def epoch(text: str | None) -> float:
+    """Seconds since the epoch of a timestamp of the API; 0 where there is none."""
+    if not text:
+        return 0.0
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return 0.0
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _reading(meta: api.Meta, levels: tuple[Level, ...], interner: Interner) -> Reading:
+    """What the pod says of its gang; read once for all pods of a namespace that say the same."""
+    said = tuple(
+        tuple((key, value) for key, value in texts.items() if key in labels.SAID) if texts else ()
+        for texts in (meta.labels, meta.annotations)
+    )
+    if not any(said):
+        return NOTHING
+    key = (Reading, meta.namespace, levels, said)
+    reading = interner.made(key, lambda: read(meta.namespace, dict(said[0]), dict(said[1]), levels))
+    if reading.alone is None:
+        return reading
+    own = gang_of_one(meta.namespace, Uid(meta.uid))
+    return Reading(
+        Membership(own, reading.alone.format, quorum={"": 1}, wish=reading.alone.wish), reading.complaints
+    )
+
+
+NOTHING: Final = Reading()
+
+
+def _marks(
+    annotations: dict[str, str], interner: Interner
+) -> tuple[SeatNote | None, PlanNote | None, list[Complaint]]:
+    """Our own annotations; one that we cannot have written is not believed, and said to be wrong."""
+    complaints: list[Complaint] = []
+    seat = plan = None
+    for key in (labels.SEAT, labels.PLAN):
+        text = annotations.get(key)
+        if text is None:
+            continue
+        try:
+            if key == labels.SEAT:
+                said = marks.read_seat(text)
+                seat = SeatNote(interner.one(said.node), interner.one(said.plan), said.pin)
+            else:
+                plan = marks.read_plan(text)
+        except Unfit as unfit:
+            complaints.append(Complaint(key, shown(text), f"remove it: {unfit}", fatal=False))
+    return seat, plan, complaints
+
+
+def _owner(references: Iterable[api.OwnerReference], interner: Interner) -> Owner | None:
+    """The controller among the owners."""
+    for own in references:
+        if own.controller and own.uid:
+            return interner.one(Owner(own.kind, own.name, own.uid, own.api_version))
+    return None
+
+
+def _pending(conditions: Sequence[api.Condition]) -> Pending | None:
+    for own in conditions:
+        if own.type == "PodScheduled" and own.status == "False":
+            return Pending(own.reason or "", epoch(own.last_transition_time))
+    return None
+
+
+def _bound_at(conditions: Sequence[api.Condition]) -> float | None:
+    for own in conditions:
+        if own.type == "PodScheduled" and own.status == "True":
+            return epoch(own.last_transition_time) or None
+    return None
+
+
+def _told_waiting(conditions: Sequence[api.Condition]) -> bool:
+    return any(own.type == labels.SEATED and own.status == "False" for own in conditions)

@@ -1,0 +1,83 @@
+"""What people read about a gang: events and the condition `gangwright.io/Seated`.
+
+Lives here: how a reason and a message become an Event (`events.k8s.io/v1`) and a pod condition. Never here: the
+message itself (`ledger`), or how often anything is told.
+"""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from scheduler.model.decision import Reason
+from scheduler.model.effects import Announce
+from scheduler.objects import labels
+
+NOTE_LIMIT: Final = 1024
+"""Bytes of an event's note that the API server accepts."""
+
+ACTION: Final = "Placing"
+"""What was being done; the API server wants a word."""
+
+NORMAL: Final = frozenset(
+    {
+        Reason.SEATED,
+        Reason.BOUND,
+        Reason.SCORED,
+        Reason.QUEUED,
+        Reason.GATED,
+        Reason.MISSING_MEMBERS,
+        Reason.GONE,
+        Reason.MOVED,
+    }
+)
+"""Reasons that ask nothing of anybody; all others are warnings."""
+
+_STEM: Final = 50
+"""Characters of a name that an event's own name begins with; the API server appends the rest."""
+
+
+def event(
+    effect: Announce, regarding: dict[str, str], related: dict[str, str] | None, now: float
+) -> dict[str, Any]:
+    """The Event on one object. `now`: seconds since the epoch."""
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"namespace": effect.key.namespace, "generateName": _stem(regarding["name"])},
+        "eventTime": _moment(now).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "reportingController": labels.REPORTER,
+        "reportingInstance": labels.REPORTER,
+        "action": ACTION,
+        "reason": effect.reason.value,
+        "note": _shortened(effect.message),
+        "type": "Normal" if effect.reason in NORMAL else "Warning",
+        "regarding": regarding,
+    } | ({"related": related} if related else {})
+
+
+def condition(effect: Announce, *, seated: bool, now: float) -> dict[str, Any]:
+    """The pod condition that says how the gang stands; its time is that of its last turn. `now`: seconds since the epoch."""
+    told = {
+        "type": labels.SEATED,
+        "status": "True" if seated else "False",
+        "reason": effect.reason.value,
+        "message": effect.message,
+    }
+    if effect.turned:
+        told["lastTransitionTime"] = _moment(now).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return told
+
+
+def _stem(name: str) -> str:
+    return name[:_STEM].rstrip("-.") + "-"
+
+
+def _moment(now: float) -> datetime:
+    return datetime.fromtimestamp(now, UTC)
+
+
+def _shortened(message: str) -> str:
+    """The message within the API's limit, which counts bytes."""
+    raw = message.encode("utf-8", "replace")
+    if len(raw) <= NOTE_LIMIT:
+        return raw.decode()
+    return raw[: NOTE_LIMIT - 3].decode("utf-8", "ignore") + "…"

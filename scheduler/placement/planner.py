@@ -1,0 +1,226 @@
+"""The one door: where does this gang go, which nodes suit this pod, does this demand fit this node.
+
+Lives here: the order of the questions, and the answer to each.
+Never here: a memory.  A caller may keep a `Masks` and pass it in; it changes no answer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.cluster import Mask, Matrix, Snapshot
+from scheduler.model.decision import Decision, Place, Reason, Refuse, Shortfall, Wait
+from scheduler.model.policy import Policy
+from scheduler.model.topology import NOWHERE
+from scheduler.model.workload import Gang, Strategy, Uid
+from scheduler.placement import feasibility, scoring
+from scheduler.placement.feasibility import CORDON, Masks, fits
+from scheduler.placement.pool import Batch, Pool, Scratch, batches, counted, gather
+from scheduler.placement.quality import quality
+from scheduler.placement.seating import seat, seat_surplus
+from scheduler.placement.shortfall import blocked, describe, shortfall
+from scheduler.placement.task import Task, known, task_of
+
+__all__ = ["decide", "fits", "rank"]
+
+_LEVEL_FIELD: Final = "gangwright.io/level"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """A cluster to try in: the one that is, or the same without anybody in it.
+
+    free: float64[n, r].  anchors: nodes of members that sit already.
+    """
+
+    snapshot: Snapshot
+    gang: Gang
+    masks: Masks
+    empty: bool
+    free: Matrix
+    anchors: tuple[int, ...]
+
+    def obstacles(self, batch: Batch) -> dict[str, Mask]:
+        """By kind bool[n]: the nodes that this batch must not be given, whatever room they have."""
+        found = dict(self.masks.of(self.snapshot, batch.demand).obstacles)
+        if self.empty:
+            found.pop(CORDON, None)
+        else:
+            found |= self._passing(batch)
+        if self.gang.required:
+            found["level"] = ~self._in_level()
+        return found
+
+    def _passing(self, batch: Batch) -> dict[str, Mask]:
+        """What would not be there in an empty cluster."""
+        found = {}
+        if self.gang.barred:
+            found["barred"] = _named(self.snapshot, self.gang.barred)
+        if batch.allowed is not None:
+            found["candidates"] = ~batch.allowed
+        taken = feasibility.ports_taken(self.snapshot, batch.demand) if batch.demand.ports else None
+        return found if taken is None else {**found, "ports": taken}
+
+    def _in_level(self) -> Mask:
+        """bool[n]: in a domain of the required level, in one of those that sit already where somebody does."""
+        codes = self.snapshot.topology.coords[:, self.snapshot.topology.level(self.gang.level) or 0]
+        core = np.unique(codes[list(self.anchors)]) if self.anchors else codes[:0]
+        core = core[core != NOWHERE]
+        if len(core) and self.gang.strategy is not Strategy.SPREAD:
+            inside: Mask = np.isin(codes, core)
+            return inside
+        labelled: Mask = codes != NOWHERE
+        return labelled
+
+    def open_to(self, batch: Batch) -> Mask:
+        """bool[n]: no obstacle."""
+        out = np.ones(len(self.snapshot.names), dtype=bool)
+        for mask in self.obstacles(batch).values():
+            out &= ~mask
+        return out
+
+    def eligible(self, members: list[Batch]) -> Mask:
+        """bool[n]: could hold a member, were it empty: what a required spread has to be even over."""
+        out = np.zeros(len(self.snapshot.names), dtype=bool)
+        if self.gang.strategy is not Strategy.SPREAD or not self.gang.required:
+            return out
+        barred = _named(self.snapshot, self.gang.barred)
+        for demand in {batch.demand: None for batch in members}:
+            where = self.masks.of(self.snapshot, demand)
+            room = counted(self.snapshot.capacity, self.snapshot.axis.index, demand)
+            out |= (where.matches if self.empty else where.open & ~barred) & (room > 0)
+        return out
+
+    def task(self, quorum: list[Batch], surplus: list[Batch]) -> Task:
+        """Everybody who asks for a seat, before this ground."""
+        members = [*quorum, *surplus]
+        pool = gather(self.snapshot, self.free, [(batch, self.open_to(batch)) for batch in members])
+        return task_of(self.snapshot, self.gang, pool, len(quorum), self.eligible(members), self.anchors)
+
+
+def _named(snapshot: Snapshot, names: frozenset[str]) -> Mask:
+    out = np.zeros(len(snapshot.names), dtype=bool)
+    out[[snapshot.index[name] for name in names if name in snapshot.index]] = True
+    return out
+
+
+def _as_is(snapshot: Snapshot, gang: Gang, masks: Masks) -> _Ground:
+    anchors = tuple(snapshot.index[name] for name in gang.anchors if name in snapshot.index)
+    return _Ground(snapshot, gang, masks, False, feasibility.free_for(snapshot, gang.priority), anchors)
+
+
+def _emptied(snapshot: Snapshot, gang: Gang, masks: Masks) -> _Ground:
+    easier = replace(gang, strategy=Strategy.SPREAD if gang.strategy is Strategy.SPREAD else Strategy.PACK)
+    return _Ground(snapshot, easier, masks, True, snapshot.capacity, ())
+
+
+def decide(
+    snapshot: Snapshot,
+    gang: Gang,
+    policy: Policy,
+    allowed: Mapping[Uid, Mask] | None = None,
+    masks: Masks | None = None,
+) -> Decision:
+    """Seats for the whole quorum together and then for the surplus, or why there are none.
+
+    allowed: by member bool[n], the only nodes that it may be given; members not named may go anywhere.
+    masks: what an earlier call on the same ledger's snapshots remembered.
+    The same arguments give the same decision.
+    """
+    masks = masks or Masks()
+    refused = _unknown_level(snapshot, gang, policy)
+    if refused is not None:
+        return refused
+    quorum = [b for role in gang.roles for b in batches(role.demand, role.quorum, allowed)]
+    surplus = [b for role in gang.roles for b in batches(role.demand, role.surplus, allowed)]
+    ground = _as_is(snapshot, gang, masks)
+    excluded = next((b for b in quorum if not masks.of(snapshot, b.demand).matches.any()), None)
+    if excluded is not None:
+        return Wait(Reason.NO_NODE_MATCHES, _of_nobody(ground, excluded, len(excluded.uids)))
+    task = ground.task(quorum, surplus)
+    scratch = seat(task)
+    if scratch is None:
+        return _wait(ground, task, quorum)
+    seat_surplus(task, scratch)
+    return _place(task, scratch, masks)
+
+
+def _unknown_level(snapshot: Snapshot, gang: Gang, policy: Policy) -> Refuse | None:
+    column = snapshot.topology.level(gang.level)
+    if column is None:
+        names = ", ".join(level.name for level in policy.levels)
+        return Refuse(
+            Reason.UNKNOWN_LEVEL, _LEVEL_FIELD, gang.level, f"use one of the configured levels: {names}"
+        )
+    if not gang.required or known(snapshot, column):
+        return None
+    levels = snapshot.topology.levels
+    names = ", ".join(level.name for number, level in enumerate(levels) if known(snapshot, number))
+    remedy = (
+        f"label nodes with {levels[column].label}, make the level preferred, or use one of: {names or 'none'}"
+    )
+    return Refuse(Reason.UNKNOWN_LEVEL, _LEVEL_FIELD, gang.level, remedy)
+
+
+def _of_nobody(ground: _Ground, batch: Batch, needed: int) -> Shortfall:
+    text = describe(batch.demand)
+    return Shortfall(needed, text, ground.gang.level, "", 0, _blocked(ground, batch))
+
+
+def _blocked(ground: _Ground, batch: Batch) -> dict[str, int]:
+    room = counted(ground.free, ground.snapshot.axis.index, batch.demand) > 0
+    return blocked(ground.obstacles(batch), room)
+
+
+def _wait(ground: _Ground, task: Task, quorum: list[Batch]) -> Wait:
+    """Why nobody could be seated; the empty cluster is asked first, for then waiting is in vain."""
+    bare = [replace(batch, allowed=None) for batch in quorum]
+    emptied = _emptied(ground.snapshot, ground.gang, ground.masks)
+    hope = emptied.task(bare, [])
+    if seat(hope) is None:
+        short, text = shortfall(hope, emptied.gang)
+        return Wait(Reason.NEVER_FITS, replace(text, blocked=_blocked(emptied, bare[short])))
+    short, text = shortfall(task, ground.gang)
+    reason = Reason.NO_DOMAIN if ground.gang.required else Reason.NO_ROOM
+    return Wait(reason, replace(text, blocked=_blocked(ground, quorum[short])))
+
+
+def _place(task: Task, scratch: Scratch, masks: Masks) -> Place:
+    seats: dict[Uid, str] = {}
+    unseated: list[Uid] = []
+    for batch, take in zip(task.pool.batches, scratch.takes, strict=True):
+        nodes = _in_line(task.pool, take)
+        seats.update(zip(batch.uids, nodes, strict=False))
+        unseated.extend(batch.uids[len(nodes) :])
+    return Place(seats, tuple(unseated), quality(task.pool, scratch.takes, masks))
+
+
+def _in_line(pool: Pool, take: NDArray[np.float64]) -> list[str]:
+    """One node name a seat, neighbours next to each other, so that neighbouring members become neighbours."""
+    places = np.flatnonzero(take)
+    line = places[np.lexsort([pool.rows[places], *pool.coords[:, places]])]
+    names = pool.snapshot.names
+    return [names[row] for row in np.repeat(pool.rows[line], take[line].astype(np.int64)).tolist()]
+
+
+def rank(
+    snapshot: Snapshot, gang: Gang, policy: Policy, candidates: Mask, masks: Masks | None = None
+) -> tuple[Mask, NDArray[np.float64]]:
+    """For a gang of one: bool[n], the candidates that can hold it now, and a score 0 … 1 for each of them.
+
+    The best has 1, the others are spread evenly below by the gang's strategy; nodes that cannot hold it have 0.
+    Of a larger gang the first member is looked at.  A level nobody configured leaves no candidate.
+    """
+    nobody = np.zeros(len(snapshot.names), dtype=bool)
+    demand = next((role.demand for role in gang.roles if role.quorum or role.surplus), None)
+    if demand is None or _unknown_level(snapshot, gang, policy) is not None:
+        return nobody, np.zeros(len(nobody))
+    ground = _as_is(snapshot, gang, masks or Masks())
+    task = ground.task([Batch(demand, (Uid(""),), candidates)], [])
+    view = scoring.View(task.pool, task.scratch(), 0, task.codes, task.have, task.distance)
+    best_first = scoring.ranking(view, gang.strategy)
+    nobody[task.pool.rows] = True
+    return nobody, scoring.spread_out(task.pool.rows, best_first, len(nobody))

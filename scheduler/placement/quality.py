@@ -1,0 +1,128 @@
+"""How good a placement is, and how broken up the free room is.
+
+Lives here: figures about placements; nothing here chooses one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.cluster import Snapshot
+from scheduler.model.decision import Quality
+from scheduler.model.demand import Demand
+from scheduler.model.resources import NATIVE
+from scheduler.placement import scoring
+from scheduler.placement.feasibility import Masks
+from scheduler.placement.filling import Counts
+from scheduler.placement.pool import Pool, counted, total
+
+Seated: TypeAlias = Sequence[Counts]
+"""For each batch of a pool Counts[m], how many of it sit on each place, in the order of sitting down."""
+
+
+def quality(pool: Pool, takes: Seated, masks: Masks) -> Quality:
+    """Domains spanned at each level, and the mean alignment."""
+    return Quality(_spans(pool, takes, masks), _alignment(pool, takes))
+
+
+def _spans(pool: Pool, takes: Seated, masks: Masks) -> dict[str, tuple[int, int]]:
+    """By level that any node has: domains spanned, nodes outside of all counting as one more; and the fewest."""
+    topology = pool.snapshot.topology
+    sat = np.logical_or.reduce([take > 0 for take in takes]) if takes else np.zeros(0, dtype=bool)
+    if not sat.any():
+        return {}
+    coords = topology.coords.astype(np.int64)
+    room = _empty_room(pool, takes, masks)
+    spans = {}
+    for column, level in enumerate(topology.levels):
+        if pool.domains(column):
+            spanned = len(np.unique(pool.coords[column][sat]))
+            spans[level.name] = (spanned, _fewest(coords[:, column], pool.domains(column), room, spanned))
+    return spans
+
+
+def _empty_room(pool: Pool, takes: Seated, masks: Masks) -> list[tuple[Counts, float]]:
+    """What n nodes give when empty, and how much of it is needed: members of each demand, amounts of each resource."""
+    snapshot = pool.snapshot
+    members: dict[Demand, float] = {}
+    for batch, take in zip(pool.batches, takes, strict=True):
+        members[batch.demand] = members.get(batch.demand, 0.0) + float(take.sum())
+    index = snapshot.axis.index
+    out = [
+        (counted(snapshot.capacity, index, demand) * masks.of(snapshot, demand).matches, need)
+        for demand, need in members.items()
+        if need
+    ]
+    if len(out) > 1:
+        some = np.logical_or.reduce([room > 0 for room, _ in out])
+        wanted = np.zeros(len(snapshot.axis))
+        for demand, need in members.items():
+            wanted += need * snapshot.axis.vector(demand.requests if need else ())
+        out += [(snapshot.capacity[:, c] * some, float(wanted[c])) for c in np.flatnonzero(wanted).tolist()]
+    return out
+
+
+def _fewest(
+    codes: NDArray[np.int64], domains: int, room: Sequence[tuple[Counts, float]], spanned: int
+) -> int:
+    """The fewest domains that together have all that is needed, at most those that are spanned.
+
+    Exact for one demand, a lower bound for several.
+    """
+    fewest = 1
+    inside = np.where(codes < 0, domains, codes)
+    for amounts, need in room:
+        each = total(inside, amounts, domains + 1)
+        if fewest < spanned and each.max() * fewest < need:
+            largest = np.partition(each, -spanned)[-spanned:]
+            enough = np.searchsorted(np.cumsum(-np.sort(-largest)), need) + 1
+            fewest = min(max(fewest, int(enough)), spanned)
+    return fewest
+
+
+def _alignment(pool: Pool, takes: Seated) -> float:
+    """The mean over members of the cosine between demand and the node's free vector before the member sat down."""
+    axis, free = pool.snapshot.axis, {c: pool.free[c] for c in scoring.compared(pool.snapshot.axis)}
+    scores: list[NDArray[np.float64]] = []
+    for batch, take in zip(pool.batches, takes, strict=True):
+        wanted = scoring.shape(axis, pool.scale, batch.demand)
+        places = np.flatnonzero(take)
+        times = take[places].astype(np.int64)
+        repeated = np.repeat(places, times)
+        nth = np.arange(len(repeated)) - np.repeat(np.cumsum(times) - times, times)
+        before = [
+            np.maximum(free[column][repeated] / pool.scale[column] - nth * want, 0)
+            for column, want in zip(free, wanted, strict=True)
+        ]
+        scores.append(np.minimum(scoring.cosine(before, wanted), 1.0))
+        free = {
+            column: free[column] - take * want * pool.scale[column]
+            for column, want in zip(free, wanted, strict=True)
+        }
+    every = np.concatenate(scores) if scores else np.zeros(0)
+    return float(every.mean()) if len(every) else 0.0
+
+
+def fragmentation(
+    snapshot: Snapshot, demands: Iterable[Demand], masks: Masks | None = None
+) -> Mapping[str, float]:
+    """By extended resource, 0 … 1: the share of its free units that the demands cannot use where they are.
+
+    The mean, over those of the demands that ask for the resource, of its free units on nodes that cannot hold
+    the demand, over all its free units.  0 where nothing is free or nobody asks.
+    After the fragmentation measure of FGD (Weng et al., USENIX ATC '23), for whole devices.
+    """
+    masks = masks or Masks()
+    kept: dict[str, list[float]] = {name: [] for name in snapshot.axis.names if name not in NATIVE}
+    for demand in demands:
+        asked = [name for name, _ in demand.requests if name in kept]
+        if not asked:
+            continue
+        room = counted(snapshot.free, snapshot.axis.index, demand)
+        useless = ~((room > 0) & masks.of(snapshot, demand).open)
+        for name in asked:
+            free = np.maximum(snapshot.free[:, snapshot.axis.index[name]], 0)
+            kept[name].append(float(free[useless].sum() / max(free.sum(), 1.0)))
+    return {name: sum(shares) / len(shares) if shares else 0.0 for name, shares in kept.items()}

@@ -1,0 +1,238 @@
+"""Room kept in time for the first gang that waits, so that nobody who starts past it delays it.
+
+Lives here: EASY backfilling (Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 2001) for gangs that lie on nodes:
+the earliest time at which those who leave until then make room for the whole quorum, and what is left beside.
+Never here: the order of the queue (queue), a choice of node (planner).
+
+Which estimate: the middle.  With the pessimistic one the head would be promised a late start and be overtaken by
+more and longer gangs than it need be; with the optimistic one nobody could start beside it.  Whoever has run past
+its middle is taken to run on for as long again as it overran, at least OVERRUN_AT_LEAST: so a reservation that lies in
+the past never comes up, and one gang that lies about its runtime moves the head by no more than it overruns itself.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.cluster import Mask, Matrix, Snapshot
+from scheduler.model.decision import Place
+from scheduler.model.policy import Policy
+from scheduler.model.queueing import Estimate, Reservation, Stay, Waiting
+from scheduler.model.resources import Vector
+from scheduler.model.workload import Gang, Strategy, Uid
+from scheduler.placement import planner
+from scheduler.placement.feasibility import Masks
+from scheduler.placement.pool import counted, total
+
+OVERRUN_AT_LEAST: Final = 60.0
+"""Seconds that a gang which has run past its estimate is expected to go on at the least: shorter, and the head would be
+promised a start that moves on with every look."""
+
+
+def expected_ends(middles: Vector, now: float, least: Vector | float = OVERRUN_AT_LEAST) -> Vector:
+    """float64[k], the same times; those that have passed as far behind `now` as they lie before it.
+
+    least: float64[k] or one for all, the seconds that they lie behind it at the least, see `overrun_at_least`.
+    """
+    late = now + np.maximum(now - middles, least)
+    out: Vector = np.where(middles > now, middles, late)
+    return out
+
+
+def overrun_at_least(ends: Estimate) -> float:
+    """Seconds that who has run past this estimate goes on at the least: no more than the estimate was uncertain by.
+
+    A gang of two seconds that takes three is not expected to take a minute.
+    """
+    width = ends.high - ends.low
+    return min(OVERRUN_AT_LEAST, max(width, 1.0)) if 0 < width < np.inf else OVERRUN_AT_LEAST
+
+
+def leaves(waiting: Waiting, policy: Policy, now: float) -> float:
+    """When this gang would leave if it began now: by the middle of its estimate, or by the default runtime."""
+    return now + (policy.default_runtime if waiting.runs is None else waiting.runs.middle)
+
+
+def uses_of(snapshot: Snapshot, gang: Gang, place: Place) -> tuple[NDArray[np.int64], Matrix]:
+    """Rows int64[k] and uses float64[k, r] of the seats of a placement, as a Stay has them."""
+    rows: list[int] = []
+    uses: list[Vector] = []
+    for role in gang.roles:
+        own = [snapshot.index[place.seats[uid]] for uid in role.quorum + role.surplus if uid in place.seats]
+        rows += own
+        uses += [snapshot.axis.vector(role.demand.requests)] * len(own) if own else []
+    shape = (len(rows), len(snapshot.axis))
+    return np.array(rows, dtype=np.int64), np.array(uses, dtype=np.float64).reshape(shape)
+
+
+def could_hold(snapshot: Snapshot, free: Matrix, gang: Gang, masks: Masks) -> bool:
+    """A cheap question before a dear one: False means that the planner would find no seats for the quorum in this room.
+
+    free: float64[n, r].  Each role is counted as if it were alone, in one domain where the gang requires one.
+    """
+    level = snapshot.topology.level(gang.level)
+    codes = None
+    if gang.required and gang.strategy is not Strategy.SPREAD and level is not None:
+        codes = snapshot.topology.coords[:, level].astype(np.int64)
+    for role in gang.roles:
+        if not role.quorum:
+            continue
+        units = counted(free, snapshot.axis.index, role.demand) * masks.of(snapshot, role.demand).open
+        most = (
+            units.sum()
+            if codes is None
+            else total(codes, units, int(codes.max(initial=-1)) + 1).max(initial=0)
+        )
+        if most < len(role.quorum):
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Departures:
+    """Who leaves when, in order of time.
+
+    times: float64[s], distinct and ascending; step 0 is `now`, when nobody has left.  upto: int64[s], how many of the
+    pods have left by each.  rows: int64[k] and uses: float64[k, r], the pods in the order in which they leave.
+    """
+
+    times: Vector
+    upto: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    uses: Matrix
+
+    def free(self, snapshot: Snapshot, step: int) -> Matrix:
+        """float64[n, r]: the room at this step."""
+        out = snapshot.free.copy()
+        gone = int(self.upto[step])
+        np.add.at(out, self.rows[:gone], self.uses[:gone])
+        return out
+
+
+def departures(
+    snapshot: Snapshot, ends: Vector, pods: Sequence[tuple[NDArray[np.int64], Matrix]], now: float
+) -> Departures:
+    """The departures of these pods at these ends (float64[k], after `now`; one that is not finite never comes)."""
+    order = [stay for stay in np.argsort(ends, kind="stable").tolist() if np.isfinite(ends[stay])]
+    times, first = np.unique(ends[order], return_index=True)
+    left = np.cumsum([0, *(len(pods[stay][0]) for stay in order)])
+    upto = np.append(left[first], left[-1])
+    return Departures(
+        times=np.concatenate([[now], times]),
+        upto=upto if len(times) else np.zeros(1, dtype=np.int64),
+        rows=np.concatenate([pods[stay][0] for stay in order] or [np.zeros(0, dtype=np.int64)]),
+        uses=np.concatenate([pods[stay][1] for stay in order] or [np.zeros((0, len(snapshot.axis)))]),
+    )
+
+
+def reserve(
+    snapshot: Snapshot,
+    gang: Gang,
+    stays: Sequence[Stay],
+    policy: Policy,
+    now: float,
+    allowed: Mapping[Uid, Mask] | None = None,
+    masks: Masks | None = None,
+) -> Reservation | None:
+    """Room in time for the whole quorum of this gang, at the earliest time that the ends of those who run allow.
+
+    None: it does not fit even when all have left whose end is known.  Surplus is not reserved for.
+    allowed, masks: as for `planner.decide`, which is asked log2(distinct ends) + 2 times at most, mostly once.
+    Host ports and nominations of others are taken to stay as they are.
+    """
+    middles = np.array([stay.ends.middle for stay in stays], dtype=np.float64)
+    least = np.full(len(stays), OVERRUN_AT_LEAST)
+    for late in np.flatnonzero(middles <= now).tolist():
+        least[late] = overrun_at_least(stays[late].ends)
+    ends = expected_ends(middles, now, least)
+    going = departures(snapshot, ends, [(stay.rows, stay.uses) for stay in stays], now)
+    return Search(snapshot, gang, policy, going, allowed, masks or Masks()).earliest()
+
+
+@dataclass(slots=True, eq=False)
+class Search:
+    """The earliest step of the departures at which the quorum fits. `asked` counts the planner's decisions."""
+
+    snapshot: Snapshot
+    gang: Gang
+    policy: Policy
+    going: Departures
+    allowed: Mapping[Uid, Mask] | None
+    masks: Masks
+    asked: int = 0
+
+    def __post_init__(self) -> None:
+        self.gang = quorum_alone(self.gang)
+
+    def earliest(self) -> Reservation | None:
+        """Room only grows from step to step, so what is looked for can be bisected: first by counting, then by asking."""
+        last = len(self.going.times) - 1
+        first = bisect_left(range(last + 1), True, key=self._could)
+        if first > last:
+            return None
+        found = self._ask(first)
+        if found is not None or first == last:
+            return found
+        found = self._ask(last)
+        return None if found is None else self._between(first + 1, last, found)
+
+    def _between(self, low: int, high: int, found: Reservation) -> Reservation:
+        """The earliest of the steps low … high; at `high` it is `found`."""
+        while low < high:
+            middle = (low + high) // 2
+            sooner = self._ask(middle)
+            if sooner is None:
+                low = middle + 1
+            else:
+                high, found = middle, sooner
+        return found
+
+    def _could(self, step: int) -> bool:
+        return could_hold(self.snapshot, self.going.free(self.snapshot, step), self.gang, self.masks)
+
+    def _ask(self, step: int) -> Reservation | None:
+        self.asked += 1
+        free = self.going.free(self.snapshot, step)
+        then = replace(self.snapshot, free=free)
+        decision = planner.decide(then, self.gang, self.policy, self.allowed, self.masks)
+        if not isinstance(decision, Place):
+            return None
+        seats = np.zeros_like(free)
+        np.add.at(seats, *uses_of(then, self.gang, decision))
+        return _reservation(self.gang, float(self.going.times[step]), free - seats, seats)
+
+
+def _reservation(gang: Gang, start: float, left: Matrix, seats: Matrix) -> Reservation:
+    left.flags.writeable = seats.flags.writeable = False
+    return Reservation(gang.key, start, left, seats)
+
+
+def quorum_alone(gang: Gang) -> Gang:
+    """The same gang without its surplus."""
+    return replace(gang, roles=tuple(replace(role, surplus=()) for role in gang.roles))
+
+
+def beside(snapshot: Snapshot, reservation: Reservation, leaves: float | None) -> Snapshot:
+    """The picture in which a younger gang may be seated, so that the gang of the reservation is not delayed.
+
+    leaves: when the younger gang will have left; None: nobody knows.  Who leaves by the start may use all that is free;
+    who stays beyond it only what is free now *and* left then.  After seating one who stays, narrow the reservation
+    (`narrowed`) before the next is asked about.
+    """
+    if leaves is not None and leaves <= reservation.start:
+        return snapshot
+    free = np.minimum(snapshot.free, reservation.left)
+    free.flags.writeable = False
+    return replace(snapshot, free=free)
+
+
+def narrowed(reservation: Reservation, rows: NDArray[np.int64], uses: Matrix) -> Reservation:
+    """The reservation, when somebody who stays beyond its start has sat down: rows int64[k], uses float64[k, r]."""
+    left = reservation.left.copy()
+    np.subtract.at(left, rows, uses)
+    left.flags.writeable = False
+    return replace(reservation, left=left)

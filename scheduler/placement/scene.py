@@ -1,0 +1,148 @@
+"""What all courses of events of one forecast have in common: room, who waits in which shape, who runs.
+
+Lives here: gangs that one answer serves, and those that will never fit.
+Never here: time (course).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scheduler.model.cluster import Snapshot
+from scheduler.model.decision import Place
+from scheduler.model.demand import Demand
+from scheduler.model.policy import Policy
+from scheduler.model.queueing import Stay, Waiting
+from scheduler.model.workload import Gang
+from scheduler.placement import planner
+from scheduler.placement.feasibility import Masks
+from scheduler.placement.reservation import leaves
+from scheduler.placement.yard import Demands, Yard, is_plain
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """All of a gang that decides about its placement.
+
+    needs: (number of the demand, members) of each role's quorum.  plain: counting tells whether it fits.
+    """
+
+    gang: Gang
+    plain: bool
+    needs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scene:
+    """What all courses have in common.
+
+    shape: of each waiting gang, its number among the shapes.  shortest: of each shape, the seconds that the shortest gang
+    of it is expected to run.  never: shapes that the emptied room does not hold.
+    """
+
+    snapshot: Snapshot
+    waiting: Sequence[Waiting]
+    stays: Sequence[Stay]
+    policy: Policy
+    now: float
+    masks: Masks
+    demands: Demands
+    yard: Yard
+    shapes: tuple[Shape, ...]
+    shape: tuple[int, ...]
+    shortest: tuple[float, ...]
+    never: frozenset[int]
+
+
+def scene(
+    snapshot: Snapshot,
+    waiting: Sequence[Waiting],
+    stays: Sequence[Stay],
+    policy: Policy,
+    now: float,
+    masks: Masks,
+) -> Scene:
+    """The stage of all courses.  Room that is promised to pods of others counts as used.
+
+    The planner is asked once for each shape that counting cannot tell about.
+    """
+    bare = _without_nominations(snapshot)
+    numbers: dict[object, int] = {}
+    demands: dict[Demand, int] = {}
+    shapes: list[Shape] = []
+    shortest: list[float] = []
+    shape: list[int] = []
+    for one in waiting:
+        number = numbers.setdefault(_looks(one.gang), len(shapes))
+        if number == len(shapes):
+            shapes.append(_shape(one.gang, demands))
+            shortest.append(np.inf)
+        shape.append(number)
+        shortest[number] = min(shortest[number], leaves(one, policy, 0.0))
+    wants = Demands(bare, list(demands), masks)
+    never = _never(_emptied(bare, stays), wants, shapes, policy, masks)
+    return Scene(
+        snapshot=bare,
+        waiting=waiting,
+        stays=stays,
+        policy=policy,
+        now=now,
+        masks=masks,
+        demands=wants,
+        yard=Yard(wants, bare.free),
+        shapes=tuple(shapes),
+        shape=tuple(shape),
+        shortest=tuple(shortest),
+        never=never,
+    )
+
+
+def _without_nominations(snapshot: Snapshot) -> Snapshot:
+    """The same picture, in which what is promised is used."""
+    free = snapshot.free.copy()
+    for nomination in snapshot.nominations:
+        free[nomination.node] -= nomination.needs
+    return replace(snapshot, free=free, nominations=())
+
+
+def _emptied(snapshot: Snapshot, stays: Sequence[Stay]) -> Snapshot:
+    """The same picture, once all have left whose end is known."""
+    free = snapshot.free.copy()
+    for stay in stays:
+        if np.isfinite(stay.ends.middle):
+            np.add.at(free, stay.rows, stay.uses)
+    return replace(snapshot, free=free)
+
+
+def _never(
+    emptied: Snapshot, demands: Demands, shapes: Sequence[Shape], policy: Policy, masks: Masks
+) -> frozenset[int]:
+    """The shapes that fit not even then."""
+    yard = Yard(demands, emptied.free)
+
+    def fits(shape: Shape) -> bool:
+        if not holds(yard, shape) or shape.plain:
+            return holds(yard, shape)
+        return isinstance(planner.decide(emptied, shape.gang, policy, None, masks), Place)
+
+    return frozenset(number for number, shape in enumerate(shapes) if not fits(shape))
+
+
+def _looks(gang: Gang) -> object:
+    roles = tuple((role.demand, len(role.quorum), len(role.surplus)) for role in gang.roles)
+    return (roles, gang.strategy, gang.level, gang.required, gang.anchors, gang.barred)
+
+
+def _shape(gang: Gang, demands: dict[Demand, int]) -> Shape:
+    needs = [
+        (demands.setdefault(role.demand, len(demands)), len(role.quorum))
+        for role in gang.roles
+        if role.quorum
+    ]
+    return Shape(gang, is_plain(gang), tuple(needs))
+
+
+def holds(yard: Yard, shape: Shape) -> bool:
+    """Each role, as if it were alone."""
+    return all(yard.totals[demand] >= members for demand, members in shape.needs)

@@ -1,0 +1,23 @@
+"""The cluster in one document, and the live code deciding on it once more.
+
+Lives here: the document, its redaction, and a judgement of it: where every gang stands, what each was asked and what
+the answer was. Never here: where a document comes from, or how an answer is shown. Pure, like all that decides: one
+document gives one judgement, byte for byte. The command line asks live clusters through here too, so what it says of
+a cluster and what a snapshot of that cluster says later are the same.
+"""
+
+from scheduler.replay.document import VERSION, Document, Torn, decode, document, encode
+from scheduler.replay.judgement import Judgement, Step, judge, stand
+
+__all__ = [
+    "VERSION",
+    "Document",
+    "Judgement",
+    "Step",
+    "Torn",
+    "decode",
+    "document",
+    "encode",
+    "judge",
+    "stand",
+]

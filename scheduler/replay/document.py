@@ -1,0 +1,94 @@
+"""A snapshot: all facts about a cluster that the core decides by, at one moment, as JSON.
+
+Lives here: the format. Its facts are the model's own values, so nothing is translated and nothing lost. Never here:
+verdicts, which are worked out again. What only a running scheduler remembers (back-offs, barred nodes, estimates) is
+not in it: it is a snapshot of the cluster, not of a process.
+"""
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+from scheduler.model import events as ev
+from scheduler.model.cluster import Node
+from scheduler.model.policy import Policy
+from scheduler.model.workload import Group, OwnerTraits, Pod, Quota
+
+VERSION: Final = 1
+"""Of the format. A reader takes its own version alone: what decides alike tomorrow is not promised."""
+
+
+class Torn(ValueError):  # noqa: N818 - never leaves the edges that read a file
+    """These bytes are no snapshot; the text says what is wrong, and where."""
+
+
+class _Head(msgspec.Struct, frozen=True):
+    kind: str
+    version: int
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster at one moment. `taken`: seconds since the epoch. Pods are in the order in which they were met."""
+
+    kind: Literal["GangwrightSnapshot"] = "GangwrightSnapshot"
+    version: int = VERSION
+    gangwright: str
+    """The version of the program that took it."""
+    taken: float
+    redacted: bool = False
+    policy: Policy
+    nodes: tuple[Node, ...] = ()
+    groups: tuple[Group, ...] = ()
+    owners: tuple[OwnerTraits, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    pods: tuple[Pod, ...] = ()
+
+    def events(self) -> list[ev.Event]:
+        """The document told as facts; pods last: what they refer to is better known before them."""
+        return [
+            *map(ev.NodeSeen, self.nodes),
+            *map(ev.GroupSeen, self.groups),
+            *map(ev.OwnerSeen, self.owners),
+            *map(ev.QuotaSeen, self.quotas),
+            *map(ev.PodSeen, self.pods),
+        ]
+
+
+_HEAD: Final = msgspec.json.Decoder(_Head)
+_DOCUMENT: Final = msgspec.json.Decoder(Document)
+
+
+def document(events: Iterable[ev.Event], policy: Policy, now: float, gangwright: str) -> Document:
+    """The facts among these events; of several about one pod the last counts."""
+    told = list(events)
+    pods = {event.pod.uid: event.pod for event in told if isinstance(event, ev.PodSeen)}
+    return Document(
+        gangwright=gangwright,
+        taken=now,
+        policy=policy,
+        nodes=tuple(event.node for event in told if isinstance(event, ev.NodeSeen)),
+        groups=tuple(event.group for event in told if isinstance(event, ev.GroupSeen)),
+        owners=tuple(event.traits for event in told if isinstance(event, ev.OwnerSeen)),
+        quotas=tuple(event.quota for event in told if isinstance(event, ev.QuotaSeen)),
+        pods=tuple(pods.values()),
+    )
+
+
+def encode(found: Document) -> bytes:
+    """The document as JSON; equal documents are equal bytes."""
+    return msgspec.json.encode(found, order="deterministic")
+
+
+def decode(text: bytes) -> Document:
+    """The document that `encode` wrote. Raises Torn, which names the place of what is wrong."""
+    try:
+        head = _HEAD.decode(text)
+        if head.kind != "GangwrightSnapshot":
+            raise Torn(f"kind is {head.kind[:64]!r}, not 'GangwrightSnapshot'")
+        if head.version != VERSION:
+            raise Torn(f"version is {head.version}; this program reads version {VERSION} alone")
+        return _DOCUMENT.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        whole = isinstance(error, msgspec.ValidationError)
+        raise Torn(str(error) if whole else f"{error} (of {len(text)} bytes)") from error

@@ -1,0 +1,107 @@
+"""What the ledger counted and the engine sees → metrics, every few seconds."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from scheduler.engine import Engine
+from scheduler.kube.watch import Reflector
+from scheduler.model.decision import Quality
+from scheduler.placement import quality
+from scheduler.telemetry.metrics import Metrics
+
+
+class Gauges:
+    """Carries counts over to the registry: counters by their growth, gauges by their state."""
+
+    def __init__(self, engine: Engine, metrics: Metrics, reflectors: dict[str, Reflector[Any]]) -> None:
+        self._engine = engine
+        self._metrics = metrics
+        self._reflectors = reflectors
+        self._told: Counter[tuple[str, ...]] = Counter()
+        self._lost = 0.0
+        self.fragments: Mapping[str, float] = {}
+        """Fragmentation by resource, as last measured."""
+
+    def refresh(self, now: float) -> None:
+        """Bring every metric up to date that is not counted where it happens."""
+        self._count_tally()
+        self._show_gangs(now)
+        self._show_watches(now)
+        self._show_cluster()
+
+    def _grown(self, *key: str, total: int) -> int:
+        growth = total - self._told[key]
+        self._told[key] = total
+        return growth
+
+    def _count_tally(self) -> None:
+        metrics, tally = self._metrics, self._engine.ledger.tally
+        for reason, total in tally.decisions.items():
+            metrics.decisions_total.labels(str(reason)).inc(
+                self._grown("decisions", str(reason), total=total)
+            )
+        for cause, total in tally.pins_broken.items():
+            metrics.pins_broken_total.labels(cause).inc(self._grown("pins", cause, total=total))
+        metrics.reseats_total.inc(self._grown("reseats", total=tally.reseats))
+        for kind, total in tally.victims.items():
+            metrics.victims_total.labels(kind).inc(self._grown("victims", kind, total=total))
+        for kind, total in tally.refusals.items():
+            metrics.victims_refused_total.labels(str(kind)).inc(
+                self._grown("refusals", str(kind), total=total)
+            )
+        metrics.lost_device_seconds_total.inc(max(0.0, tally.lost - self._lost))
+        self._lost = tally.lost
+        started, tally.starts = tally.starts, []
+        for ratio in self._engine.forecasts.started(started):
+            metrics.forecast_ratio.observe(ratio)
+        waits, placements = tally.drain()
+        for wait in waits:
+            metrics.gang_wait_seconds.observe(wait)
+        for placement in placements:
+            self._show_placement(placement)
+
+    def _show_placement(self, placement: Quality) -> None:
+        self._metrics.alignment.observe(placement.alignment)
+        for level, (spanned, fewest) in placement.spans.items():
+            if fewest:
+                self._metrics.domains_spanned_ratio.labels(level).observe(spanned / fewest)
+
+    def _show_gangs(self, now: float) -> None:
+        """A replica that does not act only keeps facts: it judges no gang, so it has nothing to say of gangs."""
+        metrics, ledger = self._metrics, self._engine.ledger
+        census = ledger.census() if ledger.acting else {}
+        metrics.gangs.clear()
+        for (state, reason), count in census.items():
+            metrics.gangs.labels(str(state), reason).set(count)
+        metrics.gang_oldest_wait_seconds.set(ledger.oldest_wait(now) if ledger.acting else 0.0)
+        metrics.holds.set(ledger.holds())
+        reserved = self._engine.asking.front.reserved
+        metrics.reservation_seconds.set(max(0.0, reserved.start - now) if reserved is not None else 0.0)
+        metrics.acting.set(ledger.acting)
+
+    def _show_watches(self, now: float) -> None:
+        metrics = self._metrics
+        for name, reflector in self._reflectors.items():
+            age = reflector.last_event_age(now)
+            if math.isfinite(age):  # a kind that is not installed was never heard
+                metrics.cache_age_seconds.labels(name).set(max(0.0, age))
+            metrics.cache_objects.labels(name).set(reflector.count)
+            for cause, total in reflector.restarts.items():
+                metrics.watch_restarts_total.labels(name, cause).inc(
+                    self._grown("watch", name, cause, total=total)
+                )
+
+    def _show_cluster(self) -> None:
+        picture = self._engine.snapshot()
+        metrics = self._metrics
+        total = picture.capacity.sum(axis=0)
+        used = total - picture.free.sum(axis=0)
+        names = picture.axis.names
+        metrics.set_ratio(
+            metrics.resource_use_ratio,
+            {name: float(used[i] / total[i]) for i, name in enumerate(names) if total[i] > 0},
+        )
+        self.fragments = quality.fragmentation(picture, self._engine.demands_seen())
+        metrics.set_ratio(metrics.fragmentation_ratio, self.fragments)

@@ -1,0 +1,54 @@
+"""The status service, put together beside the rest: engine and client for the pages and the API that people ask.
+
+Lives here: what is handed to `status`. Never here: an answer of it.
+"""
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from scheduler.clock import steady
+from scheduler.engine import Engine
+from scheduler.kube.client import Client
+from scheduler.serving.server import serve
+from scheduler.settings_status import StatusServer
+from scheduler.status.answers import Answers
+from scheduler.status.app import build_app
+from scheduler.status.desk import Desk
+from scheduler.status.reviews import Reviews
+from scheduler.status.sight import aliases
+from scheduler.telemetry.metrics import Metrics
+
+
+@asynccontextmanager
+async def serving(
+    settings: StatusServer,
+    engine: Engine,
+    client: Client,
+    metrics: Metrics,
+    fragmentation: Callable[[], Mapping[str, float]],
+    desk: Desk | None = None,
+) -> AsyncIterator[str]:
+    """Serve people while the context lasts; gives the URL, or "" where the settings want no status service.
+
+    fragmentation: by resource, as it was last measured. desk: who acts for people; None: nobody. Raises SettingsError
+    when the address cannot be listened on, or the certificates cannot be used.
+    """
+    if not settings.serve:
+        yield ""
+        return
+    reviews = Reviews(
+        client,
+        audiences=settings.audiences,
+        yes=settings.remember,
+        no=settings.remember_refusal,
+        clock=steady,
+        told=lambda kind, answer: metrics.status_reviews_total.labels(kind, answer).inc(),
+    )
+    alias = aliases(secrets.token_bytes(32))
+    answers = Answers(engine, reviews, alias=alias, clock=steady, desk=desk, fragmentation=fragmentation)
+    app = build_app(answers, reviews, metrics, steady)
+    async with serve(
+        app, settings.host, settings.port, section="status", settings=settings, anonymous=True
+    ) as port:
+        yield f"{'https' if settings.cert else 'http'}://{settings.host or '127.0.0.1'}:{port}"

@@ -1,0 +1,169 @@
+"""The parts of `gangwright serve`, put together and kept running until the process is told to stop."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy.ma  # noqa: F401 - np.unique imports it when first called, and then a verb waits 50 ms for it
+import structlog
+
+from scheduler.clock import steady
+from scheduler.engine import Engine
+from scheduler.extender.app import body_limit, build_app, serve
+from scheduler.kube.access import find_access
+from scheduler.kube.actions import Actions, Outcome
+from scheduler.kube.client import Client
+from scheduler.kube.lease import Follower, LeaseName
+from scheduler.kube.watch import Reflector
+from scheduler.model.effects import Evict
+from scheduler.model.events import EffectDone, EffectFailed
+from scheduler.service import draining, people
+from scheduler.service.counter import Counter
+from scheduler.service.foresight import keep_foreseeing
+from scheduler.service.gauges import Gauges
+from scheduler.service.intake import Intake
+from scheduler.service.reloading import keep_reading
+from scheduler.service.service import Service
+from scheduler.serving import probes
+from scheduler.settings import Settings
+from scheduler.telemetry.metrics import Metrics
+
+REFRESH: Final = 2.0
+"""Seconds between two refreshes of the gauges; Prometheus scrapes every 15 to 60."""
+
+STALLED: Final = 10.0
+"""Seconds without a turn of the planning loop after which we are not ready: the longest plan takes 0.1 s."""
+
+_log = structlog.get_logger("service")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where settings come from: how they are read, and what differs when they do."""
+
+    read: Callable[[], Settings]
+    stamp: Callable[[], object]
+
+
+async def run(
+    settings: Settings, listening: Callable[[Mapping[str, str]], None], source: Source | None = None
+) -> None:
+    """Serve until cancelled. `listening` is told the URLs of verbs, probes and status by these names once they answer.
+
+    source: how the settings are read again when their file changes; None: they are not.
+
+    Returns when another replica leads. Raises SettingsError for settings that cannot be used, in a group.
+    """
+    metrics = Metrics()
+    access = await find_access(settings.api.kubeconfig, settings.api.context)
+    async with (
+        Client(access) as client,
+        _parts(settings, client, metrics, source) as (service, intake, gauges),
+    ):
+        app = build_app(service, settings.verbs, metrics, lambda: _limit(service, settings))
+        desk = Counter(service.engine, client, service.clock, partial(draining.drain, service))
+        checks = probes.build_app(metrics, lambda: _checks(service, intake, client, settings))
+        async with (
+            serve(
+                app, settings.verbs.host, settings.verbs.port, settings=settings.verbs, metrics=metrics
+            ) as verbs,
+            serve(checks, settings.probes.host, settings.probes.port, section="probes") as probed,
+            people.serving(
+                settings.status, service.engine, client, metrics, lambda: gauges.fragments, desk
+            ) as status,
+        ):
+            told = {"verbs": (settings.verbs.host, verbs), "probes": (settings.probes.host, probed)}
+            places = {name: f"http://{host or '127.0.0.1'}:{port}" for name, (host, port) in told.items()}
+            listening(places | ({"status": status} if status else {}))
+            await service.run()
+
+
+@asynccontextmanager
+async def _parts(
+    settings: Settings, client: Client, metrics: Metrics, source: Source | None
+) -> AsyncIterator[tuple[Service, Intake, Gauges]]:
+    """The service and everything that works for it in the background; all of it ends together."""
+    engine = Engine(settings.policy)
+    lease = LeaseName(settings.lease.namespace, settings.lease.name) if settings.lease.follow else None
+    follower = Follower(client, lease, settings.lease.hostname)
+    service = Service(
+        engine,
+        acting=follower.acting,
+        silence=lambda now: now - client.last_answer,
+        silent_after=settings.api.silent_after,
+        planned=metrics.plan_duration_seconds.observe,
+    )
+    service.actions = Actions(
+        client, lambda outcomes: _outcomes(service, metrics, outcomes), at_once=settings.api.concurrent_writes
+    )
+    intake = Intake(
+        settings.policy.levels,
+        service.observe,
+        lambda: _whole(service),
+        lambda kind: metrics.unreadable_objects_total.labels(kind).inc(),
+    )
+    reflectors = {
+        name: Reflector(client, resource, sink) for name, (resource, sink) in intake.watches().items()
+    }
+    gauges = Gauges(engine, metrics, reflectors)
+    foresight = keep_foreseeing(engine, steady, metrics.forecast_duration_seconds.observe)
+    tasks = [
+        foresight,
+        follower.run(),
+        service.actions.run(),
+        _refresh(gauges),
+        *(r.run() for r in reflectors.values()),
+    ]
+    if source is not None:
+        tasks.append(keep_reading(engine, source.read, source.stamp, steady, service.submit))
+    async with asyncio.TaskGroup() as group:
+        running = [group.create_task(task) for task in tasks]
+        try:
+            yield service, intake, gauges
+        finally:
+            for task in running:
+                task.cancel()
+
+
+def _whole(service: Service) -> None:
+    """Everything has been read: most of it lives as long as the process, and its collection would pause a verb."""
+    gc.collect()
+    gc.freeze()
+    service.synced()
+
+
+def _outcomes(service: Service, metrics: Metrics, outcomes: Sequence[Outcome]) -> None:
+    for outcome in outcomes:
+        result = outcome.kind.value if isinstance(outcome, EffectFailed) else "done"
+        metrics.effects_total.labels(type(outcome.effect).__name__, result).inc()
+        if isinstance(outcome.effect, Evict):
+            metrics.evictions_total.labels(result).inc()
+    events: list[EffectDone | EffectFailed] = list(outcomes)
+    service.observe(events)
+
+
+async def _refresh(gauges: Gauges) -> None:
+    while True:
+        gauges.refresh(steady())
+        await asyncio.sleep(REFRESH)
+
+
+def _limit(service: Service, settings: Settings) -> int:
+    ledger = service.engine.ledger
+    return body_limit(len(ledger.nodes), ledger.roll.count, settings.verbs.body_limit)
+
+
+def _checks(service: Service, intake: Intake, client: Client, settings: Settings) -> list[probes.Check]:
+    now = service.clock()
+    quiet, turned = now - client.last_answer, now - service.last_turn
+    return [
+        probes.Check("synced", intake.synced, f"still reading: {', '.join(intake.missing()) or 'nothing'}"),
+        probes.Check(
+            "fresh", quiet <= settings.api.silent_after, f"the API server last answered {quiet:.0f} s ago"
+        ),
+        probes.Check("planning", turned <= STALLED, f"the planning loop last turned {turned:.0f} s ago"),
+    ]

@@ -1,0 +1,231 @@
+"""The loop: facts in, plans made, effects out, outcomes back in as facts.
+
+One task plans. It is woken by every fact and by the ledger's next deadline, and between two gangs it lets the
+event loop turn. A question that takes long is worked out on a thread, on a picture that nobody changes; its
+answer comes back with the generation it was made from.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import structlog
+
+from scheduler.clock import steady
+from scheduler.engine import INLINE_LIMIT, Engine, Question, decide
+from scheduler.engine import Answer as Made
+from scheduler.kube.actions import Actions
+from scheduler.model.calls import Answer, Failed, FilterCall, PreemptCall, PrioritizeCall, Victims
+from scheduler.model.decision import Reason, Refuse
+from scheduler.model.effects import Effect
+from scheduler.model.events import Event, PodSeen, Synced, Tick, TookOver
+from scheduler.model.workload import Uid
+from scheduler.objects import labels
+
+TURN: Final = 0.001
+"""Seconds of planning after which the event loop turns: what a verb waits for at most, beside one gang's own time."""
+
+TURNS: Final = 8
+"""Turns of the event loop between two spells of planning: from its first byte to its reply a verb takes about five, and
+would otherwise wait for a spell in each of them. A turn in which nothing happens costs some 15 µs."""
+
+SWITCH: Final = 0.0005
+"""Seconds after which a thread that plans lets the event loop go on. A verb asks for its turn after each of its three
+system calls; with Python's 5 ms that alone makes 15."""
+
+SHARE: Final = 0.25
+"""Of all time, how much may be spent on looking at gangs that events have touched. A gang of 500 takes milliseconds to
+look at, and every one of its members brings events of its own: they are taken in one by one and looked at together.
+What comes after a quiet moment is never put off."""
+
+PAUSE: Final = 0.01
+"""Seconds between two such looks at least: while a gang is let go, its members' events come a millisecond apart."""
+
+SHORTEST: Final = 0.01
+"""Seconds that the loop rests at least when only an answer is due anew."""
+
+IDLE: Final = 0.5
+"""Seconds after which the loop looks whether we act, when nothing else wakes it."""
+
+FAILED: Final = "gangwright failed to plan this gang; please report this, with the traceback in its log"
+"""What the owner of such a gang is told; the rest is in our log."""
+
+_log = structlog.get_logger("service")
+
+
+class Service:
+    """The engine, at work. `effects` takes what is to be done; `clock` never goes back, in seconds since the epoch."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        acting: Callable[[float], bool],
+        silence: Callable[[float], float],
+        silent_after: float,
+        clock: Callable[[], float] = steady,
+        planned: Callable[[float], None] = lambda _seconds: None,
+    ) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.last_turn = float("-inf")
+        """When the planning loop last turned; a probe asks."""
+        self.actions: Actions | None = None
+        self._acting = acting
+        self._silence = silence
+        self._silent_after = silent_after
+        self._planned = planned
+        self._woken = asyncio.Event()
+        self._settling: asyncio.TimerHandle | None = None
+        self._settle_at = float("-inf")
+        self._expected: dict[Uid, list[asyncio.Future[None]]] = {}
+
+    # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Take in what happened at once; what follows from it begins soon (see `SHARE`)."""
+        self.engine.ledger.take(events, self.clock())
+        if self._settling is None:
+            loop = asyncio.get_running_loop()
+            self._settling = loop.call_at(max(loop.time(), self._settle_at), self._settle)
+        if self._expected:
+            for event in events:
+                if isinstance(event, PodSeen):
+                    for waiter in self._expected.pop(event.pod.uid, ()):
+                        if not waiter.done():
+                            waiter.set_result(None)
+
+    def _settle(self) -> None:
+        """Begin with what follows from all that was taken in."""
+        if self._settling is not None:
+            self._settling.cancel()
+            self._settling = None
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self.submit(self.engine.ledger.settle(self.clock()))
+        ended = loop.time()
+        self._settle_at = ended + max(PAUSE, (ended - began) * (1 / SHARE - 1))
+        self._woken.set()
+
+    def synced(self) -> None:
+        """Every list has been read."""
+        self.observe([Synced()])
+        self._settle()
+        _log.info(
+            "cluster read", nodes=len(self.engine.ledger.nodes), gangs=len(self.engine.ledger.roll.gangs)
+        )
+
+    def submit(self, effects: Iterable[Effect]) -> None:
+        """Have these done."""
+        if self.actions is not None:
+            self.actions.submit(effects)
+
+    # ── the loop ────────────────────────────────────────────────────────────────────────────────────────
+
+    async def run(self) -> None:
+        """Plan until cancelled, or until another replica acts: then this process must start afresh."""
+        sys.setswitchinterval(SWITCH)
+        while self._follow_lease():
+            self.last_turn = self.clock()
+            self._woken.clear()
+            if self.engine.ledger.acting:
+                await self._plan()
+            await self._rest()
+
+    def _follow_lease(self) -> bool:
+        """Begin to act when it is our turn; False when it no longer is."""
+        ledger, now = self.engine.ledger, self.clock()
+        acting = self._acting(now)
+        if ledger.acting and not acting:
+            return False
+        if acting and ledger.synced and not ledger.acting:
+            self.observe([TookOver()])
+            self._settle()
+            _log.info("acting", gangs=len(ledger.roll.gangs), holds=ledger.holds())
+        elif ledger.acting and ledger.next_deadline() <= now:
+            self.observe([Tick()])
+            self._settle()
+        return True
+
+    async def _plan(self) -> None:
+        """Ask about everybody who waits, in order."""
+        began = turned = self.clock()
+        asked = False
+        while (question := self.engine.ask(self.clock())) is not None:
+            asked = True
+            decision = await self._decision(question)
+            self.submit(self.engine.settle(question, decision, self.clock()))
+            if self.clock() - turned > TURN:
+                await _turn()
+                turned = self.last_turn = self.clock()
+        if asked:
+            self._planned(self.clock() - began)
+
+    async def _decision(self, question: Question) -> Made:
+        """The planner's answer. A gang at which it fails is refused, so that the others go on."""
+        try:
+            if question.size <= INLINE_LIMIT:
+                return self.engine.answer(question)
+            self.engine.away = question
+            return await asyncio.to_thread(decide, question, self.engine.policy)
+        except Exception:  # noqa: BLE001 - whatever it was, it is the fault of this one question
+            key = question.gang.key
+            _log.exception("planning failed", gang=str(key), kind=("planning failed", key))
+            return Refuse(Reason.INVALID, labels.GANG, key.name, FAILED)
+
+    async def _rest(self) -> None:
+        """Until something happens, a deadline comes, or it is time to look at the lease."""
+        pause = min(IDLE, self.engine.next_deadline() - self.clock())
+        if pause <= 0 and self.engine.ledger.next_deadline() <= self.clock():
+            await asyncio.sleep(0)
+            return
+        try:
+            async with asyncio.timeout(max(pause, SHORTEST)):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+
+    # ── kube-scheduler's questions ──────────────────────────────────────────────────────────────────────
+
+    def filter(self, call: FilterCall) -> Answer:
+        now = self.clock()
+        ours = call.scheduler in self.engine.policy.scheduler_names and not call.native_group
+        if ours and self._silence(now) > self._silent_after:
+            return Failed(Reason.NOT_SYNCED)
+        answer, effects = self.engine.filter(call, now)
+        if effects:
+            self.submit(effects)
+            self._woken.set()
+        return answer
+
+    def prioritize(self, call: PrioritizeCall) -> Sequence[int]:
+        return self.engine.prioritize(call)
+
+    def preempt(self, call: PreemptCall) -> dict[str, Victims]:
+        return dict(self.engine.preempt(call))
+
+    async def seen(self, uid: Uid, timeout: float) -> bool:  # noqa: ASYNC109 - waiting is its meaning
+        """Wait until a watch has delivered this pod, at most `timeout` seconds; whether it has."""
+        if self.engine.ledger.roll.knows(uid):
+            return True
+        waiter = asyncio.get_running_loop().create_future()
+        self._expected.setdefault(uid, []).append(waiter)
+        try:
+            async with asyncio.timeout(timeout):
+                await waiter
+        except TimeoutError:
+            return False
+        finally:
+            waiters = self._expected.get(uid, [])
+            if waiter in waiters:
+                waiters.remove(waiter)
+            if not waiters:
+                self._expected.pop(uid, None)
+        return True
+
+
+async def _turn() -> None:
+    """Let the event loop do what is to be done by now."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)

@@ -1,0 +1,94 @@
+"""Probes and metrics, on a port of their own: whoever may scrape must not reach the verbs.
+
+Lives here: /livez, /readyz, /metrics. Never here: what ready means; the service says it as a list of checks.
+
+Why /livez looks at nothing but the event loop: a restart cures a loop that hangs, and nothing else. An API server
+that is away is no reason for kubelet to restart us, or its return finds us reading the cluster anew. (A replica that
+acted and lost the Lease ends by itself, also when it lost it to an outage: what it believed is not gone on from.)
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, Never, Protocol
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.aiohttp import make_aiohttp_handler
+
+BEAT: Final = 1.0
+"""Seconds between two looks at the loop."""
+
+LAG_LIMIT: Final = 5.0
+"""Seconds. kube-scheduler gives up after 2 s by default; a loop that is later than this has been of no use."""
+
+
+class Metrics(Protocol):
+    """The metrics of a program."""
+
+    registry: CollectorRegistry
+    loop_lag_seconds: Gauge
+
+
+class Check(NamedTuple):
+    """One condition of readiness. `text` says what is missing, or what is seen."""
+
+    name: str
+    ok: bool
+    text: str = ""
+
+
+class Pulse:
+    """How late the event loop is: a task that asks to be woken every BEAT, and looks when it was."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.lag = 0.0
+        """Seconds, at the last beat."""
+        self._clock = clock
+        self._sleep = sleep
+
+    async def run(self) -> Never:
+        while True:
+            await self.beat()
+
+    async def beat(self) -> None:
+        began = self._clock()
+        await self._sleep(BEAT)
+        self.lag = max(0.0, self._clock() - began - BEAT)
+
+
+def build_app(metrics: Metrics, ready: Callable[[], Sequence[Check]]) -> web.Application:
+    """The application that answers GET /livez, /readyz and /metrics.
+
+    ready: the conditions, asked at every call; all of them must hold.
+    """
+
+    async def livez(_request: web.Request) -> web.Response:
+        return _told([Check("event loop", pulse.lag < LAG_LIMIT, f"{pulse.lag:.3f} s late")])
+
+    async def readyz(_request: web.Request) -> web.Response:
+        return _told(ready())
+
+    async def beating(_app: web.Application) -> AsyncIterator[None]:
+        task = asyncio.create_task(pulse.run(), name="pulse")
+        yield
+        task.cancel()
+        await asyncio.wait([task])
+
+    pulse = Pulse(lambda: asyncio.get_running_loop().time())
+    metrics.loop_lag_seconds.set_function(lambda: pulse.lag)
+    app = web.Application()
+    app.cleanup_ctx.append(beating)
+    app.router.add_get("/livez", livez)
+    app.router.add_get("/readyz", readyz)
+    app.router.add_get("/metrics", make_aiohttp_handler(metrics.registry))
+    return app
+
+
+def _told(checks: Sequence[Check]) -> web.Response:
+    ok = all(check.ok for check in checks)
+    body = {"ok": ok, "checks": [check._asdict() for check in checks]}
+    return web.json_response(body, status=200 if ok else 503)

@@ -1,0 +1,143 @@
+"""An application on a port: TLS, bounds on connections, and an end that waits for what is under way.
+
+Lives here: everything between a socket and an application. Never here: a route.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final, Protocol
+
+import structlog
+from aiohttp import web
+from prometheus_client import Counter, Gauge
+
+from scheduler.errors import SettingsError
+from scheduler.serving.door import HEAD_LIMIT, Door, Doors
+from scheduler.serving.tls import Identity, Server
+from scheduler.settings import VerbsServer
+
+LINGER: Final = 1.0
+"""Seconds that the rest of a body is read and thrown away after we answered early, so that the answer arrives."""
+
+DRAIN: Final = 10.0
+"""Seconds that calls under way have to end when we stop."""
+
+BACKLOG: Final = 100
+"""Connections that may wait to be taken; asyncio's own default, plenty for a client that keeps its connections."""
+
+_log = structlog.get_logger("serving")
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Counters(Protocol):
+    """Where connections are counted."""
+
+    @property
+    def connections(self) -> Gauge: ...
+    @property
+    def connections_closed_total(self) -> Counter: ...
+
+
+@asynccontextmanager
+async def serve(
+    app: web.Application,
+    host: str,
+    port: int,
+    *,
+    section: str = "verbs",
+    settings: Server | None = None,
+    metrics: Counters | None = None,
+    head_limit: float = HEAD_LIMIT,
+    anonymous: bool = False,
+    backlog: int = BACKLOG,
+) -> AsyncIterator[int]:
+    """Serve the application while the context lasts; gives the port, which the kernel chose if `port` is 0.
+
+    section: of the settings, named in errors. settings: bounds and TLS; by default those of the verbs without TLS.
+    metrics: where connections are counted, if they are. anonymous: a client need not show a certificate, but one that it
+    shows must be good. backlog: connections that may wait to be taken; the kernel may allow fewer.
+    Raises SettingsError when the address cannot be listened on, or the certificates cannot be used.
+    """
+    own: Server = settings or VerbsServer()
+    app.middlewares.insert(0, _through_door)
+    identity = Identity(own, section=section, anonymous=anonymous) if own.cert else None
+    runner = web.AppRunner(
+        app,
+        handle_signals=False,
+        access_log=None,
+        keepalive_timeout=own.keep_alive,
+        auto_decompress=False,
+        lingering_time=LINGER,
+        shutdown_timeout=DRAIN,
+    )
+    await runner.setup()
+    try:
+        server = await _listen(
+            _doors(runner, own, identity, metrics, head_limit), host, port, section, identity, backlog
+        )
+        try:
+            yield server.sockets[0].getsockname()[1]
+        finally:
+            server.close()
+    finally:
+        await runner.cleanup()
+
+
+def _doors(
+    runner: web.AppRunner,
+    settings: Server,
+    identity: Identity | None,
+    metrics: Counters | None,
+    head_limit: float,
+) -> Doors:
+    def make() -> asyncio.Protocol:
+        if identity:
+            identity.refresh()  # before this connection's handshake
+        assert runner.server is not None  # noqa: S101 - the runner is set up
+        return runner.server()
+
+    def closed(cause: str) -> None:
+        if metrics:
+            metrics.connections_closed_total.labels(cause).inc()
+        _log.warning("connection closed", cause=cause)
+
+    doors = Doors(
+        make,
+        most=settings.connections,
+        head_limit=head_limit,
+        handshake_limit=2 * head_limit if identity else None,
+        admit=identity.admit if identity else lambda _: True,
+        closed=closed,
+    )
+    if metrics:
+        metrics.connections.set_function(lambda: len(doors.open))
+    return doors
+
+
+async def _listen(
+    doors: Doors, host: str, port: int, section: str, identity: Identity | None, backlog: int
+) -> asyncio.Server:
+    tls: dict[str, Any] = (
+        {"ssl": identity.context, "ssl_handshake_timeout": doors.head_limit} if identity else {}
+    )
+    try:
+        return await asyncio.get_running_loop().create_server(
+            doors, host or None, port, backlog=backlog, **tls
+        )
+    except OSError as error:
+        place = f"{host or '*'}:{port}"
+        raise SettingsError(f"{section}.port", place, f"cannot be listened on: {error.strerror}") from None
+
+
+@web.middleware
+async def _through_door(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    """Tell the connection's door when a request begins and ends."""
+    door = request.transport.get_protocol() if request.transport else None
+    if not isinstance(door, Door):
+        return await handler(request)
+    door.begin()
+    try:
+        return await handler(request)
+    finally:
+        door.finish()

@@ -1,0 +1,263 @@
+"""What each route answers: views of the engine for those who may see them, and words to the desk for those who may act.
+
+Lives here: which right each answer needs. Never here: HTTP, or how a right is found out.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from scheduler.engine import Engine
+from scheduler.ledger.records import GangRecord
+from scheduler.model.decision import TEXT, Reason
+from scheduler.model.workload import GangKey, Owner
+from scheduler.status import shapes, terrain, trial, views
+from scheduler.status.desk import Desk, DeskError, Trial
+from scheduler.status.problems import NOT_ACTING, Problem
+from scheduler.status.reviews import Reviews, Right
+from scheduler.status.sight import Alias, Sight
+from scheduler.status.subjects import Subject
+from scheduler.status.views import Outlook, Page, Steps
+
+SPELL: Final = 0.001
+"""Seconds that a view is worked on at a stretch; kube-scheduler may wait for so long."""
+
+PAUSE: Final = 0.001
+"""Seconds between two spells: views take at most half of the time."""
+
+ASKED_AT_ONCE: Final = 8
+"""Access reviews of one asker under way at a time."""
+
+ASKED_AT_MOST: Final = 128
+"""Namespaces that one request asks about; the rest stay hidden in this answer, and the next one asks about them."""
+
+FRESH: Final = 1.0
+"""Seconds for which a survey of the nodes does for everybody who asks: a large cluster has several pages of them."""
+
+SUSPENDABLE: Final = ("batch", "Job", "jobs")
+"""Group, kind and resource of the owners that can be suspended and resumed."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request, read: who asks, and what the path, the query and the body say."""
+
+    subject: Subject
+    words: Mapping[str, Any] = field(default_factory=dict)
+    body: Any = None
+
+    @property
+    def page(self) -> Page:
+        return Page(self.words["offset"], self.words["limit"])
+
+
+class Answers:
+    """One method a route. desk: None where the service offers none; then nothing can be done or tried out.
+
+    clock: as the ledger counts. fragmentation: by resource, as it was last measured.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        reviews: Reviews,
+        *,
+        alias: Alias,
+        clock: Callable[[], float],
+        desk: Desk | None = None,
+        fragmentation: Callable[[], Mapping[str, float]] = dict,
+    ) -> None:
+        self._engine = engine
+        self._reviews = reviews
+        self._alias = alias
+        self._clock = clock
+        self._desk = desk
+        self._fragmentation = fragmentation
+        self._turn = asyncio.Lock()
+        self._survey: terrain.Survey | None = None
+        self._surveyed = 0.0
+
+    # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────
+
+    async def queue(self, ask: Ask) -> shapes.GangList:
+        sight = await self._sight(ask.subject)
+        return await self._leisurely(
+            views.queue(self._engine, sight, self._clock(), ask.page, self._outlook())
+        )
+
+    async def gangs(self, ask: Ask) -> shapes.GangList:
+        namespace = ask.words.get("namespace")
+        sight = await self._sight(ask.subject, namespace)
+        if namespace is not None and sight.namespaces is not None and namespace not in sight.namespaces:
+            raise _may_not("list pods", namespace)
+        return await self._leisurely(
+            views.gangs(self._engine, sight, self._clock(), ask.page, self._outlook(), namespace)
+        )
+
+    async def gang(self, ask: Ask) -> shapes.GangDetail:
+        namespace, name = ask.words["namespace"], ask.words["name"]
+        await self._demand(ask.subject, Right("list", "pods", namespace))
+        sight = await self._sight(ask.subject)
+        record = self._found(namespace, name)
+        return views.detail(self._engine, record, sight, self._clock(), self._outlook())
+
+    async def nodes(self, ask: Ask) -> shapes.NodeList:
+        sight = await self._sight(ask.subject)
+        return await self._leisurely(self._nodes(sight, ask.page))
+
+    def _nodes(self, sight: Sight, page: Page) -> Steps[shapes.NodeList]:
+        now = asyncio.get_running_loop().time()
+        known, generation = self._survey, self._engine.ledger.nodes.generation
+        if known is None or (known.picture.generation != generation and now - self._surveyed >= FRESH):
+            self._survey, self._surveyed = (yield from terrain.survey(self._engine)), now
+        return (yield from terrain.nodes(self._engine, sight, page, self._survey))
+
+    async def cluster(self, ask: Ask) -> shapes.ClusterStatus:
+        return await self._leisurely(
+            terrain.cluster(self._engine, self._clock(), ask.subject.user, self._fragmentation())
+        )
+
+    # ── trying out, and acting ──────────────────────────────────────────────────────────────────────────
+
+    async def simulate(self, ask: Ask) -> shapes.TrialAnswer:
+        asked: shapes.TrialRequest = ask.body
+        await self._demand(ask.subject, Right("create", "pods", asked.namespace))
+        desk = self._acting_desk()
+        try:
+            pods = trial.pods(asked, self._engine.policy.levels, self._clock())
+        except trial.Unfit as unfit:
+            return self._tried(
+                Trial(Reason.INVALID, f"{TEXT[Reason.INVALID]}: {unfit}"), {}, Sight(None, self._alias)
+            )
+        sight = await self._sight(ask.subject)
+        return self._tried(await desk.simulate(pods), trial.names(pods), sight)
+
+    def _tried(self, found: Trial, names: Mapping[str, str], sight: Sight) -> shapes.TrialAnswer:
+        return shapes.TrialAnswer(
+            starts=bool(found.seats),
+            reason=found.reason,
+            message=found.message,
+            seats=[shapes.TrialSeat(names.get(uid, uid), node) for uid, node in found.seats.items()],
+            victims=[views.victim(self._engine, unit, sight) for unit in found.victims],
+            shortfalls=[views.shortfall(found.shortfall)] if found.shortfall is not None else [],
+            forecast=views.forecast(found.start),
+        )
+
+    async def drain(self, ask: Ask) -> shapes.DrainAnswer:
+        node = ask.words["node"]
+        if self._engine.ledger.nodes.get(node) is None:
+            raise Problem(404, f"there is no node {node}")
+        await self._demand(ask.subject, Right("patch", "nodes", name=node), fresh=True)
+        for namespace in self._tenants(node):
+            right = Right("create", "pods", namespace, subresource="eviction")
+            await self._demand(ask.subject, right, fresh=True)
+        drained = await self._acting_desk().drain(node, ask.subject.user)
+        sight = await self._sight(ask.subject)
+        moves = [shapes.Move(m.gang.namespace, m.gang.name, m.pods, m.outcome) for m in drained.moves]
+        seen = [move for move in moves if sight.sees(GangKey(move.namespace, move.name))]
+        return shapes.DrainAnswer(node, drained.done, seen)
+
+    async def suspend(self, ask: Ask) -> shapes.ActAnswer:
+        key = await self._owned(ask)
+        return shapes.ActAnswer(*key, await self._acting_desk().suspend(key, ask.subject.user))
+
+    async def resume(self, ask: Ask) -> shapes.ActAnswer:
+        key = await self._owned(ask)
+        return shapes.ActAnswer(*key, await self._acting_desk().resume(key, ask.subject.user))
+
+    # ── rights ──────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _demand(self, subject: Subject, right: Right, *, fresh: bool = False) -> None:
+        if not await self._reviews.may(subject, right, fresh=fresh):
+            what = f"{right.resource}/{right.subresource}" if right.subresource else right.resource
+            raise _may_not(f"{right.verb} {what}", right.namespace, right.name)
+
+    async def _sight(self, subject: Subject, only: str | None = None) -> Sight:
+        """Whose names he may read. only: the one namespace that matters."""
+        if await self._reviews.may(subject, Right("list", "pods")):
+            return Sight(None, self._alias)
+        wanted = views.namespaces(self._engine) if only is None else [only]
+        unknown = [name for name in wanted if self._seen(subject, name) is None]
+        now = asyncio.Semaphore(ASKED_AT_ONCE)
+
+        async def review(namespace: str) -> None:
+            async with now:
+                await self._reviews.may(subject, Right("list", "pods", namespace))
+
+        await asyncio.gather(*map(review, unknown[:ASKED_AT_MOST]))
+        seen = frozenset(name for name in wanted if self._seen(subject, name))
+        return Sight(seen, self._alias, len(unknown[ASKED_AT_MOST:]))
+
+    def _seen(self, subject: Subject, namespace: str) -> bool | None:
+        return self._reviews.remembered(subject, Right("list", "pods", namespace))
+
+    async def _owned(self, ask: Ask) -> GangKey:
+        """The gang that he wants to act on, once he may update the Job that owns it."""
+        namespace, name = ask.words["namespace"], ask.words["name"]
+        await self._demand(ask.subject, Right("list", "pods", namespace))
+        record = self._found(namespace, name)
+        owners = {member.pod.owner for member in record.members.values()}
+        group, kind, resource = SUSPENDABLE
+        for owner in owners:
+            if owner is None or owner.kind != kind or owner.api_version.partition("/")[0] != group:
+                raise Problem(409, f"only gangs of Jobs can be suspended and resumed, not {_owned_by(owner)}")
+            right = Right("update", resource, namespace, owner.name, group)
+            await self._demand(ask.subject, right, fresh=True)
+        return record.key
+
+    # ── engine and desk ─────────────────────────────────────────────────────────────────────────────────
+
+    def _found(self, namespace: str, name: str) -> GangRecord:
+        record = views.find(self._engine, namespace, name)
+        if record is None:
+            raise Problem(404, f"there is no gang {name} in namespace {namespace}")
+        return record
+
+    def _tenants(self, node: str) -> list[str]:
+        """Namespaces that have a pod of ours on this node."""
+        gangs = self._engine.ledger.roll.gangs.values()
+        return sorted(
+            {
+                record.key.namespace
+                for record in gangs
+                if any(terrain.place(m) == node for m in record.members.values())
+            }
+        )
+
+    def _outlook(self) -> Outlook:
+        desk = self._desk
+        return Outlook(desk.forecasts(), desk.victims) if desk is not None else Outlook()
+
+    def _acting_desk(self) -> Desk:
+        if not self._engine.ledger.acting:
+            raise Problem(409, NOT_ACTING)
+        if self._desk is None:
+            raise DeskError("this service only shows; it was started without anybody to act")
+        return self._desk
+
+    async def _leisurely(self, steps: Steps[T]) -> T:
+        """Work a view out a little at a time, so that kube-scheduler need not wait for a person. One view at a time."""
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            began = loop.time()
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    view: T = end.value
+                    return view
+                if loop.time() - began >= SPELL:
+                    await asyncio.sleep(PAUSE)
+                    began = loop.time()
+
+
+def _may_not(what: str, namespace: str, name: str = "") -> Problem:
+    where = f" in namespace {namespace}" if namespace else ""
+    return Problem(403, f"you may not {what}{' ' if name else ''}{name}{where}")
+
+
+def _owned_by(owner: Owner | None) -> str:
+    return f"those of a {owner.kind}" if owner is not None else "pods without an owner"

@@ -1,0 +1,253 @@
+"""The status API over HTTP: who asks, how often and how much; headers; one line and one counter a request.
+
+Lives here: everything between a socket and `answers`. Never here: what an answer says.
+
+Why every POST must be JSON by its content type, even one that has nothing to say: a browser that holds a client certificate
+shows it to us whatever page asks it to, but asks us before it sends JSON from a foreign page, and we never agree.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from scheduler.errors import KubeError, shortened
+from scheduler.serving.bearer import Unknown, token
+from scheduler.serving.pace import Buckets
+from scheduler.status import shapes
+from scheduler.status.answers import Answers, Ask
+from scheduler.status.desk import DeskError
+from scheduler.status.openapi import description
+from scheduler.status.page import add_page
+from scheduler.status.problems import BROKEN, SLOW, Problem, away, too_often, unknown
+from scheduler.status.reviews import Reviews
+from scheduler.status.routes import PATH, ROUTES, Route, Word
+from scheduler.status.subjects import Subject, holder
+from scheduler.telemetry.metrics import Metrics
+
+BODY_LIMIT: Final = 16 * 2**10
+"""Bytes; a pod takes about two thousand, and equal ones are written once."""
+
+LONGEST: Final = 15.0
+"""Seconds for a whole request, its body and all reviews included."""
+
+BURST, RATE = 60, 10
+"""Requests of one user: at once, and a second. The page makes five in three seconds."""
+
+STRANGERS_BURST, STRANGERS_RATE = 20, 2
+"""Tokens not seen before, of one address: each costs the API server a review."""
+
+HEADERS: Final[Mapping[str, str]] = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Server": "gangwright",
+    "X-Content-Type-Options": "nosniff",
+}
+"""On every answer. The page loads its own files and nothing else."""
+
+OPEN: Final = frozenset({"page", "description"})
+"""Routes that hold nothing of the cluster: whoever reaches the port may read them."""
+
+_log = structlog.get_logger("status")
+_encode: Final = msgspec.json.Encoder().encode
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_SUBJECT: Final = web.RequestKey("subject", Subject)
+
+
+def build_app(
+    answers: Answers, reviews: Reviews, metrics: Metrics, clock: Callable[[], float]
+) -> web.Application:
+    """The application that answers the routes of the table, /openapi.json, and the page at /.
+
+    clock: seconds since the epoch.
+    """
+    app = web.Application(
+        middlewares=[_observed(metrics), _known(reviews, clock)], client_max_size=BODY_LIMIT
+    )
+    for route in ROUTES:
+        app.router.add_route(route.method, route.path, _handler(route, answers), name=route.name)
+    told = _encode(description())
+
+    async def describe(_request: web.Request) -> web.Response:
+        return web.Response(body=told, content_type="application/json")
+
+    app.router.add_get("/openapi.json", describe, name="description", allow_head=False)
+    add_page(app)
+    return app
+
+
+def _handler(route: Route, answers: Answers) -> _Handler:
+    decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        words = {name: _word(PATH[name], text) for name, text in request.match_info.items()}
+        words |= _query(route, request)
+        body = await _body(request, decoder) if decoder is not None else None
+        answer = await route.handler(answers, Ask(request[_SUBJECT], words, body))
+        return _answered(request, _encode(answer))
+
+    return handle
+
+
+def _word(word: Word, text: str) -> Any:
+    try:
+        return word.read(text)
+    except ValueError as error:
+        raise Problem(400, f"{word.name} = {shortened(repr(text), 64)}: {error}") from None
+
+
+def _query(route: Route, request: web.Request) -> dict[str, Any]:
+    known = {word.name: word for word in route.query}
+    strange = next((name for name in request.query if name not in known), None)
+    if strange is not None:
+        remedy = f"known here: {', '.join(known)}" if known else "there are none here"
+        raise Problem(400, f"{shortened(repr(strange), 64)}: unknown in the query; {remedy}")
+    twice = next((name for name in known if len(request.query.getall(name, ())) > 1), None)
+    if twice is not None:
+        raise Problem(400, f"{twice}: must be given once")
+    return {
+        name: _word(word, request.query[name]) if name in request.query else word.default
+        for name, word in known.items()
+    }
+
+
+async def _body(request: web.Request, decoder: "msgspec.json.Decoder[Any]") -> Any:
+    if request.content_type != "application/json":
+        raise Problem(415, "the content type must be application/json")
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise Problem(415, "the body must not be compressed")
+    body = await request.read()
+    try:
+        return decoder.decode(body)
+    except RecursionError:
+        raise Problem(400, "the body is nested too deeply") from None
+    except ValueError as error:  # broken JSON, wrong types, and bytes that are not UTF-8
+        raise Problem(400, f"the body is not as described: {shortened(str(error))}") from None
+
+
+def _answered(request: web.Request, body: bytes) -> web.Response:
+    """The answer, or word that it is the one that the asker has already."""
+    tag = hashlib.blake2b(body, digest_size=12).hexdigest()
+    known = request.if_none_match or ()
+    if request.method == "GET" and any(one.value in {tag, "*"} for one in known):
+        return web.Response(status=304, headers={"ETag": f'"{tag}"'})
+    response = web.Response(body=body, content_type="application/json")
+    response.etag = tag
+    return response
+
+
+def _known(reviews: Reviews, clock: Callable[[], float]) -> Any:
+    """The middleware that finds out who asks, and whether it is too often."""
+    users, strangers = Buckets(BURST, RATE), Buckets(STRANGERS_BURST, STRANGERS_RATE)
+
+    async def subject_of(request: web.Request) -> Subject:
+        word = token(request)
+        if word is None:
+            transport = request.transport
+            found = holder(transport.get_extra_info("peercert") if transport else None, clock())
+        else:
+            if not reviews.is_known(word):
+                _take(strangers, request.remote or "", clock())
+            found = await reviews.who(word)
+        if found is None:
+            raise unknown("the API server does not know this token" if word else "a bearer token is needed")
+        return found
+
+    @web.middleware
+    async def know(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        if request.match_info.http_exception is not None or _kind(request) in OPEN:
+            return await handler(request)
+        async with asyncio.timeout(LONGEST):
+            found = await subject_of(request)
+            _take(users, found.user, clock())
+            request[_SUBJECT] = found
+            return await handler(request)
+
+    return know
+
+
+def _take(buckets: Buckets, source: str, now: float) -> None:
+    wait = buckets.take(source, now)
+    if wait:
+        raise too_often(wait)
+
+
+def _observed(metrics: Metrics) -> Any:
+    """The outer middleware: every failure as JSON, the headers, a line and a counter."""
+
+    @web.middleware
+    async def observe(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            response = await handler(request)
+        except ConnectionError:
+            raise  # nobody is left to answer
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is told as JSON, and in the log
+            response = _failed(request, error)
+        response.headers.update(
+            {name: text for name, text in HEADERS.items() if name not in response.headers}
+        )
+        name, took = _kind(request), loop.time() - began
+        metrics.status_duration_seconds.labels(name).observe(took)
+        metrics.status_requests_total.labels(name, str(response.status)).inc()
+        _say(request, name, response.status, took)
+        return response
+
+    return observe
+
+
+def _kind(request: web.Request) -> str:
+    """The route's name; one for all files of the page, and one for paths that are none of ours."""
+    return (request.match_info.route.name or "none").partition(":")[0]
+
+
+def _say(request: web.Request, route: str, status: int, took: float) -> None:
+    """One line: the route and not the path, whose names and query are nobody's business."""
+    subject = request.get(_SUBJECT)
+    user = subject.user if subject is not None else ""
+    acts = request.method != "GET" and status < 400
+    kind = {} if acts else {"kind": (route, status)}  # what was changed is written every time
+    say = _log.warning if status >= 400 else _log.info
+    say("asked", route=route, status=status, user=user, ms=round(took * 1000, 3), **kind)
+
+
+def _failed(request: web.Request, error: Exception) -> web.Response:
+    problem = _problem(error)
+    body = _encode(shapes.Error(str(problem), problem.status))
+    response = web.Response(
+        body=body, status=problem.status, headers=problem.headers, content_type="application/json"
+    )
+    if not request.content.at_eof():
+        response.force_close()
+    return response
+
+
+def _problem(error: Exception) -> Problem:
+    match error:
+        case Problem():
+            return error
+        case Unknown():
+            return unknown(str(error))
+        case DeskError():
+            return Problem(409, str(error))
+        case KubeError():
+            _log.warning("the API server did not answer a review", error=str(error))
+            return away()
+        case TimeoutError():
+            return Problem(503, SLOW, {"Retry-After": "5"})
+        case web.HTTPRequestEntityTooLarge():
+            return Problem(413, f"the body must be at most {BODY_LIMIT} bytes")
+        case web.HTTPException():
+            allow = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+            return Problem(error.status, error.reason, allow)
+        case _:
+            _log.error("request failed", exc_info=error)
+            return Problem(500, BROKEN)

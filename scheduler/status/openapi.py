@@ -1,0 +1,115 @@
+"""The description of the API, in OpenAPI 3.1, made from the table of routes and the types of their answers.
+
+Lives here: how a route is written down. Never here: a route.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from scheduler import __version__
+from scheduler.status import shapes
+from scheduler.status.routes import PATH, ROUTES, Route, Word
+
+JSON: Final = "application/json"
+
+EVERYWHERE: Final[Mapping[int, str]] = {
+    400: "The path, the query or the body is not as described.",
+    401: "Nobody is shown whom the API server knows.",
+    403: "The cluster does not let him.",
+    413: "The body is too large.",
+    415: "The body is not JSON, or is compressed.",
+    429: "Too many requests; see Retry-After.",
+    500: "Gangwright failed.",
+    503: "The API server cannot be asked, or the answer took too long.",
+}
+ELSEWHERE: Final[Mapping[int, str]] = {
+    404: "There is no such gang or node.",
+    409: "It cannot be done now; the text says why.",
+}
+
+SAID: Final = (
+    "What waits in Gangwright's queue and why, what runs where, and what would happen if. Every replica answers from "
+    "its own memory; one that does not act has no reasons, positions and forecasts. Names of gangs in namespaces where "
+    "the asker may not list pods are null."
+)
+
+
+def description() -> Mapping[str, Any]:
+    """The whole description, as JSON values."""
+    types: set[type] = {
+        shapes.Error,
+        *(route.answer for route in ROUTES),
+        *(r.body for r in ROUTES if r.body),
+    }
+    ordered = sorted(types, key=lambda kind: kind.__name__)
+    _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Gangwright status",
+            "version": __version__,
+            "description": SAID,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"token": []}, {"certificate": []}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "As for the API server."},
+                "certificate": {"type": "mutualTLS", "description": "Signed by the cluster's authority."},
+            },
+        },
+    }
+
+
+def _operation(route: Route) -> Mapping[str, Any]:
+    inside = [_parameter(PATH[name], "path") for name in re.findall(r"{(\w+)}", route.path)]
+    operation: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "description": route.said,
+        "parameters": [*inside, *(_parameter(word, "query") for word in route.query)],
+        "responses": _responses(route),
+    }
+    if route.body is not None:
+        operation["requestBody"] = {"required": True, "content": _content(route.body)}
+    return operation
+
+
+def _parameter(word: Word, place: str) -> Mapping[str, Any]:
+    return {
+        "name": word.name,
+        "in": place,
+        "required": place == "path",
+        "description": word.said,
+        "schema": word.schema,
+    }
+
+
+def _responses(route: Route) -> Mapping[str, Any]:
+    good: dict[str, Any] = {
+        "200": {"description": "The answer.", "content": _content(route.answer)},
+    }
+    if route.method == "GET":
+        good["200"]["headers"] = {
+            "ETag": {"description": "Of this answer.", "schema": {"type": "string"}},
+        }
+        good["304"] = {"description": "Nothing has changed since the answer of If-None-Match."}
+    told = {**EVERYWHERE, **{status: ELSEWHERE[status] for status in route.statuses}}
+    bad = {
+        str(status): {"description": text, "content": _content(shapes.Error)}
+        for status, text in sorted(told.items())
+    }
+    return good | bad
+
+
+def _content(kind: type) -> Mapping[str, Any]:
+    return {JSON: {"schema": {"$ref": f"#/components/schemas/{kind.__name__}"}}}

@@ -1,0 +1,49 @@
+"""The page's files, served as they are shipped: no build step, nothing from elsewhere.
+
+Lives here: which file is served under which name. Never here: anything of the cluster; the page asks the API for it,
+with a token that it keeps in the browser's memory.
+
+Why read once at start: a container's file system may be slow, and nothing here changes while we run.
+"""
+
+import hashlib
+from importlib import resources
+from typing import Final
+
+from aiohttp import web
+
+FILES: Final = {
+    "index.html": "text/html",
+    "style.css": "text/css",
+    "app.js": "text/javascript",
+    "api.js": "text/javascript",
+    "draw.js": "text/javascript",
+    "words.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+
+
+def add_page(app: web.Application) -> None:
+    """Serve index.html at /, and every other file under its own name."""
+    folder = resources.files(__name__)
+    for name, kind in FILES.items():
+        path = "/" if name == "index.html" else f"/{name}"
+        handler = _File((folder / name).read_bytes(), kind)
+        app.router.add_get(path, handler.answer, name=f"page:{name}", allow_head=False)
+
+
+class _File:
+    """One file in memory."""
+
+    def __init__(self, body: bytes, kind: str) -> None:
+        self._body = body
+        self._kind = kind
+        self._tag = hashlib.blake2b(body, digest_size=12).hexdigest()
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if any(one.value == self._tag for one in request.if_none_match or ()):
+            return web.Response(status=304, headers={"ETag": f'"{self._tag}"'})
+        response = web.Response(body=self._body, content_type=self._kind, charset="utf-8")
+        response.etag = self._tag
+        response.headers["Cache-Control"] = "no-cache"
+        return response

@@ -1,0 +1,227 @@
+"""The API server's word on who somebody is and what he may do, remembered for a while.
+
+Lives here: TokenReview and SubjectAccessReview as JSON, and a memory that is bounded in number and time. Never here:
+rules of our own; the cluster's RBAC decides. While the API server is away nobody new is let in: its errors pass through
+to whoever asked, and are never remembered.
+
+Tokens are kept as keyed hashes alone, so that no dump of this process gives one away.
+"""
+
+import asyncio
+import hashlib
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from scheduler.errors import Garbled
+from scheduler.serving.calls import Calls
+from scheduler.status.subjects import Subject
+
+TOKENS_KEPT: Final = 1024
+RIGHTS_KEPT: Final = 8192
+"""Answers about rights; one user has one for each namespace that has gangs."""
+
+LIMIT: Final = 5.0
+"""Seconds for one review; the API server itself needs milliseconds, a webhook behind it more."""
+
+IDENTITY_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One thing that somebody wants to do; an empty namespace means all of them, an empty name every object."""
+
+    verb: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+    group: str = ""
+    subresource: str = ""
+
+
+class _User(Struct):
+    username: str = ""
+    uid: str = ""
+    groups: list[str] | None = None
+    extra: dict[str, list[str]] | None = None
+
+
+class _TokenStatus(Struct):
+    authenticated: bool = False
+    user: _User = msgspec.field(default_factory=_User)
+    audiences: list[str] | None = None
+
+
+class _TokenReview(Struct):
+    status: _TokenStatus = msgspec.field(default_factory=_TokenStatus)
+
+
+class _AccessStatus(Struct):
+    allowed: bool = False
+
+
+class _AccessReview(Struct):
+    status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
+
+
+class Memory(Generic[K, V]):
+    """Answers kept for as long as `lasts` says of each; a question under way is not asked twice."""
+
+    def __init__(self, most: int, lasts: Callable[[V], float], clock: Callable[[], float]) -> None:
+        self._most = most
+        self._lasts = lasts
+        self._clock = clock
+        self._known: OrderedDict[K, tuple[V, float]] = OrderedDict()
+        self._asked: dict[K, asyncio.Task[V]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def known(self, key: K) -> V | None:
+        """What is remembered, if it is still good."""
+        found = self._known.get(key)
+        if found is None or found[1] <= self._clock():
+            return None
+        self._known.move_to_end(key)
+        return found[0]
+
+    async def get(self, key: K, ask: Callable[[], Awaitable[V]], *, fresh: bool = False) -> V:
+        """What is remembered, else what `ask` says. fresh: ask in any case. Raises what `ask` raises."""
+        known = None if fresh else self.known(key)
+        if known is not None:
+            return known
+        task = self._asked.get(key)
+        if task is None or fresh:
+            task = self._asked[key] = asyncio.create_task(self._ask(key, ask))
+            task.add_done_callback(_heard)
+        return await asyncio.shield(task)  # whoever else waits for it gets his answer when this one gives up
+
+    async def _ask(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
+        try:
+            answer = await ask()
+        finally:
+            if self._asked.get(key) is asyncio.current_task():
+                del self._asked[key]
+        self._known[key] = answer, self._clock() + self._lasts(answer)
+        self._known.move_to_end(key)
+        if len(self._known) > self._most:
+            self._known.popitem(last=False)
+        return answer
+
+
+def _heard(task: "asyncio.Task[V]") -> None:
+    """A failure that nobody waits for any more is no news."""
+    if not task.cancelled():
+        task.exception()
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """What the API server said of a token: its holder, or that it is good for nothing."""
+
+    subject: Subject | None
+
+
+class Reviews:
+    """Asks the API server. audiences: for which a token must be made; none: for the API server itself.
+
+    yes, no: seconds that answers are remembered.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        *,
+        audiences: tuple[str, ...] = (),
+        yes: float = 60.0,
+        no: float = 10.0,
+        clock: Callable[[], float],
+        told: Callable[[str, str], None] = lambda _kind, _result: None,
+    ) -> None:
+        self._calls = calls
+        self._audiences = audiences
+        self._key = secrets.token_bytes(32)
+        self._told = told
+        self._tokens: Memory[str, _Word] = Memory(
+            TOKENS_KEPT, lambda word: yes if word.subject is not None else no, clock
+        )
+        self._rights: Memory[tuple[Subject, Right], bool] = Memory(
+            RIGHTS_KEPT, lambda may: yes if may else no, clock
+        )
+
+    def hashed(self, token: str) -> str:
+        """What a token is known by here."""
+        return hashlib.blake2b(token.encode(), key=self._key, digest_size=32).hexdigest()
+
+    def is_known(self, token: str) -> bool:
+        """Its review is remembered, or under way: it costs the API server nothing."""
+        return self._tokens.known(self.hashed(token)) is not None
+
+    async def who(self, token: str) -> Subject | None:
+        """Whose token this is; None when it is nobody's. Raises KubeError when the API server cannot be asked."""
+        return (await self._tokens.get(self.hashed(token), lambda: self._review(token))).subject
+
+    def remembered(self, subject: Subject, right: Right) -> bool | None:
+        """Whether he may, if that is known without asking."""
+        return self._rights.known((subject, right))
+
+    async def may(self, subject: Subject, right: Right, *, fresh: bool = False) -> bool:
+        """Whether the cluster lets him. fresh: as it is now. Raises KubeError when the API server cannot be asked."""
+        return await self._rights.get((subject, right), lambda: self._access(subject, right), fresh=fresh)
+
+    async def _review(self, token: str) -> _Word:
+        spec: dict[str, Any] = {"token": token}
+        if self._audiences:
+            spec["audiences"] = self._audiences
+        review = _object("authentication.k8s.io/v1", "TokenReview", spec)
+        status = (await self._ask(IDENTITY_REVIEWS, review, _TokenReview)).status
+        good = status.authenticated and bool(status.user.username)
+        if self._audiences:  # an API server that knows no audiences names none, and so has not checked them
+            good = good and not set(self._audiences).isdisjoint(status.audiences or ())
+        self._told("token", "yes" if good else "no")
+        return _Word(_subject(status.user) if good else None)
+
+    async def _access(self, subject: Subject, right: Right) -> bool:
+        spec = {
+            "user": subject.user,
+            "groups": subject.groups,
+            "uid": subject.uid,
+            "extra": dict(subject.extra),
+            "resourceAttributes": {
+                "namespace": right.namespace,
+                "verb": right.verb,
+                "group": right.group,
+                "resource": right.resource,
+                "subresource": right.subresource,
+                "name": right.name,
+            },
+        }
+        review = _object("authorization.k8s.io/v1", "SubjectAccessReview", spec)
+        allowed = (await self._ask(ACCESS_REVIEWS, review, _AccessReview)).status.allowed
+        self._told("access", "yes" if allowed else "no")
+        return allowed
+
+    async def _ask(self, path: str, review: Mapping[str, Any], kind: type[V]) -> V:
+        answer = await self._calls.request("POST", path, body=msgspec.json.encode(review), timeout=LIMIT)
+        try:
+            return msgspec.json.decode(answer, type=kind)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            raise Garbled(f"POST {path}", "the answer is no review") from None  # nothing of it is shown
+
+
+def _object(version: str, kind: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"apiVersion": version, "kind": kind, "spec": spec}
+
+
+def _subject(user: _User) -> Subject:
+    extra = tuple(sorted((key, tuple(values)) for key, values in (user.extra or {}).items()))
+    return Subject(user.username, tuple(user.groups or ()), user.uid, extra)

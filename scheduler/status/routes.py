@@ -1,0 +1,174 @@
+"""The table of all routes: what server and description are both made from, so that neither can drift.
+
+Lives here: paths, parameters, bodies and answers by type. Never here: what an answer says.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scheduler.status import shapes
+from scheduler.status.answers import Answers, Ask
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A parameter: where it stands, what it may be, and its JSON Schema. default: None where it may be left out."""
+
+    name: str
+    said: str
+    pattern: str = ""
+    least: int = 0
+    most: int = 0
+    default: int | None = None
+
+    @property
+    def is_number(self) -> bool:
+        return not self.pattern
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        if self.is_number:
+            return {"type": "integer", "minimum": self.least, "maximum": self.most, "default": self.default}
+        return {"type": "string", "pattern": self.pattern}
+
+    def read(self, text: str) -> int | str:
+        """The parameter's value. Raises ValueError, which says what would be right."""
+        if not self.is_number:
+            if not re.fullmatch(self.pattern.strip("^$"), text):
+                raise ValueError(f"must match {self.pattern}")
+            return text
+        if not (
+            text.isascii() and text.isdecimal() and len(text) < 19 and self.least <= int(text) <= self.most
+        ):
+            raise ValueError(f"must be a whole number from {self.least} to {self.most}")
+        return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One path and method. query: may all be left out. statuses: beside those that every route may answer with."""
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    said: str
+    answer: type[shapes.Part]
+    handler: Callable[[Answers, Ask], Awaitable[shapes.Part]]
+    query: tuple[Word, ...] = ()
+    body: type[shapes.Asked] | None = None
+    statuses: tuple[int, ...] = ()
+
+
+NAMESPACE: Final = Word("namespace", "A namespace.", r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
+NODE: Final = Word("node", "The name of a node.", r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")
+NAME: Final = Word("name", "The `key` of a gang, or the name of a single pod.", r"^[-A-Za-z0-9_.:~]{1,253}$")
+PATH: Final = {word.name: word for word in (NAMESPACE, NODE, NAME)}
+"""What stands in braces in a path."""
+
+PAGES: Final = (
+    Word("offset", "How many to leave out.", least=0, most=10_000_000, default=0),
+    Word("limit", "How many to show at most.", least=1, most=1000, default=500),
+)
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/v1/queue",
+        "queue",
+        "Who waits, in order",
+        "Gangs that wait for room, in the order in which they are asked about; behind them, without a position, those "
+        "that are incomplete or refused.",
+        shapes.GangList,
+        Answers.queue,
+        query=PAGES,
+    ),
+    Route(
+        "GET",
+        "/v1/gangs",
+        "gangs",
+        "All gangs",
+        "Every gang. Those whose names the asker may not read come last, without names.",
+        shapes.GangList,
+        Answers.gangs,
+        query=(NAMESPACE, *PAGES),
+    ),
+    Route(
+        "GET",
+        "/v1/gangs/{namespace}/{name}",
+        "gang",
+        "One gang, in full",
+        "Why it is where it is, what it lacks, where its pods are. Needs the right to list pods in its namespace.",
+        shapes.GangDetail,
+        Answers.gang,
+        statuses=(404,),
+    ),
+    Route(
+        "GET",
+        "/v1/nodes",
+        "nodes",
+        "Nodes, and who is on them",
+        "Every node with its domains, its room, and the gangs on it.",
+        shapes.NodeList,
+        Answers.nodes,
+        query=PAGES,
+    ),
+    Route(
+        "GET",
+        "/v1/cluster",
+        "cluster",
+        "The cluster at a glance",
+        "Totals, use, fragmentation, and whether this replica acts.",
+        shapes.ClusterStatus,
+        Answers.cluster,
+    ),
+    Route(
+        "POST",
+        "/v1/simulate",
+        "simulate",
+        "Try pods out",
+        "Whether a gang of these pods would start now, where, and whom it would cost. Nothing is changed. Needs the "
+        "right to create pods in the namespace.",
+        shapes.TrialAnswer,
+        Answers.simulate,
+        body=shapes.TrialRequest,
+        statuses=(409,),
+    ),
+    Route(
+        "POST",
+        "/v1/nodes/{node}/drain",
+        "drain",
+        "Move gangs away from a node",
+        "Only onto seats that were found first. Needs the rights to patch the node, and to evict pods in every namespace "
+        "that has gangs on it.",
+        shapes.DrainAnswer,
+        Answers.drain,
+        body=shapes.Nothing,
+        statuses=(404, 409),
+    ),
+    Route(
+        "POST",
+        "/v1/gangs/{namespace}/{name}/suspend",
+        "suspend",
+        "Suspend a gang's Job",
+        "Needs the right to update the Job.",
+        shapes.ActAnswer,
+        Answers.suspend,
+        body=shapes.Nothing,
+        statuses=(404, 409),
+    ),
+    Route(
+        "POST",
+        "/v1/gangs/{namespace}/{name}/resume",
+        "resume",
+        "Resume a gang's Job",
+        "Needs the right to update the Job.",
+        shapes.ActAnswer,
+        Answers.resume,
+        body=shapes.Nothing,
+        statuses=(404, 409),
+    ),
+)
+"""In the order in which the description shows them."""

@@ -1,0 +1,371 @@
+"""The JSON of the status API, as frozen structs: what is sent, and what is taken.
+
+Lives here: names and types, from which the OpenAPI description is made. Never here: where a value comes from.
+
+Times are seconds since the epoch, spans are seconds. Amounts of resources are in the units that Gangwright counts
+in: CPU in thousandths of a core, memory and storage in bytes, everything else in pieces. Names (`namespace`, `name`,
+`message` …) are null where the asker may not read them; numbers stay.
+"""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+
+class Part(Struct, frozen=True, rename="camel"):
+    """What is sent. Every field is always there."""
+
+
+class Asked(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What is taken. A field that is not known is an error: whoever wrote it meant something by it."""
+
+
+Count = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0)]
+
+
+class Error(Part, frozen=True):
+    """Why there is no answer."""
+
+    error: str
+    """A sentence that says what would be right."""
+    status: int
+
+
+class Forecast(Part, frozen=True):
+    """When a gang is expected to start: the middle, and the bounds that hold in four of five cases."""
+
+    middle: float
+    low: float
+    high: float
+
+
+class Members(Part, frozen=True):
+    """How many pods of a gang are where."""
+
+    present: Count
+    """Pods that are there, and could be given a seat or have one."""
+    needed: Count | None
+    """The quorum; null while nobody has said it."""
+    held: Count
+    """With a seat that is kept, and not bound yet."""
+    bound: Count
+    """On a node, or ended well."""
+    running: Count
+
+
+class GangRow(Part, frozen=True):
+    """One gang in a list."""
+
+    id: str
+    """The same for one gang in every answer of one replica, as long as it runs; says nothing of its name."""
+    namespace: str | None
+    name: str | None
+    """Of a pod that is no gang's: the pod's name."""
+    key: str | None
+    """What stands in the path of this gang."""
+    alone: bool
+    """A single pod that is a gang of one."""
+    state: str
+    reason: str | None
+    """A word of a closed list; null from a replica that does not act: it keeps facts and judges nothing."""
+    message: str | None
+    position: Annotated[int, Meta(ge=1)] | None
+    """In the queue; null for a gang that is not in it (complete, incomplete or refused)."""
+    priority: int
+    wait_seconds: Seconds | None
+    """Since its quorum was there, before that since its first pod came; null for a gang that does not wait."""
+    members: Members
+    forecast: Forecast | None
+
+
+class GangList(Part, frozen=True):
+    """Gangs, page by page."""
+
+    acting: bool
+    """Whether this replica decides. One that does not has no reasons, positions and forecasts."""
+    generation: Count
+    """Changes whenever anything in the cluster does."""
+    total: Count
+    offset: Count
+    next: Count | None
+    """The offset of the next page; null at the end."""
+    unchecked: Count
+    """Namespaces whose names are hidden only because too many had to be asked about at once; ask again."""
+    gangs: list[GangRow]
+
+
+class MemberRow(Part, frozen=True):
+    """One pod of a gang."""
+
+    name: str
+    uid: str
+    role: str
+    surplus: bool
+    state: str
+    """`bound`, `held`, `leaving`, `ended`, `waiting` or `gated` (by somebody else)."""
+    phase: str
+    node: str | None
+    """Where it runs, or the seat that is kept for it."""
+    reason: str | None
+    """Why it is leaving, or kube-scheduler's word on why it could not be bound."""
+
+
+class LevelShortfall(Part, frozen=True):
+    """How near the nearest domain came: `needed` × `demand`, of which there is room for `best` in `domain`."""
+
+    needed: Count
+    demand: str
+    level: str
+    domain: str
+    best: Count
+    blocked: dict[str, int]
+    """How many nodes each kind of obstacle rules out."""
+
+
+class Refusal(Part, frozen=True):
+    """What a user wrote that cannot be honoured."""
+
+    field: str
+    value: str
+    remedy: str
+
+
+class NoticeRow(Part, frozen=True):
+    """What was last told about a gang in events, and when."""
+
+    reason: str
+    message: str
+    at: float
+
+
+class PlanRow(Part, frozen=True):
+    """Seats on their way to the API server."""
+
+    name: str
+    step: str
+    outstanding: Count
+    """Writes without an outcome yet."""
+
+
+class BarRow(Part, frozen=True):
+    """A node that the gang is not given, because a seat of it was lost there."""
+
+    node: str
+    until: float
+
+
+class VictimRow(Part, frozen=True):
+    """Who would leave to make room."""
+
+    id: str
+    namespace: str | None
+    gang: str | None
+    """Of a pod that is no gang's: the pod's name."""
+    kind: str
+    """`surplus`, `pod` or `gang`."""
+    pods: Count
+    priority: int
+    lost: Seconds
+    """Device-seconds of work that would be thrown away."""
+    way: str
+    """`evict` or `suspend`."""
+
+
+class LeavingRow(Part, frozen=True):
+    """A pod that was chosen to leave, and has not left yet."""
+
+    id: str
+    """Of its gang."""
+    namespace: str | None
+    pod: str | None
+    way: str
+    """`evict` or `suspend`."""
+    accepted: bool
+    """The API server took the request; a PodDisruptionBudget may still keep it from doing so."""
+
+
+class Wishes(Part, frozen=True):
+    """What holds for the gang's placement: its own word, else the setting."""
+
+    strategy: str
+    level: str
+    required: bool
+    pin: str
+    timeout: float
+    expected_runtime: float | None
+
+
+class GangDetail(Part, frozen=True):
+    """All that is known of one gang."""
+
+    acting: bool
+    generation: Count
+    gang: GangRow
+    quorum: dict[str, int] | None
+    """By role; a gang without roles has the one role "". """
+    size: Count | None
+    wishes: Wishes
+    deadline: float | None
+    """When the quorum must be bound."""
+    not_before: float | None
+    """Backing off until then."""
+    tries: Count
+    broken_pins: Count
+    soft: bool
+    """Its pods are only nominated: pins broke too often."""
+    plan: PlanRow | None
+    shortfalls: list[LevelShortfall]
+    refusal: Refusal | None
+    notices: list[NoticeRow]
+    barred: list[BarRow]
+    victims: list[VictimRow]
+    """Who would have to leave for it, as far as that was worked out."""
+    leaving: list[LeavingRow]
+    """Who is leaving for it now."""
+    reserved_from: float | None
+    """Room is kept for it from then on: it is the first that waits. Null for every other gang."""
+    members: list[MemberRow]
+
+
+class Tenant(Part, frozen=True):
+    """A gang's pods on one node."""
+
+    id: str
+    namespace: str | None
+    name: str | None
+    key: str | None
+    pods: Count
+    held: Count
+    """Of the pods: not bound yet, their room is kept."""
+    uses: dict[str, float]
+
+
+class NodeRow(Part, frozen=True):
+    """One node."""
+
+    name: str
+    schedulable: bool
+    levels: dict[str, str]
+    """The domain it is in, by level, as its whole path; a level whose label it lacks is missing."""
+    capacity: dict[str, float]
+    free: dict[str, float]
+    """May be below zero where others overdrew."""
+    gangs: list[Tenant]
+    others: Count
+    """Pods of other schedulers."""
+
+
+class NodeList(Part, frozen=True):
+    """Nodes in the order of their names, page by page."""
+
+    acting: bool
+    generation: Count
+    total: Count
+    offset: Count
+    next: Count | None
+    unchecked: Count
+    levels: list[str]
+    """From the coarsest to the finest."""
+    nodes: list[NodeRow]
+
+
+class ResourceRow(Part, frozen=True):
+    """One resource over the whole cluster."""
+
+    name: str
+    capacity: float
+    free: float
+    use: float
+    """Share in use, 0 … 1; more where others overdrew."""
+    fragmentation: float | None
+    """Share of the free amount that the pods of present gangs cannot use where it is; null when nobody asks for it."""
+
+
+class ClusterStatus(Part, frozen=True):
+    """The cluster at a glance."""
+
+    version: str
+    acting: bool
+    synced: bool
+    generation: Count
+    nodes: Count
+    schedulable: Count
+    pods: Count
+    gangs: dict[str, int]
+    """By state."""
+    waiting: Count
+    """Gangs in the queue."""
+    oldest_wait_seconds: Seconds
+    levels: list[str]
+    resources: list[ResourceRow]
+    user: str
+    """Who asks, as the API server knows him."""
+
+
+class Nothing(Asked, frozen=True):
+    """An empty object: the path says it all."""
+
+
+class TrialPods(Asked, frozen=True):
+    """Pods that are alike."""
+
+    pod: dict[str, Any]
+    """A Pod as Kubernetes writes it; its name may be left out."""
+    count: Annotated[float, Meta(ge=1, le=4096, multiple_of=1)] = 1
+    """A whole number; to JSON 4.0 is one."""
+
+
+class TrialRequest(Asked, frozen=True):
+    """What to try out: the pods of one gang, or pods of which each is a gang of its own."""
+
+    pods: Annotated[list[TrialPods], Meta(min_length=1, max_length=64)]
+    namespace: Annotated[str, Meta(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")] = "default"
+    """Where the pods would be; one that a pod names itself must be the same."""
+
+
+class TrialSeat(Part, frozen=True):
+    """Where a pod would go."""
+
+    pod: str
+    node: str
+
+
+class TrialAnswer(Part, frozen=True):
+    """What would happen now."""
+
+    starts: bool
+    """Now; or, where there are victims, once they have left."""
+    reason: str
+    message: str
+    seats: list[TrialSeat]
+    victims: list[VictimRow]
+    shortfalls: list[LevelShortfall]
+    forecast: Forecast | None
+
+
+class Move(Part, frozen=True):
+    """A gang that was asked to leave a node."""
+
+    namespace: str
+    name: str
+    pods: Count
+    outcome: str
+    """What happens to it, or why it stays."""
+
+
+class DrainAnswer(Part, frozen=True):
+    """What a drain began, or would."""
+
+    node: str
+    done: bool
+    """Nothing of ours is left on the node."""
+    moves: list[Move]
+
+
+class ActAnswer(Part, frozen=True):
+    """What was done."""
+
+    namespace: str
+    name: str
+    message: str

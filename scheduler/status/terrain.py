@@ -1,0 +1,186 @@
+"""Nodes and the cluster as people see them: the engine's picture → shapes. Pure, and in steps, as `views`.
+
+Lives here: what stands where, and how full it is. Never here: why a gang waits.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scheduler import __version__
+from scheduler.engine import Engine
+from scheduler.ledger.records import Member
+from scheduler.model.cluster import Snapshot
+from scheduler.model.resources import Vector
+from scheduler.model.topology import NOWHERE
+from scheduler.model.workload import GangKey
+from scheduler.status import shapes
+from scheduler.status.sight import Sight
+from scheduler.status.views import Page, Steps, batched, name_of, state
+
+
+@dataclass(slots=True)
+class _Use:
+    """What one gang uses on one node."""
+
+    name: str
+    pods: int = 0
+    held: int = 0
+    uses: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Who is where, on one picture of the cluster: what all pages of nodes have in common."""
+
+    picture: Snapshot
+    tenants: Mapping[str, Mapping[GangKey, _Use]]
+    others: Mapping[str, int]
+
+
+def survey(engine: Engine) -> Steps[Survey]:
+    """Look at every gang once."""
+    picture = engine.snapshot()
+    tenants: dict[str, dict[GangKey, _Use]] = {name: {} for name in picture.names}
+    for some in batched(list(engine.ledger.roll.gangs)):
+        for key in some:
+            _settle(engine, key, tenants)
+        yield
+    others: dict[str, int] = {}
+    for pod in engine.ledger.roll.strangers.values():
+        if pod.node is not None:
+            others[pod.node] = others.get(pod.node, 0) + 1
+    return Survey(picture, tenants, others)
+
+
+def nodes(engine: Engine, sight: Sight, page: Page, known: Survey | None = None) -> Steps[shapes.NodeList]:
+    """Nodes in the order of their names, with who is on them. known: a survey that is new enough."""
+    found = known or (yield from survey(engine))
+    picture = found.picture
+    rows: list[shapes.NodeRow] = []
+    for row in range(len(picture.names))[page.offset : page.offset + page.limit]:
+        name = picture.names[row]
+        rows.append(_node(picture, row, found.tenants[name], found.others.get(name, 0), sight))
+        if not len(rows) % 64:
+            yield
+    end = page.offset + len(rows)
+    return shapes.NodeList(
+        acting=engine.ledger.acting,
+        generation=picture.generation,
+        total=len(picture.names),
+        offset=page.offset,
+        next=end if end < len(picture.names) else None,
+        unchecked=sight.unchecked,
+        levels=_levels(picture),
+        nodes=rows,
+    )
+
+
+def _settle(engine: Engine, key: GangKey, tenants: Mapping[str, dict[GangKey, _Use]]) -> None:
+    """Put down where a gang's members are."""
+    record = engine.ledger.roll.gangs.get(key)
+    for member in record.members.values() if record is not None else ():
+        node = place(member)
+        if record is None or node is None or node not in tenants:
+            continue
+        use = tenants[node].setdefault(key, _Use(name_of(record)))
+        use.pods += 1
+        use.held += not member.bound
+        for resource, amount in member.pod.demand.requests:
+            use.uses[resource] = use.uses.get(resource, 0.0) + amount
+
+
+def place(member: Member) -> str | None:
+    """The node on which a member uses room."""
+    if member.bound:
+        return member.pod.node
+    return member.hold.node if member.hold is not None else None
+
+
+def _node(
+    picture: Snapshot, row: int, tenants: Mapping[GangKey, _Use], others: int, sight: Sight
+) -> shapes.NodeRow:
+    topology = picture.topology
+    levels = {
+        level.name: topology.domains[column][topology.coords[row, column]]
+        for column, level in enumerate(topology.levels)
+        if topology.coords[row, column] != NOWHERE
+    }
+    gangs = [_tenant(key, use, sight) for key, use in tenants.items()]
+    gangs.sort(key=lambda tenant: tenant.id)
+    return shapes.NodeRow(
+        name=picture.names[row],
+        schedulable=bool(picture.schedulable[row]),
+        levels=levels,
+        capacity=_amounts(picture, picture.capacity[row]),
+        free=_amounts(picture, picture.free[row], picture.capacity[row]),
+        gangs=gangs,
+        others=others,
+    )
+
+
+def _tenant(key: GangKey, use: _Use, sight: Sight) -> shapes.Tenant:
+    sees = sight.sees(key)
+    return shapes.Tenant(
+        id=sight.alias(key),
+        namespace=key.namespace if sees else None,
+        name=use.name if sees else None,
+        key=key.name if sees else None,
+        pods=use.pods,
+        held=use.held,
+        uses=dict(sorted(use.uses.items())),
+    )
+
+
+def _amounts(picture: Snapshot, values: Vector, where: Vector | None = None) -> dict[str, float]:
+    """By resource; those of which `where` (by default the values themselves) has something."""
+    has = values if where is None else where
+    return {name: float(values[i]) for i, name in enumerate(picture.axis.names) if has[i] or values[i]}
+
+
+def _levels(picture: Snapshot) -> list[str]:
+    return [level.name for level in reversed(picture.topology.levels)]
+
+
+def cluster(
+    engine: Engine, now: float, user: str, fragmentation: Mapping[str, float]
+) -> Steps[shapes.ClusterStatus]:
+    """The cluster at a glance. fragmentation: by resource, as `placement.quality` has it."""
+    ledger, picture = engine.ledger, engine.snapshot()
+    gangs: dict[str, int] = {}
+    for some in batched(list(ledger.roll.gangs)):
+        for key in some:
+            record = ledger.roll.gangs.get(key)
+            if record is not None:
+                word = state(engine, record)
+                gangs[word] = gangs.get(word, 0) + 1
+        yield
+    return shapes.ClusterStatus(
+        version=__version__,
+        acting=ledger.acting,
+        synced=ledger.synced,
+        generation=picture.generation,
+        nodes=len(picture.names),
+        schedulable=int(picture.schedulable.sum()),
+        pods=ledger.roll.count,
+        gangs=dict(sorted(gangs.items())),
+        waiting=len(ledger.wanting),
+        oldest_wait_seconds=round(max(0.0, ledger.oldest_wait(now)), 1),
+        levels=_levels(picture),
+        resources=_resources(picture, fragmentation),
+        user=user,
+    )
+
+
+def _resources(picture: Snapshot, fragmentation: Mapping[str, float]) -> list[shapes.ResourceRow]:
+    capacity, free = picture.capacity.sum(axis=0), picture.free.sum(axis=0)
+    return [
+        shapes.ResourceRow(
+            name=name,
+            capacity=float(capacity[i]),
+            free=float(free[i]),
+            use=round(float(1 - free[i] / capacity[i]), 4),
+            fragmentation=fragmentation.get(name),
+        )
+        for i, name in enumerate(picture.axis.names)
+        if capacity[i] > 0
+    ]

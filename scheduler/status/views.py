@@ -1,0 +1,353 @@
+"""Gangs as people see them: the engine's memory → shapes. Pure: no await, no clock; `now` is an argument.
+
+Lives here: which fact goes into which field, and what is left out for whom. Never here: who asks.
+
+Why views come in steps: a cluster has thousands of gangs, and kube-scheduler waits while one is looked at. So a view
+is a generator that may be left between any two of its steps; whatever it has put down by then stays as it was. A view
+never keeps a record over a step, for the record may be gone then.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from scheduler.engine import Engine
+from scheduler.ledger import lifecycle, notices, roster
+from scheduler.ledger.lifecycle import State
+from scheduler.ledger.records import GangRecord, Member, Spec, Step, Victim
+from scheduler.model.decision import Reason, Refuse, Shortfall, Wait
+from scheduler.model.queueing import Estimate
+from scheduler.model.victims import Unit
+from scheduler.model.workload import GangKey, Phase
+from scheduler.status import shapes
+from scheduler.status.sight import Sight
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+
+STRIDE: Final = 16
+"""Gangs looked at in one step: with a few dozen pods each, about half a millisecond."""
+
+_WAITS: Final = frozenset({State.GATHERING, State.WAITING, State.FREEING, State.REFUSED})
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which part of a list is asked for."""
+
+    offset: int = 0
+    limit: int = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What was worked out beside the ledger: when gangs start, and who would leave for them."""
+
+    forecasts: Mapping[GangKey, Estimate] = field(default_factory=dict)
+    victims: Callable[[GangKey], Sequence[Unit]] = lambda _gang: ()
+
+
+NOTHING: Final = Outlook()
+
+
+def namespaces(engine: Engine) -> list[str]:
+    """Every namespace that has a gang, in order."""
+    return sorted({key.namespace for key in engine.ledger.roll.gangs})
+
+
+def queue(
+    engine: Engine, sight: Sight, now: float, page: Page, outlook: Outlook = NOTHING
+) -> Steps[shapes.GangList]:
+    """Gangs that wait, in the order in which they are asked about; behind them those that cannot be placed yet."""
+    inside = [record.key for record in engine.ledger.wanting.queue()]
+    places = {key: number for number, key in enumerate(inside, start=1)}
+    behind: list[tuple[int, float, int, GangKey]] = []
+    for some in batched(list(engine.ledger.roll.gangs)):
+        behind += (
+            (-record.priority, record.arrived, record.number, record.key)
+            for record in _present(engine, some)
+            if record.key not in places and state(engine, record) in _WAITS
+        )
+        yield
+    keys = inside + [key for *_, key in sorted(behind)]
+    return (yield from _listed(engine, sight, now, page, outlook, keys, places))
+
+
+def gangs(
+    engine: Engine,
+    sight: Sight,
+    now: float,
+    page: Page,
+    outlook: Outlook = NOTHING,
+    namespace: str | None = None,
+) -> Steps[shapes.GangList]:
+    """All gangs, or those of one namespace, by namespace and name. Gangs that are hidden come last, in no order."""
+    places = {record.key: number for number, record in enumerate(engine.ledger.wanting.queue(), start=1)}
+    keys = [key for key in engine.ledger.roll.gangs if namespace is None or key.namespace == namespace]
+    yield
+    shown = sorted(key for key in keys if sight.sees(key))
+    yield
+    hidden = sorted((key for key in keys if not sight.sees(key)), key=sight.alias)
+    keys = shown + hidden
+    return (yield from _listed(engine, sight, now, page, outlook, keys, places))
+
+
+def _listed(
+    engine: Engine,
+    sight: Sight,
+    now: float,
+    page: Page,
+    outlook: Outlook,
+    keys: Sequence[GangKey],
+    places: Mapping[GangKey, int],
+) -> Steps[shapes.GangList]:
+    rows: list[shapes.GangRow] = []
+    shown = keys[page.offset : page.offset + page.limit]
+    end = page.offset + len(shown)
+    for some in batched(shown):
+        rows += (
+            row(engine, record, sight, now, outlook, places.get(record.key))
+            for record in _present(engine, some)
+        )
+        yield
+    return shapes.GangList(
+        acting=engine.ledger.acting,
+        generation=engine.ledger.nodes.generation,
+        total=len(keys),
+        offset=page.offset,
+        next=end if end < len(keys) else None,
+        unchecked=sight.unchecked,
+        gangs=rows,
+    )
+
+
+def batched(keys: Sequence[GangKey]) -> Iterator[Sequence[GangKey]]:
+    """The keys, one step's worth at a time."""
+    return (keys[start : start + STRIDE] for start in range(0, len(keys), STRIDE))
+
+
+def _present(engine: Engine, keys: Iterable[GangKey]) -> Iterator[GangRecord]:
+    gangs = engine.ledger.roll.gangs
+    return (gangs[key] for key in keys if key in gangs)
+
+
+def find(engine: Engine, namespace: str, name: str) -> GangRecord | None:
+    """The gang of this name, or the pod of this name that is a gang of one."""
+    gangs = engine.ledger.roll.gangs
+    record = gangs.get(GangKey(namespace, name))
+    if record is not None:
+        return record
+    alone = (
+        found
+        for key, found in gangs.items()
+        if key.namespace == namespace and roster.is_gang_of_one(key) and name_of(found) == name
+    )
+    return next(alone, None)
+
+
+def row(
+    engine: Engine,
+    record: GangRecord,
+    sight: Sight,
+    now: float,
+    outlook: Outlook = NOTHING,
+    position: int | None = None,
+) -> shapes.GangRow:
+    """One gang in a list."""
+    judged, sees, key = engine.ledger.acting, sight.sees(record.key), record.key
+    where, why = state(engine, record), notices.reason(record)
+    return shapes.GangRow(
+        id=sight.alias(key),
+        namespace=key.namespace if sees else None,
+        name=name_of(record) if sees else None,
+        key=key.name if sees else None,
+        alone=roster.is_gang_of_one(key),
+        state=where,
+        reason=why if judged else None,
+        message=notices.sentence(record, why) if judged and sees else None,
+        position=position,
+        priority=record.priority,
+        wait_seconds=_wait(record, now) if where in _WAITS or position is not None else None,
+        members=_members(engine, record),
+        forecast=forecast(outlook.forecasts.get(key)) if judged else None,
+    )
+
+
+def detail(
+    engine: Engine, record: GangRecord, sight: Sight, now: float, outlook: Outlook = NOTHING
+) -> shapes.GangDetail:
+    """Everything about one gang, for somebody who may read its name."""
+    spec, plan, judged = _spec(engine, record), record.plan, engine.ledger.acting
+    place = next((i for i, r in enumerate(engine.ledger.wanting.queue(), start=1) if r is record), None)
+    verdict, victims = record.verdict, outlook.victims(record.key) if judged else ()
+    reserved = engine.asking.front.reserved
+    return shapes.GangDetail(
+        acting=judged,
+        generation=engine.ledger.nodes.generation,
+        gang=row(engine, record, sight, now, outlook, place),
+        quorum=dict(spec.quorum) if isinstance(spec, Spec) else None,
+        size=spec.size if isinstance(spec, Spec) else None,
+        wishes=_wishes(engine, spec),
+        deadline=record.deadline,
+        not_before=record.not_before if record.not_before > now else None,
+        tries=record.tries,
+        broken_pins=record.broken_pins,
+        soft=record.soft,
+        plan=shapes.PlanRow(plan.name, plan.step.name.lower(), len(plan.outstanding))
+        if plan is not None and plan.step is not Step.DONE
+        else None,
+        shortfalls=[shortfall(verdict.shortfall)] if isinstance(verdict, Wait) and verdict.shortfall else [],
+        refusal=_refusal(spec) or _refusal(verdict),
+        notices=[
+            shapes.NoticeRow(why, notice.message, notice.at)
+            for why, notice in record.notices.items()
+            if notice.message
+        ],
+        barred=[
+            shapes.BarRow(node, until) for node, (until, _) in sorted(record.barred.items()) if until > now
+        ],
+        victims=[victim(engine, unit, sight) for unit in victims],
+        leaving=[_leaving(found, sight) for found in plan.victims.values()] if plan is not None else [],
+        reserved_from=reserved.start if reserved is not None and reserved.key == record.key else None,
+        members=[
+            _member(member) for member in sorted(record.members.values(), key=lambda member: member.arrival)
+        ],
+    )
+
+
+def name_of(record: GangRecord) -> str:
+    """What people call it: a gang of one goes by its pod's name."""
+    if not roster.is_gang_of_one(record.key):
+        return record.key.name
+    return next((member.pod.key.name for member in record.members.values()), record.key.name)
+
+
+def _called(engine: Engine, unit: Unit) -> str:
+    """The gang's name; a pod that is no gang's goes by its own, also one of another scheduler."""
+    record = engine.ledger.roll.gangs.get(unit.gang)
+    if record is not None:
+        return name_of(record)
+    pod = engine.ledger.roll.pod(unit.uids[0])
+    return pod.key.name if pod is not None else unit.gang.name
+
+
+def state(engine: Engine, record: GangRecord) -> str:
+    """The gang's state; where nobody has looked at the gang yet, what a look would find."""
+    if record.state:
+        return str(record.state)
+    spec = _spec(engine, record)
+    if isinstance(spec, Spec):
+        return lifecycle.state(roster.facts(record, spec))
+    live = any(member.live for member in record.members.values())
+    if isinstance(spec, Refuse):
+        return State.REFUSED if live else State.LEAVING
+    return State.GATHERING if live else State.LEAVING
+
+
+def _spec(engine: Engine, record: GangRecord) -> Spec | Refuse | Reason:
+    return record.spec or roster.spec(record, engine.ledger.groups, engine.policy)
+
+
+def _wait(record: GangRecord, now: float) -> float:
+    since = record.waiting_since if record.waiting_since is not None else record.arrived
+    return round(max(0.0, now - since), 1)
+
+
+def _there(record: GangRecord) -> int:
+    return sum(member.bound or not member.pod.held_back for member in record.live())
+
+
+def _has_bound(member: Member) -> bool:
+    return member.bound or member.pod.phase is Phase.SUCCEEDED
+
+
+def _members(engine: Engine, record: GangRecord) -> shapes.Members:
+    spec, members = _spec(engine, record), record.members.values()
+    return shapes.Members(
+        present=_there(record),
+        needed=spec.total if isinstance(spec, Spec) else None,
+        held=sum(member.hold is not None and not member.bound for member in members),
+        bound=sum(map(_has_bound, members)),
+        running=sum(member.pod.phase is Phase.RUNNING for member in members),
+    )
+
+
+def _member(member: Member) -> shapes.MemberRow:
+    pod, own = member.pod, member.pod.membership
+    failing = pod.pending.reason if pod.pending is not None and not (member.bound or pod.gated) else None
+    return shapes.MemberRow(
+        name=pod.key.name,
+        uid=pod.uid,
+        role=own.role if own is not None else "",
+        surplus=roster.is_surplus(member),
+        state=next(word for word, holds in _MEMBER_STATES if holds(member)),
+        phase=pod.phase,
+        node=pod.node or (member.hold.node if member.hold is not None else None),
+        reason=member.evicting or failing,
+    )
+
+
+_MEMBER_STATES: Final[tuple[tuple[str, Callable[[Member], bool]], ...]] = (
+    ("ended", lambda m: m.pod.phase.ended),
+    ("leaving", lambda m: not m.live),
+    ("bound", lambda m: m.bound),
+    ("held", lambda m: m.hold is not None),
+    ("gated", lambda m: m.pod.held_back),
+    ("waiting", lambda _: True),
+)
+"""The first that holds names the state."""
+
+
+def _wishes(engine: Engine, spec: Spec | Refuse | Reason) -> shapes.Wishes:
+    policy = engine.policy
+    wish = spec.wish if isinstance(spec, Spec) else None
+    return shapes.Wishes(
+        strategy=(wish and wish.strategy) or policy.strategy,
+        level=(wish and wish.level) or policy.level,
+        required=policy.required if wish is None or wish.required is None else wish.required,
+        pin=(wish and wish.pin) or policy.pin,
+        timeout=(wish and wish.timeout) or policy.timeout,
+        expected_runtime=wish.expected_runtime if wish is not None else None,
+    )
+
+
+def _leaving(found: Victim, sight: Sight) -> shapes.LeavingRow:
+    sees = sight.sees(found.gang)
+    return shapes.LeavingRow(
+        id=sight.alias(found.gang),
+        namespace=found.key.namespace if sees else None,
+        pod=found.key.name if sees else None,
+        way=found.way,
+        accepted=found.accepted,
+    )
+
+
+def _refusal(said: object) -> shapes.Refusal | None:
+    return shapes.Refusal(said.field, said.value, said.remedy) if isinstance(said, Refuse) else None
+
+
+def shortfall(found: Shortfall) -> shapes.LevelShortfall:
+    """How near the nearest domain came."""
+    return shapes.LevelShortfall(
+        found.needed, found.demand, found.level, found.domain, found.best, dict(found.blocked)
+    )
+
+
+def forecast(estimate: Estimate | None) -> shapes.Forecast | None:
+    """When, if anybody knows."""
+    return shapes.Forecast(estimate.middle, estimate.low, estimate.high) if estimate is not None else None
+
+
+def victim(engine: Engine, unit: Unit, sight: Sight) -> shapes.VictimRow:
+    """Who would leave; a name that is not to be read is left out."""
+    sees = sight.sees(unit.gang)
+    return shapes.VictimRow(
+        id=sight.alias(unit.gang),
+        namespace=unit.gang.namespace if sees else None,
+        gang=_called(engine, unit) if sees else None,
+        kind=unit.kind.name.lower(),
+        pods=len(unit.uids),
+        priority=unit.priority,
+        lost=unit.lost,
+        way=unit.way,
+    )

@@ -1,0 +1,175 @@
+"""How a log line looks: one canonical line a call, JSON unless a person watches.
+
+Lives here: the set-up of structlog, once, for our own lines and for those of libraries; what is cut, hidden and
+left out on the way. Never here: a line. On standard error, because standard output belongs to commands.
+
+Why lines are left out: whoever can make us fail can make us write. Lines of one kind (a warning with the same
+words; a refusal of the same verb for the same reason) are written `BURST` times in `WINDOW` seconds, then counted; the
+count stands on the next one that is written. At level debug every line is written: whoever asks for that wants them.
+"""
+
+import json
+import logging
+import math
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
+from typing import Any, Final, TextIO
+
+import msgspec
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from scheduler.settings import Log, LogFormat, LogLevel
+
+BURST: Final = 5
+WINDOW: Final = 60.0
+"""Seconds."""
+
+KINDS: Final = 256
+"""Kinds of lines that are told apart at a time; the least recent is forgotten."""
+
+LONGEST: Final = 2000
+"""Characters of one text, a traceback excepted."""
+
+SECRET: Final = frozenset(
+    {"authorization", "token", "password", "secret", "cookie", "api_key", "client_key_data"}
+)
+"""Names of fields whose values are never written."""
+
+LEVELS: Final[Mapping[LogLevel, int]] = {
+    LogLevel.DEBUG: logging.DEBUG,
+    LogLevel.INFO: logging.INFO,
+    LogLevel.WARNING: logging.WARNING,
+    LogLevel.ERROR: logging.ERROR,
+}
+
+_DEFAULTS: Final = Log()
+
+
+class Flood:
+    """A processor that lets the first `most` lines of one kind pass, and counts the rest.
+
+    A line's kind is its field `kind`, which is not written; a warning or an error without one is of the kind of its
+    words. Lines of no kind always pass.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, most: float = BURST) -> None:
+        self._clock = clock
+        self._most = most
+        self._seen: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()
+
+    def __call__(self, _logger: WrappedLogger, method: str, line: EventDict) -> EventDict:
+        kind = line.pop("kind", None)
+        if kind is None and method in {"warning", "error", "critical", "exception"}:
+            kind = str(line.get("event"))[:64]
+        if kind is None:
+            return line
+        now = self._clock()
+        began, count = self._seen.pop((method, kind), (now, 0))
+        over = now - began >= WINDOW
+        if over and count > self._most:
+            line["suppressed"] = count - self._most
+        self._remember((method, kind), *((now, 1) if over else (began, count + 1)))
+        if not over and count >= self._most:
+            raise structlog.DropEvent
+        return line
+
+    def _remember(self, kind: Hashable, began: float, count: int) -> None:
+        self._seen[kind] = began, count
+        if len(self._seen) > KINDS:
+            self._seen.popitem(last=False)
+
+
+def hide(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
+    """Secrets become `***`, long texts are cut."""
+    for name, value in line.items():
+        if name.lower() in SECRET:
+            line[name] = "***"
+        elif isinstance(value, str) and len(value) > LONGEST and name != "exception":
+            line[name] = f"{value[:LONGEST]}…"
+    return line
+
+
+class Foreign(logging.Handler):
+    """Lines of libraries, in our own way."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = min((value for value in LEVELS.values() if value >= record.levelno), default=40)
+        logger = structlog.get_logger(record.name)
+        logger.log(level, record.getMessage(), exc_info=record.exc_info or None)
+
+
+def configure(
+    chosen: Log = _DEFAULTS,
+    *,
+    stream: TextIO | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Set up every log line of this process, to `stream`, by default standard error."""
+    out = stream or sys.stderr
+    level = LEVELS[chosen.level]
+    structlog.configure(
+        processors=_processors(
+            _is_console(chosen.format, out), Flood(clock, math.inf if level == logging.DEBUG else BURST)
+        ),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=lambda *args: _Line(out, *args),
+        cache_logger_on_first_use=False,  # loggers made before the set-up follow it
+    )
+    root = logging.getLogger()
+    root.handlers = [Foreign()]
+    root.setLevel(max(level, logging.WARNING))
+    logging.captureWarnings(capture=True)
+
+
+class _Line:
+    """Writes finished lines to a stream, one call a line, so that lines of two threads do not mix."""
+
+    def __init__(self, out: TextIO, name: str = "") -> None:
+        self._out = out
+        self.name = name
+
+    def msg(self, line: str) -> None:
+        with suppress(OSError, ValueError):  # a log that cannot be written must not stop the work
+            self._out.write(f"{line}\n")
+            self._out.flush()
+
+    debug = info = warning = error = critical = exception = log = msg
+
+
+def _is_console(style: LogFormat, out: TextIO) -> bool:
+    return style is LogFormat.CONSOLE or (style is LogFormat.AUTO and out.isatty())
+
+
+def _processors(console: bool, flood: Flood) -> list[Processor]:
+    last: Processor = (
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        if console
+        else structlog.processors.JSONRenderer(serializer=_json)
+    )
+    return [
+        flood,
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        _add_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        *([] if console else [structlog.processors.format_exc_info]),
+        hide,
+        last,
+    ]
+
+
+def _add_name(logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
+    if logger.name:
+        line.setdefault("logger", logger.name)
+    return line
+
+
+def _json(line: EventDict, **_: Any) -> str:
+    try:
+        return msgspec.json.encode(line, enc_hook=repr).decode()
+    except (ValueError, OverflowError):  # lone surrogates, integers beyond 64 bits
+        return json.dumps(line, default=repr)

@@ -1,0 +1,1 @@
+"""The tests mirror `scheduler/`, one folder a room; `plane/` is the real control plane that some of them stand on."""

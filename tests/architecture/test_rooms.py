@@ -1,0 +1,128 @@
+"""The shape of the package: which room may know which, what pure means, and how large a module may be."""
+
+import ast
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "scheduler"
+
+LONGEST = 400
+"""Lines of a module; whoever needs more has two rooms in one."""
+
+STDLIB = {
+    "base64", "bisect", "collections", "dataclasses", "datetime", "decimal", "enum", "functools", "hashlib", "heapq",
+    "itertools", "math", "operator", "re", "typing", "urllib", "zlib",
+}  # fmt: skip
+"""What of the standard library a pure room may use: nothing that touches the world."""
+
+PURE = {
+    "model": {"numpy"},
+    "placement": {"numpy"},
+    "ledger": {"numpy"},
+    "engine": {"numpy"},
+    "objects": {"msgspec"},
+    "replay": {"msgspec", "numpy"},
+}
+"""Pure room → the libraries it may use besides."""
+
+WORLDLY = {"open", "print", "input", "exec", "eval", "__import__"}
+"""Built-ins that touch the world."""
+
+MOMENTS = {"now", "today", "utcnow", "random", "default_rng"}
+"""Attributes that read a clock or throw dice, whatever they hang on."""
+
+EMPTY_WORDS = {"manager", "helper", "helpers", "util", "utils", "common", "misc", "info", "data"}
+
+
+def modules(place: Path) -> list[Path]:
+    return [place] if place.is_file() else sorted(place.rglob("*.py"))
+
+
+def called(place: Path) -> str:
+    return str(place.relative_to(ROOT))
+
+
+ALL = modules(PACKAGE)
+PURE_MODULES = [(room, place) for room in PURE for place in modules(PACKAGE / room)]
+
+
+def parsed(place: Path) -> ast.Module:
+    return ast.parse(place.read_text(encoding="utf-8"), str(place))
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    """The first word of everything imported, at whatever depth."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (name.name.split(".")[0] for name in names)
+            case ast.ImportFrom(module=str(module)):
+                yield module.split(".")[0]
+
+
+def test_arrows() -> None:
+    """Every import points the way it may: the contracts in pyproject.toml are kept."""
+    program = shutil.which("lint-imports", path=sysconfig.get_path("scripts"))
+    assert program is not None, "lint-imports: install the group `dev`"
+    done = subprocess.run(
+        [program, "--no-logo", "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("room", "place"), PURE_MODULES, ids=lambda one: one if isinstance(one, str) else one.name
+)
+def test_pure_rooms_import_nothing_of_the_world(room: str, place: Path) -> None:
+    """A room that decides imports its own package, numbers, and the part of the standard library that is pure."""
+    assert set(imported(parsed(place))) <= STDLIB | PURE[room] | {"scheduler"}
+
+
+@pytest.mark.parametrize(
+    ("room", "place"), PURE_MODULES, ids=lambda one: one if isinstance(one, str) else one.name
+)
+def test_pure_rooms_neither_wait_nor_look(room: str, place: Path) -> None:
+    """A room that decides has no coroutine, opens and prints nothing, reads no clock and throws no dice."""
+    found = [
+        ast.unparse(node)[:60]
+        for node in ast.walk(parsed(place))
+        if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith)
+        or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in WORLDLY)
+        or (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MOMENTS)
+    ]
+
+    assert found == []
+
+
+@pytest.mark.parametrize("place", ALL, ids=called)
+def test_a_module_is_one_thing(place: Path) -> None:
+    """A module says in its docstring what lives there, is short enough to be read at once, and has a name that means it."""
+    text = place.read_text(encoding="utf-8")
+
+    assert ast.get_docstring(parsed(place)), f"{called(place)} has no docstring"
+    assert len(text.splitlines()) <= LONGEST
+    assert place.stem not in EMPTY_WORDS
+
+
+@pytest.mark.parametrize("place", sorted((ROOT / "tests").rglob("test_*.py")), ids=called)
+def test_every_test_says_what_is_true(place: Path) -> None:
+    """Every test has a docstring: the sentence that holds when it passes."""
+    tests = [
+        node
+        for node in ast.walk(parsed(place))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    ]
+
+    assert [node.name for node in tests if not ast.get_docstring(node)] == []

@@ -1,0 +1,11 @@
+"""What the tests of the benches share: real Horovod, built before the first test that needs it."""
+
+import pytest
+
+from tests.elastic.horovod.fixtures import build_before_tests, horovod_python
+
+__all__ = ["horovod_python"]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    build_before_tests(session)

@@ -1,0 +1,50 @@
+"""What a step costs more, of turns that take each other's place."""
+
+import pytest
+
+from bench.elastic.following import Output
+from bench.elastic.overhead import BARE, OURS, Step, Turn, steps_of, summary
+
+
+def turn(whose, number):
+    return Turn(whose, 10.0 * number, 10.0 * number + 9)
+
+
+def steps(turns, whose, took):
+    """Three steps a turn that take so long, by turn, and one that began before the turn counted."""
+    for own, seconds in zip((one for one in turns if one.whose == whose), took, strict=True):
+        yield Step(own.began + 1e-6, 5.0)
+        yield from (Step(own.began + 1 + n, seconds) for n in range(3))
+
+
+def test_a_step_is_compared_with_its_neighbours():
+    """The machine gets slower by half in the middle: that is in both, and does not count."""
+    turns = [turn(whose, number) for number, whose in enumerate((BARE, OURS) * 4)]
+    bare, ours = (0.010, 0.010, 0.015, 0.015), (0.0101, 0.0101, 0.01515, 0.01515)
+
+    found = summary(turns, {BARE: list(steps(turns, BARE, bare)), OURS: list(steps(turns, OURS, ours))})
+
+    assert found["overhead_percent"] == pytest.approx(1.0, abs=0.01)
+    assert found["pairs"] == 7
+    assert found["bare_step_s"] == 0.0125
+
+
+def test_either_may_come_first():
+    """Ours after a bare turn and before one: the same cost."""
+    turns = [turn(whose, number) for number, whose in enumerate((OURS, BARE, OURS))]
+
+    found = summary(
+        turns, {BARE: list(steps(turns, BARE, [0.01])), OURS: list(steps(turns, OURS, [0.0102] * 2))}
+    )
+
+    assert found["overhead_percent"] == pytest.approx(2.0)
+
+
+def test_rank_0_speaks_for_all():
+    """Every worker prints every step."""
+    output = Output(list)
+    output.lines = [
+        {"step": 1, "rank": rank, "began": 1.0, "at": 1.5 + rank, "worker": "a"} for rank in (0, 1)
+    ]
+
+    assert steps_of(output) == [Step(1.5, 0.5)]

@@ -1,0 +1,65 @@
+"""The pure parts of the micro bench: what is planned for, what is read, and what is made of times."""
+
+import json
+
+import pytest
+
+from bench.micro import asking, canned, plan, world
+from scheduler.model.decision import Place
+from scheduler.model.workload import Strategy
+from scheduler.placement import planner
+
+
+def test_p99_is_what_99_of_100_do_not_exceed():
+    """Of 1,000 figures ten are above it; of very few it is the largest."""
+    assert asking.p99([float(n) for n in range(1000, 0, -1)]) == 990.0
+    assert asking.p99([3.0, 1.0, 2.0]) == 3.0
+
+
+def test_cluster_is_half_full():
+    """On average half of the devices are used, some nodes being empty and some full."""
+    picture = world.half_full(900)
+    column = picture.axis.index["nvidia.com/gpu"]
+    free = picture.free[:, column]
+
+    assert free.sum() / picture.capacity[:, column].sum() == pytest.approx(0.5, abs=0.01)
+    assert {free.min(), free.max()} == {0.0, float(world.GPUS)}
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_preferred_cases_are_placed(strategy):
+    """What is measured is a placement, not a quick refusal; nobody is sent to a tainted or a foreign node."""
+    picture = world.half_full(400)
+    gang = world.gang(64, strategy, "rack", required=False)
+    decision = planner.decide(picture, gang, world.POLICY)
+
+    assert isinstance(decision, Place)
+    assert len(decision.seats) == 64
+    assert not {int(node[1:]) % 10 for node in decision.seats.values()} & {3, 7}
+
+
+def test_worst_case_is_named():
+    """The slowest of all cases is told together with its time."""
+    took, case = plan.worst(16, 60, tries=1)
+    strategy, level, kind = case.split()
+
+    assert took > 0
+    assert strategy in set(Strategy)
+    assert level in world.LEVELS
+    assert kind in {"required", "preferred"}
+
+
+def test_pages_hold_every_object_once():
+    """Following the continue token from page to page gives every node, once, and then ends."""
+    names, token = [], "0"
+    while token is not None:
+        page = json.loads(canned.page("/api/v1/nodes", int(token), 1500))
+        names += [item["metadata"]["name"] for item in page["items"]]
+        token = page["metadata"].get("continue")
+
+    assert len(names) == len(set(names)) == canned.NODES
+
+
+def test_unknown_collections_are_empty():
+    """A kind that the cluster does not have is listed as nothing."""
+    assert json.loads(canned.page("/apis/batch/v1/jobs", 0, 500))["items"] == []

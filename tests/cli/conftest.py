@@ -1,0 +1,42 @@
+"""A cluster to ask, and log lines put back as they were: the command sets them up for its whole process."""
+
+import logging
+from pathlib import Path
+
+import pytest
+import structlog
+import yaml
+
+from tests.cli.speaking import Cluster
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before():
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    yield
+    structlog.reset_defaults()
+    logging.captureWarnings(capture=False)
+    root.handlers, root.level = handlers, level
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path):
+    """Two racks of two nodes with eight devices each, and nobody on them."""
+    async with Cluster(tmp_path) as made:
+        for rack in range(2):
+            for node in range(2):
+                made.node(f"r{rack}-n{node}", rack=f"r{rack}")
+        yield made
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes manifests into a file; returns its path."""
+
+    def written(*things, name="job.yaml"):
+        place = tmp_path / name
+        place.write_text(yaml.safe_dump_all(things))
+        return str(place)
+
+    return written

@@ -1,0 +1,95 @@
+"""ElasticJobs on the command line: their logs, a look ahead, and the master's own command."""
+
+import asyncio
+
+import pytest
+
+from tests.cli.speaking import DISCOVERY, say
+from tests.elastic.master.house import TEMPLATE
+
+JOBS = "/apis/gangwright.io/v1alpha1/namespaces/team/elasticjobs"
+
+
+def elastic(**spec):
+    return {
+        "apiVersion": "gangwright.io/v1alpha1",
+        "kind": "ElasticJob",
+        "metadata": {"name": "train"},
+        "spec": {"minWorkers": 2, "maxWorkers": 4, "template": TEMPLATE, **spec},
+    }
+
+
+async def test_would_its_quorum_start(cluster, write):
+    """The pods are those that the master would make: a gang of the job's own name, as large as its quorum."""
+    said = await cluster.say("simulate", "-n", "team", "-f", write(elastic()), "-o", "json")
+
+    (own,) = said.json
+    assert (said.code, own["answer"]) == (0, "starts now")
+    assert set(own["seats"]) == {"train-0", "train-1"}
+
+
+async def test_a_job_that_is_wrong(cluster, write):
+    """It is told before anything is applied, with field, value and remedy."""
+    said = await cluster.say("submit", "-n", "team", "-f", write(elastic(maxWorkers=1)))
+
+    assert said.code == 2
+    assert "spec.maxWorkers" in said.err
+    assert "at least minWorkers, which is 2" in said.err.replace("\n", " ")
+    assert cluster.patches == []
+
+
+async def test_it_is_submitted(cluster, write, monkeypatch):
+    """A good one is applied."""
+    monkeypatch.setitem(DISCOVERY, "/apis/gangwright.io/v1alpha1", [("ElasticJob", "elasticjobs")])
+
+    said = await cluster.say("submit", "-n", "team", "-f", write(elastic()))
+
+    assert (said.code, said.out) == (0, "elasticjob/train applied\n")
+    assert [path for path, *_ in cluster.patches] == [f"{JOBS}/train"]
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+async def test_logs_go_on_until_the_job_is_over(cluster, monkeypatch, phase):
+    """Workers come and go; the command ends with the job, not with those that there are at the moment."""
+    monkeypatch.setattr("scheduler.cli.logs.EVERY", 0.02)
+    cluster.put("train", JOBS, "team", status={"phase": "Running"})
+    cluster.gang("train", 1)
+    cluster.pod("train-0", gang="train", node="r0-n0")
+    cluster.objects["/api/v1/namespaces/team/pods"]["team", "train-0"]["status"]["phase"] = "Succeeded"
+    cluster.logs["train-0"] = [b"first\n"]
+    cluster.later["train-0"].put_nowait(None)
+    saying = asyncio.create_task(cluster.say("logs", "team/train", "-f"))
+    async with asyncio.timeout(20):
+        while not cluster.asked:
+            await asyncio.sleep(0.01)
+    assert not saying.done()
+
+    cluster.logs["train-1"] = [b"second\n"]
+    cluster.later["train-1"].put_nowait(None)
+    cluster.pod("train-1", gang="train", node="r0-n1")
+    async with asyncio.timeout(20):
+        while len(cluster.asked) < 2:
+            await asyncio.sleep(0.01)
+    cluster.objects["/api/v1/namespaces/team/pods"]["team", "train-1"]["status"]["phase"] = "Succeeded"
+    cluster.put("train", JOBS, "team", status={"phase": phase})
+
+    said = await saying
+    assert (said.code, sorted(said.out.split())) == (0, ["first", "second", "train-0", "train-1"])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--set", "rendezvous.port"], "must be NAME=VALUE"),
+        (["--set", "elastic.sizingEvery=often"], "must be a duration"),
+        (["--set", "workers.confine=some"], "must be one of none, ingress, both"),
+        (["--set", "workers.address=http://plain:1"], "must be an address such as https://"),
+        (["--set", "api.kubeconfig=/nowhere"], "no such file"),
+    ],
+)
+def test_the_master_does_not_start_with_wrong_settings(words, told):
+    """One line says which setting, its value and what would be right; exit code 2."""
+    said = say("elastic", *words)
+
+    assert said.code == 2
+    assert told in said.err.replace("\n", " ")

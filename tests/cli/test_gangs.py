@@ -1,0 +1,198 @@
+"""`gangwright list`, `queue`, `explain`: what people are told of gangs, and in which form."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+CONFIG_MAPS = "/api/v1/namespaces/gangwright-system/configmaps"
+HOSTILE = "\x1b[31mred\x07[bold]\u202e"
+"""A terminal escape, a bell, rich's markup, and a character that turns the line around."""
+
+
+async def test_list_shows_the_gangs_of_a_namespace(cluster):
+    """Who waits comes first, with his place; who runs has none; gangs of other namespaces are left out."""
+    cluster.gang("runs", 2, gpus=8, node="r0-n0")
+    cluster.gang("waits", 4, gpus=8)
+    cluster.gang("elsewhere", 1, namespace="other")
+
+    said = await cluster.say("list", "-n", "team")
+
+    assert said.code == 0, said.err
+    assert [(own["GANG"], own["PLACE"], own["STATE"], own["MEMBERS"]) for own in said.rows] == [
+        ("waits", "1", "waiting", "0/4"),
+        ("runs", "-", "running", "2/2"),
+    ]
+
+
+async def test_list_of_everything(cluster):
+    """`-A` shows all namespaces, and says which."""
+    cluster.gang("one", 1, namespace="a")
+    cluster.gang("two", 1, namespace="b")
+
+    said = await cluster.say("list", "-A")
+
+    assert {(own["NAMESPACE"], own["GANG"]) for own in said.rows} == {("a", "one"), ("b", "two")}
+
+
+async def test_who_would_be_seated_starts_now(cluster):
+    """A gang that waits only for Gangwright is said to start now; one behind it that lacks room says so."""
+    cluster.gang("first", 3, gpus=8)
+    cluster.gang("second", 3, gpus=8, created="2026-01-01T00:01:00Z")
+
+    rows = (await cluster.say("queue")).rows
+
+    assert [(own["GANG"], own["STARTS"].split()[0], own["REASON"]) for own in rows] == [
+        ("first", "now", "Queued"),
+        ("second", "in", "NoRoom"),
+    ]
+    assert "needs 3 × 8 nvidia.com/gpu" in rows[1]["MESSAGE"]
+
+
+async def test_when_a_gang_starts(cluster):
+    """Who waits for the end of those who run is told when, with the bounds that hold in four of five cases."""
+    now = datetime.now(UTC)
+    said = {"gangwright.io/expected-runtime": "2h"}
+    began = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+    for node in ("r0-n0", "r0-n1", "r1-n0", "r1-n1"):
+        cluster.gang(f"on-{node}", 1, gpus=8, node=node, annotations=said, created=began)
+    cluster.gang("waits", 1, gpus=8, created=began)
+
+    (row,) = (await cluster.say("queue", "-o", "json")).json
+    (shown,) = (await cluster.say("queue")).rows
+
+    assert 0.5 * 7200 < row["forecast"]["middle"] - now.timestamp() < 1.5 * 7200
+    assert row["forecast"]["low"] <= row["forecast"]["middle"] <= row["forecast"]["high"]
+    assert shown["STARTS"].startswith("in ")
+
+
+async def test_a_wait_counts_from_the_last_of_the_quorum(cluster):
+    """The time waited is that since the pods were made, not since anybody looked."""
+    cluster.gang("waits", 5, gpus=8, created="2026-01-01T00:00:00Z")
+
+    (row,) = (await cluster.say("queue", "-o", "json")).json
+
+    assert row["waitSeconds"] > 1000
+
+
+async def test_the_queue_names_whom_nobody_can_place(cluster):
+    """Behind those that have a place come gangs whose members are missing, and why."""
+    cluster.pod("half-0", gang="half", quorum=2)
+
+    (row,) = (await cluster.say("queue")).rows
+
+    assert (row["PLACE"], row["STATE"], row["REASON"]) == ("-", "gathering", "MissingMembers")
+    assert "1 of 2 are there" in row["MESSAGE"]
+
+
+async def test_explain_tells_what_a_gang_lacks(cluster):
+    """The nearest domain, what it has room for, and what is in the way."""
+    cluster.gang("large", 5, gpus=8)
+
+    said = await cluster.say("explain", "team/large")
+
+    assert said.code == 0
+    assert "team/large is waiting: NeverFits" in said.out
+    assert "lacks: 5 × 8 nvidia.com/gpu" in said.out
+    assert "large-4" in said.out
+
+
+async def test_explain_shows_the_seats_that_would_be_given(cluster):
+    """Of a gang that could start at once every member's node is named."""
+    cluster.gang("small", 2, gpus=8)
+
+    said = await cluster.say("explain", "small", "-n", "team")
+
+    assert said.out.count("(would be)") == 2
+
+
+async def test_explain_finds_a_pod_without_a_gang(cluster):
+    """A pod alone goes by its own name."""
+    cluster.pod("single", gpus=1)
+
+    assert "team/single is waiting" in (await cluster.say("explain", "team/single")).out
+
+
+async def test_a_gang_that_is_not_there(cluster):
+    """The answer is no: exit code 1, and where to look."""
+    said = await cluster.say("explain", "team/nobody")
+
+    assert said.code == 1
+    assert "list -A" in said.err
+
+
+@pytest.mark.parametrize("words", [["explain", "a/b/c"], ["explain", "/x"], ["explain", "a/b", "-n", "c"]])
+async def test_a_name_that_is_none(cluster, words):
+    """A wrong name is a wrong question: exit code 2, and how to write it."""
+    said = await cluster.say(*words)
+
+    assert said.code == 2
+    assert "gangwright:" in said.err
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+async def test_the_same_answer_for_programs(cluster, form):
+    """JSON and YAML hold one answer, in the shapes of the status API."""
+    cluster.gang("one", 1)
+
+    said = await cluster.say("list", "-n", "team", "-o", form)
+
+    (row,) = getattr(said, form)
+    assert (row["name"], row["position"], row["members"]["needed"]) == ("one", 1, 1)
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "json", "yaml"])
+async def test_a_strangers_text_does_nothing_to_the_terminal(cluster, form):
+    """Control characters, markup and characters that hide others are shown, not obeyed."""
+    cluster.pod("bad", annotations={"gangwright.io/strategy": HOSTILE})
+
+    for words in (["queue"], ["explain", "team/bad"], ["list", "-A"]):
+        said = await cluster.say(*words, "-o", form)
+
+        assert said.code == 0, said.err
+        assert all(c.isprintable() or c == "\n" for c in said.out)
+    assert "[bold]" in said.out or form == "table"
+
+
+async def test_nodes_that_may_not_be_read(cluster):
+    """Without the right to read nodes there is no answer: exit code 2, what was refused, and what to do."""
+    from tests.kube.api_server import Refuse
+
+    cluster.refusals.extend(Refuse(403) for _ in range(12))
+
+    said = await cluster.say("list")
+
+    assert said.code == 2
+    assert "403" in said.err
+    assert "kubectl auth can-i" in said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_cluster_that_is_not_there(tmp_path):
+    """An API server that does not answer is named, with what to try: exit code 2, no traceback."""
+    from tests.cli.speaking import say
+    from tests.kube.kubeconfig import kubeconfig
+
+    said = say("list", "--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1"))
+
+    assert said.code == 2
+    assert "kubectl cluster-info" in said.err
+    assert "Traceback" not in said.err
+
+
+async def test_the_settings_of_the_cluster_hold(cluster):
+    """They are read from the newest ConfigMap that kustomize made of them, under whatever hash; else the defaults are said to be assumed."""
+    cluster.gang("waits", 4, gpus=8)
+    before = await cluster.say("explain", "team/waits", "-o", "json")
+    for number, level in enumerate(("area", "host")):
+        made = cluster.put(
+            f"gangwright-settings-{'9b'[number]}f", CONFIG_MAPS, "gangwright-system",
+            data={"settings.yaml": f"placement: {{level: {level}}}"},
+        )  # fmt: skip
+        made["metadata"]["creationTimestamp"] = f"2026-01-0{number + 1}T00:00:00Z"
+    other = cluster.put("gangwright-settings9", CONFIG_MAPS, "gangwright-system", data={})
+    other["metadata"]["creationTimestamp"] = "2026-01-09T00:00:00Z"
+
+    said = await cluster.say("explain", "team/waits", "-o", "json")
+
+    assert ("defaults assumed" in before.err, "defaults assumed" in said.err) == (True, False)
+    assert (before.json["wishes"]["level"], said.json["wishes"]["level"]) == ("rack", "host")

@@ -1,0 +1,115 @@
+"""`gangwright logs`: one stream of all members' lines."""
+
+import asyncio
+
+import pytest
+
+from scheduler.cli.logs import LONGEST, colour, lines
+
+
+async def test_all_members_with_their_names(cluster):
+    """Every line of every member is there once, behind its worker's name, in columns."""
+    cluster.gang("g", 2, node="r0-n0")
+    cluster.pod("g-longer", gang="g", quorum=2, node="r0-n0")
+    cluster.pod("stranger", node="r0-n0")
+    cluster.logs = {"g-0": [b"one\ntw", b"o\n"], "g-1": [b"uno"], "g-longer": [b""]}
+
+    said = await cluster.say("logs", "team/g")
+
+    assert said.code == 0
+    assert sorted(said.out.splitlines()) == ["g-0      one", "g-0      two", "g-1      uno"]
+    assert "stranger" not in {name for name, _ in cluster.asked}
+
+
+async def test_what_is_asked_of_every_log(cluster):
+    """Tail, since and container go to the API server; the container is the pod's first unless one is named."""
+    cluster.gang("g", 1, node="r0-n0")
+    cluster.logs = {"g-0": [b"x\n"]}
+
+    await cluster.say("logs", "team/g", "--tail", "5", "--since", "2m")
+    await cluster.say("logs", "team/g", "-c", "side")
+
+    assert [query for _, query in cluster.asked] == [
+        {"container": "main", "tailLines": "5", "sinceSeconds": "120"},
+        {"container": "side"},
+    ]
+
+
+async def test_following(cluster):
+    """With -f lines come as they are written, a member that comes later is followed, and the end is everybody's end."""
+    cluster.gang("g", 2, node="")
+    cluster.pod("g-0", gang="g", quorum=2, node="r0-n0")
+    cluster.logs = {"g-0": [b"first\n"], "g-1": [b"later\n"]}
+    task = asyncio.create_task(cluster.say("logs", "team/g", "-f"))
+    while not cluster.asked:
+        await asyncio.sleep(0.01)
+    cluster.later["g-0"].put_nowait(b"second\n")
+    cluster.pod("g-1", gang="g", quorum=2, node="r0-n1")
+    while len(cluster.asked) < 2:
+        await asyncio.sleep(0.01)
+
+    for name in ("g-0", "g-1"):
+        cluster.pod(name, gang="g", quorum=2, node="r0-n0")["status"]["phase"] = "Succeeded"
+        cluster.later[name].put_nowait(None)
+    said = await task
+
+    assert said.code == 0
+    assert sorted(said.out.splitlines()) == ["g-0 first", "g-0 second", "g-1 later"]
+
+
+async def test_who_has_not_begun(cluster):
+    """A member without a log yet is named, and is no failure."""
+    cluster.gang("g", 1)
+
+    said = await cluster.say("logs", "team/g")
+
+    assert (said.code, said.out) == (0, "")
+    assert "g-0 has not begun" in said.err
+
+
+async def test_a_log_that_cannot_be_read(cluster):
+    """The other members' lines are shown, the one is named: exit code 1."""
+    cluster.gang("g", 2, node="r0-n0")
+    cluster.logs = {"g-0": [b"here\n"]}
+
+    said = await cluster.say("logs", "team/g")
+
+    assert (said.code, said.out) == (1, "g-0 here\n")
+    assert "g-1: GET" in said.err
+
+
+async def test_nobody(cluster):
+    """No such gang: exit code 1."""
+    assert (await cluster.say("logs", "team/nobody")).code == 1
+
+
+async def test_a_log_does_nothing_to_the_terminal(cluster):
+    """Escapes that a program writes, or a stranger makes it write, are shown; so is markup; bytes that are no text, too."""
+    cluster.gang("g", 1, node="r0-n0")
+    cluster.logs = {"g-0": ["\x1b]0;title\x07[red]\u202e\tx\r\n".encode() + b"\xff\n"]}
+
+    out = (await cluster.say("logs", "team/g")).out
+
+    assert all(c.isprintable() or c == "\n" for c in out)
+    assert "\\x1b]0;title\\x07[red]\\u202e" in out
+
+
+async def test_a_line_without_end():
+    """A stream that never ends its line is cut, so that it cannot fill the memory."""
+
+    async def stream():
+        for _ in range(5):
+            yield b"x" * LONGEST
+        yield b"end"
+
+    found = [line async for line in lines(stream())]
+
+    assert "".join(found) == "x" * 5 * LONGEST + "end"
+    assert max(map(len, found)) <= LONGEST
+
+
+@pytest.mark.parametrize("name", ["a", "worker-7"])
+def test_a_workers_colour_is_its_own(name):
+    """It follows from the name alone, so it is the same at every call."""
+    assert colour(name) == colour(str(name))
+    assert len({colour(f"w-{number}") for number in range(50)}) > 5

@@ -1,0 +1,204 @@
+"""The status service asked by the command line: at its URL, and through the API server in its Pod."""
+
+import asyncio
+import struct
+
+import pytest
+from aiohttp import WSMsgType, web
+
+from scheduler.status.desk import Drained, Moved
+from tests.cli.manifests import a_job
+from tests.cli.speaking import Cluster
+from tests.kube.kubeconfig import kubeconfig
+from tests.status.reviewing import ADMIN, BOB, everybody
+from tests.status.scene import a_scene
+from tests.status.served import served
+
+SYSTEM = "/api/v1/namespaces/gangwright-system/pods"
+
+
+class Doorway(Cluster):
+    """A cluster whose kubelets forward ports: those of Pods named in `ports` to that port of this machine."""
+
+    def __init__(self, folder, token=ADMIN):
+        super().__init__(folder)
+        self.objects[SYSTEM] = {}
+        self.ports = {}
+        self.token = token
+
+    @property
+    def kubeconfig(self):
+        return kubeconfig(self._folder, self.url, user={"token": self.token})
+
+    def runs(self, name, port):
+        labels = {"app.kubernetes.io/name": "gangwright"}
+        self.put(name, SYSTEM, "gangwright-system", labels=labels, status={"phase": "Running"})
+        self.ports[name] = port
+
+    async def _answer(self, request):
+        if not request.path.endswith("/portforward"):
+            return await super()._answer(request)
+        socket = web.WebSocketResponse(protocols=["v4.channel.k8s.io"])
+        await socket.prepare(request)
+        assert socket.ws_protocol == "v4.channel.k8s.io"
+        for channel in (0, 1):
+            await socket.send_bytes(bytes((channel,)) + struct.pack("<H", int(request.query["ports"])))
+        await self._carry(socket, self.ports[request.path.split("/")[-2]])
+        return socket
+
+    async def _carry(self, socket, port):
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await socket.send_bytes(b"\x01nobody listens there")
+            return
+
+        async def back():
+            while chunk := await reader.read(1000):
+                await socket.send_bytes(b"\x00" + chunk)
+
+        task = asyncio.create_task(back())
+        async for message in socket:
+            assert message.type is WSMsgType.BINARY
+            assert message.data[0] == 0
+            writer.write(message.data[1:])
+        task.cancel()
+        writer.close()
+
+
+class Desk:
+    """What the service would do."""
+
+    def __init__(self):
+        self.left = 2
+
+    def forecasts(self):
+        return {}
+
+    def victims(self, _gang):
+        return ()
+
+    async def drain(self, node, by):
+        self.left -= 1
+        moves = () if self.left <= 0 else (Moved(next(iter(self.gangs)), 1, f"moves away from {node}"),)
+        return Drained(not moves, moves)
+
+
+@pytest.fixture
+async def door(tmp_path):
+    async with Doorway(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def service():
+    world = a_scene()
+    desk = Desk()
+    desk.gangs = world.engine.ledger.roll.gangs
+    async with served(world.engine, everybody(), desk=desk, endless=True) as running:
+        running.engine = world.engine
+        yield running
+
+
+async def test_the_service_answers_list(door, service):
+    """With a URL the service's own gangs are shown, in the same columns."""
+    said = await door.say("list", "-A", "--server", service.url)
+
+    assert said.code == 0, said.err
+    assert {own["GANG"]: own["STATE"] for own in said.rows}["train"] in {"bound", "running"}
+    assert door.calls == []
+
+
+async def test_the_url_may_stand_in_the_environment(door, service):
+    """$GANGWRIGHT_SERVER is as good as the flag."""
+    from tests.cli.speaking import say
+
+    said = await asyncio.to_thread(say, "queue", KUBECONFIG=door.kubeconfig, GANGWRIGHT_SERVER=service.url)
+
+    assert "huge" in {own["GANG"] for own in said.rows}
+
+
+async def test_explain_and_nodes(door, service):
+    """One gang in full, all nodes; a gang that is not there is a no."""
+    explained = await door.say("explain", "team-b/huge", "--server", service.url)
+    nodes = await door.say("nodes", "--server", service.url, "-o", "json")
+    nobody = await door.say("explain", "team-b/nobody", "--server", service.url)
+
+    assert "team-b/huge is waiting" in explained.out
+    assert len(nodes.json["nodes"]) == 8
+    assert nobody.code == 1
+
+
+async def test_through_the_api_server(door, service):
+    """`--server pod` finds the Pod that acts and speaks with it over a forwarded port; the token arrives."""
+    door.runs("gangwright-0", 1)
+    door.runs("gangwright-1", service.port)
+
+    said = await door.say("list", "-A", "--server", "pod")
+
+    assert said.code == 0, said.err
+    assert "train" in {own["GANG"] for own in said.rows}
+
+
+async def test_nobody_listens_in_the_pod(door):
+    """What the kubelet said is told, with the Pod: exit code 2."""
+    door.runs("gangwright-0", 1)
+
+    said = await door.say("list", "--server", "pod")
+
+    assert said.code == 2
+    assert "gangwright-0: nobody listens there" in said.err
+
+
+async def test_no_pod_runs(door):
+    """Without a Pod there is nobody to ask, and what else can be done is said."""
+    said = await door.say("list", "--server", "pod")
+
+    assert (said.code, "no Pod of Gangwright runs" in said.err) == (2, True)
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "status", "http://10.0.0.1:10272", "http://example.com"])
+async def test_a_token_is_not_sent_in_clear(door, url):
+    """A server that is no URL, or would be told the token without TLS, is refused."""
+    said = await door.say("list", "--server", url)
+
+    assert (said.code, "--server" in said.err) == (2, True)
+
+
+async def test_somebody_unknown(door, service):
+    """A token that nobody knows: exit code 2, and how to get one."""
+    door.token = "nobodys"
+
+    said = await door.say("list", "--server", service.url)
+
+    assert said.code == 2
+    assert "401" in said.err
+    assert "kubectl create token" in said.err
+
+
+async def test_without_the_right_to_see(tmp_path, service):
+    """Other tenants' gangs are shown without their names."""
+    async with Doorway(tmp_path, token=BOB) as door:
+        said = await door.say("list", "-A", "--server", service.url)
+
+    assert {own["NAMESPACE"] for own in said.rows} == {"(hidden)"}
+    assert "train" not in said.out
+
+
+async def test_a_dry_run_by_a_service_that_offers_none(door, service, write):
+    """What the service cannot do is told in its words: exit code 2."""
+    said = await door.say("simulate", "-f", write(a_job()), "-n", "team-a", "--server", service.url)
+
+    assert said.code == 2
+    assert "the status service:" in said.err
+
+
+async def test_drain(door, service):
+    """The service moves gangs; 1 while something is left on the node, 0 when nothing is; --wait asks until then."""
+    node = service.engine.snapshot().names[0]
+
+    first = await door.say("drain", node, "--server", service.url)
+    second = await door.say("drain", node, "--server", service.url, "--wait", "-o", "json")
+
+    assert (first.code, f"moves away from {node}" in first.out) == (1, True)
+    assert (second.code, second.json["done"]) == (0, True)

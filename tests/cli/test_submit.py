@@ -1,0 +1,141 @@
+"""`gangwright submit`: what is wrong is said before anything is applied, and what is applied is what was written."""
+
+import asyncio
+
+import pytest
+
+from tests.cli.manifests import OURS, a_job
+from tests.cli.speaking import JOBS, TEAM
+from tests.kube.api_server import Refuse
+
+
+async def test_what_is_written_is_applied(cluster, write):
+    """Server-side apply, under a name of our own, of the very manifest."""
+    job = a_job()
+
+    said = await cluster.say("submit", "-f", write(job), "-n", "team")
+
+    assert (said.code, said.out) == (0, "job/train applied\n")
+    ((path, query, kind, sent),) = cluster.patches
+    assert path == f"{JOBS}/train"
+    assert query == {"fieldManager": "gangwright-submit"}
+    assert (kind, sent) == ("application/apply-patch+yaml", job)
+
+
+async def test_flags_become_parameters(cluster, write):
+    """`--dry-run` keeps nothing, `--force-conflicts` takes fields over."""
+    said = await cluster.say("submit", "-f", write(a_job()), "-n", "team", "--dry-run", "--force-conflicts")
+
+    assert said.out == "job/train would be applied\n"
+    assert cluster.patches[0][1] == {"fieldManager": "gangwright-submit", "dryRun": "All", "force": "true"}
+
+
+WRONG = {
+    "another scheduler": (a_job(spec={"schedulerName": "default-scheduler"}), "write gangwright"),
+    "no quorum": (a_job(quorum=""), OURS + "min-members"),
+    "too few pods": (a_job(size=2, quorum=3), "these manifests make 2"),
+    "an unknown level": (a_job(), "configured levels"),
+    "no pods at all": ({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}, "make no pods"),
+}
+WRONG["an unknown level"][0]["spec"]["template"]["metadata"]["annotations"][OURS + "level"] = "galaxy"
+
+
+@pytest.mark.parametrize("case", WRONG)
+async def test_nothing_is_applied_while_something_is_wrong(cluster, write, case):
+    """The person is told what to mend: exit code 2, and nothing is sent."""
+    thing, named = WRONG[case]
+
+    said = await cluster.say("submit", "-f", write(thing), "-n", "team")
+
+    assert said.code == 2
+    assert named in said.err
+    assert "nothing was applied" in said.err
+    assert cluster.patches == []
+
+
+NOTED = {
+    "pods one by one": (a_job(gang=""), "makes them a gang"),
+    "a Job that counts lost seats": (
+        a_job(podReplacementPolicy="TerminatingOrFailed"),
+        "podReplacementPolicy: Failed",
+    ),
+    "a deadline": (a_job(activeDeadlineSeconds=60), "activeDeadlineSeconds"),
+}
+
+
+@pytest.mark.parametrize("case", NOTED)
+async def test_what_could_be_better_is_noted(cluster, write, case):
+    """What works, but not as well as it could, is applied and noted."""
+    job, named = NOTED[case]
+
+    said = await cluster.say("submit", "-f", write(job), "-n", "team")
+
+    assert (said.code, named in said.err) == (0, True)
+
+
+async def test_an_unknown_kind_stops_all(cluster, write):
+    """A kind that the cluster lacks is found before the first object is applied."""
+    other = {"apiVersion": "acme.com/v1", "kind": "Rocket", "metadata": {"name": "x"}}
+
+    said = await cluster.say("submit", "-f", write(a_job(), other), "-n", "team")
+
+    assert said.code == 2
+    assert "acme.com/v1 Rocket" in said.err
+    assert cluster.patches == []
+
+
+async def test_two_namespaces(cluster, write):
+    """A manifest's own namespace and another one with -n are a wrong question."""
+    job = a_job()
+    job["metadata"]["namespace"] = "mine"
+
+    said = await cluster.say("submit", "-f", write(job), "-n", "team")
+
+    assert (said.code, "mine" in said.err) == (2, True)
+
+
+async def test_somebody_elses_fields(cluster, write):
+    """A conflict says how it can be solved."""
+    cluster.refusals.append(Refuse(409))
+    cluster.unknown.clear()
+
+    said = await _after_reading(cluster, write(a_job()))
+
+    assert said.code == 2
+    assert "--force-conflicts" in said.err
+
+
+async def _after_reading(cluster, place):
+    """The next refusal is for the PATCH: reads before it are answered."""
+    refusals, cluster.refusals = cluster.refusals, type(cluster.refusals)()
+    first = cluster._patch
+
+    async def patch(request):
+        cluster.refusals = refusals
+        return await first(request)
+
+    cluster._patch = patch
+    return await cluster.say("submit", "-f", place, "-n", "team")
+
+
+async def test_waiting_ends_when_all_are_bound(cluster, write):
+    """`--wait` tells what changes, and ends with 0 once every gang has its nodes."""
+    task = asyncio.create_task(cluster.say("submit", "-f", write(a_job()), "-n", "team", "--wait"))
+    while not any(call.path == TEAM for call in cluster.calls):
+        await asyncio.sleep(0.01)
+    cluster.gang("train", 2, gpus=8, node="r0-n0")
+
+    said = await task
+
+    assert said.code == 0
+    assert said.out.splitlines() == ["job/train applied", "team/train: no pods yet", "team/train: running"]
+
+
+async def test_waiting_has_an_end(cluster, write):
+    """Not bound in time: exit code 1, and where to ask why."""
+    cluster.gang("train", 2, gpus=8)
+
+    said = await cluster.say("submit", "-f", write(a_job()), "-n", "team", "--wait", "--timeout", "1s")
+
+    assert said.code == 1
+    assert "gangwright explain team/train" in said.err

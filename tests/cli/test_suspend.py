@@ -1,0 +1,97 @@
+"""`gangwright suspend` and `resume`: the gang's Job, JobSet or ElasticJob, found by what its pods would say."""
+
+import pytest
+
+from tests.cli.manifests import a_job
+from tests.cli.speaking import JOB_SETS, JOBS
+
+
+def put(cluster, job, *, path=JOBS, **meta):
+    made = cluster.put(job["metadata"]["name"], path, "team", spec=dict(job["spec"]))
+    made["metadata"] |= meta
+    return made
+
+
+@pytest.mark.parametrize(("command", "value"), [("suspend", True), ("resume", False)])
+async def test_the_gangs_job(cluster, command, value):
+    """The Job whose pods are the gang's gets `spec.suspend`, and no other."""
+    put(cluster, a_job(name="mine", suspend=not value))
+    put(cluster, a_job(name="other", gang="another"))
+
+    said = await cluster.say(command, "team/train")
+
+    assert (said.code, said.out) == (0, f"job/mine {command}{'ed' if value else 'd'}\n")
+    ((path, _, kind, sent),) = cluster.patches
+    assert (path, kind) == (f"{JOBS}/mine", "application/merge-patch+json")
+    assert sent == {"spec": {"suspend": value}}
+
+
+async def test_what_is_done_is_not_done_again(cluster):
+    """A Job that is suspended already is left alone, and that is said."""
+    put(cluster, a_job(suspend=True))
+
+    said = await cluster.say("suspend", "team/train")
+
+    assert (said.code, said.out) == (0, "job/train suspended before\n")
+    assert cluster.patches == []
+
+
+async def test_a_job_set_and_not_its_jobs(cluster):
+    """Jobs of a JobSet are its own business: the JobSet is suspended."""
+    template = a_job()["spec"]
+    whole = {
+        "metadata": {"name": "set"},
+        "spec": {"replicatedJobs": [{"name": "w", "template": {"spec": template}}]},
+    }
+    put(cluster, whole, path=JOB_SETS)
+    put(
+        cluster,
+        a_job(name="set-w-0"),
+        ownerReferences=[{"kind": "JobSet", "controller": True, "name": "set"}],
+    )
+
+    said = await cluster.say("suspend", "train", "-n", "team")
+
+    assert said.out == "jobset/set suspended\n"
+    assert [path for path, *_ in cluster.patches] == [f"{JOB_SETS}/set"]
+
+
+async def test_a_job_without_a_gang_goes_by_its_name(cluster):
+    """Where nobody's pods name the gang, the Job of that name is meant."""
+    put(cluster, a_job(name="plain", gang=""))
+
+    assert (await cluster.say("suspend", "team/plain")).out == "job/plain suspended\n"
+
+
+async def test_nothing_to_suspend(cluster):
+    """A gang of bare pods cannot be suspended: exit code 1."""
+    cluster.gang("bare", 2)
+
+    said = await cluster.say("suspend", "team/bare")
+
+    assert (said.code, cluster.patches) == (1, [])
+    assert "no Job, JobSet or ElasticJob" in said.err
+
+
+async def test_without_the_right(cluster):
+    """The caller's own rights count: a refusal is told, exit code 2."""
+    from tests.kube.api_server import Refuse
+
+    cluster.refusals.extend(Refuse(403) for _ in range(3))
+
+    said = await cluster.say("suspend", "team/train")
+
+    assert (said.code, "403" in said.err) == (2, True)
+
+
+async def test_an_elastic_job(cluster):
+    """Its workers are a gang of its own name, so that names it; nothing else is needed."""
+    path = "/apis/gangwright.io/v1alpha1/namespaces/team/elasticjobs"
+    cluster.put("train", path, "team", spec={"minWorkers": 2})
+    cluster.put("other", path, "team", spec={"minWorkers": 2})
+
+    said = await cluster.say("suspend", "team/train")
+
+    assert (said.code, said.out) == (0, "elasticjob/train suspended\n")
+    ((place, _, _, sent),) = cluster.patches
+    assert (place, sent) == (f"{path}/train", {"spec": {"suspend": True}})

@@ -1,0 +1,63 @@
+"""Real Horovod below real agents: an unmodified script, carried by the archive into an image that has nothing of ours."""
+
+import itertools
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scheduler.elastic.agent.packing import build
+from tests.elastic.agent.gang import Gang
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "stock.py"
+
+pytestmark = [pytest.mark.plane, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def gang(horovod_python: Path, tmp_path: Path) -> Iterator[Gang]:
+    build(tmp_path / "agent.pyz")
+    shell = f'exec "{horovod_python}" "{SCRIPT}" --steps 1000000 --sleep 0.01'
+    with Gang(horovod_python, tmp_path / "agent.pyz", tmp_path, "sh", "-c", shell) as one:
+        yield one
+        print(one.story())
+
+
+def test_a_worker_joins_and_leaves_on_sigterm(gang: Gang) -> None:
+    """The first trains on while the second starts; SIGTERM takes one out in order, with code 0 and no step lost."""
+    first = gang.start("w-0")
+    gang.sees(lambda: first.trains(1))
+    second = gang.start("w-1")
+    gang.sees(lambda: first.trains(2) and second.trains(2))
+
+    first.process.send_signal(signal.SIGTERM)
+    gang.sees(lambda: first.over and second.trains(1))
+
+    assert first.process.wait(60) == 0
+    assert first.exits[-1]["code"] == 0
+    assert [one["why"] for one in gang.calls["leave"]] == ["SIGTERM"]
+    after = [step["step"] for step in second.steps if step["size"] == 1][-5:]
+    assert after[0] > first.steps[-1]["step"]
+    steps = [step["step"] for step in second.steps if step["step"] >= second.steps[-40:][0]["step"]]
+    assert steps == sorted(set(steps))
+
+
+def test_a_frozen_child_is_replaced_in_its_pod(gang: Gang) -> None:
+    """The agent kills it, so the survivor goes on alone at once; the next incarnation joins from the survivor's state."""
+    first = gang.start("w-0", GANGWRIGHT_STOPPED_LIMIT="1")
+    gang.sees(lambda: first.trains(1))
+    second = gang.start("w-1")
+    gang.sees(lambda: first.trains(2) and second.trains(2))
+    lost, done = gang.child(first), len(second.steps)
+
+    os.kill(lost, signal.SIGSTOP)
+    gang.sees(lambda: first.exits and second.trains(1))
+    gang.sees(lambda: first.trains(2) and second.trains(2))
+
+    assert gang.child(first) != lost
+    assert first.exits[0]["signal"] == signal.SIGKILL
+    assert first.exits[0]["why"].startswith("stopped for")
+    steps = [step["step"] for step in second.steps[done:]]
+    assert all(later - earlier in {0, 1} for earlier, later in itertools.pairwise(steps))

@@ -1,0 +1,372 @@
+"""The loop's turns, with Horovod's exceptions and a state of plain values, and an agent that says what a test has it say."""
+
+import os
+import sys
+import time
+import types
+
+import pytest
+
+from scheduler.elastic.agent.boot import api, checkpoint, disk, fingerprint, loop, tree, worker
+from scheduler.elastic.agent.boot.assignment import Assignment, decode
+from scheduler.elastic.agent.boot.errors import CheckpointError
+
+
+class Interrupted(Exception):  # noqa: N818 - named as what it stands for
+    """As Horovod's `HostsUpdatedInterrupt`."""
+
+
+class Broken(Exception):  # noqa: N818 - named as what it stands for
+    """As Horovod's `HorovodInternalError`."""
+
+
+class State:
+    """As Horovod's `ObjectState`; `broadcast` is what the collective does with the object of this rank."""
+
+    def __init__(self, **values):
+        self._saved_state = values
+        self.broadcast = lambda mine: mine
+        self._set_attrs()
+
+    def _bcast_object(self, mine):
+        return self.broadcast(mine)
+
+    def save(self):
+        self._saved_state = {name: getattr(self, name) for name in self._saved_state}
+
+    def _set_attrs(self):
+        for name, value in self._saved_state.items():
+            setattr(self, name, value)
+
+    restore = _set_attrs
+
+    def sync(self):
+        self._saved_state = self._bcast_object(self._saved_state)
+        self._set_attrs()
+
+    def on_reset(self):
+        """Nothing depends on the size."""
+
+    sync.__module__ = "horovod.common.elastic"
+
+
+class Agent:
+    """Answers the barrier with `answers`, one after the other; every member shows a state that fits."""
+
+    def __init__(self, *answers, names=("batch",)):
+        self.answers, self.readies, self.told = list(answers), [], []
+        self.word = {
+            "step": 0,
+            "samples": 0,
+            "epoch_length": 0,
+            "scale": 1.0,
+            "plain": '{"$items": [["batch", 0]]}',
+        }
+        self.card = {"fingerprint": fingerprint.digest([], names), "refused": {}}
+
+    def ready(self, body):
+        self.readies.append(body)
+        answer = self.answers.pop(0)
+        return answer() if callable(answer) else answer
+
+    def put(self, *_):
+        return True
+
+    def get(self, *_):
+        return {**self.card, "word": self.word}
+
+    def tell(self, path, body):
+        self.told.append((path, body))
+        return True
+
+    def last(self, path):
+        return [body for one, body in self.told if one == path][-1]
+
+
+LAST = Assignment(round=9, rank=-1, size=0, removed=True)
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """`run(agent, state, step)`: trains by calling `step(state, worker)` for ever; gives the exception that ended it."""
+    exceptions = types.ModuleType("horovod.common.exceptions")
+    exceptions.HostsUpdatedInterrupt, exceptions.HorovodInternalError = Interrupted, Broken
+    monkeypatch.setitem(sys.modules, "horovod.common.exceptions", exceptions)
+    monkeypatch.setattr(
+        os, "environ", {"GANGWRIGHT_SHIM": "http://127.0.0.1:9", "GANGWRIGHT_JOB": "team/job"}
+    )
+    os.environ["GANGWRIGHT_CHECKPOINT"] = str(tmp_path)
+
+    def go(agent, state, step, begin=lambda: None):
+        mine = worker.Worker(agent)
+        monkeypatch.setattr(worker, "_worker", mine)
+        begin()
+
+        def train(state):
+            while True:
+                step(state, mine)
+
+        with pytest.raises(BaseException) as ended:
+            loop.run_fn(train, lambda: None)(state)
+        return ended.value
+
+    return go
+
+
+def commits(until):
+    """A step that is committed; after `until` of them the next round is announced."""
+
+    def step(state, mine):
+        state.batch += 1
+        mine.watch.target = mine.assignment.round + (mine.progress.step + 1 >= until)
+        loop.commit(state)
+
+    return step
+
+
+def newest(folder):
+    return checkpoint.newest(str(folder / "team.job"))
+
+
+def test_a_restore_is_rank_0s_to_decide(run, monkeypatch):
+    """It alone looks for the checkpoint, and everybody takes over what it has found, or has not."""
+    read = []
+    monkeypatch.setattr(disk.Disk, "read", lambda _, path: read.append(path))
+    text = b'{"round": 1, "rank": %d, "size": 2, "sync": false, "restore": "/kept"}'
+    for rank in (0, 1):
+        agent = Agent(decode(text % rank), LAST)
+        agent.word["step"] = 7
+        run(agent, State(batch=0), commits(1))
+        assert read == ["/kept"]
+    assert agent.readies[1]["step"] == 7 + 1, "rank 1 took over the step of rank 0"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_whoever_is_named_saves_whatever_its_rank(run, tmp_path, rank):
+    """The master names one, who has the newest state: it writes it, says of which step it is, and leaves well."""
+    agent = Agent(Assignment(1, rank, 2), Assignment(2, -1, 0, removed=True, checkpoint=True))
+    ended = run(agent, State(batch=0), commits(4))
+    assert (type(ended), ended.code) == (SystemExit, 0)
+    assert newest(tmp_path).step == agent.readies[1]["step"] >= 4
+    assert agent.last("/progress")["values"]["checkpoint_step"] == newest(tmp_path).step
+    assert agent.last("/gone") == {"code": 0, "why": "removed"}
+
+
+def test_a_save_that_fails_is_no_orderly_end(run, tmp_path, monkeypatch):
+    """Whoever was to save and could not ends with an error that says why, and names no step as saved."""
+
+    def full(_handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    agent = Agent(Assignment(1, 0, 1), Assignment(2, -1, 0, removed=True, checkpoint=True))
+    ended = run(agent, State(batch=0), commits(4))
+    assert isinstance(ended, CheckpointError)
+    gone = agent.last("/gone")
+    assert gone["code"] == 1
+    assert gone["why"].startswith("CheckpointError: the state of step 4 is not saved: the checkpoint ")
+    assert gone["why"].endswith("No space left on device")
+    assert "checkpoint_step" not in agent.last("/progress")["values"]
+    assert newest(tmp_path) is None
+
+
+def breaks_in(round_):
+    """A collective that fails in that round, once its members are synchronised."""
+
+    def begin(state, mine):
+        def broadcast(value):
+            if mine.assignment.round == round_:
+                raise Broken
+            return value
+
+        state.broadcast = broadcast
+
+    return begin
+
+
+def test_a_state_that_could_not_be_taken_over_is_the_old_one_still(run):
+    """Rank 0 dies while its state is passed on: the others have theirs of before, and say of which step it is."""
+    agent = Agent(Assignment(1, 0, 1), Assignment(2, 1, 2), LAST)
+    agent.word.update(step=20, plain=None)
+    state, ask = State(batch=0), commits(5)
+
+    def step(state, mine):
+        if not mine.warming:
+            breaks_in(2)(state, mine)
+        ask(state, mine)
+
+    run(agent, state, step)
+    failed = agent.readies[2]
+    assert (failed["why"], failed["round"], failed["step"], failed["committed"]) == ("failure", 2, 5, 5)
+    assert state.batch == 5
+
+
+def test_a_half_of_another_state_is_never_a_commit(run):
+    """What was saved of rank 0's state when the rest failed is forgotten."""
+
+    class Halves(State):
+        """As `TensorFlowKerasState`: its tensors first, then saved, then the plain values."""
+
+        def __init__(self, **values):
+            self.weights, self._saved_weights = 0, 0
+            super().__init__(**values)
+
+        def save(self):
+            self._saved_weights = self.weights
+            super().save()
+
+        def restore(self):
+            self.weights = self._saved_weights
+            super().restore()
+
+        def sync(self):
+            self.weights = self._saved_weights = 20
+            super().sync()
+
+    agent = Agent(Assignment(1, 0, 1, sync=False), Assignment(2, 1, 2), LAST)
+    agent.word.update(step=20, plain=None)
+    state, ask = Halves(batch=0), commits(5)
+
+    def step(state, mine):
+        if not mine.warming:
+            breaks_in(2)(state, mine)
+        state.weights = state.batch + 1
+        ask(state, mine)
+
+    run(agent, state, step)
+    assert (state.weights, state.batch, agent.readies[2]["committed"]) == (5, 5, 5)
+
+
+def test_who_has_committed_nothing_says_so(run):
+    """A first round that fails before its first commit leaves nothing to go on from: step 0, as a newcomer's."""
+    agent = Agent(Assignment(1, 0, 1), LAST)
+
+    def step(state, mine):
+        loop.check(state)
+        if mine.progress.step == 3:
+            raise Broken
+
+    run(agent, State(batch=0), step)
+    assert [(one["step"], one["committed"]) for one in agent.readies] == [(0, 0), (0, 0)]
+
+
+def test_an_announced_change_between_commits_loses_nothing(run):
+    """The state is taken along as it is, plain values and all; it is the last commit, and the position says the same."""
+    agent = Agent(Assignment(1, 0, 1), Assignment(2, 0, 1), LAST)
+    seen = []
+
+    def step(state, mine):
+        seen.append((mine.assignment.round, state.batch))
+        state.batch += 1
+        mine.progress.samples += 32
+        mine.watch.target = mine.assignment.round + (mine.progress.step + 1 in (7, 9))
+        loop.check(state)
+
+    state = State(batch=0)
+    run(agent, state, step)
+    assert [(one["step"], one["committed"], one["why"]) for one in agent.readies] == [
+        (0, 0, "newcomer"),
+        (7, 7, "announced"),
+        (9, 9, "announced"),
+    ]
+    assert seen[1:] == [(1, batch) for batch in range(7)] + [(2, 7), (2, 8)]
+    assert state._saved_state == {"batch": 9}
+
+
+def test_the_position_is_told_at_the_barrier(run):
+    """Samples that all took: of the state that is there, committed or gone back to."""
+    agent = Agent(Assignment(1, 0, 1), Assignment(2, 0, 1), LAST)
+
+    def step(state, mine):
+        mine.progress.samples += 32
+        if mine.assignment.round == 2:
+            raise Broken
+        mine.watch.target = mine.assignment.round + (mine.progress.step + 1 == 5)
+        loop.commit(state)
+
+    run(agent, State(batch=0), step)
+    assert [(one["why"], one["samples"]) for one in agent.readies] == [
+        ("newcomer", 0.0),
+        ("announced", 160.0),
+        ("failure", 160.0),
+    ]
+
+
+def test_a_stages_variables_end_with_the_stage(run):
+    """What a later stage does not set is what it was in the pod; who the worker is no stage can say."""
+    agent = Agent(
+        Assignment(1, 0, 1, env={"AUGMENT": "1", "THREADS": "2", "HOROVOD_RANK": "9"}),
+        Assignment(2, 0, 1, env={"THREADS": "3"}),
+        Assignment(3, 0, 1),
+        LAST,
+    )
+    os.environ["THREADS"] = "8"
+    seen = {}
+
+    def step(state, mine):
+        names = ("AUGMENT", "THREADS", "HOROVOD_RANK")
+        seen[mine.assignment.round] = tuple(os.environ.get(name) for name in names)
+        mine.watch.target = mine.assignment.round + 1
+        loop.commit(state)
+
+    run(agent, State(batch=0), step)
+    assert seen == {0: (None, "8", None), 1: ("1", "2", "0"), 2: (None, "3", "0"), 3: (None, "8", "0")}
+
+
+def waiting_until(true):
+    """The master has nothing to say until that is true."""
+
+    def answer():
+        end = time.monotonic() + 20
+        while not true() and time.monotonic() < end:
+            time.sleep(0.01)
+        return LAST
+
+    return answer
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_who_waits_with_the_state_saves_it_meanwhile(run, tmp_path, monkeypatch, rank):
+    """Too few are left to go on: what lives in memory alone is on disk before anything else happens to it."""
+    monkeypatch.setattr(loop, "HELD", 0.01)
+    monkeypatch.setattr(loop, "TURN", 0.01)
+    agent = Agent(Assignment(1, rank, 2), waiting_until(lambda: newest(tmp_path)))
+    assert run(agent, State(batch=0), commits(4)).code == 0
+    assert newest(tmp_path).step == agent.readies[1]["committed"] >= 4
+    assert agent.last("/progress")["values"]["checkpoint_step"] == newest(tmp_path).step
+
+
+def test_one_checkpoint_of_a_step_is_enough(run, tmp_path, monkeypatch):
+    """The next in turn sees that somebody before it has saved that step; and a newcomer has nothing to save."""
+    monkeypatch.setattr(loop, "HELD", 0.0)
+    monkeypatch.setattr(loop, "TURN", 0.0)
+    looked = []
+    monkeypatch.setattr(disk.Disk, "hold", _then(disk.Disk.hold, looked.append))
+    agent = Agent(
+        lambda: time.sleep(0.1) or Assignment(1, 0, 1),
+        waiting_until(lambda: looked and not looked[0].saving),
+    )
+    checkpoint.write(str(tmp_path / "team.job"), 4, {}, "{}", {})
+    assert run(agent, State(batch=0), commits(4)).code == 0
+    assert len(looked) == 1
+    assert newest(tmp_path).number == 1
+
+
+def _then(method, also):
+    def both(self):
+        method(self)
+        also(self)
+
+    return both
+
+
+def test_what_a_script_restores_itself_outlives_the_warm_up(run, tmp_path):
+    """The position belongs to the state: both are those of the checkpoint when the first round begins."""
+    path = tmp_path / "team.job"
+    checkpoint.write(
+        str(path), 40, {"step": 40, "samples": 1280}, *tree.pack({"attributes": {"batch": 7}}, None)
+    )
+    state, agent = State(batch=0), Agent(Assignment(1, 0, 1), LAST)
+    run(agent, state, commits(43), lambda: api.restore(state))
+    assert [(one["step"], one["samples"]) for one in agent.readies] == [(40, 1280.0), (43, 1280.0)]
+    assert state.batch == 10

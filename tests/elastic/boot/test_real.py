@@ -1,0 +1,251 @@
+"""Real Horovod, two or three processes, and a master in this one: joins, leaves, losses, and what a warm-up leaves behind.
+
+Idle times are printed, not asserted: how long a step takes on this machine says nothing about the code.
+"""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from scheduler.elastic.agent.boot import checkpoint
+from tests.elastic.boot.ring import Ring
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+FOREVER = 1_000_000
+
+pytestmark = [pytest.mark.plane, pytest.mark.timeout(500)]
+
+
+@pytest.fixture
+def job(horovod_python, tmp_path):
+    """`job(script, *options)` gives a ring whose processes end with the test."""
+    rings = []
+
+    def make(script, *options, **env):
+        ring = Ring(horovod_python, tmp_path, script=script, options=options, env=env)
+        rings.append(ring)
+        return ring
+
+    yield make
+    for ring in rings:
+        ring.__exit__()
+        print(ring.story())
+
+
+def trains(worker, more=6, size=None):
+    """True when `worker` has done some more steps at that size."""
+    recent = worker.steps()[-more:]
+    return len(recent) == more and all(size in (None, one["size"]) for one in recent)
+
+
+def at(worker, step):
+    """The last thing the worker said about one step."""
+    return next(one for one in reversed(worker.steps()) if one["step"] == step)
+
+
+def common(one, other, size):
+    """Steps that both did together."""
+    first, second = (
+        {line["step"] for line in worker.steps() if line["size"] == size} for worker in (one, other)
+    )
+    return sorted(first & second)
+
+
+@pytest.mark.parametrize("state", ["keras", "variables"])
+def test_an_unmodified_script_joins_leaves_and_recovers(job, state):
+    """Stock API only: a join and a leave lose no step, a killed rank 0 at most the one that was under way."""
+    ring = job(SCRIPTS / "stock.py", "--steps", FOREVER, "--state", state, "--sleep", 0.01)
+    first = ring.start("w-0")
+    ring.until(lambda: trains(first))
+    second = ring.start("w-1")
+    ring.until(lambda: trains(first, size=2) and trains(second, size=2))
+    third = ring.start("w-2")
+    ring.until(lambda: trains(first, size=3) and trains(third, size=3))
+    ring.remove(second)
+    ring.until(lambda: second.dead and trains(third, size=2) and trains(first, size=2))
+    assert second.process.poll() == 0, ring.story()
+    assert second.gone == {"code": 0, "why": "removed"}
+    ring.kill(first)
+    ring.until(lambda: trains(third, size=1))
+    for one, other, size in ((first, second, 2), (first, third, 3), (first, third, 2)):
+        shared = common(one, other, size)
+        assert shared, (size, ring.story())
+        assert all(at(one, step)["sum"] == at(other, step)["sum"] for step in shared if step > shared[0] + 1)
+    assert third.steps()[-1]["rank"] == 0
+    steps = [one["step"] for one in first.steps()]
+    assert steps == list(range(len(steps))), "an announced change loses and repeats no step"
+    after = [one["step"] for one in third.steps() if one["size"] == 1]
+    assert after[0] >= steps[-1] - 1
+    assert [len(one.said("idle for")) for one in (first, third)] == [3, 2]
+
+
+def test_an_unmodified_keras_fit_joins_and_recovers(job):
+    """`model.fit` with Horovod's own callbacks: a newcomer has the same weights, and goes on when rank 0 is killed."""
+    ring = job(Path(__file__).with_name("fit.py"))
+    first = ring.start("w-0")
+    ring.until(lambda: trains(first))
+    second = ring.start("w-1")
+    ring.until(lambda: trains(first, 20, size=2) and trains(second, 20, size=2))
+    ring.kill(first)
+    ring.until(lambda: trains(second, size=1))
+    sums = [
+        {one["step"]: one["sum"] for one in worker.steps() if one["size"] == 2} for worker in (first, second)
+    ]
+    shared = sorted(sums[0].keys() & sums[1].keys())
+    assert len(shared) > 10
+    assert all(sums[0][step] == sums[1][step] for step in shared)
+    assert second.steps()[-1]["step"] > shared[-1]
+
+
+def test_a_warm_up_leaves_nothing_behind(job):
+    """After the rehearsal every variable, slot, plain value and source of chance is what it was, bit by bit."""
+    ring = job(Path(__file__).with_name("probe.py"))
+    worker = ring.start("w-0")
+    ring.until(lambda: worker.dead)
+    assert worker.process.poll() == 0, ring.story()
+    before, rehearsal, real, after = worker.lines
+    assert [one.pop("pass") for one in (before, rehearsal, real, after)] == [0, 1, 2, -1]
+    for one in (before, rehearsal):  # the forgotten optimizer has made its slots since, and they are zero
+        one.pop("forgotten")
+    changed = real.pop("forgotten")
+    assert real == before == rehearsal
+    assert real["kept"] == 0.0
+    assert after["model"] != real["model"]
+    assert after["forgotten"] != changed
+    assert after["attributes"] == [3, [1, 2, 3]]
+    assert len(worker.readies) == 1
+
+
+def test_a_state_that_does_not_fit_is_told_and_nobody_hangs(job):
+    """A worker with another model ends with an error that names both states; the others train on."""
+    ring = job(SCRIPTS / "train.py", "--epochs", FOREVER, "--width", 8)
+    first = ring.start("w-0")
+    ring.until(lambda: trains(first))
+    other = ring.start("w-1", options=["--width", 6])
+    ring.until(lambda: other.dead)
+    steps = len(first.steps())
+    ring.until(lambda: len(first.steps()) > steps + 5 and trains(first, size=1))
+    assert other.process.poll() == 1, ring.story()
+    assert "StateMismatch" in other.gone["why"]
+    (told,) = other.said("errors.StateMismatch:")
+    assert "w-0" in told
+    assert "float32[3,3,1,8]" in told
+    assert "float32[3,3,1,6]" in told
+    assert [one["step"] for one in first.steps()] == list(range(1, len(first.steps()) + 1))
+
+
+def test_a_newcomer_that_dies_at_the_door_costs_nothing(job):
+    """Stopped after READY and killed later: members wait before `init`, in Python, and go on with what they had."""
+    ring = job(SCRIPTS / "stock.py", "--steps", FOREVER, "--sleep", 0.01)
+    first = ring.start("w-0")
+    ring.until(lambda: trains(first))
+    ring.hold = True
+    second = ring.start("w-1")
+    ring.until(lambda: second.waiting)
+    ring.kill(second, signal.SIGSTOP)
+    ring.release()
+    ring.until(lambda: first.round == 2)
+    ring.kill(second)
+    ring.until(lambda: first.round == 3 and trains(first, size=1) and first.said("round 3"))
+    steps = [one["step"] for one in first.steps()]
+    assert steps == list(range(len(steps)))
+    assert [one["why"] for one in first.readies] == ["newcomer", "announced", "failure"]
+
+
+def test_a_frozen_worker_is_left_behind(job):
+    """No reset comes from a stopped process: the collective's time-out ends the round, the last commit stands."""
+    ring = job(SCRIPTS / "stock.py", "--steps", FOREVER, "--sleep", 0.01, GANGWRIGHT_GLOO_TIMEOUT="2")
+    first = ring.start("w-0")
+    ring.until(lambda: trains(first))
+    second = ring.start("w-1")
+    ring.until(lambda: trains(first, size=2))
+    ring.kill(second, signal.SIGSTOP)
+    ring.until(lambda: first.waiting)
+    ring.bury(second)
+    ring.until(lambda: trains(first, size=1))
+    steps = [one["step"] for one in first.steps()]
+    assert sorted(set(steps)) == list(range(steps[-1] + 1))
+    assert first.readies[-1]["why"] == "failure"
+    assert first.readies[-1]["committed"] == first.readies[-1]["step"] > 0
+
+
+def test_every_sample_is_taken_once_through_all_changes(job):
+    """Through joins, a loss and a leave, the committed steps of each epoch hold every sample exactly once.
+
+    The collective's time-out is longer than the test may last: survivors of a loss hear of it from each other.
+    """
+    ring = job(
+        SCRIPTS / "train.py",
+        *("--epochs", FOREVER, "--batch", 8, "--width", 4, "--indices", "--step-time", 0.01),
+        GANGWRIGHT_GLOO_TIMEOUT="300",
+    )
+    first = ring.start("w-0")
+    ring.until(lambda: trains(first))
+    second = ring.start("w-1")
+    ring.until(lambda: trains(second, size=2))
+    third = ring.start("w-2")
+    ring.until(lambda: trains(third, size=3))
+    ring.kill(second)
+    ring.until(lambda: trains(third, size=2))
+    ring.remove(third)
+    ring.until(lambda: third.dead and trains(first, size=1))
+    epochs = int(first.steps()[-1]["epoch"]) + 1
+    ring.until(lambda: first.steps()[-1]["epoch"] > epochs + 0.1)
+    taken = {}
+    for step in range(1, first.steps()[-1]["step"] + 1):
+        mine = at(first, step)
+        lines = [one for worker in ring.workers.values() for one in worker.steps() if one["step"] == step]
+        ranks = {one["rank"]: one["indices"] for one in lines if one["size"] == mine["size"]}
+        epoch = taken.setdefault(round(mine["epoch"] * 1500 - 1) // 1500, [])
+        for rank in range(mine["size"]):
+            epoch.extend(ranks.get(rank, [None]))  # the one that was killed had no time to say what it took
+    whole = [epoch for epoch in range(epochs) if None not in taken[epoch]]
+    assert len(whole) >= epochs - 1 > 0
+    for epoch in whole:
+        assert sorted(taken[epoch]) == list(range(1500)), epoch
+    assert max(one["rate"] for one in first.steps()) > 0.02
+
+
+def test_a_suspended_job_goes_on_from_its_checkpoint(job, tmp_path):
+    """Asked to leave with a checkpoint, rank 0 writes it; another worker begins there and trains to the end."""
+    ring = job(
+        SCRIPTS / "train.py", "--epochs", FOREVER, "--width", 4, GANGWRIGHT_CHECKPOINT=str(tmp_path / "kept")
+    )
+    first = ring.start("w-0")
+    ring.until(lambda: trains(first))
+    ring.remove(first, checkpoint=True)
+    ring.until(lambda: first.dead)
+    assert first.process.poll() == 0, ring.story()
+    last = first.steps()[-1]
+    path = checkpoint.newest(str(tmp_path / "kept" / "run"))
+    assert path.step == last["step"]
+    assert first.progress[-1]["values"]["checkpoint_step"] == last["step"]
+    ring.extra = {"restore": str(tmp_path / "kept")}
+    second = ring.start("w-1", options=["--steps", last["step"] + 30])
+    ring.until(lambda: second.dead)
+    assert second.process.poll() == 0, ring.story()
+    assert second.gone == {"code": 0, "why": "the training function returned"}
+    assert [one["step"] for one in second.steps()] == list(range(last["step"] + 1, last["step"] + 31))
+    assert second.steps()[0]["epoch"] == pytest.approx(last["epoch"] + 32 / 1500)
+    assert second.lines[-1]["finished"] == last["step"] + 30
+
+
+def test_reports_tell_steps_times_and_values(job):
+    """The agent hears the position, times with and without the collective, and what the script reports."""
+    ring = job(SCRIPTS / "train.py", "--epochs", FOREVER, "--width", 4, "--step-time", 0.05)
+    first = ring.start("w-0")
+    ring.until(lambda: trains(first))  # alone: who begins in a round of two has not stood still for it
+    second = ring.start("w-1", options=["--slow", 2])
+    ring.until(lambda: trains(first, 25, size=2))
+    mine, theirs = (
+        [one["compute_s"] for one in worker.progress if one["compute_s"]] for worker in (first, second)
+    )
+    last = next(one for one in reversed(first.progress) if one["step_s"])
+    assert last["phase"] == "Training"
+    assert last["samples"] >= last["step"] * 32
+    assert last["epoch"] == pytest.approx(last["samples"] / 1500)
+    assert last["values"]["loss"] > 0
+    assert {"idle_s", "idle_without_step_s"} <= set(last["values"])
+    assert sorted(theirs)[len(theirs) // 2] > 1.5 * sorted(mine)[len(mine) // 2]
+    assert {one["phase"] for one in second.progress} >= {"WarmingUp", "Training"}

@@ -1,0 +1,126 @@
+"""Calls to the agent, against a small server on loopback."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from scheduler.elastic.agent.boot import shim, watch
+from scheduler.elastic.agent.boot.errors import AnswerError
+from scheduler.elastic.agent.boot.progress import Progress, Reporter
+from scheduler.elastic.agent.boot.shim import Shim
+
+ASSIGNMENT = {"round": 2, "rank": 0, "size": 1}
+
+
+class Agent:
+    """Answers from a list, in order; the last one for ever."""
+
+    def __init__(self, *answers):
+        self.answers, self.asked = list(answers), []
+        agent = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def answer(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                agent.asked.append((self.command, self.path, self.headers["Authorization"], body))
+                status, content = agent.answers.pop(0) if len(agent.answers) > 1 else agent.answers[0]
+                self.send_response(status)
+                self.end_headers()
+                if status != 204:
+                    self.wfile.write(json.dumps(content).encode())
+
+            do_GET = do_POST = do_PUT = answer  # noqa: N815 - http.server's names
+
+            def log_message(self, *_):
+                """Silent."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+
+    def __enter__(self):
+        self.thread.start()
+        return self, Shim(f"http://127.0.0.1:{self.server.server_address[1]}", "secret")
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(shim, "FIRST_PAUSE", 0.001)
+
+
+def test_the_barrier_is_asked_until_there_is_an_assignment():
+    """204 means ask again, 502 and 429 mean later; the key is in every call."""
+    with Agent((204, None), (502, {}), (429, {}), (200, ASSIGNMENT)) as (agent, mine):
+        assert mine.ready({"round": 1}).round == 2
+    assert [one[:3] for one in agent.asked] == [("POST", "/ready", "Bearer secret")] * 4
+
+
+def test_a_refusal_is_an_error():
+    """400 is not asked again: the words of the agent are passed on."""
+    with (
+        Agent((400, {"error": {"message": "round is negative"}})) as (_, mine),
+        pytest.raises(AnswerError, match="negative"),
+    ):
+        mine.ready({"round": -1})
+
+
+def test_an_answer_that_makes_no_sense_is_an_error():
+    """200 with something else than an assignment."""
+    with Agent((200, {"round": "two"})) as (_, mine), pytest.raises(AnswerError, match="'two'"):
+        mine.ready({"round": 1})
+
+
+def test_nobody_there_is_no_error_for_what_is_merely_told():
+    """Told, or not: nothing is raised."""
+    with Agent((200, {})) as (_, mine):
+        assert mine.tell("/progress", {"step": 1})
+    assert not mine.tell("/progress", {"step": 2})
+    assert mine.announced(3) == 3
+    assert not mine.put("doorstep", "1", {})
+    assert mine.get("doorstep", "go") is None
+
+
+def test_a_key_that_is_not_there_is_none():
+    """404, and content that is no object, are both nothing yet."""
+    with Agent((404, {}), (200, [1]), (200, {"refused": {}})) as (_, mine):
+        assert [mine.get("doorstep", "go") for _ in range(3)] == [None, None, {"refused": {}}]
+
+
+def test_the_watch_keeps_the_highest_round():
+    """An older answer after a newer one changes nothing, and a round that was entered is no news."""
+
+    class Told:
+        answers = iter([3, 7, 5])
+
+        def announced(self, _round):
+            found = next(self.answers, None)
+            if found is None:
+                mine.stop()
+                return 0
+            return found
+
+    mine = watch.Watch(Told())
+    mine.run()
+    assert mine.target == 7
+    mine.entered(9)
+    assert mine.target == 9
+
+
+def test_the_last_report_is_sent_at_the_end():
+    """What the main thread counted until it stopped is told, whether or not the thread ever ran."""
+    with Agent((200, {})) as (agent, mine):
+        progress = Progress(step=3, committed=2, values={"loss": 0.5})
+        Reporter(mine, progress).stop()
+    sent = json.loads(agent.asked[-1][3])
+    assert (sent["step"], sent["committed"], sent["values"], sent["phase"]) == (
+        3,
+        2,
+        {"loss": 0.5},
+        "WarmingUp",
+    )

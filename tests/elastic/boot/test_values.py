@@ -1,0 +1,231 @@
+"""What the child decodes, sets, counts and compares, without any process."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.elastic.agent import boot
+from scheduler.elastic.agent.boot import agreement, assignment, environment, fingerprint
+from scheduler.elastic.agent.boot.batches import Batch
+from scheduler.elastic.agent.boot.errors import AnswerError
+from scheduler.elastic.agent.boot.progress import Progress
+
+FILES = sorted(Path(boot.__file__).parent.rglob("*.py"))
+ALL = {
+    "round": 4,
+    "rank": 1,
+    "size": 3,
+    "members": ["a", "b", "c"],
+    "sync": True,
+    "removed": False,
+    "checkpoint": True,
+    "restore": "/data/step-000000000007.npz",
+    "batch": {"mode": "capped", "local": 21, "global": 64, "accumulate": 1},
+    "lr_scale": 2,
+    "samples": 640,
+    "env": {"X": "1"},
+}
+
+
+def test_an_assignment_is_decoded():
+    """Every field of the master's answer arrives."""
+    made = assignment.decode(json.dumps(ALL).encode())
+    assert (made.round, made.rank, made.size, made.members) == (4, 1, 3, ("a", "b", "c"))
+    assert made.batch == Batch("capped", total=64, local=21)
+    assert (made.sync, made.checkpoint, made.removed) == (True, True, False)
+    assert (made.lr_scale, made.samples, made.env) == (2.0, 640, {"X": "1"})
+    assert made.restore == "/data/step-000000000007.npz"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"round": "4"}, "round of the assignment is '4': int"),
+        ({"round": True}, "round of the assignment is True"),
+        ({"rank": None}, "rank of the assignment is None"),
+        ({"rank": 3}, "rank 3 of size 3"),
+        ({"members": "abc"}, "members of the assignment is 'abc': list"),
+        ({"batch": 7}, "batch is 7: an object or null"),
+        (
+            {"batch": {**ALL["batch"], "mode": "wild"}},
+            "batch.mode is 'wild': one of per-worker, capped, fixed",
+        ),
+        ({"batch": {**ALL["batch"], "accumulate": 0}}, "accumulate must be at least 1"),
+        ({"env": []}, r"env of the assignment is \[\]: dict"),
+    ],
+)
+def test_a_wrong_assignment_names_the_field(change, named):
+    """Field, value and what would be right are in the error."""
+    with pytest.raises(AnswerError, match=named):
+        assignment.decode(json.dumps({**ALL, **change}).encode())
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"nonsense", b"\xff"])
+def test_what_is_no_object_is_refused(text):
+    """An answer that is no JSON object is an AnswerError, nothing else."""
+    with pytest.raises(AnswerError):
+        assignment.decode(text)
+
+
+def test_a_removal_needs_no_rank():
+    """Whoever is to go gets a round and nothing to be in it."""
+    made = assignment.decode(b'{"round": 9, "removed": true, "rank": -1, "size": 2}')
+    assert (made.round, made.removed) == (9, True)
+
+
+def test_alone_first_then_a_member():
+    """Without an address Horovod keeps to itself; in a round it finds the agent, whatever the assignment adds."""
+    alone = environment.solo({"GANGWRIGHT_POD": "w-1", "GANGWRIGHT_IFACE": "lo"})
+    assert (alone["HOROVOD_SIZE"], alone["HOROVOD_ELASTIC"]) == ("1", "1")
+    assert (alone["HOROVOD_HOSTNAME"], alone["HOROVOD_GLOO_IFACE"]) == ("w-1", "lo")
+    assert alone["HOROVOD_GLOO_RENDEZVOUS_ADDR"] is None
+    added = {"OMP_NUM_THREADS": "2", "HOROVOD_RANK": "7", "GANGWRIGHT_SHIM": "http://elsewhere:1"}
+    member = environment.member(1, 3, {"GANGWRIGHT_SHIM": "http://127.0.0.1:4242"}, added)
+    assert (member["HOROVOD_RANK"], member["HOROVOD_SIZE"], member["HOROVOD_CROSS_SIZE"]) == ("1", "3", "1")
+    assert (member["HOROVOD_GLOO_RENDEZVOUS_ADDR"], member["HOROVOD_GLOO_RENDEZVOUS_PORT"]) == (
+        "127.0.0.1",
+        "4242",
+    )
+    assert member["OMP_NUM_THREADS"] == "2"
+    keyed = environment.member(
+        1, 3, {"GANGWRIGHT_SHIM": "http://127.0.0.1:4242", "GANGWRIGHT_SHIM_KEY": "k"}, {}
+    )
+    assert keyed["HOROVOD_GLOO_RENDEZVOUS_ADDR"] == "127.0.0.1:4242/k"
+    assert "GANGWRIGHT_SHIM" not in member
+
+
+@given(st.floats(1e-5, 1.0), st.floats(1e-4, 60.0))
+def test_asking_is_cheap_or_it_is_due(check, step):
+    """Either the interval keeps the cost within 1 %, or it is as long as the latest answer allows."""
+    steps = agreement.interval(check, step)
+    assert steps >= 1
+    assert steps == 1 or steps * step <= agreement.LATEST + 1e-9
+    assert check <= agreement.COST * steps * step * (1 + 1e-6) or (steps + 1) * step > agreement.LATEST
+
+
+@pytest.mark.parametrize(
+    ("check", "step", "steps"), [(0.002, 0.025, 8), (0.002, 0.2, 1), (0.002, 0.5, 1), (1.0, 0.001, 1000)]
+)
+def test_the_interval_follows_the_measurement(check, step, steps):
+    """2 ms of asking beside steps of 25 ms: every eighth step."""
+    assert agreement.interval(check, step) == steps
+
+
+def test_all_ranks_count_alike():
+    """Two paces that hear the same numbers ask at the same steps, whatever each of them measures."""
+    paces = [agreement.Pace(), agreement.Pace()]
+    asked = [[], []]
+    for step in range(40):
+        heard = paces[0].wish()
+        for number, pace in enumerate(paces):
+            pace.stepped(0.01 * (number + 1))
+            if pace.due():
+                asked[number].append(step)
+                pace.agreed(heard, 0.0004)
+    assert asked[0] == asked[1]
+    assert asked[0][:2] == [0, 1]
+    assert len(asked[0]) < 15
+
+
+def test_a_fingerprint_is_of_shapes_and_dtypes():
+    """Order, shape, dtype and the names of plain values count."""
+    mine = [fingerprint.shape("float32", [3, 3]), fingerprint.shape("int64", [])]
+    assert mine == ["float32[3,3]", "int64[]"]
+    assert fingerprint.digest(mine, ["step", "epoch"]) == fingerprint.digest(mine, ["epoch", "step"])
+    others = [(mine[::-1], ["epoch", "step"]), (mine[:1], ["epoch", "step"]), (mine, ["step"])]
+    assert fingerprint.digest(mine, ["epoch", "step"]) not in {fingerprint.digest(*one) for one in others}
+    assert fingerprint.describe(mine, ["step"]) == "2 tensors (float32[3,3], int64[]) and step"
+
+
+def test_a_failure_goes_back_to_the_last_commit():
+    """Steps and samples that were not committed did not happen."""
+    progress = Progress()
+    for _ in range(3):
+        progress.samples += 32
+        progress.stepped(0.1, None)
+    progress.saved()
+    progress.samples += 32
+    progress.stepped(0.1, None)
+    progress.rolled_back()
+    assert (progress.step, progress.samples, progress.committed) == (3, 96, 3)
+
+
+def test_a_report_has_the_times_since_the_last_one():
+    """Means of what was measured in between, and nothing when there was no step."""
+    progress = Progress(epoch_length=64)
+    progress.stepped(None, None)
+    progress.stepped(0.2, 0.1)
+    progress.stepped(0.4, 0.3)
+    progress.samples = 96
+    first, second = progress.body(), progress.body()
+    assert (first["step_s"], first["compute_s"]) == (pytest.approx(0.3), pytest.approx(0.2))
+    assert (first["step"], first["samples"], first["epoch"]) == (3, 96.0, 1.5)
+    assert (second["step_s"], second["compute_s"]) == (None, None)
+
+
+def test_our_own_values_come_first():
+    """A script that reports more than is taken loses its own last ones, not what a resize cost."""
+    progress = Progress()
+    progress.values.update({f"class_{number}": 1.0 for number in range(100)})
+    progress.ours.update(idle_s=0.2, checkpoint_step=40.0)
+    assert list(progress.body()["values"])[:3] == ["idle_s", "checkpoint_step", "class_0"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_the_child_may_be_of_python_3_8(file):
+    """Every file parses as Python 3.8, and imports only the standard library and its own package when it is loaded."""
+    tree = ast.parse(file.read_text(), feature_version=(3, 8))
+    imported = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    names = {
+        name.name.split(".")[0] for node in imported if isinstance(node, ast.Import) for name in node.names
+    }
+    names |= {
+        node.module.split(".")[0] for node in imported if isinstance(node, ast.ImportFrom) and not node.level
+    }
+    assert names <= sys.stdlib_module_names
+
+
+def test_activation_is_cheap_and_gives_the_api(tmp_path):
+    """Under any package name, with nothing but the standard library, `import gangwright` answers as for a worker alone."""
+    program = f"""
+import sys, types
+holder = types.ModuleType("carried"); holder.__path__ = [{str(Path(boot.__file__).parents[1])!r}]
+sys.modules["carried"] = holder
+import carried.boot
+carried.boot.activate(); carried.boot.activate()
+assert "numpy" not in sys.modules and len([one for one in sys.meta_path if "carried" in type(one).__module__]) == 1
+import os, gangwright
+assert os.environ["HOROVOD_SIZE"] == "1"
+assert (gangwright.batch(8).total, gangwright.lr_scale(), gangwright.samples()) == (8, 1.0, 0)
+assert not gangwright.warming_up()
+share = next(gangwright.shard(range(20), 8))
+assert share.indices == list(range(8)), share
+gangwright.advance(share.total); gangwright.report(loss=1.0)
+"""
+    env = {"GANGWRIGHT_SHIM": "http://127.0.0.1:9"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_outside_an_agent_nothing_is_changed(tmp_path):
+    """Without the agent's address the activation leaves environment and imports alone."""
+    program = f"""
+import os, sys
+sys.path.insert(0, {str(Path(boot.__file__).parents[4])!r})
+before = dict(os.environ), list(sys.meta_path)
+from scheduler.elastic.agent.boot import activate
+activate()
+assert before == (dict(os.environ), list(sys.meta_path))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={}, capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr

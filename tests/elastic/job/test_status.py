@@ -1,0 +1,65 @@
+"""The status of a job on the wire, and back."""
+
+from scheduler.elastic.job import Condition, Phase, Status, decode_status, encode_status
+from scheduler.elastic.job.status import Barred, BatchSeen, Member, Next, Resize, Round, Seat
+
+STATUS = Status(
+    phase=Phase.RUNNING,
+    reason="3 wanted by user",
+    conditions=(Condition("Accepted", True, "SpecRead", "", 1_700_000_000.0, 2),),
+    round=7,
+    workers=1,
+    selector="gangwright.io/elastic-job=job",
+    wanted=3,
+    wanted_by="user",
+    members=(Member(name="w1", uid="u1", rank=0, step=5),),
+    batch=BatchSeen("capped", 64, 32, 1.5),
+    last_resize=Resize(before=2, to=3, cause="grown", idle_seconds=0.25, at=1_700_000_000.5),
+    next_change=Next(workers=4, epoch=3.0, reason="schedule[1]"),
+    values={"at": 3.0, "loss": 0.5},
+    assignment=Round(number=7, ring=(Seat("u1", "w1", "n1"),), env={"at": "noon"}, global_batch=64),
+    barred=(Barred("n2", 2, 1_700_000_060.0, "silent"),),
+    started_at=1_700_000_000.0,
+)
+
+
+def test_what_is_written_is_read_back() -> None:
+    """A restarted master knows what the one before it wrote."""
+    assert decode_status(encode_status(STATUS)) == STATUS
+
+
+def test_it_speaks_as_kubernetes_does() -> None:
+    """camelCase, RFC 3339, a condition's status as a word, and nothing where there is nothing."""
+    wire = encode_status(STATUS)
+
+    assert wire["phase"] == "Running"
+    assert wire["wantedBy"] == "user"
+    assert wire["conditions"] == [
+        {
+            "type": "Accepted",
+            "status": "True",
+            "reason": "SpecRead",
+            "message": "",
+            "lastTransitionTime": "2023-11-14T22:13:20Z",
+            "observedGeneration": 2,
+        }
+    ]
+    assert wire["lastResize"] == {
+        "from": 2,
+        "to": 3,
+        "cause": "grown",
+        "idleSeconds": 0.25,
+        "at": "2023-11-14T22:13:20.500Z",
+    }
+    assert wire["batch"] == {"mode": "capped", "global": 64, "local": 32, "learningRateScale": 1.5}
+    assert "samplesPerSecond" not in wire
+    assert wire["values"] == {"at": 3.0, "loss": 0.5}
+
+
+def test_a_status_that_is_not_ours_is_none() -> None:
+    """Empty, or of another make: the job is looked at anew."""
+    assert decode_status(None) is None
+    assert decode_status({}) is None
+    assert decode_status({"phase": "Dancing"}) is None
+    assert decode_status({"round": "seven"}) is None
+    assert decode_status({"startedAt": "yesterday"}) is None

@@ -1,0 +1,26 @@
+"""What an administrator may say of the waits of a job's life."""
+
+from scheduler.elastic.master.run import limits_of
+from scheduler.elastic.membership.limits import Limits
+from scheduler.settings import Settings
+from scheduler.settings_elastic import ElasticMaster, RendezvousServer, Workers
+
+
+def test_the_defaults_are_those_of_the_membership() -> None:
+    """Nobody who says nothing gets other waits than the reasons at the figures are for."""
+    assert limits_of(Settings()) == Limits()
+
+
+def test_what_is_said_is_obeyed() -> None:
+    """Each of these settings is one of the waits, and touches no other."""
+    said = Settings(
+        rendezvous=RendezvousServer(silent_after=7.0),
+        workers=Workers(gloo_timeout=8.0),
+        elastic=ElasticMaster(
+            start_limit=9.0, trouble_limit=10.0, hang_limit=11.0, save_limit=12.0, release_limit=13.0
+        ),
+    )
+
+    assert limits_of(said) == Limits(
+        silent=7.0, collective=8.0, start=9.0, trouble=10.0, hang=11.0, save=12.0, release=13.0
+    )

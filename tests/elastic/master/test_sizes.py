@@ -1,0 +1,74 @@
+"""Sizes are decided for all jobs together, from the room that the watches show."""
+
+from random import Random
+
+from scheduler.elastic.master import calls
+from scheduler.elastic.master.master import identity_of, watched
+from scheduler.elastic.master.sizes import decide
+from tests.elastic.master.house import KIT, TEMPLATE, House, job, pods, status, train
+
+ROOM = {"allocatable": {"cpu": "3", "memory": "64Gi", "pods": "110"}}
+BUSY = {
+    "spec": {"containers": [{**TEMPLATE["spec"]["containers"][0], "resources": {"requests": {"cpu": "1"}}}]}
+}
+
+
+async def test_a_job_grows_into_what_is_free(api, house):
+    """Two of three places are taken by its quorum: it wants the third, and gets a surplus pod for it."""
+    api.put("n0", calls.NODES, "", spec={}, status=ROOM)
+    job(api, template=BUSY)
+    await train(house, 2)
+    await house.until(lambda: status(api).get("phase") == "Running")
+
+    wants = await decide(house.master, KIT)
+
+    assert wants["team/train"].size == 3
+    await house.until(lambda: len(pods(api)) == 3)
+    await house.until(lambda: (status(api)["wanted"], status(api)["wantedBy"]) == (3, "offer"))
+    assert pods(api)[2]["metadata"]["labels"]["gangwright.io/surplus"] == "true"
+
+
+async def test_room_that_others_took_is_not_offered(api, house):
+    """Pods of anybody count, and a size that a person set is not the policy's."""
+    api.put("n0", calls.NODES, "", spec={}, status=ROOM)
+    api.put("other", calls.PODS, spec={**BUSY["spec"], "nodeName": "n0"}, status={"phase": "Running"})
+    job(api, template=BUSY)
+    job(api, "fixed", template=BUSY, workers=4)
+    await train(house, 2)
+    await house.until(lambda: status(api).get("phase") == "Running")
+
+    wants = await decide(house.master, KIT)
+
+    assert {key: want.size for key, want in wants.items()} == {"team/train": 2}
+
+
+async def test_where_not_all_is_seen_the_room_is_not_known(api, tmp_path):
+    """With some namespaces alone jobs ask for what they like: their surplus waits at its gate."""
+    async with House(api, tmp_path, namespaces=("team",)) as house:
+        job(api, "strange", namespace="elsewhere")
+        job(api)
+        await train(house, 2)
+        await house.until(lambda: status(api).get("phase") == "Running")
+
+        wants = await decide(house.master, KIT)
+
+        assert wants["team/train"].size == 4
+        assert len(house.master.charges) == 1
+
+
+def test_what_is_watched():
+    """Everything of the cluster, or what is in some namespaces; nodes in any case."""
+    assert set(watched(())) == {"nodes", "elasticjobs", "pods"}
+    found = watched(("a", "b"))
+    assert found["pods of a"] == ("pods", "/api/v1/namespaces/a/pods")
+    assert found["elasticjobs of b"][1] == "/apis/gangwright.io/v1alpha1/namespaces/b/elasticjobs"
+    assert found["nodes"] == ("nodes", "/api/v1/nodes")
+    assert len(found) == 5
+
+
+def test_who_we_are():
+    """As said, else the Pod, under whose name the next container goes on; else nobody's name twice."""
+    assert identity_of("me", "pod-0", "host", Random(1)) == "me"
+    assert identity_of("", "pod-0", "host", Random(1)) == "pod-0"
+    assert identity_of("", "", "host", Random(1)) != identity_of("", "", "host", Random(2))
+    assert identity_of("", "", "host", Random(1)).startswith("host_")

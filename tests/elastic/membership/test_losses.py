@@ -1,0 +1,328 @@
+"""Losses: every row of what can happen to a worker, and how long the others stand still for it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from scheduler.elastic.job import Phase, Spec
+from scheduler.elastic.job.spec import Checkpoint
+from scheduler.elastic.membership import Limits, effects
+from tests.elastic.membership.world import COLLECTIVE_S, TEMPLATE, World
+
+
+def a_job(size: int = 3, **fields: object) -> World:
+    """A job of this size that trains, two of them its quorum."""
+    fields = {"min_workers": 2, "max_workers": 6, "template": TEMPLATE, **fields}
+    world = World(Spec(**fields))  # type: ignore[arg-type]
+    world.size(size)
+    assert world.run(60, lambda: world.trains(size))
+    world.run(5)
+    return world
+
+
+def recovers(world: World, size: int, within: float) -> float:
+    """Seconds until a round of this size has taken a step."""
+    before, number = world.now, world.status.round
+    steps = max(pod.commit for pod in world.pods.values())
+    assert world.run(
+        within, lambda: world.status.round > number and world.trains(size) and world.steps() >= steps
+    ), world.status.reason
+    return world.now - before
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_a_killed_worker_costs_less_than_a_second(rank: int) -> None:
+    """Whoever is killed, the others go on within a second, from their last commit."""
+    world = a_job(3)
+    world.kill(world.members()[rank])
+
+    assert recovers(world, 2, within=1.5) <= 1.5
+
+
+def test_a_killed_worker_is_back_soon() -> None:
+    """A process that a signal killed is started again in its pod, and joins as a newcomer."""
+    world = a_job(3)
+    pod = world.members()[1]
+    world.kill(pod)
+
+    assert recovers(world, 3, within=10)
+    assert [one.name for one in world.members()][-1] == pod.name
+
+
+def test_a_worker_that_is_killed_again_and_again_loses_its_pod() -> None:
+    """After two new processes the pod goes, and another one takes its place."""
+    world = a_job(3)
+    pod = world.members()[1]
+    for _ in range(3):
+        world.kill(pod)
+        world.run(10)
+
+    assert pod.uid not in world.pods
+    assert world.run(30, lambda: world.trains(3))
+
+
+def test_a_worker_that_fails_is_replaced_by_another_pod() -> None:
+    """A process that ends with a code of its own is not started again: its pod goes, a new one comes."""
+    world = a_job(3)
+    pod = world.members()[2]
+    world.end(pod, 1, None)
+
+    assert recovers(world, 2, within=1.5)
+    assert recovers(world, 3, within=15)
+    assert pod not in world.members()
+
+
+def test_a_frozen_process_is_killed_after_the_grace() -> None:
+    """An agent that sees its process stopped says so: it is given up seconds before any collective times out."""
+    world = a_job(3)
+    frozen = world.members()[1]
+    world.freeze(frozen)
+
+    assert recovers(world, 2, within=COLLECTIVE_S) < COLLECTIVE_S - 3
+    assert any(one.uid == frozen.uid for one in world.sentences(effects.Abort))
+
+
+def test_a_lost_node_is_noticed_by_silence() -> None:
+    """A host that is gone without a word: five seconds without a beat; the others come when their collective fails."""
+    world = a_job(3)
+    gone = world.members()[0]
+    world.lose_node(gone)
+
+    assert recovers(world, 3, within=COLLECTIVE_S + 4) <= COLLECTIVE_S + 4
+    assert gone not in world.members()
+    told = [one.message for one in world.sentences(effects.Tell) if one.reason == "WorkerLost"]
+    assert told == [f"{gone.name} has given no sign of life for 5 s"]
+
+
+def test_a_hung_main_thread_is_named() -> None:
+    """Everybody waits in a collective but one: that one is the culprit, after a minute, and it alone is killed."""
+    world = a_job(3)
+    culprit = world.members()[1]
+    world.hang(culprit)
+
+    assert recovers(world, 2, within=75) > 60
+    assert [one.uid for one in world.sentences(effects.Abort)] == [culprit.uid]
+
+
+def test_a_validation_of_some_minutes_is_no_hang() -> None:
+    """One rank is busy outside of any collective, the others wait for it in one; by default it has ten minutes."""
+    world = a_job(3)
+    world.limits = Limits()
+    world.begin()
+    world.run(5)
+    busy = world.members()[0]
+    world.hang(busy)
+    world.run(540)
+    busy.hung = False
+    world.run(5)
+
+    assert world.trains(3)
+    assert not world.sentences(effects.Abort)
+
+
+def test_survivors_below_the_quorum_hold_their_state() -> None:
+    """Fewer than the quorum do not train; they wait with their state, and nothing is lost when a replacement comes."""
+    world = a_job(2)
+    steps = max(pod.commit for pod in world.pods.values())
+    survivor = world.members()[0]
+    world.end(world.members()[1], 1, None)
+    world.run(1)
+
+    assert world.phase in {Phase.QUEUED, Phase.STARTING, Phase.RESIZING}
+    assert world.status.workers == 0
+    assert world.run(15, lambda: world.trains(2))
+    assert world.members()[0] is survivor
+    assert world.steps() >= steps
+    assert world.status.restarts == 0
+
+
+def test_when_all_are_lost_the_gang_begins_again_from_its_checkpoint() -> None:
+    """Nobody is left: a new gang loads the checkpoint, and that is counted."""
+    world = a_job(2, checkpoint=Checkpoint(path="/ckpt"))
+    world.disk = 15
+    for pod in list(world.members()):
+        world.end(pod, 1, None)
+
+    assert world.run(30, lambda: world.trains(2))
+    assert world.status.restarts == 1
+    assert world.steps() >= 15
+    assert next(iter(world.sentences(effects.Publish)[-1].assignments.values())).restore == "/ckpt"
+
+
+def test_a_job_that_fails_too_often_ends() -> None:
+    """A script that ends badly in every process ends the job after spec.maxRestarts, with its last words."""
+    world = World(Spec(min_workers=2, max_workers=2, template=TEMPLATE, max_restarts=2))
+
+    def crash_all() -> bool:
+        for pod in world.pods.values():
+            pod.crashes = True
+        return world.phase is Phase.FAILED
+
+    assert world.run(300, crash_all), world.status.reason
+    assert "spec.maxRestarts" in world.status.reason
+    assert "ended with code 1: the end" in world.status.reason
+    assert world.run(40, lambda: not world.pods)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda pod: setattr(pod, "never_ready", True),
+        lambda pod: setattr(pod, "crashes", True),
+    ],
+)
+def test_a_newcomer_that_never_gets_ready_is_bounded(spoil: Callable[[object], None]) -> None:
+    """Members train on, the newcomer is given up, its room released and its node avoided; the next one joins."""
+    world = a_job(2)
+    world.size(3)
+    newcomer = next(pod for pod in world.pods.values() if pod not in world.members())
+    spoil(newcomer)
+    round_before = world.status.round
+
+    assert world.run(200, lambda: newcomer.uid not in world.pods), world.status.reason
+    assert world.status.round == round_before, "members were not interrupted"
+    assert world.run(30, lambda: world.trains(3)), world.status.reason
+    assert newcomer.node not in {pod.node for pod in world.members()}
+
+
+def test_an_image_that_cannot_be_pulled_is_shown_and_given_up() -> None:
+    """The reason stands in the status; after a minute the pod goes."""
+    world = a_job(2)
+    world.size(3)
+    newcomer = next(pod for pod in world.pods.values() if pod not in world.members())
+    newcomer.broken = "ErrImagePull: no such image"
+    world.run(2)
+
+    shown = next(one for one in world.status.members if one.uid == newcomer.uid)
+    assert shown.reason == "ErrImagePull: no such image"
+    assert world.run(75, lambda: newcomer.uid not in world.pods)
+    told = [one.message for one in world.sentences(effects.Tell) if one.reason == "WorkerLost"]
+    assert told == [f"{newcomer.name} cannot start: ErrImagePull: no such image"]
+
+
+def test_nodes_are_avoided_twice_as_long_after_each_failure() -> None:
+    """Back-off is per node and doubles."""
+    world = a_job(2)
+    world.nodes = [pod.node for pod in world.members()] + ["bad"]
+    world.size(3)
+    bars: list[float] = []
+    for _ in range(3):
+        assert world.run(400, lambda: any(pod.node == "bad" and pod.running for pod in world.pods.values()))
+        newcomer = next(pod for pod in world.pods.values() if pod.node == "bad")
+        world.end(newcomer, 1, None)
+        world.run(0.3)
+        bars.append(world.status.barred[0].until - world.now)
+
+    assert bars == pytest.approx([30, 60, 120], abs=1)
+
+
+@pytest.mark.parametrize("least", [2, 3])
+def test_a_worker_that_waits_for_a_node_it_need_not_avoid_any_more_is_made_again(least: int) -> None:
+    """Surplus or core: when the bar of the only free node ends, its pod, which could never go there, makes way for one that can."""
+    world = a_job(3, min_workers=least)
+    world.nodes = [pod.node for pod in world.members()]
+    gone = world.members()[2]
+    world.lose_node(gone)
+    assert world.run(30, lambda: any(pod.gated for pod in world.pods.values()))
+    first = next(pod for pod in world.pods.values() if pod.gated)
+
+    assert world.run(60, lambda: world.trains(3)), world.status.reason
+    assert first.avoid == (gone.node,)
+    assert first.uid not in world.pods
+    assert gone.node in {pod.node for pod in world.members()}
+    assert world.status.restarts == 0
+
+
+def test_a_worker_that_waits_may_go_to_a_node_that_is_uncordoned() -> None:
+    """What it was made to avoid is no longer about to go: it is made again, at once."""
+    world = a_job(2)
+    world.nodes = [*(pod.node for pod in world.members()), "other"]
+    world.cordon("other")
+    world.size(3)
+    world.run(5)
+    assert [pod.avoid for pod in world.pods.values() if pod.gated] == [("other",)]
+    world.uncordon("other")
+
+    assert world.run(15, lambda: world.trains(3)), world.status.reason
+
+
+def test_a_newcomer_that_dies_before_the_round_is_left_out() -> None:
+    """It was READY, members were called, it dies: the round begins without it."""
+    world = a_job(2)
+    world.size(3)
+    newcomer = next(pod for pod in world.pods.values() if pod not in world.members())
+    assert world.run(20, lambda: any(isinstance(one, effects.Announce) for one in world.told[-3:]))
+    world.end(newcomer, 1, None)
+
+    assert world.run(5, lambda: world.trains(2))
+    assert world.run(30, lambda: world.trains(3))
+
+
+def test_a_newcomer_with_other_tensors_is_refused() -> None:
+    """A state of another make-up would hang everybody in the first broadcast: its worker never gets into a round."""
+    world = a_job(2)
+    world.size(3)
+    for pod in world.pods.values():
+        pod.fingerprint = "abc"
+    odd = next(pod for pod in world.pods.values() if pod not in world.members())
+    odd.fingerprint = "xyz"
+    world.membership._s.fingerprint = "abc"
+
+    assert world.run(20, lambda: odd.uid not in world.pods)
+    assert world.trains(2)
+    assert "other tensors" in next(
+        one.message for one in world.sentences(effects.Tell) if one.reason == "WorkerLost"
+    )
+
+
+def told(world: World, reason: str) -> list[str]:
+    return [one.message for one in world.sentences(effects.Tell) if one.reason == reason]
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_when_nobody_is_heard_nobody_is_given_up(size: int) -> None:
+    """The master is cut off for a minute, and the training goes on: that is told, and changes nothing else."""
+    world = a_job(size)
+    number, steps = world.status.round, world.steps()
+    for pod in world.pods.values():
+        pod.cut = True
+    world.run(60)
+    heard = next(one for one in world.status.conditions if one.type == "MembersHeard")
+    assert (world.phase, heard.status, heard.reason) == (Phase.RUNNING, False, "NoBeats")
+    for pod in world.pods.values():
+        pod.cut = False
+    world.run(5)
+
+    assert world.trains(size)
+    assert (world.status.round, world.steps() > steps + 200) == (number, True)
+    assert not world.sentences(effects.Abort)
+    assert len(told(world, "MembersSilent")) == 1
+    assert next(one for one in world.status.conditions if one.type == "MembersHeard").status
+
+
+def test_the_last_one_that_has_the_state_is_not_given_up_for_silence() -> None:
+    """A network that heals gives everything back."""
+    world = a_job(2)
+    gone, kept = world.members()
+    world.end(gone, 1, None)
+    assert world.run(10, lambda: world.status.workers == 0)
+    kept.cut = True
+    world.run(20)
+    assert kept.uid in world.pods
+    kept.cut = False
+
+    assert world.run(30, lambda: world.trains(2)), world.status.reason
+    assert kept in world.members()
+    assert world.status.restarts == 0
+
+
+def test_who_is_silent_and_taken_away_is_given_up() -> None:
+    """The node of the last one is lost: when its pod is taken away the gang begins again."""
+    world = a_job(1, min_workers=1)
+    only = world.members()[0]
+    world.lose_node(only)
+    world.run(30)
+    assert world.status.restarts == 0
+
+    assert world.run(60, lambda: world.trains(1) and only not in world.members()), world.status.reason
+    assert world.status.restarts == 1

@@ -1,0 +1,278 @@
+"""Suspension, resumption, the end, and the master's own restarts."""
+
+import pytest
+
+from scheduler.elastic.job import Phase, Spec
+from scheduler.elastic.job.spec import Checkpoint
+from scheduler.elastic.membership import Membership, effects, events
+from tests.elastic.membership.test_losses import a_job
+from tests.elastic.membership.world import TEMPLATE, World
+
+
+def test_a_job_is_suspended_and_resumed_with_another_size() -> None:
+    """One saves while the others still hold the state; all go; later, elsewhere, others go on from the checkpoint."""
+    world = a_job(3, checkpoint=Checkpoint(path="/ckpt"))
+    steps = world.steps()
+    world.change(suspend=True)
+    assert world.run(30, lambda: world.phase is Phase.SUSPENDED), world.status.reason
+    assert not world.pods
+    assert world.disk is not None
+    assert world.disk >= steps
+    assert world.status.checkpoint is not None
+    assert world.status.checkpoint.step == world.disk
+
+    world.size(2)
+    world.change(suspend=False)
+    assert world.run(30, lambda: world.trains(2))
+    assert world.steps() >= world.disk
+    assert world.status.restarts == 0
+
+
+def test_a_job_that_goes_on_starts_its_quorum_until_the_policy_speaks() -> None:
+    """There may be less room than before the pause; the size of that time is not asked for."""
+    world = a_job(4, checkpoint=Checkpoint(path="/ckpt"))
+    world.change(suspend=True)
+    assert world.run(30, lambda: world.phase is Phase.SUSPENDED)
+    world.want = None
+    before = len(world.sentences(effects.StartWorker))
+    world.change(suspend=False)
+    assert world.run(30, lambda: world.trains(2))
+
+    assert [one.role for one in world.sentences(effects.StartWorker)[before:]] == ["core", "core"]
+
+
+def test_the_others_hold_the_state_until_it_is_saved() -> None:
+    """The one that saves dies: the next one saves."""
+    world = a_job(3, checkpoint=Checkpoint(path="/ckpt"))
+    world.change(suspend=True)
+    assert world.run(10, lambda: any(pod.child == "saving" for pod in world.pods.values()))
+    world.end(next(pod for pod in world.pods.values() if pod.child == "saving"), 1, None)
+    assert world.disk is None
+
+    assert world.run(30, lambda: world.phase is Phase.SUSPENDED), world.status.reason
+    assert world.disk is not None
+
+
+def test_a_suspension_that_is_taken_back_loses_nothing() -> None:
+    """While one saves, the others wait with their state; resumed, they go on."""
+    world = a_job(3, checkpoint=Checkpoint(path="/ckpt"))
+    world.change(suspend=True)
+    assert world.run(10, lambda: any(pod.child == "saving" for pod in world.pods.values()))
+    steps = world.steps()
+    world.change(suspend=False)
+
+    assert world.run(30, lambda: world.trains(3)), world.status.reason
+    assert world.steps() >= steps
+
+
+def test_the_job_succeeds_when_its_members_have_ended_well() -> None:
+    """All processes end with 0: Succeeded, and nothing is started any more."""
+    world = a_job(3)
+    world.finish()
+
+    assert world.run(5, lambda: world.phase is Phase.SUCCEEDED)
+    assert [one.phase for one in world.sentences(effects.Finish)] == ["Succeeded"]
+    starts = len(world.sentences(effects.StartWorker))
+    world.run(30)
+    assert len(world.sentences(effects.StartWorker)) == starts
+
+
+def test_the_first_that_ends_well_lets_the_others_end() -> None:
+    """One comes to the end, another is killed on the way: the training is complete all the same."""
+    world = a_job(3)
+    first, second, third = world.members()
+    world.end(first, 0, None)
+    world.run(0.5)
+    world.kill(second)
+    world.run(1)
+    if third.child == "training":
+        world.end(third, 0, None)
+
+    assert world.run(20, lambda: world.phase is Phase.SUCCEEDED), world.status.reason
+
+
+def test_training_goes_on_while_the_master_is_dead() -> None:
+    """Nobody stops, nobody is given up, and the new master has the same round."""
+    world = a_job(3)
+    before, steps = world.status.round, world.steps()
+    world.die(30.0)
+    world.run(31)
+
+    assert world.steps() > steps + 100
+    assert world.trains(3) or world.run(3, lambda: world.trains(3))
+    assert world.status.round == before
+    assert not world.sentences(effects.Abort)
+
+
+def test_a_worker_that_dies_while_the_master_is_dead_is_made_up_for_at_once() -> None:
+    """Survivors wait at the barrier, and go on within four seconds of the master's return."""
+    world = a_job(3)
+    number = world.status.round
+    world.die(10.0)
+    world.end(world.members()[1], 1, None)
+    world.run(10)
+    assert world.run(4, lambda: world.up and world.status.round > number and world.trains(2)), (
+        world.status.reason
+    )
+
+
+@pytest.mark.parametrize("kind", [effects.Announce, effects.Persist, effects.Publish])
+def test_the_master_may_die_at_any_effect_of_a_resize(kind: type) -> None:
+    """It dies just before one of them is carried out: the next master finishes what was begun, or begins it anew."""
+    world = a_job(2)
+    world.size(3)
+    armed = [True]
+    real = world.witness.saw
+
+    def saw(effect: effects.Effect) -> None:
+        if armed and isinstance(effect, kind):
+            armed.clear()
+            world.die(1.0)
+            world.later(0.0, lambda: None)
+        real(effect)
+
+    world.witness.saw = saw  # type: ignore[method-assign]
+    assert world.run(40, lambda: not armed and world.up and world.trains(3)), world.status.reason
+
+
+def test_nobody_is_lost_for_silence_right_after_a_restart() -> None:
+    """Two limits pass before a member that the new master has not heard of is given up."""
+    world = a_job(3)
+    world.lose_node(world.members()[2])
+    world.die(0.2)
+    world.run(9)
+    assert not world.sentences(effects.Abort)
+    assert world.run(10, lambda: world.trains(2)), world.status.reason
+
+
+def test_a_master_that_slept_blames_nobody() -> None:
+    """Its own process was stopped for a minute: what it did not hear in that time is nobody's fault."""
+    world = a_job(3)
+    world.now += 60
+    for pod in world.pods.values():
+        pod.progress = pod.beat_due = world.now
+    world.handle(events.Elapsed())
+    world.run(2)
+
+    assert not world.sentences(effects.Abort)
+    assert world.trains(3)
+
+
+def test_the_same_is_told_again() -> None:
+    """A worker that did not get its answer asks again, and gets the same; so it does from a new master."""
+    world = a_job(2)
+    record = world.status.assignment
+    assert record is not None
+    uid = record.ring[1].uid
+    before = world.membership.assignment(uid, record.number - 1)
+    world.begin()
+
+    assert before is not None
+    assert world.membership.assignment(uid, record.number - 1) == before
+    assert world.membership.assignment(uid, record.number) is None
+
+
+def test_late_words_change_nothing() -> None:
+    """What is told twice or late, of former rounds or of pods that are gone, has no effect."""
+    world = a_job(3)
+    gone = world.members()[2]
+    world.size(2)
+    assert world.run(20, lambda: world.trains(2) and len(world.pods) == 2)
+    member, told = world.members()[0], len(world.told)
+    world.handle(events.Arrived(gone.uid, 1, 5, 5, "failure"))
+    world.handle(events.Exited(gone.uid, 1))
+    world.handle(events.WorkerGone(gone.uid))
+    world.handle(events.WorkerSeen(gone.uid, gone.name, gone.node, phase="Running"))
+    world.handle(events.Arrived(member.uid, 0))
+    world.handle(events.Arrived(member.uid, 1, 5, 5, "announced"))
+    world.handle(events.Persisted(1))
+    world.handle(events.Beat("nobody", phase="Training", round=99))
+    world.handle(events.Leaving("nobody"))
+    world.run(1)
+
+    assert [one for one in world.told[told:] if not isinstance(one, effects.Publish)] == []
+    assert world.trains(2)
+
+
+def test_a_stranger_is_told_so() -> None:
+    """A uid that is no pod of the job gets a reason to end."""
+    number, why = Membership("ns/job").beat_answer("nobody")
+
+    assert (number, why) == (0, "it is no worker of this job")
+
+
+def test_who_is_waited_for_stands_in_the_status() -> None:
+    """At the barrier, by name."""
+    world = a_job(2)
+    world.size(3)
+    absent = world.members()[1]
+    assert world.run(20, lambda: world.status.reason.startswith("newcomers") or world.status.workers == 3)
+    world.run(5)
+    world.hang(absent)
+    world.kill(world.members()[2])
+    world.run(2)
+
+    assert f"waits for {absent.name}" in world.status.reason
+
+
+def test_a_spec_that_cannot_be_read_starts_nothing() -> None:
+    """Its problems stand in a condition, and what ran before goes on."""
+    from scheduler.elastic.job import Problem
+
+    fresh = Membership("ns/job")
+    problem = Problem("spec.maxWorkers", "1", "at least minWorkers, which is 2")
+    told = fresh.handle(events.SpecRefused((problem,), 3), 100.0)
+
+    assert [type(one) for one in told] == [effects.Tell]
+    accepted = next(one for one in fresh.status(100.0).conditions if one.type == "Accepted")
+    assert (accepted.status, accepted.message) == (
+        False,
+        "spec.maxWorkers = 1: at least minWorkers, which is 2",
+    )
+    world = World(Spec(min_workers=1, max_workers=1, template=TEMPLATE))
+    assert world.run(20, lambda: world.trains(1))
+    world.handle(events.SpecRefused((problem,), 4))
+    world.run(5)
+    assert world.trains(1)
+
+
+def test_members_that_met_under_a_master_that_died_meet_again() -> None:
+    """What they laid down for each other went with it: the next master opens another round at once."""
+    world = a_job(2)
+    world.faults.deep, world.meet_s = lambda: False, 0.5
+    world.size(3)
+    assert world.run(20, lambda: any(pod.child == "init" for pod in world.pods.values()))
+    number, steps = world.status.round, world.steps()
+    world.die(1.0)
+    assert world.run(5.0, lambda: world.up and world.trains(3)), world.status.reason
+
+    assert world.status.round == number + 1
+    assert world.steps() >= steps
+
+
+def test_who_has_not_met_yet_is_told_of_the_round_that_stands() -> None:
+    """The master dies after it wrote the round and before it told anybody: no value is lost, and the round is as it was."""
+    world = a_job(2)
+    world.size(3)
+    assert world.run(20, lambda: world.status.round > 1 and world.stored is not None)
+    assert world.run(5, lambda: world.stored is not None and world.stored["round"] == 2)
+    world.die(1.0)
+    for pod in world.pods.values():
+        pod.got = None
+    assert world.run(5.0, lambda: world.up and world.trains(3)), world.status.reason
+
+    assert world.status.round == 2
+
+
+def test_a_process_that_was_started_again_meanwhile_is_a_newcomer() -> None:
+    """A member was killed and started again while no master was there: nobody waits at the barrier until it is warm."""
+    world = a_job(3)
+    killed = world.members()[1]
+    world.die(1.5)
+    world.kill(killed)
+    killed.start(world.now)
+    killed.report = None
+
+    assert world.run(4.0, lambda: world.up and world.trains(2)), world.status.reason
+    assert world.run(20.0, lambda: world.trains(3)), world.status.reason
+    assert world.status.restarts == 0

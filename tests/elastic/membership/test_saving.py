@@ -1,0 +1,147 @@
+"""The checkpoint of a pause: who writes it, whose word counts, and what happens when it cannot be written."""
+
+import pytest
+
+from scheduler.elastic.job import Phase
+from scheduler.elastic.job.spec import Checkpoint
+from scheduler.elastic.job.status import Checkpoint as Saved
+from scheduler.elastic.job.status import Condition
+from scheduler.elastic.membership import effects, events
+from tests.elastic.membership.test_losses import a_job
+from tests.elastic.membership.test_ranks import Talk
+from tests.elastic.membership.world import World
+
+FULL = "CheckpointError: no space left on the device"
+
+
+def a_pause(names: str = "abc") -> Talk:
+    """All are at the barrier, and one of them is told to save."""
+    talk = Talk(names, path="/ckpt")
+    talk.change(suspend=True)
+    for name in names:
+        talk.say(events.Arrived(name, 1, 20, 20, "announced"))
+    return talk
+
+
+def saver(talk: Talk) -> str | None:
+    return talk.round.saver
+
+
+def condition(talk: Talk) -> Condition:
+    return next(one for one in talk.job.status(talk.now).conditions if one.type == "SaveFailed")
+
+
+@pytest.mark.parametrize("age", [900.0, 899.0])
+def test_rank_0_saves(age: float) -> None:
+    """Whoever is older or has the higher uid: of those with the newest state it is rank 0 of the round that ends."""
+    talk = Talk("ab", path="/ckpt")
+    first, other = talk.round.ring
+    talk.job._s.workers[first.uid].since = 900.0
+    talk.job._s.workers[other.uid].since = age
+    talk.change(suspend=True)
+    for name in "ab":
+        talk.say(events.Arrived(name, 1, 20, 20, "announced"))
+
+    assert saver(talk) == first.uid
+
+
+@pytest.mark.parametrize("word", ["beat", "end"])
+def test_what_the_worker_says_counts(word: str) -> None:
+    """With a beat or with its end it tells the step of its file: then the others may go."""
+    talk = a_pause()
+    if word == "beat":
+        talk.say(events.Beat("a", "Leaving", 1, 20, 20, values={"checkpoint_step": 20.0}))
+        talk.say(events.Exited("a", 0))
+    else:
+        talk.say(events.Exited("a", 0, checkpoint_step=20))
+
+    assert [seat.name for seat in talk.round.leaving] == ["b", "c"]
+    assert talk.round.saver is None
+    assert talk.job.status(talk.now).checkpoint == Saved("/ckpt", 20)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        events.WorkerSeen("a", "a", "na", "core", "Succeeded", number=1),
+        events.WorkerGone("a"),
+        events.Exited("a", 0),
+        events.Exited("a", 0, checkpoint_step=10),
+        events.Exited("a", signal=9),
+    ],
+)
+def test_without_its_word_nothing_stands(end: events.Event) -> None:
+    """That its pod has Succeeded or is gone, or an older file, says nothing: the next one that holds the state saves."""
+    talk = a_pause()
+    talk.say(end)
+
+    assert saver(talk) == "b"
+    assert [seat.name for seat in talk.round.holding] == ["c"]
+    assert not condition(talk).status
+
+
+def test_when_saving_fails_all_keep_the_state() -> None:
+    """The disk is full: nobody else tries and leaves, the job stays Suspending and says why."""
+    talk = a_pause()
+    talk.say(events.Exited("a", 1, why=FULL))
+    talk.say(events.WorkerGone("a"))
+    talk.wait(30.0, "bc")
+    status = talk.job.status(talk.now)
+
+    assert status.phase is Phase.SUSPENDING
+    assert [seat.name for seat in talk.round.holding] == ["b", "c"]
+    assert status.checkpoint is None
+    assert (condition(talk).status, FULL in condition(talk).message) == (True, True)
+    assert [one.reason for one in talk.said if isinstance(one, effects.Tell)].count("SaveFailed") == 1
+    assert not [one for one in talk.said if isinstance(one, effects.StopWorker) and one.uid in {"b", "c"}]
+
+
+def test_what_was_kept_goes_on_or_is_saved_anew() -> None:
+    """Resumed, those that kept the state train on with it; suspended once more, one of them saves."""
+    talk = a_pause()
+    talk.say(events.Exited("a", 1, why=FULL))
+    talk.say(events.WorkerGone("a"))
+    talk.change(suspend=False, workers=2)
+    talk.wait(2.0, "bc")
+    assert (talk.ring, talk.round.step, talk.round.sync) == ("bc", 20, False)
+    assert not condition(talk).status
+
+    talk.train("bc", 30)
+    talk.change(suspend=True)
+    for name in "bc":
+        talk.say(events.Arrived(name, talk.round.number, 35, 35, "announced"))
+    assert saver(talk) == "b"
+
+
+def test_who_has_to_go_tries_to_save() -> None:
+    """Its pod is taken away, so it has nothing to lose; the other one keeps the state."""
+    talk = a_pause()
+    talk.say(events.Exited("a", 1, why=FULL))
+    talk.say(events.Leaving("c", "SIGTERM", 30.0))
+
+    assert saver(talk) == "c"
+    assert [seat.name for seat in talk.round.holding] == ["b"]
+
+
+def test_a_restarted_master_does_not_try_again() -> None:
+    """That saving failed stands in the status."""
+    world = a_job(3, checkpoint=Checkpoint(path="/ckpt"))
+    for pod in world.pods.values():
+        pod.disk_full = True
+    world.change(suspend=True)
+    assert world.run(
+        30, lambda: any(one.type == "SaveFailed" and one.status for one in world.status.conditions)
+    )
+    world.run(5)
+    _written(world)
+    world.die(1.0)
+    world.run(20)
+
+    assert (len(world.pods), world.phase, world.disk) == (2, Phase.SUSPENDING, None)
+
+
+def _written(world: World) -> None:
+    """The figures of the status are written now and then."""
+    from scheduler.elastic.job import encode_status
+
+    world.stored = encode_status(world.status)

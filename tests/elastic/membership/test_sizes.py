@@ -1,0 +1,279 @@
+"""Growth, shrinking, leaving, draining, stragglers: changes that nobody loses a step for."""
+
+import msgspec
+import pytest
+
+from scheduler.elastic.job import Spec, Stage
+from scheduler.elastic.job.spec import Batch, BatchMode
+from scheduler.elastic.membership import effects
+from tests.elastic.membership.test_losses import a_job
+from tests.elastic.membership.world import TEMPLATE, World
+
+
+def test_the_first_round_waits_for_the_quorum() -> None:
+    """Nobody trains before as many as the quorum are READY, however many more are wanted."""
+    world = World(Spec(min_workers=3, max_workers=3, template=TEMPLATE))
+    world.tick()
+    slow = next(iter(world.pods.values()))
+    slow.never_ready = True
+    world.run(20)
+
+    assert not world.sentences(effects.Persist)
+    assert slow.name in world.status.reason
+    slow.never_ready = False
+    assert world.run(10, lambda: world.trains(3))
+
+
+def test_the_quorum_is_core_and_started_together() -> None:
+    """As many cores as the quorum, in one go; what is wanted above it is surplus, with the gain that the policy expects."""
+    world = World(Spec(min_workers=2, max_workers=4, workers=4, template=TEMPLATE))
+    starts = world.sentences(effects.StartWorker)
+
+    assert [(one.role, one.gain) for one in starts] == [
+        ("core", 0.0), ("core", 0.0), ("surplus", 0.5), ("surplus", pytest.approx(1 / 3)),
+    ]  # fmt: skip
+
+
+def test_members_train_while_newcomers_start() -> None:
+    """Nobody is interrupted before all newcomers are READY; then one round takes them all."""
+    world = a_job(2)
+    first, steps = world.status.round, world.steps()
+    world.size(5)
+    world.run(3)
+
+    assert world.trains(2)
+    assert world.steps() > steps
+    assert world.run(10, lambda: world.trains(5))
+    assert world.status.round == first + 1
+
+
+def test_a_late_newcomer_is_not_waited_for_longer_than_its_limit() -> None:
+    """The round goes on without it, and another takes it later."""
+    world = a_job(2)
+    world.size(4)
+    late = next(pod for pod in world.pods.values() if pod not in world.members())
+    late.never_ready = True
+
+    assert world.run(45, lambda: world.trains(3)), world.status.reason
+    late.never_ready = False
+    assert world.run(20, lambda: world.trains(4))
+
+
+def test_old_members_come_before_newcomers() -> None:
+    """Rank 0 stays who it was, newcomers come last, and all take over its state."""
+    world = a_job(2)
+    old = [pod.name for pod in world.members()]
+    world.size(4)
+    assert world.run(20, lambda: world.trains(4))
+
+    last = world.sentences(effects.Publish)[-1].assignments
+    assert [pod.name for pod in world.members()][:2] == old
+    assert all(one.sync for one in last.values())
+
+
+def test_a_shrink_needs_no_sync_and_tells_the_leavers() -> None:
+    """Surplus goes first, the youngest of it; who leaves is told so, and who stays skips the broadcast."""
+    world = a_job(4)
+    names = [pod.name for pod in world.members()]
+    world.size(2)
+    assert world.run(10, lambda: world.trains(2))
+
+    last = world.sentences(effects.Publish)[-1].assignments
+    assert [pod.name for pod in world.members()] == names[:2]
+    assert sorted(one.removed for one in last.values()) == [False, False, True, True]
+    assert not any(one.sync for one in last.values())
+    assert world.run(10, lambda: len(world.pods) == 2)
+
+
+def test_changes_in_a_row_are_one_round() -> None:
+    """What is wanted changes three times within a second: members are interrupted once."""
+    world = a_job(4)
+    before = world.status.round
+    for size in (3, 4, 2):
+        world.size(size)
+        world.run(0.3)
+    assert world.run(10, lambda: world.trains(2))
+
+    assert world.status.round == before + 1
+
+
+def test_the_user_goes_before_the_policy() -> None:
+    """spec.workers, clamped, is the size while it is set."""
+    world = a_job(3)
+    world.change(workers=50)
+
+    assert world.run(20, lambda: world.trains(6))
+    assert world.status.wanted_by == "user"
+    assert world.membership.wishes(world.now) is None
+    world.change(workers=None)
+    assert world.run(20, lambda: world.trains(3))
+
+
+def test_sigterm_is_an_orderly_leave() -> None:
+    """A pod that is deleted leaves with the next round; no step is lost, and another takes its place."""
+    world = a_job(3)
+    leaver, commits = world.members()[2], world.steps()
+    world.delete(leaver)
+
+    assert world.run(3, lambda: world.trains(2))
+    assert world.steps() >= commits
+    assert world.run(20, lambda: world.trains(3))
+    assert world.status.restarts == 0
+    assert leaver.uid not in world.pods
+
+
+def test_surplus_that_is_taken_away_is_not_made_again_before_the_policy_has_looked() -> None:
+    """Its room is needed more by another: the job is content with less until it is told to grow again."""
+    world = a_job(3)
+    taken = world.members()[2]
+    world.size_due = world.now + 60
+    world.delete(taken)
+    assert world.run(5, lambda: world.trains(2))
+    world.run(10)
+
+    assert len(world.sentences(effects.StartWorker)) == 3
+    assert (world.status.wanted, world.status.wanted_by) == (2, "test")
+    world.size(3)
+    assert world.run(20, lambda: world.trains(3))
+
+
+def test_a_core_worker_that_is_taken_away_is_made_again_at_once() -> None:
+    """Without its quorum a job does not train, so nobody is asked."""
+    world = a_job(3)
+    world.size_due = world.now + 60
+    world.delete(world.members()[1])
+
+    assert world.run(2, lambda: len(world.sentences(effects.StartWorker)) == 4)
+    assert world.run(20, lambda: world.trains(3))
+
+
+def test_the_only_one_that_has_the_state_saves_before_it_leaves() -> None:
+    """The last holder is told to save to disk; the gang goes on from there, uncounted."""
+    from scheduler.elastic.job.spec import Checkpoint
+
+    world = a_job(1, min_workers=1, max_workers=1, checkpoint=Checkpoint(path="/ckpt"))
+    steps = world.steps()
+    world.delete(world.members()[0])
+
+    assert world.run(30, lambda: world.disk is not None and world.trains(1)), world.status.reason
+    assert world.disk is not None
+    assert world.disk >= steps
+    assert world.steps() >= world.disk
+    assert world.status.restarts == 0
+
+
+def test_a_cordoned_node_is_left_when_a_replacement_is_warm() -> None:
+    """The replacement starts elsewhere while everybody trains; then one round swaps the two."""
+    world = a_job(3)
+    node, before = world.members()[0].node, world.status.round
+    world.cordon(node)
+    world.run(2)
+
+    assert world.status.workers == 3
+    assert world.run(20, lambda: world.trains(3) and node not in {pod.node for pod in world.members()})
+    assert world.status.round == before + 1
+    assert world.status.last_resize is not None
+    assert world.status.last_resize.cause == "drained"
+
+
+def test_without_room_for_a_replacement_a_drain_shrinks() -> None:
+    """No other node is free: after a while the job gives the node back and is smaller, not below its quorum."""
+    world = a_job(3)
+    world.nodes = [pod.node for pod in world.members()]
+    world.cordon(world.members()[2].node)
+
+    assert world.run(40, lambda: world.trains(2)), world.status.reason
+
+
+def test_a_drain_does_not_take_the_quorum() -> None:
+    """At the quorum, a member on a doomed node stays until it is told to leave."""
+    world = a_job(2)
+    world.nodes = [pod.node for pod in world.members()]
+    world.cordon(world.members()[1].node)
+    world.run(100)
+
+    assert world.trains(2)
+
+
+def test_a_straggler_is_replaced_first_and_then_swapped() -> None:
+    """Compute time below 0.8 of the median's speed: a replacement warms up, then one round swaps the two."""
+    world = a_job(3)
+    slow, before = world.members()[1], world.status.round
+    slow.slowness = 2.0
+
+    assert world.run(
+        90, lambda: world.status.last_resize is not None and world.status.last_resize.cause == "straggler"
+    )
+    assert slow not in world.members()
+    assert world.status.workers == 3
+    assert world.status.round == before + 1
+
+
+def test_who_is_slow_at_what_takes_no_time_is_no_straggler() -> None:
+    """A member whose compute is a sliver of the step delays nobody, though it takes three times the others' time for it."""
+    world = a_job(3)
+    world.compute = 0.01
+    members, round_ = world.members(), world.status.round
+    members[1].slowness = 3.0
+    world.run(90)
+
+    assert world.status.round == round_
+    assert world.members() == members
+
+
+def test_bounds_that_tighten_are_obeyed() -> None:
+    """maxWorkers below the present size shrinks the job."""
+    world = a_job(4)
+    world.change(max_workers=3)
+
+    assert world.run(10, lambda: world.trains(3))
+
+
+def test_batch_and_rate_follow_the_size() -> None:
+    """capped: each takes its own up to the limit, which is then shared out; the rate follows the global batch."""
+    world = a_job(2, max_workers=4, batch=Batch(mode=BatchMode.CAPPED, per_worker=32, limit=100))
+    told = []
+    for size in (3, 4):
+        world.size(size)
+        assert world.run(20, lambda size=size: world.trains(size))
+        answers = sorted(world.sentences(effects.Publish)[-1].assignments.values(), key=lambda one: one.rank)
+        told.append([(one.batch.local, one.batch.global_, one.lr_scale) for one in answers if one.batch])
+
+    assert told == [[(32, 96, 1.5)] * 3, [(25, 100, 100 / 64)] * 4]
+
+
+def test_a_phase_of_the_schedule_changes_the_batch_without_a_new_size() -> None:
+    """Its environment and batch reach everybody in a round of the same people."""
+    stages = (Stage(epoch=0.0, env={"LR": "1"}), Stage(epoch=0.6, env={"LR": "0.1"}, batch=64))
+    world = a_job(2, schedule=stages, batch=Batch(per_worker=32))
+    assert world.run(
+        30, lambda: world.status.last_resize is not None and world.status.last_resize.cause == "schedule"
+    )
+
+    answer = next(iter(world.sentences(effects.Publish)[-1].assignments.values()))
+    assert (answer.env, answer.batch and answer.batch.global_, answer.sync) == ({"LR": "0.1"}, 128, False)
+
+
+def test_the_policies_get_a_true_picture() -> None:
+    """Size, throughput by size, epochs and what the last resize cost."""
+    world = a_job(2)
+    world.run(10)
+    world.size(4)
+    assert world.run(20, lambda: world.trains(4))
+    world.run(5)
+    view = world.membership.wishes(world.now)
+
+    assert view is not None
+    assert (view.name, view.min, view.max, view.size, view.want, view.in_flight) == (
+        "ns/job",
+        2,
+        6,
+        4,
+        4,
+        False,
+    )
+    assert view.measured[2].mean == pytest.approx(40, rel=0.2)
+    assert view.idle is not None
+    assert view.idle < 1.5
+    assert view.warm == pytest.approx(3.0, abs=0.5)
+    assert msgspec.json.encode(view.measured)

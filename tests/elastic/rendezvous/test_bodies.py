@@ -1,0 +1,49 @@
+"""Bodies of workers: read strictly, and refused in words, whatever they hold."""
+
+import json
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from scheduler.elastic.rendezvous.bodies import DECODERS, Beat, Ready, decoded, encode
+from scheduler.elastic.rendezvous.refusals import STATUS, Reason, Refused
+
+NAMES = sorted({name for kind in DECODERS for name in kind.__struct_fields__} | {"", "$", "x.y", "`"})
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+@settings(deadline=None)
+@given(body=st.binary(max_size=64) | ANY.map(lambda found: json.dumps(found).encode()))
+@example(body=b'{"round": "x", "and then"')
+@example(body=b'{"round": "x", "deep": ' + b"[" * 100_000)
+@example(body=b'{"round": "x", "deep": ' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+@example(body=b'{"round": 1e999}')
+@example(body=b'{"round": ' + b"9" * 5000 + b"}")
+@example(body=b'{"why": "\\ud800"}')
+def test_whatever_comes_is_read_or_refused(kind, body):
+    """There is a struct or a refusal of the body, never another error, and the text of it is short."""
+    try:
+        found = decoded(kind, body)
+    except Refused as refused:
+        told = refused
+        assert (told.reason in {Reason.INVALID, Reason.MALFORMED}, len(str(told)) < 600) == (True, True)
+    else:
+        assert decoded(kind, encode(found)) == found
+
+
+def test_what_is_left_out_has_a_meaning():
+    """A worker that has nothing to tell tells little; fields of a later agent are passed over."""
+    assert decoded(Beat, b'{"phase": "Starting", "round": 0, "later": {}}') == Beat(phase="Starting", round=0)
+    assert decoded(Ready, b'{"round": 2, "why": "failure"}') == Ready(round=2, why="failure")
+
+
+def test_every_reason_has_a_status():
+    """The wire knows no reason without one, and no status but those that agents expect."""
+    assert set(STATUS) == set(Reason)
+    assert set(STATUS.values()) == {400, 401, 403, 404, 405, 409, 413, 429, 500, 503}

@@ -1,0 +1,266 @@
+"""The certificates that we make: what they say, when they are made anew, and where they are kept."""
+
+import asyncio
+import base64
+import datetime as dt
+import os
+import ssl
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from scheduler.clock import steady
+from scheduler.elastic.rendezvous import keeping
+from scheduler.elastic.rendezvous.certificates import AUTHORITY_LIFE, SERVER_LIFE, Pair, Papers, mended
+from scheduler.elastic.rendezvous.keeping import NAMES, Folder, Secret, certified, settled
+from scheduler.errors import SettingsError, Unreachable
+from scheduler.settings_elastic import RendezvousServer
+from tests.elastic.rendezvous.served import ApiServer, served
+from tests.plane.certificates import Authority
+
+HOSTS = ("gangwright-elastic.gangwright-system.svc", "gangwright-elastic", "10.0.0.7", "::1")
+NOW = steady()
+SERVER, AUTHORITY = SERVER_LIFE.total_seconds(), AUTHORITY_LIFE.total_seconds()
+SETTINGS = RendezvousServer(host="127.0.0.1", port=0, names=("127.0.0.1",))
+
+
+@pytest.fixture(scope="module")
+def papers():
+    return mended(None, HOSTS, NOW)
+
+
+def read(pair):
+    return x509.load_pem_x509_certificate(pair.cert)
+
+
+def handshake(papers, authority, host):
+    """A TLS handshake in memory; raises what the client finds wrong."""
+    server, client = (
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
+        ssl.create_default_context(cadata=authority.decode()),
+    )
+    client.verify_flags |= ssl.VERIFY_X509_STRICT
+    with keeping._private() as place:
+        keeping.written(place, papers)
+        server.load_cert_chain(place / "tls.crt", place / "tls.key")
+    lines = [ssl.MemoryBIO() for _ in range(2)]
+    ends = [
+        client.wrap_bio(lines[0], lines[1], server_hostname=host),
+        server.wrap_bio(lines[1], lines[0], server_side=True),
+    ]
+    for _ in range(4):
+        for end in list(ends):
+            try:
+                end.do_handshake()
+                ends.remove(end)
+            except ssl.SSLWantReadError:
+                continue
+    assert ends == []
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_worker_believes_the_server_under_each_of_its_names(papers, host):
+    """With every check of RFC 5280 that OpenSSL knows."""
+    handshake(papers, papers.authority.cert, host)
+
+
+def test_a_worker_believes_no_other_name_and_no_other_authority(papers):
+    """What the authority of another cluster signed is worth nothing here."""
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"[Hh]ostname mismatch"):
+        handshake(papers, papers.authority.cert, "example.com")
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(papers, mended(None, HOSTS, NOW).authority.cert, HOSTS[0])
+
+
+def test_the_authority_signs_servers_and_nothing_that_signs(papers):
+    """Its certificate is one of an authority, the server's is good for serving alone, and ends soon."""
+    authority, own = read(papers.authority), read(papers.server)
+
+    def basic(certificate):
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+
+    assert (basic(authority).ca, basic(authority).path_length, basic(own).ca) == (True, 0, False)
+    assert [
+        use.dotted_string for use in own.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    ] == ["1.3.6.1.5.5.7.3.1"]
+    assert own.not_valid_after_utc - dt.datetime.fromtimestamp(NOW, dt.UTC) <= SERVER_LIFE
+
+
+def test_what_is_good_stays_as_it_is(papers):
+    """The same papers come back, so that nothing is written for nothing."""
+    assert mended(papers, HOSTS, NOW + SERVER * 0.6) is papers
+
+
+@pytest.mark.parametrize("when", [SERVER * 0.7, SERVER * 2, -86400.0])
+def test_a_certificate_is_renewed_in_time(papers, when):
+    """When two thirds of its life are over, when it has ended, and when it has not begun by our clock; by the same authority."""
+    fresh = mended(papers, HOSTS, NOW + when)
+
+    assert fresh.server != papers.server
+    assert (fresh.authority == papers.authority) is (when > 0)
+    assert mended(fresh, HOSTS, NOW + when) is fresh
+
+
+def test_other_names_need_another_certificate(papers):
+    """Workers would not believe the old one under the new name."""
+    fresh = mended(papers, ("new-name", *HOSTS), NOW)
+
+    assert fresh.authority is papers.authority
+    handshake(fresh, papers.authority.cert, "new-name")
+
+
+def test_a_key_that_does_not_fit_is_replaced(papers):
+    """As is a certificate that another authority signed."""
+    strange = mended(None, HOSTS, NOW)
+    for broken in (
+        Papers(papers.authority, Pair(papers.server.cert, strange.server.key)),
+        Papers(papers.authority, strange.server),
+    ):
+        handshake(mended(broken, HOSTS, NOW), papers.authority.cert, HOSTS[0])
+
+
+def test_a_renewed_authority_is_believed_by_those_who_know_the_old_one(papers):
+    """It has the same key and name: a job that runs through the change never notices."""
+    late = NOW + AUTHORITY * 0.7
+    fresh = mended(papers, HOSTS, late)
+
+    assert fresh.authority.key == papers.authority.key
+    assert fresh.authority.cert != papers.authority.cert
+    read(fresh.server).verify_directly_issued_by(read(papers.authority))
+    read(fresh.server).verify_directly_issued_by(read(fresh.authority))
+
+
+async def test_a_folder_keeps_them_for_the_next_start(tmp_path):
+    """The same authority at every start; nobody else may read a file of it."""
+    place = tmp_path / "certificates"
+    first = await settled(Folder(place), SETTINGS, NOW)
+    again = await settled(Folder(place), SETTINGS, NOW)
+
+    assert first == again
+    assert {file.name for file in place.iterdir()} == set(NAMES)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in place.iterdir()} == {0o600}
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+
+
+async def test_a_secret_keeps_them_for_the_next_master():
+    """Made once, found again, written anew when something is due."""
+    api = ApiServer()
+
+    def store():
+        return Secret(api, "gangwright-system", "tls")
+
+    first = await settled(store(), SETTINGS, NOW)
+    again = await settled(store(), SETTINGS, NOW)
+    later = await settled(store(), SETTINGS, NOW + SERVER)
+
+    assert (first == again, later.authority == first.authority, later.server == first.server) == (
+        True,
+        True,
+        False,
+    )
+    assert api.writes == ["POST", "PUT"]
+    assert set(api.secrets["tls"]["data"]) == set(NAMES)
+
+
+async def test_two_masters_that_start_at_once_end_with_one_authority():
+    """Who comes second takes what the first has made."""
+    api = ApiServer()
+    slow, quick = Secret(api, "gangwright-system", "tls"), Secret(api, "gangwright-system", "tls")
+    assert await slow.load() is None
+    first = await settled(quick, SETTINGS, NOW)
+
+    assert await slow.save(mended(None, HOSTS, NOW)) is False
+    assert await settled(slow, SETTINGS, NOW) == first
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"tls.crt": "", "tls.key": ""},
+        dict.fromkeys(NAMES, "%%%"),
+        dict.fromkeys(NAMES, base64.b64encode(b"no certificate").decode()),
+    ],
+)
+async def test_a_secret_of_somebody_else_is_left_alone(data):
+    """It is named, and nothing is written over it."""
+    api = ApiServer(secrets={"tls": {"metadata": {"resourceVersion": "7"}, "data": data}})
+    with pytest.raises(SettingsError, match=r"tls.*delete"):
+        await settled(Secret(api, "gangwright-system", "tls"), SETTINGS, NOW)
+
+    assert api.writes == []
+
+
+async def test_a_folder_with_other_files_is_named(tmp_path):
+    """As is one whose files cannot be read."""
+    for name in NAMES:
+        (tmp_path / name).write_text("no certificate")
+    own = RendezvousServer(folder=str(tmp_path))
+    with pytest.raises(SettingsError, match=r"rendezvous\.folder"):
+        await settled(Folder(tmp_path), own, NOW)
+    (tmp_path / "ca.crt").unlink()
+    (tmp_path / "ca.crt").mkdir()
+    with pytest.raises(SettingsError, match=r"rendezvous\.folder.*cannot be read"):
+        await settled(Folder(tmp_path), own, NOW)
+
+
+async def test_the_server_reads_from_files_that_go_with_it():
+    """Nobody else may read them, and nothing is left when it stops."""
+    async with certified(SETTINGS, ApiServer(), namespace="gangwright-system", clock=steady) as shown:
+        key = os.stat(shown.settings.key)
+        assert stat.S_IMODE(key.st_mode) == 0o600
+        assert "BEGIN CERTIFICATE" in shown.authority
+        assert "PRIVATE" not in shown.authority
+
+    assert not os.path.exists(shown.settings.key)
+
+
+async def test_a_certificate_is_renewed_while_we_serve(monkeypatch):
+    """The files change under the server, which reads them again; a failure is tried again."""
+    monkeypatch.setattr(keeping, "LOOK_EVERY", 0.001)
+    api, clock = ApiServer(), [NOW]
+    async with certified(SETTINGS, api, namespace="gangwright-system", clock=lambda: clock[0]) as shown:
+        before = read(Pair(Path(shown.settings.cert).read_bytes(), b""))
+        api.away = True
+        await asyncio.sleep(0.01)
+        clock[0] += SERVER
+        api.away = False
+        async with asyncio.timeout(20):
+            while read(Pair(Path(shown.settings.cert).read_bytes(), b"")) == before:
+                await asyncio.sleep(0.001)
+
+    assert api.writes == ["POST", "PUT"]
+
+
+async def test_without_the_api_server_nothing_is_made_in_secret():
+    """An authority that no other master could go on with is none."""
+    with pytest.raises(Unreachable):
+        async with served(api=ApiServer(away=True)):
+            pass
+
+
+async def test_a_configured_certificate_is_served_as_it_is(tmp_path):
+    """Nothing is made or kept; workers are given the authority that is configured."""
+    authority = Authority(tmp_path)
+    cert, key = authority.server()
+    api = ApiServer()
+    async with served(api=api, cert=str(cert), key=str(key), ca=str(authority.certificate_file)) as running:
+        running.hire("a")
+        assert (await running.beat("a")).status == 200
+        assert running.open.authority == authority.certificate_file.read_text()
+
+    assert api.secrets == {}
+
+
+@pytest.mark.parametrize("content", [None, "", "no certificate", "ü"])
+async def test_an_authority_that_cannot_be_used_is_named(tmp_path, content):
+    """A worker that is given it could not check us."""
+    file = tmp_path / "ca.crt"
+    if content is not None:
+        file.write_text(content, encoding="utf-8")
+    own = RendezvousServer(cert="tls.crt", key="tls.key", ca=str(file))
+    with pytest.raises(SettingsError, match=r"rendezvous\.ca"):
+        async with certified(own, ApiServer(), namespace="gangwright-system", clock=steady):
+            pass

@@ -1,0 +1,47 @@
+"""The settings of the rendezvous that contradict each other, or would lose workers for nothing."""
+
+import pytest
+
+from scheduler.errors import SettingsError
+from scheduler.settings import load
+
+TLS = {"rendezvous.cert": "tls.crt", "rendezvous.key": "tls.key"}
+WRONG = {
+    "the probes' port": ({"rendezvous.port": "10271"}, "rendezvous.port"),
+    "a certificate without its key": ({"rendezvous.cert": "tls.crt", "rendezvous.ca": "ca.crt"}, "rendezvous.cert"),
+    "a certificate without its authority": (TLS, "rendezvous.cert"),
+    "no place for our own": ({"rendezvous.secret": '""'}, "rendezvous.secret"),
+    "a silence of one beat": ({"rendezvous.beat": "5s"}, "rendezvous.silentAfter"),
+    "values larger than bodies": ({"rendezvous.valueLimit": "2Mi"}, "rendezvous.valueLimit"),
+    "a round larger than all": ({"rendezvous.roundLimit": "256Mi"}, "rendezvous.roundLimit"),
+    "no name": ({"rendezvous.names": "[]"}, "rendezvous.names"),
+    "an address for a name": ({"rendezvous.names": "['https://a']"}, "rendezvous.names"),
+    "an audience of two words": ({"rendezvous.audience": "two words"}, "rendezvous.audience"),
+    "a token believed for an hour": ({"rendezvous.remember": "1h"}, "rendezvous.remember"),
+    "a short queue": ({"rendezvous.backlog": "5"}, "rendezvous.backlog"),
+    "a Secret of capitals": ({"rendezvous.secret": "TLS"}, "rendezvous.secret"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("flags", "named"), WRONG.values(), ids=WRONG)
+def test_wrong_settings_are_named(flags, named):
+    """The start is refused, with the setting and what would be right."""
+    with pytest.raises(SettingsError) as told:
+        load(environ={}, flags=flags)
+
+    assert told.value.field.startswith(named)
+    assert told.value.remedy
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        TLS | {"rendezvous.ca": "ca.crt", "rendezvous.secret": '""'},
+        {"rendezvous.folder": "/var/lib/gangwright", "rendezvous.secret": '""'},
+        {"rendezvous.port": "0", "probes.port": "0"},
+        {"rendezvous.names": "[10.0.0.7, '::1', rendezvous.example.com]"},
+    ],
+)
+def test_right_settings_are_taken(flags):
+    """A certificate with its authority, a folder instead of the Secret, any free port, names and addresses."""
+    load(environ={}, flags=flags)

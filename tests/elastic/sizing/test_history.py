@@ -1,0 +1,76 @@
+"""What is kept of a job's throughput."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from scheduler.elastic.sizing import History
+from scheduler.elastic.sizing.view import HALF_LIFE
+
+RATES = some.lists(some.floats(1.0, 1000.0), min_size=2, max_size=20)
+
+
+def noted(rates, *, size=4, every=0.0, history=None, number=1):
+    """A round of that size, with these measurements after the first."""
+    history = (history or History()).noted(number, size, 1e9, 0.0)
+    for place, rate in enumerate(rates):
+        history = history.noted(number, size, rate, place * every)
+    return history
+
+
+def test_the_first_measurement_of_a_round_is_dropped():
+    """Neither the first of a job nor the first after a resize counts: they hold the resize itself."""
+    history = History().noted(1, 4, 10.0, 0.0)
+    assert history.measured(0.0) == {}
+
+    history = history.noted(1, 4, 100.0, 1.0).noted(2, 5, 20.0, 2.0).noted(2, 5, 120.0, 3.0)
+    assert {size: seen.mean for size, seen in history.measured(3.0).items()} == {4: 100.0, 5: 120.0}
+
+
+@given(RATES)
+def test_mean_and_variance(rates):
+    """Measurements of one moment have the mean and the variance that statistics says."""
+    seen = noted(rates).measured(0.0)[4]
+    mean = sum(rates) / len(rates)
+
+    assert seen.count == len(rates)
+    assert seen.mean == pytest.approx(mean)
+    assert seen.variance == pytest.approx(
+        sum((rate - mean) ** 2 for rate in rates) / (len(rates) - 1), abs=1e-6
+    )
+
+
+def test_the_past_fades():
+    """A measurement weighs half after its half-life, and next to nothing after ten."""
+    young = noted([100.0, 200.0], every=HALF_LIFE).measured(HALF_LIFE)[4]
+    old = noted([100.0, 200.0], every=10 * HALF_LIFE).measured(10 * HALF_LIFE)[4]
+
+    assert young.mean == pytest.approx(100.0 + 100.0 / 1.5)
+    assert old.mean == pytest.approx(200.0, rel=0.001)
+
+
+def test_errors_grow_with_age():
+    """What was measured long ago is less sure, by the root of the weight that is left."""
+    history = noted([90.0, 110.0])
+    now, later = history.measured(0.0)[4], history.measured(2 * HALF_LIFE)[4]
+
+    assert later.age == 2 * HALF_LIFE
+    assert later.error == pytest.approx(2 * now.error)
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, math.nan, math.inf])
+def test_no_rate(rate):
+    """What is no positive number is no measurement."""
+    history = noted([100.0])
+
+    assert history.noted(1, 4, rate, 1.0) == history
+
+
+def test_nothing_is_changed_in_place():
+    """A history that was handed out stays as it was."""
+    before = noted([100.0])
+    before.noted(1, 4, 200.0, 1.0)
+
+    assert before.measured(0.0)[4].mean == 100.0

@@ -1,0 +1,162 @@
+"""A dry run comes true: whatever is foretold to pods that are not there happens when they come."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from scheduler.engine import Engine
+from scheduler.ledger import notices
+from scheduler.ledger.records import Step
+from scheduler.model.decision import Place, Reason, Refuse, Wait
+from scheduler.model.queueing import Backfill, Reservation
+from scheduler.model.victims import Preempt
+from scheduler.model.workload import Pod, PodKey, Uid
+from tests.engine.cast import a_gang_of_pods
+from tests.engine.situations import a_situation, newcomers, thought_of
+from tests.engine.stage import POLICY, a_world
+from tests.engine.world import World
+
+CASES = 200
+EACH = 100
+
+
+def foretold(world: World, pods: list[Pod]) -> tuple[object, ...]:
+    """In short: how it ends, the seats by the pods' names, who leaves, the ceiling, and when room is reserved from."""
+    names = {pod.uid: pod.key.name for pod in pods}
+    seat, room = world.engine.trial(pods, world.now).answer(world.policy)
+    match seat, room:
+        case Place(), None:
+            return ("seated", seats_of(names, seat.seats))
+        case _, Preempt():
+            return ("makes room", seats_of(names, room.seats), sorted(room.uids))
+        case Refuse(), None:
+            return (seat.reason, seat.field)
+        case _:
+            start = room.start if isinstance(room, Reservation) else None
+            return (seat.reason, seat.ceiling, start)
+
+
+def happened(world: World, pods: list[Pod]) -> tuple[object, ...]:
+    """The same of what the engine does, as soon as it sees the pods."""
+    came = world.submit(pods)
+    names = {pod.uid: pod.key.name for pod in came}
+    world.watch()
+    record = world.record(str(pods[0].membership.gang.name), pods[0].key.namespace)
+    plan = record.plan
+    if plan is not None and plan.step is Step.FREE:
+        leaving = sorted(uid for unit in plan.units for uid in unit.uids)
+        return ("makes room", seats_of(names, plan.seats), leaving)
+    if plan is not None:
+        return ("seated", seats_of(names, plan.seats))
+    verdict, reason = record.verdict, notices.reason(record)
+    if isinstance(verdict, Refuse):
+        return (reason, verdict.field)
+    reserved = world.engine.asking.front.reserved
+    start = reserved.start if reserved is not None and reserved.key == record.key else None
+    return (reason, verdict and verdict.ceiling, start)
+
+
+def seats_of(names: dict[Uid, str], seats) -> list[tuple[str, str]]:
+    return sorted((names[uid], node) for uid, node in seats.items())
+
+
+@pytest.mark.parametrize("first", range(0, CASES, EACH))
+def test_it_agrees_with_what_happens(first):
+    """Seats, victims, reasons, ceilings and reservations: in a hundred of a hundred random cases."""
+    wrong, ends = [], Counter()
+    for seed in range(first, first + EACH):
+        world = a_situation(seed)
+        world.plan()
+        said = foretold(world, thought_of(newcomers(seed), world.now))
+        came = happened(world, newcomers(seed))
+        ends[came[0]] += 1
+        if said != came:
+            wrong.append((seed, said, came))
+
+    assert wrong == []
+    assert min(ends[how] for how in ("seated", "makes room", Reason.NO_ROOM)) >= 3, ends
+
+
+def test_it_changes_nothing():
+    """The engine does the same after a dry run as without one."""
+    told, untold = a_situation(7), a_situation(7)
+    pods = thought_of(newcomers(7), told.now)
+
+    for _ in range(3):
+        told.engine.trial(pods, told.now).answer(told.policy)
+
+    assert told.engine.ledger.check() == []
+    assert told.engine.ledger.roll.gangs.keys() == untold.engine.ledger.roll.gangs.keys()
+    for world in (told, untold):
+        world.submit(newcomers(8))
+        world.settle(50.0)
+    assert told.said == untold.said
+
+
+def test_a_gang_of_that_name_is_joined():
+    """Pods that name a gang that runs are seated as its members would be: its quorum is there, so they need no more."""
+    world = a_world(4, 4)
+    first = a_gang_of_pods("train", 2, gpu=1)
+    world.submit(first)
+    world.settle(5.0)
+
+    late = [replace(pod, uid=Uid("late"), key=PodKey("default", "late")) for pod in first[:1]]
+    seat, room = world.engine.trial(thought_of(late, world.now), world.now).answer(world.policy)
+
+    assert room is None
+    assert set(seat.seats.values()) == {pod.node for pod in world.bound("train")}
+
+
+def test_a_gang_that_is_complete_takes_nobody():
+    """Beyond the stated size of a gang that is there, a dry run says so instead of seating strangers in it."""
+    world = a_world(4)
+    first = a_gang_of_pods("train", 2, size=2, gpu=1)
+    world.submit(first)
+    world.settle(5.0)
+
+    late = [replace(pod, uid=Uid("late"), key=PodKey("default", "late")) for pod in first[:1]]
+    seat, _ = world.engine.trial(late, world.now).answer(world.policy)
+
+    assert (seat.reason, seat.field, seat.value) == (Reason.CONFLICT, "gangwright.io/members", "2")
+
+
+def test_pods_of_two_gangs_are_refused():
+    """Both names are in the answer."""
+    world = a_world(4)
+
+    pods = [*a_gang_of_pods("one", 1), *a_gang_of_pods("two", 1)]
+    seat, _ = world.engine.trial(pods, world.now).answer(world.policy)
+
+    assert (seat.reason, seat.value) == (Reason.CONFLICT, "one and two")
+
+
+def test_too_few_pods_lack_members():
+    """A gang whose quorum is not there is told that it waits for its members."""
+    world = a_world(4)
+
+    seat, _ = world.engine.trial(a_gang_of_pods("few", 1, quorum=3), 0.0).answer(world.policy)
+
+    assert seat == Wait(Reason.MISSING_MEMBERS)
+
+
+def test_nobody_is_foretold_anything_before_the_cluster_is_read():
+    """An engine that has not read the cluster says so."""
+    seat, _ = Engine(POLICY).trial(a_gang_of_pods("early", 1), 0.0).answer(POLICY)
+
+    assert seat == Wait(Reason.NOT_SYNCED)
+
+
+def test_under_strict_order_nobody_is_foretold_a_seat_out_of_turn():
+    """With backfill `none` a gang behind one that waits is told that it waits for its turn, though it would fit."""
+    policy = replace(POLICY, backfill=Backfill.NONE)
+    world = a_world(4, policy=policy)
+    world.submit(a_gang_of_pods("runs", 1, gpu=2))
+    world.submit(a_gang_of_pods("waits", 2, gpu=2))
+    world.settle(5.0)
+
+    seat, room = world.engine.trial(a_gang_of_pods("small", 1, gpu=1, created=world.now), world.now).answer(
+        policy
+    )
+
+    assert (seat, room) == (Wait(Reason.QUEUED), None)

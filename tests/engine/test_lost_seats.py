@@ -1,0 +1,91 @@
+"""Seats that are lost on the way, services that die on the way: the gang gets whole all the same."""
+
+import pytest
+
+from scheduler.model.decision import Reason
+from scheduler.model.effects import Evict
+from tests.engine.cast import a_gang_of_pods
+from tests.engine.stage import POLICY, a_gang_on_its_way, a_set, a_world, nodes_of, seats
+from tests.engine.world import World
+
+# ── lost seats ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _lose(world: World) -> None:
+    world.api.delete_node("n1")
+
+
+def _cordon(world: World) -> None:
+    world.api.cordon("n1", off=True)
+
+
+def _steal(world: World) -> None:
+    world.steal("n1", gpu=2)
+
+
+@pytest.mark.parametrize("accident", [_lose, _cordon, _steal])
+@pytest.mark.parametrize("soft", [False, True])
+def test_a_lost_seat_is_replaced_and_the_gang_gets_whole(accident, soft: bool) -> None:
+    """Pinned: evicted, made again, seated elsewhere. Nominated: seated elsewhere, and never deleted."""
+    world = a_world(2, 2, 2)
+    a_gang_on_its_way(world, soft=soft)
+    before = {pod.uid for pod in world.pods("train")}
+    accident(world)
+    world.settle(60)
+    assert nodes_of(world.bound("train")) == ["n0", "n2"]
+    evicted = [effect for effect in world.said if isinstance(effect, Evict)]
+    assert len(evicted) == (0 if soft else 1)
+    assert ({pod.uid for pod in world.pods("train")} == before) is soft
+
+
+def test_after_two_lost_seats_a_gang_is_nominated() -> None:
+    """Whatever is wrong with its pins: it goes on without."""
+    world = a_world(2, 2, 2, 2)
+    a_gang_on_its_way(world)
+    for node in ("n0", "n1"):
+        world.api.cordon(node, off=True)
+        world.watch()
+    while world.carry_out():
+        world.watch()
+        world.api.run_controllers()
+    assert world.record("train").soft
+    world.settle(60)
+    assert nodes_of(world.bound("train")) == ["n2", "n3"]
+    assert all(pod.pinned is None for pod in world.pods("train"))
+
+
+def test_a_gang_that_cannot_be_completed_is_taken_down() -> None:
+    """One of three is bound, the room of the others is stolen for good: nobody stays, everybody waits."""
+    world = a_world(2, 4)
+    a_set(world, "train", 3, gpu=2)
+    while not all(pod.seat for pod in world.pods("train")):
+        world.watch()
+        while world.carry_out():
+            pass
+        world.report()
+    world.steal("n1", gpu=4)
+    world.settle(2 * POLICY.timeout)
+    assert seats(world, "train") == 0
+    assert world.engine.ledger.holds() == 0
+    assert len(world.pods("train")) == 3
+    assert world.engine.ledger.tally.decisions[Reason.TIMED_OUT] >= 1
+
+
+def test_a_crash_at_any_write_leaves_a_gang_that_gets_whole() -> None:
+    """Killed after each of its writes in turn, the service finishes what it began, and nobody sits twice."""
+    for soft in (False, True):
+        for writes in range(12):
+            world = a_world(3, 2)
+            if soft:
+                world.submit(a_gang_of_pods("train", 4, gpu=1))
+            else:
+                a_set(world, "train", 4)
+            world.watch()
+            for _ in range(writes):
+                world.carry_out()
+                world.report()
+            world.crash()
+            world.settle(5)
+            assert nodes_of(world.bound("train")) == ["n0", "n0", "n0", "n1"], (soft, writes)
+            assert len(world.api.binds) == 4
+            assert world.engine.ledger.check() == []

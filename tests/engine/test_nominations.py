@@ -1,0 +1,38 @@
+"""What a nomination keeps a gang from, and for how long."""
+
+from scheduler.model.queueing import Backfill, Order, Overrun, Reclaim
+from tests.engine.machine import Gangs
+from tests.engine.wishes import Rules, Wanted
+
+
+def wanted(count: int, gpu: int, kind: str, priority: int) -> Wanted:
+    return Wanted(
+        count=count, spare=0, gpu=gpu, kind=kind, priority=priority, gated=True, short=None, pin=None,
+        strategy=None, required=None, reuse=False, namespace="default", preempts=True, give_way=None,
+        runtime=None, grace=0.0,
+    )  # fmt: skip
+
+
+def test_who_is_nominated_no_more_may_ask_others_for_room() -> None:
+    """Its nomination is taken back when a stranger took the seat; kube-scheduler makes no room for it then, so we ask the stranger.
+
+    Everything comes to rest at the end of the story, which raises AssertionError when somebody waits for nothing.
+    """
+    story = Gangs()
+    rules = Rules(
+        order=Order.FIFO,
+        backfill=Backfill.NONE,
+        reclaim=Reclaim.LOWER,
+        shares=0,
+        preemption=True,
+        overrun=Overrun.TOLERATE,
+    )
+    story.begin(gpus=[1, 2], two=0, first=[wanted(2, 1, "ReplicaSet", 0)] * 2, laid=rules)
+    story.submit(one=wanted(1, 2, "", 10))
+    story.machines(gpu=1, what="steal", which=1)
+    for count in (1, 1, 1, 4):
+        story.watch(coalesced=False, count=count, look=False)
+    story.think()
+    story.think()
+    story.carry_out(count=1, outcome="told", times=1, which=0)
+    story.teardown()

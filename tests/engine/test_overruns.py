@@ -1,0 +1,65 @@
+"""Who is let past a gang that waits, because it says that it leaves in time, and then does not."""
+
+from dataclasses import replace
+
+import pytest
+
+from scheduler.model.policy import Policy
+from scheduler.model.queueing import Overrun
+from scheduler.model.workload import GiveWay, Wish
+from tests.builders import a_node
+from tests.engine.api import Controller
+from tests.engine.cast import a_membership, a_pod, an_owner
+from tests.engine.world import World
+
+
+def a_job(world: World, name: str, gpu: int, runs: float, give_way: GiveWay | None = None) -> None:
+    """Two pods of `gpu` devices each that say how long they run."""
+    owner = an_owner("Job", name)
+    membership = replace(a_membership(name, 2), wish=Wish(expected_runtime=runs, give_way=give_way))
+    world.control(
+        Controller(
+            owner,
+            2,
+            lambda pod: a_pod(pod, owner=owner, membership=membership, gpu=gpu, created=world.now),
+        )
+    )
+
+
+def end(world: World, name: str) -> None:
+    """Its Job is deleted, and its pods with it."""
+    world.api.controllers.pop(f"Job/{name}")
+    for pod in world.pods(name):
+        world.api.delete(pod.key)
+
+
+@pytest.mark.parametrize("overrun", Overrun)
+def test_who_overstays_is_suspended_for_the_one_it_passed_where_the_setting_says_so(overrun: Overrun) -> None:
+    """The first that waits needs all four devices; beside a gang of 100 s one of 5 s is let past, and runs on and on."""
+    world = World([a_node("n1", gpu=4)], Policy(overrun=overrun, preemption_cooldown=1.0))
+    a_job(world, "long", 1, 100.0)
+    world.settle(1.0)
+    a_job(world, "head", 2, 100.0)
+    world.settle(1.0)
+    a_job(world, "liar", 1, 5.0, GiveWay.SUSPEND)
+    world.settle(60.0)
+    assert len(world.bound("liar")) == 2, "a short gang passes the one that waits"
+    assert world.bound("head") == []
+
+    end(world, "long")
+    world.settle(60.0)
+
+    assert len(world.bound("head")) == (2 if overrun is Overrun.SUSPEND else 0)
+    assert len(world.bound("liar")) == (0 if overrun is Overrun.SUSPEND else 2)
+
+
+def test_who_never_passed_anybody_may_take_his_time() -> None:
+    """A gang that was there first is not suspended for running longer than it said."""
+    world = World([a_node("n1", gpu=4)], Policy(overrun=Overrun.SUSPEND, preemption_cooldown=1.0))
+    a_job(world, "slow", 2, 5.0, GiveWay.SUSPEND)
+    world.settle(1.0)
+    a_job(world, "head", 2, 100.0)
+
+    world.settle(120.0)
+
+    assert len(world.bound("slow")) == 2

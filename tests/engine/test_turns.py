@@ -1,0 +1,80 @@
+"""Turns by attained service: Jobs that give way by being suspended share devices that only one of them fits."""
+
+from scheduler.model.policy import Policy
+from scheduler.model.queueing import Order
+from scheduler.model.workload import GiveWay
+from tests.builders import a_node
+from tests.engine.api import Controller
+from tests.engine.cast import a_membership, a_pod, an_owner
+from tests.engine.world import World
+
+QUANTUM = 10.0
+LAS = Policy(order=Order.LAS, las_quantum=QUANTUM, preemption_cooldown=1.0)
+
+
+def a_job(world: World, name: str, *, gpu: int = 2, give_way: GiveWay | None = GiveWay.SUSPEND) -> None:
+    """Two pods, of `gpu` devices each."""
+    owner, membership = an_owner("Job", name), a_membership(name, 2, give_way=give_way)
+    world.control(
+        Controller(
+            owner,
+            2,
+            lambda pod: a_pod(pod, owner=owner, membership=membership, gpu=gpu, created=world.now),
+        )
+    )
+
+
+def turns(world: World, seconds: float, *names: str) -> list[str]:
+    """Who ran, in order, watched for so long."""
+    ran: list[str] = []
+    for _ in range(int(seconds)):
+        world.settle(1.0)
+        now = [name for name in names if len(world.bound(name)) == 2]
+        assert len(now) <= 1, "two run where one has room"
+        ran += [name for name in now if ran[-1:] != [name]]
+    return ran
+
+
+def test_two_jobs_take_turns() -> None:
+    """Each runs until it has had a band more than the other; once both have had much, the older runs to its end."""
+    world = World([a_node("n1", gpu=4)], LAS)
+    a_job(world, "one")
+    world.settle(1.0)
+    a_job(world, "two")
+
+    assert turns(world, 40 * QUANTUM, "one", "two") == ["one", "two", "one"]
+    had = [world.api.owners[f"Job/{name}"].attained for name in ("one", "two")]
+    assert all(had)
+
+
+def test_of_two_that_had_much_the_older_goes_on() -> None:
+    """A newcomer gets its turns; then the room goes back to the Job that was made first, not to who came back last."""
+    world = World([a_node("n1", gpu=4)], LAS)
+    for name in ("one", "two"):
+        a_job(world, name)
+        world.settle(1.0)
+    turns(world, 40 * QUANTUM, "one", "two")
+    a_job(world, "three")
+
+    assert turns(world, 40 * QUANTUM, "one", "two", "three") == ["three", "one"]
+
+
+def test_no_turn_is_shorter_than_the_quantum() -> None:
+    """However many devices a Job has, it keeps them for a quantum of time."""
+    world = World([a_node("n1", gpu=32)], LAS)
+    a_job(world, "one", gpu=16)
+    world.settle(1.0)
+    a_job(world, "two", gpu=16)
+
+    assert turns(world, 0.8 * QUANTUM, "one", "two") == ["one"]
+    assert turns(world, 0.8 * QUANTUM, "one", "two")[-1:] == ["two"]
+
+
+def test_who_is_not_suspended_keeps_its_place() -> None:
+    """A Job that does not ask to give way in this manner runs on, however much it has had."""
+    world = World([a_node("n1", gpu=4)], LAS)
+    a_job(world, "one", give_way=None)
+    world.settle(1.0)
+    a_job(world, "two")
+
+    assert turns(world, 20 * QUANTUM, "one", "two") == ["one"]

@@ -1,0 +1,269 @@
+"""A witness of every choice of victims, at the moment at which it is made, and of every request to leave.
+
+He adds up for himself who is of lower priority, who has borrowed, who has had more, and whom a gang can spare; and he
+asks the planner once more, leaving out one victim at a time.
+"""
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scheduler.engine import Answer as Made
+from scheduler.engine import Engine, Question, decide
+from scheduler.ledger.freeing import ASK_AGAIN
+from scheduler.ledger.records import GangRecord, Spec
+from scheduler.model import events as ev
+from scheduler.model.cluster import Snapshot
+from scheduler.model.decision import Place, Reason
+from scheduler.model.effects import Effect, Evict, Nominate, SuspendJob, Ungate
+from scheduler.model.events import FailureKind
+from scheduler.model.queueing import Order, Overrun, Reclaim, Share
+from scheduler.model.victims import Kind, Preempt, Unit
+from scheduler.model.workload import GangKey, GiveWay, Phase, Pod, Uid
+from scheduler.placement.queue import LAST_BAND, band
+from tests.builders import GPU
+from tests.engine.accountant import uses_room
+from tests.engine.world import World
+
+
+@dataclass
+class Making:
+    """Room that is being made for a gang."""
+
+    at: float
+    plan: str
+    uids: frozenset[Uid]
+    life: int
+    """The how-many-eth service it was."""
+
+
+class Witness:
+    """Stands beside the first engine of a world, and beside each that comes after a crash."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.all: list[Making] = []
+        """Every choice of victims that was seen."""
+        self.makings: dict[GangKey, Making] = {}
+        self.waves: dict[GangKey, Making] = {}
+        """The last for each gang for which anybody was asked to leave."""
+        self.refused: dict[tuple[GangKey, Uid], float] = {}
+        world.began = self.meet
+        world.asked_for = self.asked_for
+        self.meet(world.engine)
+
+    def meet(self, engine: Engine) -> None:
+        """What is written on a gang outlives the service; that somebody refused is asked anew."""
+        self.refused.clear()
+        settle, take = engine.settle, engine.ledger.take
+
+        def settled(question: Question, answer: Made, now: float) -> list[Effect]:
+            if not isinstance(answer, Preempt):
+                if isinstance(answer, Place):
+                    self.makings.pop(question.gang.key, None)
+                return settle(question, answer, now)
+            wrong = list(self._judge(engine, question, answer, now))
+            before = engine.ledger.freeing.get(question.gang.key)
+            effects = settle(question, answer, now)
+            plan = engine.ledger.freeing.get(question.gang.key)
+            if plan is not None and plan is not before:
+                assert not wrong, f"{question.gang.key} makes room: {wrong}"
+                self._note(
+                    question.gang.key, Making(now, plan.name, frozenset(answer.uids), self.world.lives)
+                )
+            return effects
+
+        def taken(events: Sequence[ev.Event], now: float) -> None:
+            for event in events:
+                if isinstance(event, ev.EffectFailed) and event.kind is FailureKind.BUDGET:
+                    self.refused[event.effect.gang, event.effect.uid] = now
+            take(events, now)
+
+        engine.settle = settled  # type: ignore[method-assign]
+        engine.ledger.take = taken  # type: ignore[method-assign]
+
+    def _note(self, key: GangKey, making: Making) -> None:
+        self.makings[key] = making
+        if making.uids:
+            self.waves[key] = making
+            self.all.append(making)
+
+    # ── a choice ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _judge(self, engine: Engine, question: Question, answer: Preempt, now: float) -> Iterator[str]:
+        record = engine.ledger.roll.gangs.get(question.gang.key)
+        if record is None or not answer.victims:
+            return
+        yield from self._rights(engine, record, question, answer, now)
+        yield from _whole(engine, answer)
+        yield from _needless(engine, question, answer)
+        last = self.waves.get(record.key)
+        again = last is not None and last.life == self.world.lives
+        if again and now < last.at + engine.policy.preemption_cooldown:
+            yield f"I11: asks again after {now - last.at} s"
+
+    def _rights(
+        self, engine: Engine, record: GangRecord, question: Question, answer: Preempt, now: float
+    ) -> Iterator[str]:
+        """I8"""
+        if not engine.policy.preemption or not all(m.pod.preempts for m in record.live()):
+            yield "I8: it must not preempt"
+        for unit in answer.victims:
+            pods = [pod for uid in unit.uids if (pod := engine.ledger.roll.pod(uid)) is not None]
+            if unit.gang == record.key:
+                yield "I8: it takes its own"
+            for pod in pods:
+                may = (
+                    pod.priority < record.priority
+                    or self._borrowed(engine, record, question, pod)
+                    or self._had_more(engine, record, unit, pod, now)
+                    or _overran(engine, record, unit, pod, now)
+                )
+                if not may:
+                    yield f"I8: {pod.key} of priority {pod.priority} for one of {record.priority}"
+
+    def _borrowed(self, engine: Engine, record: GangRecord, question: Question, pod: Pod) -> bool:
+        """The pod's namespace uses more than its own of what the gang's has not enough of."""
+        policy = engine.policy
+        if policy.reclaim is Reclaim.LOWER or pod.key.namespace == record.key.namespace:
+            return False
+        own = dict(policy.shares.get(record.key.namespace, Share()).guaranteed).get(GPU)
+        theirs = dict(policy.shares.get(pod.key.namespace, Share()).guaranteed).get(GPU, 0)
+        needs = sum(dict(role.demand.requests).get(GPU, 0) * len(role.quorum) for role in question.gang.roles)
+        lends = own is not None and used(engine, record.key.namespace) + needs <= own
+        return lends and used(engine, pod.key.namespace) > theirs
+
+    def _had_more(self, engine: Engine, record: GangRecord, unit: Unit, pod: Pod, now: float) -> bool:
+        policy = engine.policy
+        if policy.order is not Order.LAS or unit.way is not GiveWay.SUSPEND:
+            return False
+        if pod.priority != record.priority or pod.bound_at is None:
+            return False
+        other = engine.ledger.roll.gangs[unit.gang]
+        mine, its = (band(had(engine, one, now), policy.las_quantum) for one in (record, other))
+        return its > mine or (its == mine == LAST_BAND and came(engine, record) < came(engine, other))
+
+    # ── a request ───────────────────────────────────────────────────────────────────────────────────────
+
+    def asked_for(self, effect: Effect) -> None:
+        match effect:
+            case SuspendJob() | Evict(reason=Reason.PREEMPTED):
+                self._asks(effect)
+            case Ungate() | Nominate():
+                self._lets_go(effect)
+
+    def _asks(self, effect: Evict | SuspendJob) -> None:
+        """I10, I11: only who was chosen, only for somebody who still waits, and a refusal is respected."""
+        record = self.world.engine.ledger.roll.gangs.get(effect.gang)
+        assert record is not None, f"{effect} for a gang that is gone"
+        own = self.waves.get(effect.gang)
+        before = [making for making in self.all if making.life < self.world.lives]
+        known = ([own] if own is not None else []) + before  # a pod may have been of another gang then
+        assert any(effect.uid in making.uids for making in known), f"{effect} was not chosen"
+        refused = self.refused.get((effect.gang, effect.uid), float("-inf"))
+        assert self.world.now >= refused + ASK_AGAIN[FailureKind.BUDGET], f"{effect} once more"
+
+    def _lets_go(self, effect: Ungate | Nominate) -> None:
+        """Nobody is let go to a seat while one of those is there who had to leave for it."""
+        making = self.makings.get(effect.gang)
+        if making is None or making.plan != effect.plan:
+            return
+        if making.life < self.world.lives and not making.uids & set(self.world.api.evicted):
+            return  # it died before anybody was asked, and the room came by itself
+        left = [pod.key for pod in self.world.api.pods.values() if pod.uid in making.uids and uses_room(pod)]
+        assert not left, f"{effect} while {left} are still there"
+
+
+def _overran(engine: Engine, record: GangRecord, unit: Unit, pod: Pod, now: float) -> bool:
+    """It was let past another, and runs longer than was expected at the longest."""
+    other = engine.ledger.roll.gangs.get(unit.gang)
+    if engine.policy.overrun is not Overrun.SUSPEND or other is None or other.since is None:
+        return False
+    late = other.passed and now >= other.since + engine.ledger.expect(other).high
+    return late and unit.way is GiveWay.SUSPEND and pod.priority <= record.priority
+
+
+def _whole(engine: Engine, answer: Preempt) -> Iterator[str]:
+    """Gangs that give way leave whole, or keep their quorum; with a Job that is suspended nobody leaves who was not chosen."""
+    leaving = set(answer.uids)
+    suspended = {
+        pod.owner.uid
+        for unit in answer.victims
+        if unit.way is GiveWay.SUSPEND
+        if (pod := engine.ledger.roll.pod(unit.uids[0])) is not None and pod.owner is not None
+    }
+    for record in engine.ledger.roll.gangs.values():
+        for m in record.live():
+            if (
+                m.bound
+                and m.pod.owner is not None
+                and m.pod.owner.uid in suspended
+                and m.pod.uid not in leaving
+            ):
+                yield f"I8: {m.pod.key} goes with its Job"
+    for key in {unit.gang for unit in answer.victims}:
+        record = engine.ledger.roll.gangs.get(key)
+        if record is None or not isinstance(record.spec, Spec):
+            continue
+        quorum = sum(record.spec.quorum.values())
+        counted = [m for m in record.members.values() if not (m.pod.membership and m.pod.membership.surplus)]
+        done = sum(m.pod.phase is Phase.SUCCEEDED for m in counted)
+        there = [m for m in counted if m.bound and m.live]
+        left = [m for m in there if m.pod.uid not in leaving]
+        if left and len(left) + done < quorum <= len(there) + done:
+            yield f"I8: {key} is left with {len(left)} of {quorum}"
+
+
+def _needless(engine: Engine, question: Question, answer: Preempt) -> Iterator[str]:
+    """I9: nobody could have been left out. The surplus of a gang that goes whole goes with it."""
+    assert question.making is not None
+    picture = question.snapshot
+    for stay in question.making.leaving:
+        picture = _freed(picture, stay.rows, stay.uses)
+    whole = {unit.gang for unit in answer.victims if unit.kind is Kind.GANG}
+    for one in answer.victims:
+        if one.kind is Kind.SURPLUS and one.gang in whole:
+            continue
+        rest = picture
+        for unit in answer.victims:
+            if unit is not one and not (one.kind is Kind.GANG and unit.gang == one.gang):
+                rest = _freed(rest, unit.rows, unit.uses)
+        core = replace(question.gang, roles=tuple(replace(r, surplus=()) for r in question.gang.roles))
+        asked = replace(question, snapshot=rest, gang=core, making=None)
+        if isinstance(decide(asked, engine.policy), Place):
+            yield f"I9: {one.uids} need not have left"
+
+
+def _freed(picture: Snapshot, rows: np.ndarray, uses: np.ndarray) -> Snapshot:
+    free = picture.free.copy()
+    np.add.at(free, rows, uses)
+    return replace(picture, free=free)
+
+
+def used(engine: Engine, namespace: str, but: Container[Uid] = ()) -> float:
+    """GPUs of this namespace's pods that are bound or have a seat held."""
+    return sum(
+        dict(member.pod.demand.requests).get(GPU, 0)
+        for key, record in engine.ledger.roll.gangs.items()
+        for uid, member in record.members.items()
+        if key.namespace == namespace and uid not in but and (member.bound or member.hold is not None)
+    )
+
+
+def had(engine: Engine, record: GangRecord, now: float) -> float:
+    """GPU-seconds of its pods that run, and of those before."""
+    owners = {m.pod.owner.uid for m in record.members.values() if m.pod.owner is not None}
+    before = sum(t.attained for uid in owners if (t := engine.ledger.owners.get(uid)) is not None)
+    return before + sum(
+        dict(m.pod.demand.requests).get(GPU, 0) * max(0.0, now - m.pod.bound_at)
+        for m in record.live()
+        if m.bound and m.pod.bound_at is not None
+    )
+
+
+def came(engine: Engine, record: GangRecord) -> float:
+    """When its Job was made, or where it has none, when its first pod came."""
+    uids = {m.pod.owner.uid for m in record.members.values() if m.pod.owner is not None}
+    made = [t.created for uid in uids if (t := engine.ledger.owners.get(uid)) is not None]
+    return min((at for at in made if at is not None), default=record.arrived)

@@ -1,0 +1,339 @@
+"""The verbs over real sockets on loopback."""
+
+import asyncio
+import json
+import socket
+from contextlib import asynccontextmanager
+
+import pytest
+from structlog.testing import capture_logs
+
+from scheduler.errors import SettingsError
+from scheduler.extender import app, body
+from scheduler.model.calls import Refused
+from scheduler.model.decision import TEXT, Reason
+from scheduler.settings import VerbsServer
+from scheduler.telemetry.metrics import Metrics
+from tests.extender.raw import Raw, request
+from tests.extender.scripted import Scripted, extender_args
+
+ECHO = {
+    "Nodes": None,
+    "NodeNames": ["n1", "n2"],
+    "FailedNodes": {},
+    "FailedAndUnresolvableNodes": {},
+    "Error": "",
+}
+
+
+@asynccontextmanager
+async def served(verbs=None, settings=None, metrics=None, limit=None, **options):
+    """A running server; gives its port."""
+    settings = settings or VerbsServer()
+    metrics = metrics or Metrics()
+    built = app.build_app(verbs or Scripted(), settings, metrics, limit)
+    async with app.serve(built, "127.0.0.1", 0, settings=settings, metrics=metrics, **options) as port:
+        yield port
+
+
+@asynccontextmanager
+async def connected(*arguments, **options):
+    """A connection to a running server."""
+    async with served(*arguments, **options) as port:
+        raw = await Raw.to(port)
+        try:
+            yield raw
+        finally:
+            await raw.close()
+
+
+async def test_a_call_is_answered_in_one_tcp_segment():
+    """Headers and body of every reply leave together, and no newline follows."""
+    async with connected() as raw:
+        for number in range(1, 6):
+            answer = await raw.ask(request(extender_args()))
+
+            assert json.loads(answer.body) == ECHO
+            assert raw.segments() == number
+            assert not answer.body.endswith(b"\n")
+
+
+async def test_one_connection_serves_many_calls():
+    """The connection is kept alive, and each verb answers on it."""
+    async with connected() as raw:
+        paths = ["/v1/filter", "/v1/prioritize", "/v1/filter", "/v1/prioritize"]
+
+        answers = [await raw.ask(request(extender_args(), path)) for path in paths]
+
+    assert [answer.status for answer in answers] == [200] * 4
+    assert json.loads(answers[1].body) == [{"Host": "n1", "Score": 5}, {"Host": "n2", "Score": 5}]
+    assert all("Connection" not in answer.headers for answer in answers)
+    assert all("Transfer-Encoding" not in answer.headers for answer in answers)
+    assert all("Content-Encoding" not in answer.headers for answer in answers)
+
+
+async def test_nagle_is_off():
+    """The server's side of a connection sends without waiting for acknowledgements."""
+    async with served() as port:
+        raw = await Raw.to(port)
+        await raw.ask(request(extender_args()))
+        transports = list(asyncio.get_running_loop()._transports.values())
+        sockets = [transport.get_extra_info("socket") for transport in transports]
+        flags = [
+            sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            for sock in sockets
+            if sock and sock.getsockname()[1] == port
+        ]
+        await raw.close()
+
+    assert flags == [1]
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (request(b"{}", "/v1/nothing"), 404),
+        (request(b"{}", "//filter"), 404),
+        (request(b"{}", "/filter"), 404),
+        (request(b"", "/v1/filter", "GET"), 405),
+        (request(b"{}", "/v1/filter", "PUT"), 405),
+        (request(b"{}", headers={"Content-Type": "text/plain"}), 415),
+        (request(b"{}", headers={"Content-Type": ""}), 415),
+        (request(b"{}", headers={"Content-Encoding": "gzip"}), 415),
+    ],
+)
+async def test_what_kube_scheduler_never_sends_has_a_status_of_its_own(sent, status):
+    """A wrong path, method or content type gets the status and short JSON, and reaches no verb."""
+    verbs = Scripted()
+    async with connected(verbs) as raw:
+        answer = await raw.ask(sent)
+
+    assert answer.status == status
+    assert set(json.loads(answer.body)) == {"error"}
+    assert len(answer.body) < 100
+    assert verbs.asked == []
+
+
+async def test_a_wrong_method_is_told_the_right_one():
+    """405 says which method is allowed."""
+    async with connected() as raw:
+        answer = await raw.ask(request(method="DELETE"))
+
+    assert answer.headers["Allow"] == "POST"
+
+
+@pytest.mark.parametrize("path", ["/v1/filter", "/v1/prioritize"])
+@pytest.mark.parametrize("sent", [b"", b"{", b"null", b"[1]", b'{"Pod":{}}', b"\xff\xfe"])
+async def test_a_broken_body_is_an_error_that_kube_scheduler_shows(path, sent):
+    """The status is 200, because kube-scheduler discards the body of any other."""
+    async with connected() as raw:
+        answer = await raw.ask(request(sent, path))
+
+    assert answer.status == 200
+    assert json.loads(answer.body)["Error"].startswith("the body is not what kube-scheduler sends")
+
+
+async def test_an_error_of_preempt_is_a_veto():
+    """kube-scheduler reads no error from this verb; no candidate is what stops it from preempting."""
+    async with connected() as raw:
+        answer = await raw.ask(request(b"{", "/v1/preempt"))
+
+    assert json.loads(answer.body)["NodeNameToMetaVictims"] == {}
+
+
+async def test_a_failing_engine_is_an_error_with_a_constant_text():
+    """No traceback, no status 500; the log has the cause."""
+
+    def fail(_call):
+        raise ZeroDivisionError("secret detail")
+
+    with capture_logs() as lines:
+        async with connected(Scripted(on_filter=fail)) as raw:
+            answer = await raw.ask(request(extender_args()))
+
+    assert answer.status == 200
+    assert json.loads(answer.body)["Error"] == app.BROKEN
+    assert b"secret" not in answer.body
+    assert [line["event"] for line in lines] == ["verb failed", "answered"]
+
+
+async def test_a_repeated_refusal_is_byte_identical():
+    """A text that varied would make kube-scheduler ask again without end."""
+    asked = request(extender_args([f"n{number}" for number in range(2000)]))
+    async with connected(Scripted(on_filter=lambda _: Refused(Reason.NO_ROOM))) as raw:
+        answers = {(await raw.ask(asked)).body for _ in range(4)}
+
+    (only,) = answers
+    assert set(json.loads(only)["FailedAndUnresolvableNodes"].values()) == {TEXT[Reason.NO_ROOM]}
+
+
+async def test_a_half_body_is_answered_when_time_is_over():
+    """A body that never ends costs its sender the connection, and us half of httpTimeout."""
+    settings = VerbsServer(http_timeout=0.1)
+    async with connected(settings=settings) as raw:
+        answer = await raw.ask(request(extender_args())[:-5])
+
+        assert json.loads(answer.body)["Error"] == app.TOO_SLOW
+        assert answer.headers["Connection"] == "close"
+
+
+async def test_an_endless_chunked_body_is_cut_at_the_limit():
+    """Chunks are counted as they come, so what is kept never exceeds the limit by more than one read."""
+    async with connected(limit=lambda: 1000) as raw:
+        head = request(headers={"Content-Length": "", "Transfer-Encoding": "chunked"})
+        chunk = b"400\r\n" + b" " * 1024 + b"\r\n"
+
+        answer = await raw.ask(head, chunk, chunk)
+
+        assert json.loads(answer.body)["Error"] == body.TOO_LARGE
+        assert answer.headers["Connection"] == "close"
+
+
+async def test_a_body_that_says_it_is_too_large_is_not_read():
+    """The answer comes at once, and says what is usually the cause."""
+    async with connected(limit=lambda: 1000) as raw:
+        answer = await raw.ask(request(headers={"Content-Length": "100000000"}))
+
+        assert json.loads(answer.body)["Error"] == body.TOO_LARGE
+        assert "nodeCacheCapable: true" in body.TOO_LARGE
+
+
+async def test_all_bodies_together_are_bounded():
+    """Many half bodies do not add up: the one that goes beyond the budget is given up, and its room is free again."""
+    settings = VerbsServer(body_limit=2**20, http_timeout=20)
+    half = request(b" " * 600_000, headers={"Content-Length": "1000000"})
+    async with served(settings=settings) as port:
+        first, second = await Raw.to(port), await Raw.to(port)
+        await first.send(half)
+        answers = [asyncio.create_task(raw.answer()) for raw in (first, second)]
+        await second.send(half)
+        done, waiting = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+        third = await Raw.to(port)
+        fresh = await third.ask(request(extender_args()))
+
+        for task in waiting:
+            task.cancel()
+        for raw in (first, second, third):
+            await raw.close()
+    assert [json.loads(task.result().body)["Error"] for task in done] == [body.CROWDED]
+    assert json.loads(fresh.body) == ECHO
+
+
+async def test_a_chunked_body_is_read():
+    """A body without a declared length is as good as any."""
+    whole = extender_args()
+    async with connected() as raw:
+        head = request(headers={"Content-Length": "", "Transfer-Encoding": "chunked"})
+        half = len(whole) // 2
+        parts = [b"%x\r\n%s\r\n" % (len(part), part) for part in (whole[:half], whole[half:], b"")]
+
+        answer = await raw.ask(head, *parts)
+
+    assert json.loads(answer.body) == ECHO
+
+
+async def test_broken_chunks_are_an_error():
+    """Chunks that are none end the call: at once when they come with the head, else when time is over."""
+    head = request(headers={"Content-Length": "", "Transfer-Encoding": "chunked"})
+    settings = VerbsServer(http_timeout=0.2)
+    async with connected(settings=settings) as raw:
+        at_once = await raw.ask(head, b"5\r\nabcde\r\nzz\r\n")
+    async with connected(settings=settings) as raw:
+        await raw.send(head, b"5\r\nabcde\r\n")
+        await asyncio.sleep(0.02)  # a segment of its own
+        later = await raw.ask(b"zz\r\n")
+
+    assert at_once.status == 400
+    assert json.loads(later.body)["Error"] == app.TOO_SLOW
+
+
+async def test_a_slow_head_is_cut():
+    """Whoever does not finish the head of a request in time loses the connection."""
+    metrics = Metrics()
+    async with connected(metrics=metrics, head_limit=0.05) as raw:
+        await raw.send(b"POST /v1/filter HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+
+        assert await raw.ended()
+    assert metrics.registry.get_sample_value("gangwright_connections_closed_total", {"cause": "slow"}) == 1
+
+
+async def test_an_idle_connection_is_not_a_slow_one():
+    """The time for a head begins with its first byte, not with the connection."""
+    async with connected(head_limit=0.02) as raw:
+        await asyncio.sleep(0.06)
+        first = await raw.ask(request(extender_args()))
+        await asyncio.sleep(0.06)
+        second = await raw.ask(request(extender_args()))
+
+    assert first.body == second.body
+
+
+async def test_kube_scheduler_gets_in_when_connections_run_out():
+    """With all places taken, one that never asked gives way; the one in use keeps its own."""
+    async with served(settings=VerbsServer(connections=4)) as port:
+        ours = await Raw.to(port)
+        await ours.ask(request(extender_args()))
+        idle = [await Raw.to(port) for _ in range(8)]
+        newcomer = await Raw.to(port)
+
+        fresh = await newcomer.ask(request(extender_args()))
+        again = await ours.ask(request(extender_args()))
+        cut = [await raw.ended() for raw in idle[:6]]
+
+        for raw in (ours, newcomer, *idle):
+            await raw.close()
+    assert fresh.status == again.status == 200
+    assert all(cut)
+
+
+async def test_garbage_is_no_request():
+    """Bytes that are not HTTP get 400 and no more."""
+    async with connected() as raw:
+        answer = await raw.ask(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
+
+        assert answer.status == 400
+        assert b"Traceback" not in answer.body
+
+
+async def test_every_call_has_one_line_and_one_count():
+    """The canonical line and the counters tell verb, result and reason."""
+    metrics = Metrics()
+    with capture_logs() as lines:
+        async with connected(Scripted(on_filter=lambda _: Refused(Reason.QUEUED)), metrics=metrics) as raw:
+            await raw.ask(request(extender_args()))
+
+    (line,) = lines
+    took = line.pop("ms")
+    assert line == {
+        "event": "answered",
+        "verb": "filter",
+        "result": "refused",
+        "reason": "Queued",
+        "pod": "team-a/train-0",
+        "candidates": 2,
+        "left": 0,
+        "kind": ("filter", "Queued"),
+        "log_level": "info",
+    }
+    assert took >= 0
+    for name, labels in [
+        ("verb_total", {"verb": "filter", "result": "refused"}),
+        ("answers_total", {"verb": "filter", "reason": "Queued"}),
+        ("verb_duration_seconds_count", {"verb": "filter"}),
+    ]:
+        assert metrics.registry.get_sample_value(f"gangwright_{name}", labels) == 1
+
+
+async def test_a_taken_port_is_told_with_the_setting():
+    """Two servers cannot have one port; the error names the setting to change."""
+    async with served() as port:
+        with pytest.raises(SettingsError, match=r"verbs\.port"):
+            async with app.serve(app.build_app(Scripted(), VerbsServer(), Metrics()), "127.0.0.1", port):
+                raise AssertionError("served")
+
+
+def test_the_body_limit_follows_the_cluster_up_to_the_setting():
+    """Names of all nodes and all pods as victims fit; the setting is never exceeded."""
+    assert body.body_limit(0, 0, 2**26) == 4 * 2**20
+    assert body.body_limit(5000, 50_000, 2**26) >= 5000 * 256 + 50_000 * 60
+    assert body.body_limit(10**9, 10**9, 2**26) == 2**26

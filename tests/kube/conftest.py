@@ -1,0 +1,22 @@
+"""A running fake API server and a client of it, configured as in life: by a kubeconfig."""
+
+from pathlib import Path
+
+import pytest
+
+from scheduler.kube.access import find_access
+from scheduler.kube.client import Client
+from tests.kube.api_server import ApiServer
+from tests.kube.kubeconfig import kubeconfig
+
+
+@pytest.fixture
+async def api():
+    async with ApiServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def client(api: ApiServer, tmp_path: Path):
+    async with Client(await find_access(kubeconfig(tmp_path, api.url))) as made:
+        yield made

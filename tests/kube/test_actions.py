@@ -1,0 +1,215 @@
+"""Effects on their way to the API server, and what is told of them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from itertools import pairwise
+
+import pytest
+import stamina
+
+from scheduler.errors import Unreachable
+from scheduler.kube.actions import Actions, Outcome
+from scheduler.kube.client import Client
+from scheduler.model.decision import Reason
+from scheduler.model.effects import Announce, Effect, Evict, Nominate, Ungate
+from scheduler.model.events import EffectDone, EffectFailed, FailureKind
+from scheduler.model.workload import GangKey, PodKey, Uid
+from tests.kube.api_server import ApiServer, Refuse, status_body
+
+GANG = GangKey("team", "g")
+TEAM = "/api/v1/namespaces/team/pods"
+
+
+def a_nomination(pod: str = "p1", node: str = "n1") -> Nominate:
+    return Nominate(GANG, Uid(f"uid-{pod}"), PodKey("team", pod), "plan", node)
+
+
+def an_ungating(pod: str = "p1") -> Ungate:
+    return Ungate(GANG, Uid(f"uid-{pod}"), PodKey("team", pod), "plan", "n1", pin=True)
+
+
+def an_announcement(pod: str = "p1") -> Announce:
+    return Announce(
+        GANG, Uid(f"uid-{pod}"), PodKey("team", pod), None, Reason.NO_ROOM, "no room", seated=None
+    )
+
+
+class Running:
+    """Actions at work, and the outcomes they told."""
+
+    def __init__(self, client: Client, at_once: int = 4) -> None:
+        self.outcomes: list[Outcome] = []
+        self._told = asyncio.Event()
+        self.actions = Actions(client, self._report, at_once=at_once, epoch=lambda: 1.0)
+
+    def _report(self, outcomes) -> None:
+        self.outcomes += outcomes
+        self._told.set()
+
+    async def until(self, count: int) -> list[Outcome]:
+        async with asyncio.timeout(20):
+            while len(self.outcomes) < count:
+                self._told.clear()
+                await self._told.wait()
+        return self.outcomes
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting() -> None:
+    """Retries follow at once, three of them."""
+    stamina.set_testing(True, attempts=3)
+    yield
+    stamina.set_testing(False)
+
+
+@pytest.fixture
+async def running(api: ApiServer, client: Client) -> AsyncIterator[Running]:
+    for pod in ("p1", "p2"):
+        api.put(pod, path=TEAM)
+    made = Running(client)
+    task = asyncio.create_task(made.actions.run())
+    yield made
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_what_came_true_is_told(running: Running):
+    """An effect whose calls succeed comes back as done, whole."""
+    running.actions.submit([an_ungating()])
+
+    assert await running.until(1) == [EffectDone(an_ungating())]
+
+
+async def test_effects_on_one_pod_keep_their_order(api: ApiServer, running: Running):
+    """A pod's second call is sent when the first was answered, however many calls may be under way."""
+    api.refusals.append(Refuse(404, seconds=0.05))
+    effects: list[Effect] = [a_nomination(), an_ungating()]
+    running.actions.submit(effects)
+
+    assert [outcome.effect for outcome in await running.until(2)] == effects
+
+
+async def test_effects_on_different_pods_go_side_by_side(api: ApiServer, running: Running):
+    """A slow answer about one pod does not keep another pod's call back."""
+    api.refusals.append(Refuse(404, seconds=0.3))
+    running.actions.submit([an_ungating("p1"), an_ungating("p2")])
+
+    first = (await running.until(1))[0]
+
+    assert first == EffectDone(an_ungating("p2"))
+
+
+async def test_people_wait_in_a_line_of_their_own(api: ApiServer, running: Running):
+    """A slow event does not delay the gang of the same pod."""
+    api.refusals.append(Refuse(404, seconds=0.3))
+    running.actions.submit([an_announcement()])
+    await asyncio.sleep(0.05)
+    running.actions.submit([an_ungating()])
+
+    assert (await running.until(1))[0] == EffectDone(an_ungating())
+
+
+async def test_an_effect_that_waits_is_not_queued_twice(api: ApiServer, running: Running):
+    """The same effect submitted again before it was carried out is carried out once."""
+    running.actions.submit([an_ungating(), an_ungating(), an_ungating()])
+    await running.until(1)
+    await asyncio.sleep(0.05)
+
+    assert len(api.calls) == 1
+
+
+async def test_passing_failures_are_tried_again(api: ApiServer, running: Running):
+    """A server error that passes is not told at all."""
+    api.refusals.extend([Refuse(503), Refuse(429, {"Retry-After": "0"})])
+    running.actions.submit([an_ungating()])
+
+    assert await running.until(1) == [EffectDone(an_ungating())]
+    assert len(api.calls) == 3
+
+
+UID_GONE = status_body(422, "Pod is invalid: metadata.uid: Invalid value: field is immutable", "Invalid")
+FINAL = {
+    "not found": (Refuse(404), FailureKind.NOT_FOUND),
+    "another pod of that name": (Refuse(422, body=UID_GONE), FailureKind.NOT_FOUND),
+    "conflict": (Refuse(409), FailureKind.CONFLICT),
+    "invalid": (Refuse(422), FailureKind.INVALID),
+    "forbidden": (Refuse(403), FailureKind.FORBIDDEN),
+}
+
+
+@pytest.mark.parametrize("case", FINAL)
+async def test_what_will_not_pass_is_told_at_once(api: ApiServer, running: Running, case: str):
+    """A refusal that another try cannot change comes back as its kind after one call."""
+    refuse, kind = FINAL[case]
+    api.refusals.append(refuse)
+    running.actions.submit([an_ungating()])
+
+    outcome = (await running.until(1))[0]
+
+    assert isinstance(outcome, EffectFailed)
+    assert (outcome.kind, len(api.calls)) == (kind, 1)
+
+
+async def test_an_outage_is_told_after_the_last_try(api: ApiServer, running: Running):
+    """Errors that do not end become unavailable; the ledger decides when to try again."""
+    api.refusals.extend([Refuse(500)] * 3)
+    running.actions.submit([an_ungating()])
+
+    outcome = (await running.until(1))[0]
+
+    assert isinstance(outcome, EffectFailed)
+    assert (outcome.kind, len(api.calls)) == (FailureKind.UNAVAILABLE, 3)
+
+
+async def test_a_disruption_budget_is_not_pressed(api: ApiServer, running: Running):
+    """A 429 that names a disruption budget is an answer: one call, and the ledger waits."""
+    body = status_body(429, "Cannot evict pod", "TooManyRequests", ("DisruptionBudget",))
+    api.refusals.append(Refuse(429, body=body))
+    evict = Evict(GANG, Uid("uid-p1"), PodKey("team", "p1"), Reason.PIN_BROKEN)
+    running.actions.submit([evict])
+
+    outcome = (await running.until(1))[0]
+
+    assert isinstance(outcome, EffectFailed)
+    assert (outcome.kind, len(api.calls)) == (FailureKind.BUDGET, 1)
+
+
+class Away:
+    """An API server that is away for so many calls."""
+
+    def __init__(self, calls: int) -> None:
+        self.left = calls
+        self.asked: list[float] = []
+
+    async def request(self, method: str, path: str, **_rest: object) -> None:
+        self.asked.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(0)
+        if self.left:
+            self.left -= 1
+            raise Unreachable(f"{method} {path}", "nobody there")
+
+
+async def test_a_silent_api_server_is_not_stormed():
+    """Of many effects one at a time asks whether it is back, a moment apart; when it is, all the others go at once."""
+    away, told = Away(6), asyncio.Event()
+    outcomes: list[Outcome] = []
+
+    def report(new) -> None:
+        outcomes.extend(new)
+        told.set()
+
+    actions = Actions(away, report, at_once=4, ask_every=0.05)  # type: ignore[arg-type]
+    task = asyncio.create_task(actions.run())
+    try:
+        actions.submit([an_ungating(f"p{number}") for number in range(20)])
+        async with asyncio.timeout(20):
+            while len(outcomes) < 20:
+                told.clear()
+                await told.wait()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    gaps = [later - sooner for sooner, later in pairwise(away.asked)]
+    assert all(gap > 0.04 for gap in gaps[4:6]), "those that were under way before, then one by one"
+    assert sum(isinstance(outcome, EffectDone) for outcome in outcomes) >= 18

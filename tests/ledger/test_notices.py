@@ -1,0 +1,188 @@
+"""What people are told of a gang: the reason, with numbers, and not too often."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.model import events as ev
+from scheduler.model.decision import TEXT, Reason, Shortfall, Wait
+from scheduler.model.effects import Announce, Effect
+from scheduler.model.workload import Complaint, OwnerTraits
+from tests.engine.cast import a_gang_of_pods, an_owner
+from tests.ledger.desk import POLICY, QUICK, Desk, told
+
+SHORT = Shortfall(4, "1 nvidia.com/gpu", "rack", "area-1/rack-2", 3, {"room": 2})
+
+
+def said(effects: list[Effect]) -> list[tuple[Reason, bool | None]]:
+    return [(e.reason, e.seated) for e in effects if isinstance(e, Announce)]
+
+
+def a_desk(count: int = 2, quorum: int = 2) -> Desk:
+    desk = Desk()
+    desk.see(*a_gang_of_pods("train", count, quorum=quorum, gpu=1, owner=an_owner()))
+    return desk
+
+
+def test_most_gangs_hear_nothing_while_they_gather() -> None:
+    """Members come within two seconds, as a rule; only then is it said that some are missing."""
+    desk = a_desk(count=1)
+    assert said(desk.wait(1.9)) == []
+    assert said(desk.wait(0.2)) == [(Reason.MISSING_MEMBERS, False)]
+
+
+def test_the_numbers_are_in_the_message() -> None:
+    """How many are there; what is needed, and how near the nearest domain comes."""
+    desk = a_desk(count=1)
+    (missing,) = told(desk.wait(3), Announce)
+    assert isinstance(missing, Announce)
+    assert missing.message.endswith("1 of 2 are there")
+    desk.see(*a_gang_of_pods("train", 2, gpu=1, owner=an_owner()))
+    (short,) = told(desk.decide("train", Wait(Reason.NO_ROOM, SHORT)), Announce)
+    assert isinstance(short, Announce)
+    assert short.message.startswith(TEXT[Reason.NO_ROOM])
+    assert "needs 4 × 1 nvidia.com/gpu" in short.message
+    assert "area-1/rack-2 has room for 3" in short.message
+
+
+def test_it_is_said_of_one_member_and_its_owner() -> None:
+    """The first to arrive speaks for the gang."""
+    desk = a_desk()
+    (told_,) = told(desk.refuse("train"), Announce)
+    assert isinstance(told_, Announce)
+    assert (told_.key.name, told_.owner) == ("train-0", an_owner())
+
+
+def test_the_same_is_said_at_growing_distance() -> None:
+    """After 10, 20, 40 … seconds, and every five minutes in the end."""
+    desk = a_desk()
+    desk.refuse("train")
+    times = []
+    for _ in range(20000):
+        due = desk.ledger.next_deadline()
+        if due > 2000:
+            break
+        if said(desk.wait(due - desk.now)):
+            times.append(desk.now)
+    gaps = [later - sooner for sooner, later in zip([0.0, *times], times, strict=False)]
+    assert gaps[:5] == [10, 20, 40, 80, 160]
+    assert set(gaps[5:]) == {300}
+
+
+def test_news_is_said_after_ten_seconds_at_the_latest() -> None:
+    """Other numbers wait for the interval alone, and need no further event."""
+    desk = a_desk()
+    desk.refuse("train")
+    desk.wait(25)
+    assert said(desk.decide("train", Wait(Reason.NO_ROOM, SHORT))) == [(Reason.NO_ROOM, False)]
+    assert said(desk.decide("train", Wait(Reason.NO_ROOM))) == []
+    assert said(desk.wait(POLICY.announce_every)) == [(Reason.NO_ROOM, False)]
+
+
+def test_it_is_said_that_a_gang_is_seated_only_if_it_was_said_that_it_waits() -> None:
+    """The condition is turned once; a gang that never waited long is not talked about."""
+    for waits in (False, True):
+        desk = a_desk()
+        if waits:
+            desk.refuse("train")
+            desk.wait(1)
+        desk.bring_on_its_way("train", train_0="n1", train_1="n1")
+        effects = desk.bind("train-0", "train-1")
+        assert said(effects) == ([(Reason.SEATED, True)] if waits else [])
+
+
+def test_what_the_owner_cannot_do_is_said_as_a_warning() -> None:
+    """It is no reason for the wait, so the condition stays as it is."""
+    desk = a_desk()
+    doubt = Complaint("spec.podManagementPolicy", "OrderedReady", "use Parallel", fatal=False)
+    effects = desk.tell(ev.OwnerSeen(OwnerTraits(an_owner().uid, remakes_freely=True, warnings=(doubt,))))
+    assert said(effects) == [(Reason.WARNING, None)]
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["refuse", "news", "seat", "bind", "lose", "come", "wait"]), st.integers(0, 12)
+    ),
+    max_size=40,
+)
+
+
+@QUICK
+@given(changes)
+def test_nothing_is_said_twice_in_ten_seconds(story) -> None:
+    """At most one event a gang and reason in `announce_every`, whatever happens to the gang."""
+    desk = a_desk()
+    last: dict[Reason, float] = {}
+    born = 2
+
+    def listen(effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Announce):
+                assert desk.now - last.get(effect.reason, -100.0) >= POLICY.announce_every
+                last[effect.reason] = desk.now
+        if not desk.ledger.roll.gangs:
+            last.clear()  # the next one of this name is another gang
+
+    for what, number in story:
+        wanted = desk.wanted("train") if desk.ledger.roll.gangs else None
+        gang = desk.record("train") if desk.ledger.roll.gangs else None
+        if what in {"refuse", "news"} and wanted is not None:
+            shortfall = Shortfall(4, "1 cpu", "rack", "r", number, {})
+            listen(desk.decide("train", Wait(Reason.NO_ROOM, shortfall if what == "news" else None)))
+        elif what == "seat" and wanted is not None:
+            uids = [uid for role in wanted.roles for uid in (*role.quorum, *role.surplus)]
+            pods = {pod.uid: name for name, pod in desk.pods.items()}
+            desk.bring_on_its_way("train", **{pods[uid].replace("-", "_"): "n1" for uid in uids})
+        elif what == "bind" and gang is not None:
+            for member in [m for m in gang.members.values() if m.hold is not None]:
+                listen(desk.bind(member.pod.key.name))
+        elif what == "lose" and gang is not None:
+            listen(desk.lose(next(iter(gang.members.values())).pod.key.name))
+        elif what == "come":
+            born += 1
+            listen(desk.see(*a_gang_of_pods("train", born, quorum=2, gpu=0, owner=an_owner())[-1:]))
+        else:
+            # Step by step: what is said is timed by the step at which it is said.
+            while (due := desk.ledger.next_deadline()) <= desk.now + number:
+                listen(desk.wait(max(0.0, due - desk.now)))
+                number -= 1
+
+
+def test_a_partly_bound_gang_says_how_many_are_bound() -> None:
+    """Of a gang that lost a member after it ran, people are told how many are bound, not how many exist."""
+    desk = a_desk()
+    desk.bring_on_its_way("train", **{"train-0": "n1", "train-1": "n1"})
+    desk.bind("train-0", "train-1")
+    desk.lose("train-1")
+    (partly,) = told(desk.wait(5), Announce)
+    assert isinstance(partly, Announce)
+    assert (partly.reason, partly.message.endswith("1 of 2 are bound")) == (Reason.PARTLY_BOUND, True)
+
+
+@pytest.mark.parametrize(("count", "text"), [(1, "1 node is barred for 300 s"), (2, "2 nodes are barred")])
+def test_nodes_that_are_barred_are_told_of(count: int, text: str) -> None:
+    """Room that a person sees and the gang is not given: how many nodes, for how long, and why."""
+    desk = Desk()
+    desk.see(*a_gang_of_pods("train", 2, gpu=1))
+    desk.bring_on_its_way("train", train_0="n1", train_1="n1")
+    desk.tell(ev.NodeGone("n1"))
+    assert desk.record("train").barred_nodes == {"n1"}
+    short = Wait(Reason.NO_ROOM, Shortfall(4, "1 cpu", "rack", "", 3, {"barred": count}))
+    (announced,) = told(desk.decide("train", short), Announce)
+    assert isinstance(announced, Announce)
+    assert text in announced.message
+
+
+@pytest.mark.parametrize("bearer", ["train-0", "train-1"])
+def test_what_was_said_before_a_restart_is_taken_back_when_the_gang_is_seated(bearer: str) -> None:
+    """The condition on the pod tells that people were told, and on which pod it is to be turned."""
+    desk = Desk(acting=False)
+    pods = a_gang_of_pods("train", 2, gpu=1)
+    bound = [replace(pod, gated=False, node="n1", told_waiting=pod.key.name == bearer) for pod in pods]
+    desk.see(*bound)
+    effects = [*desk.tell(ev.Synced()), *desk.tell(ev.TookOver()), *desk.wait(100)]
+    assert [(e.key.name, e.reason, e.seated) for e in effects if isinstance(e, Announce)] == [
+        (bearer, Reason.SEATED, True)
+    ]

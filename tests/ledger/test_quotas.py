@@ -1,0 +1,60 @@
+"""Gangs that a namespace's quota will never let be complete."""
+
+from scheduler.ledger import Ledger
+from scheduler.model import events as ev
+from scheduler.model.cluster import Node
+from scheduler.model.demand import Demand
+from scheduler.model.effects import Announce
+from scheduler.model.policy import Policy
+from scheduler.model.workload import GangKey, Membership, Pod, PodKey, Quota, Uid
+
+GANG = GangKey("team", "g")
+
+
+def a_learner(number: int, of: int) -> Pod:
+    return Pod(
+        uid=Uid(f"u{number}"),
+        key=PodKey("team", f"g-{number}"),
+        demand=Demand((("nvidia.com/gpu", 2), ("pods", 1))),
+        scheduler="gangwright",
+        gated=True,
+        membership=Membership(GANG, "gangwright", quorum={"": of}),
+    )
+
+
+def told(quota: Quota) -> str:
+    """What is said in the first minute of a gang of four of which one pod is there."""
+    ledger = Ledger(Policy())
+    ledger.handle([ev.NodeSeen(Node("n1", (("nvidia.com/gpu", 8), ("pods", 110)))), ev.QuotaSeen(quota)], 0.0)
+    effects = ledger.handle([ev.Synced(), ev.TookOver(), ev.PodSeen(a_learner(0, of=4))], 1.0)
+    effects += ledger.handle([ev.Tick()], 30.0)
+    return " ".join(effect.message for effect in effects if isinstance(effect, Announce))
+
+
+def test_a_quota_below_the_quorum_is_named():
+    """A gang of four times two GPUs under a quota of six says which quota it is, what it allows, and what is needed."""
+    text = told(Quota("team", "research", (("nvidia.com/gpu", 6),)))
+
+    assert "ResourceQuota research: nvidia.com/gpu: 6: the gang's quorum needs 8" in text
+
+
+def test_a_quota_that_suffices_is_not_mentioned():
+    """A quota that holds the whole quorum is no reason to warn."""
+    assert "ResourceQuota" not in told(Quota("team", "research", (("nvidia.com/gpu", 8), ("pods", 4))))
+
+
+def test_a_quota_of_another_namespace_is_not_mentioned():
+    """The namespace is the border of a quota as of a gang."""
+    assert "ResourceQuota" not in told(Quota("other", "research", (("pods", 1),)))
+
+
+def test_a_quota_that_is_gone_is_forgotten():
+    """Nothing is left of a quota that was deleted."""
+    ledger = Ledger(Policy())
+    ledger.handle(
+        [ev.QuotaSeen(Quota("team", "research", (("pods", 1),))), ev.QuotaGone("team", "research")], 0.0
+    )
+    effects = ledger.handle([ev.Synced(), ev.TookOver(), ev.PodSeen(a_learner(0, of=4))], 1.0)
+    effects += ledger.handle([ev.Tick()], 30.0)
+
+    assert not any("ResourceQuota" in effect.message for effect in effects if isinstance(effect, Announce))

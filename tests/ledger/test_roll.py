@@ -1,0 +1,62 @@
+"""Which pod is in which gang, kept both ways round."""
+
+from dataclasses import replace
+
+from scheduler.ledger.roll import Roll
+from scheduler.model.workload import GangKey, Uid
+from tests.engine.cast import a_pod, an_owner
+
+KEY = GangKey("default", "train")
+
+
+def test_who_enters_is_found_and_who_leaves_is_not() -> None:
+    """A pod is in one gang; the last one to leave takes the gang along."""
+    roll = Roll()
+    one, two = a_pod("one"), a_pod("two")
+    record, member = roll.enter(one, KEY)
+    roll.enter(two, KEY)
+    assert roll.member(one.uid) is member
+    assert roll.pod(two.uid) == two
+    assert roll.knows(one.uid)
+    assert roll.count == 2
+    assert roll.leave(one.uid) == KEY
+    assert roll.gangs[KEY] is record
+    roll.leave(two.uid)
+    assert roll.gangs == {}
+    assert roll.leave(two.uid) is None
+    assert roll.check() == []
+
+
+def test_gangs_are_found_by_their_owner() -> None:
+    """As long as one member has the controller, and by the new one when the pod was adopted."""
+    roll = Roll()
+    first, second = an_owner(name="first"), an_owner(name="second")
+    pods = [a_pod(f"p{number}", owner=first) for number in range(2)]
+    for pod in pods:
+        roll.enter(pod, KEY)
+    roll.leave(pods[0].uid)
+    assert list(roll.owned_by(first.uid)) == [KEY]
+    member = roll.member(pods[1].uid)
+    assert member is not None
+    roll.renew(member, replace(pods[1], owner=second))
+    assert list(roll.owned_by(first.uid)) == []
+    assert list(roll.owned_by(second.uid)) == [KEY]
+    roll.leave(pods[1].uid)
+    assert roll._owned == {}
+
+
+def test_gangs_are_numbered_as_they_are_met() -> None:
+    """Creation times have whole seconds; the number keeps the order within one."""
+    roll = Roll()
+    numbers = [roll.enter(a_pod(name), GangKey("default", name))[0].number for name in ("b", "a", "c")]
+    assert numbers == sorted(numbers)
+    assert len(set(numbers)) == 3
+
+
+def test_a_gang_without_members_is_found_out() -> None:
+    """check names what must never be."""
+    roll = Roll()
+    roll.enter(a_pod("one"), KEY)
+    roll.gangs[KEY].members.clear()
+    assert len(roll.check()) == 2
+    assert not roll.knows(Uid("two"))

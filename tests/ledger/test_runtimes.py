@@ -1,0 +1,214 @@
+"""How long gangs run: declarations, what was seen, and what is left."""
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.ledger import runtimes
+from scheduler.ledger.runtimes import KEPT, Runtimes
+from scheduler.model.queueing import Estimate
+
+HOUR = 3600.0
+JOB = ("team", "Job")
+SPANS = st.floats(1.0, 1e7)
+
+
+def figures(estimate: Estimate) -> tuple[float, ...]:
+    return (estimate.low, estimate.middle, estimate.high)
+
+
+def ordered(estimate: Estimate) -> bool:
+    return 0 <= estimate.low <= estimate.middle <= estimate.high < math.inf
+
+
+def test_a_first_declaration_is_believed_within_a_factor_of_two():
+    """Four of five lie between the tenths of a factor evenly spread, as a logarithm, over half … twice."""
+    estimate = Runtimes().expect(*JOB, 4, HOUR, 1.0)
+
+    assert figures(estimate) == pytest.approx((HOUR * 2**-0.8, HOUR, HOUR * 2**0.8))
+
+
+def test_declarations_learn_from_what_was_seen():
+    """An owner that always takes four fifths of what it declares is expected to, with less and less spread."""
+    memory = Runtimes()
+    spreads = []
+    for _ in range(KEPT):
+        spread = memory.expect(*JOB, 1, HOUR, 1.0)
+        spreads.append(spread.high / spread.low)
+        memory.ended(*JOB, 1, 1000.0, 800.0)
+
+    estimate = memory.expect(*JOB, 1, HOUR, 1.0)
+    assert estimate.middle == pytest.approx(0.8 * HOUR)
+    assert estimate.high / estimate.low < 1.5
+    assert all(later <= sooner + 1e-9 for sooner, later in pairwise(spreads[5:]))
+    assert spreads[-1] < spreads[0] / 1.5
+
+
+def test_a_lie_replaces_the_declarations_of_its_owner():
+    """After one gang ran ten times what it declared, its owner's declarations are not looked at any more."""
+    memory = Runtimes()
+    memory.ended(*JOB, 8, HOUR, 10 * HOUR)
+
+    estimate = memory.expect(*JOB, 8, HOUR, 1.0)
+
+    assert memory.lies(*JOB)
+    assert estimate.middle == pytest.approx(10 * HOUR)
+    assert estimate == memory.expect(*JOB, 8, None, 1.0)
+
+
+def test_other_owners_are_still_believed():
+    """A lie convicts its namespace and kind alone."""
+    memory = Runtimes()
+    memory.ended(*JOB, 8, HOUR, 10 * HOUR)
+
+    assert memory.expect("team", "PyTorchJob", 8, HOUR, 1.0).middle == pytest.approx(HOUR)
+    assert memory.expect("other", "Job", 8, HOUR, 1.0).middle == pytest.approx(HOUR)
+
+
+def test_a_lie_is_forgotten_after_as_many_truths_as_are_kept():
+    """Who has kept its word ever since is believed again."""
+    memory = Runtimes()
+    memory.ended(*JOB, 1, HOUR, 10 * HOUR)
+    for _ in range(KEPT - 1):
+        memory.ended(*JOB, 1, HOUR, HOUR)
+    assert memory.lies(*JOB)
+
+    memory.ended(*JOB, 1, HOUR, HOUR)
+
+    assert not memory.lies(*JOB)
+
+
+def test_honest_errors_are_no_lies():
+    """Twice the declared runtime is within what honest owners are off by."""
+    memory = Runtimes()
+    for _ in range(60):
+        memory.ended(*JOB, 1, HOUR, 2 * HOUR)
+
+    assert not memory.lies(*JOB)
+    assert memory.expect(*JOB, 1, HOUR, 1.0).middle == pytest.approx(2 * HOUR)
+
+
+def test_long_declarations_learn_from_long_ones():
+    """Where long declarations are too long and short ones are right, each is corrected by its like."""
+    memory = Runtimes()
+    for _ in range(KEPT):
+        memory.ended(*JOB, 1, 60.0, 60.0)
+        memory.ended(*JOB, 1, 50 * HOUR, 30 * HOUR)
+
+    assert memory.expect(*JOB, 1, 60.0, 1.0).middle == pytest.approx(60.0)
+    assert memory.expect(*JOB, 1, 50 * HOUR, 1.0).middle == pytest.approx(30 * HOUR)
+
+
+def test_a_declared_runtime_that_is_none_is_ignored():
+    """Zero, negative and endless declarations say nothing."""
+    default = Runtimes().expect(*JOB, 1, None, 77.0)
+
+    assert all(Runtimes().expect(*JOB, 1, odd, 77.0) == default for odd in (0.0, -1.0, math.inf, math.nan))
+
+
+def test_without_any_knowledge_the_default_counts_with_a_wide_spread():
+    """The default is the middle, and may be wrong by a factor of ten."""
+    assert Runtimes().expect(*JOB, 1, None, 60.0) == Estimate(60.0, 6.0, 600.0)
+
+
+def test_without_declaration_gangs_of_the_same_size_count_before_others():
+    """Once enough of the same size class have ended, the others of the owner are not looked at."""
+    memory = Runtimes()
+    for _ in range(20):
+        memory.ended(*JOB, 1, None, 10.0)
+    for _ in range(3):
+        memory.ended(*JOB, 8, None, 1000.0)
+    assert memory.expect(*JOB, 15, None, 1.0).middle == pytest.approx(10.0)
+
+    memory.ended(*JOB, 15, None, 1000.0)
+
+    assert memory.expect(*JOB, 9, None, 1.0).middle == pytest.approx(1000.0)
+    assert memory.expect(*JOB, 2, None, 1.0).middle == pytest.approx(10.0)
+
+
+def test_few_observations_leave_a_wide_spread():
+    """One ended gang says little of the next; many say their quantiles."""
+    memory = Runtimes()
+    memory.ended(*JOB, 1, None, 100.0)
+    one = memory.expect(*JOB, 1, None, 1.0)
+    for seconds in range(51, 151):
+        memory.ended(*JOB, 1, None, float(seconds))
+    many = memory.expect(*JOB, 1, None, 1.0)
+
+    assert one.low < 40 < 250 < one.high
+    assert many.low == pytest.approx(91, abs=4)
+    assert many.middle == pytest.approx(118.5, abs=2)
+    assert many.high == pytest.approx(145, abs=4)
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
+def test_odd_spans_teach_nothing(seconds):
+    """A gang that ended before it began, by some clock, is not remembered."""
+    memory = Runtimes()
+    memory.ended(*JOB, 1, HOUR, seconds)
+
+    assert len(memory) == 0
+
+
+def test_memory_is_bounded(monkeypatch):
+    """Of more owners than are kept, the one not heard of for longest is forgotten."""
+    monkeypatch.setattr(runtimes, "OWNERS", 4)
+    memory = Runtimes()
+    memory.ended("first", "Job", 1, HOUR, 5 * HOUR)
+    assert memory.lies("first", "Job")
+    for number in range(50):
+        memory.ended(f"team-{number}", "Job", 1, HOUR, HOUR)
+        memory.ended("kept", "Job", 1, HOUR, 5 * HOUR)
+
+    assert len(memory) <= 8
+    assert not memory.lies("first", "Job")
+    assert memory.lies("kept", "Job")
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 64), st.one_of(st.none(), SPANS), SPANS), max_size=80),
+    st.integers(1, 64),
+    st.one_of(st.none(), SPANS),
+    SPANS,
+    st.floats(0, 1e8),
+)
+def test_bounds_are_in_order(seen, size, declared, default, ran):
+    """Whatever was seen: low ≤ middle ≤ high, before the gang starts and at any time while it runs."""
+    memory = Runtimes()
+    for members, said, seconds in seen:
+        memory.ended(*JOB, members, said, seconds)
+    estimate = memory.expect(*JOB, size, declared, default)
+
+    assert ordered(estimate)
+    assert estimate.low > 0
+    assert ordered(Runtimes.left(estimate, ran))
+
+
+def test_what_is_left_is_the_rest_of_the_spread():
+    """Of runtimes spread evenly, as a logarithm, over half … twice an hour, those that have not ended are left."""
+    hour = Runtimes().expect(*JOB, 1, HOUR, 1.0)
+
+    begun = Runtimes.left(hour, 0.0)
+    late = Runtimes.left(hour, HOUR)
+
+    assert figures(begun) == pytest.approx(figures(hour))
+    assert figures(late) == pytest.approx([HOUR * (2**part - 1) for part in (0.1, 0.5, 0.9)])
+
+
+def test_a_known_runtime_leaves_its_rest():
+    """An estimate without spread leaves what is missing."""
+    left = Runtimes.left(Estimate(100.0, 100.0, 100.0), 30.0)
+
+    assert figures(left) == pytest.approx((70.0, 70.0, 70.0))
+
+
+def test_an_overrun_goes_on_for_as_long_again():
+    """A gang beyond all it was expected to run has as much before it as it overran, at least a minute."""
+    hour = Estimate(HOUR, HOUR / 2, 2 * HOUR)
+
+    assert Runtimes.left(hour, 10 * HOUR).middle == pytest.approx(9 * HOUR)
+    assert Runtimes.left(Estimate(10.0, 10.0, 10.0), 12.0).middle == 60.0
+    assert Runtimes.left(hour, 10 * HOUR).high > 50 * HOUR

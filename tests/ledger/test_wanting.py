@@ -1,0 +1,121 @@
+"""The queue, against a list that is sorted anew each time."""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.ledger.records import GangRecord
+from scheduler.ledger.wanting import REORDER, Wanting
+from scheduler.model.queueing import Waiting
+from scheduler.model.workload import GangKey
+from tests.builders import a_gang
+
+PATIENCE = 30.0
+SPACES = ("a", "b", "c")
+
+
+class World:
+    """A queue by weight of namespace, in which who has waited for PATIENCE goes first."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.weights = dict.fromkeys(SPACES, 0)
+        self.told = dict(self.weights)
+        self.records: dict[GangKey, tuple[GangRecord, Waiting]] = {}
+        self.queue = Wanting(self.turn)
+        self.queue.ages_at = lambda waiting: waiting.arrived + PATIENCE
+        self.queue.moved = self.moved
+
+    def turn(self, waiting: Waiting, now: float) -> tuple[object, ...]:
+        aged = now >= waiting.arrived + PATIENCE
+        key = waiting.gang.key
+        return (not aged, 0 if aged else self.weights[key.namespace], waiting.arrived, key)
+
+    def moved(self) -> set[str]:
+        found = {name for name, weight in self.weights.items() if self.told[name] != weight}
+        self.told = dict(self.weights)
+        return found
+
+    def comes(self, key: GangKey, *, again: bool) -> None:
+        """again: another gang of this name, if there is one."""
+        record, waiting = self.records.get(key, (None, None))
+        if record is None or again:
+            record = GangRecord(key)
+        waiting = waiting or Waiting(replace(a_gang(), key=key), self.now)
+        self.records[key] = record, waiting
+        self.queue.note(record, waiting, self.now)
+
+    def goes(self, key: GangKey) -> None:
+        self.records.pop(key, None)
+        self.queue.strike(key)
+
+    def check(self) -> None:
+        """After everybody was looked at: in order, everybody once, and nobody else."""
+        self.now += REORDER
+        self.queue.reorder(self.now)
+        naive = sorted(self.records.values(), key=lambda own: self.turn(own[1], self.now))
+        assert [id(record) for record in self.queue.queue()] == [id(record) for record, _ in naive]
+        assert self.queue.waiting() == [waiting for _, waiting in naive]
+
+
+KEYS = st.builds(GangKey, st.sampled_from(SPACES), st.sampled_from(("x", "y", "z")))
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("comes"), KEYS, st.booleans()),
+        st.tuples(st.just("goes"), KEYS),
+        st.tuples(st.just("weighs"), st.sampled_from(SPACES), st.integers(0, 3)),
+        st.tuples(st.just("waits"), st.sampled_from((0.5, REORDER, PATIENCE))),
+        st.tuples(st.just("looks")),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=400)
+@given(STEPS)
+def test_the_queue_is_in_order_whatever_happened(steps):
+    """Gangs come, go, are another one of the same name; namespaces gain and lose; time passes; some look in between."""
+    world = World()
+    for step in steps:
+        match step:
+            case ("comes", key, again):
+                world.comes(key, again=again)
+            case ("goes", key):
+                world.goes(key)
+            case ("weighs", name, weight):
+                world.weights[name] = weight
+                for key in [key for key in world.records if key.namespace != name]:
+                    world.comes(key, again=False)  # others are looked at for reasons of their own
+            case ("waits", seconds):
+                world.now += seconds
+            case _:
+                world.queue.reorder(world.now)
+                world.queue.queue()
+    world.check()
+
+
+def test_who_reads_the_queue_reads_it_to_its_end():
+    """A list that was given is not changed by what happens while it is read."""
+    world = World()
+    for name in "xyz":
+        world.comes(GangKey("a", name), again=False)
+    read = [record.key.name for record in world.queue.queue() if world.goes(record.key) is None]
+
+    assert read == ["x", "y", "z"]
+    assert list(world.queue.queue()) == []
+
+
+def test_the_version_changes_with_the_order():
+    """Who was asked about in another order has to be asked again; who was not, has not."""
+    world = World()
+    for namespace in "ab":
+        world.comes(GangKey(namespace, "x"), again=False)
+    world.queue.reorder(world.now)
+    before = world.queue.version
+    world.queue.reorder(REORDER)
+    assert world.queue.version == before
+    world.weights["a"] = 1
+    world.queue.reorder(2 * REORDER)
+    assert world.queue.version > before
+    assert [record.key.namespace for record in world.queue.queue()] == ["b", "a"]

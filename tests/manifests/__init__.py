@@ -1,0 +1,1 @@
+"""What `manifests/` and `extender_config/` promise: offline as documents, and on the real API server (marker `plane`)."""

@@ -1,0 +1,49 @@
+"""A control plane with Gangwright's manifests on it, and the people who speak to it."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.manifests.rendering import MANIFESTS, ROOT
+from tests.plane import ADMIN, Client, Identity, Plane
+from tests.plane.installation import EXTENDER, GANGWRIGHT, install
+
+TEAM = "team"
+"""A namespace of users."""
+
+ALICE = Identity("alice", ("people",))
+"""A user who may do with pods in TEAM what he likes."""
+
+CRDS = ROOT / "tests" / "manifests" / "crds"
+
+
+@pytest.fixture(scope="session")
+def installed() -> Iterator[Plane]:
+    """A real API server on which everything of manifests/ was installed as the README says; nothing schedules."""
+    with Plane(scheduler=False, kwok=False, audit=True) as plane:
+        plane.kubectl("apply", "--server-side", "-f", CRDS)
+        plane.kubectl("apply", "--server-side", "-k", MANIFESTS / "overlays" / "default")
+        install(plane)  # the same once more without the Deployment, and waits until the policies count
+        plane.kubectl("create", "namespace", TEAM)
+        plane.kubectl("create", "role", "people", "--verb=*", "--resource=pods", "-n", TEAM)
+        plane.kubectl("create", "rolebinding", "people", "--role=people", "--group=people", "-n", TEAM)
+        yield plane
+
+
+@pytest.fixture
+async def admin(installed: Plane) -> AsyncIterator[Client]:
+    async with installed.client(ADMIN) as client:
+        yield client
+
+
+@pytest.fixture
+async def alice(installed: Plane) -> AsyncIterator[Client]:
+    async with installed.client(ALICE) as client:
+        yield client
+
+
+@pytest.fixture(params=[GANGWRIGHT, EXTENDER], ids=["pod's account", "extender's account"])
+async def ours(installed: Plane, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    """The extender, under the account of the Pod and under the one that has its role alone."""
+    async with installed.client(request.param) as client:
+        yield client

@@ -1,0 +1,59 @@
+"""Three files speak of the same ports, names and times: kube-scheduler's, ours, and the Deployment."""
+
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from scheduler import settings as settings_room
+from tests.manifests.rendering import EXTENDER_CONFIG, containers, named
+
+FILES = ["kube-scheduler.yaml", "kube-scheduler-without-policy.yaml"]
+
+
+@pytest.fixture
+def ours():
+    """The settings as the Pod gets them."""
+    return settings_room.load(EXTENDER_CONFIG / "settings.yaml", environ={"POD_NAME": "gangwright-0"})
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_kube_scheduler_and_extender(ours, file):
+    """kube-scheduler asks where we listen, waits as long as we think it does, and elects under the Lease that we follow."""
+    theirs = yaml.safe_load((EXTENDER_CONFIG / file).read_text(encoding="utf-8"))
+    (extender,) = theirs["extenders"]
+    address = urlsplit(extender["urlPrefix"])
+
+    assert (address.hostname, address.port) == (ours.verbs.host, ours.verbs.port)
+    assert extender["httpTimeout"] == f"{ours.verbs.http_timeout:g}s"
+    assert [profile["schedulerName"] for profile in theirs["profiles"]] == list(ours.cluster.scheduler_names)
+    assert theirs["leaderElection"]["resourceName"] == ours.lease.name
+    assert theirs["leaderElection"]["resourceNamespace"] == ours.lease.namespace
+    assert ours.lease.follow is True
+
+
+def test_deployment_and_extender(ours):
+    """Probes and metrics are where the Deployment and the Service look for them, on every address of the Pod."""
+    (port,) = containers()["gangwright"]["ports"]
+    (served,) = named("base", "Service", "gangwright-metrics")["spec"]["ports"]
+
+    assert port["containerPort"] == served["port"] == ours.probes.port
+    assert ours.probes.host == ""
+
+
+def test_hostname(ours):
+    """The Deployment tells us the Pod's name, which is how kube-scheduler's identity in the Lease begins."""
+    told = {
+        one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in containers()["gangwright"]["env"]
+    }
+
+    assert told == {"POD_NAME": "metadata.name"}
+    assert ours.lease.hostname == "gangwright-0"
+
+
+def test_settings_are_where_we_look():
+    """The settings file that `serve` is told is mounted."""
+    container = containers()["gangwright"]
+    (mount,) = container["volumeMounts"]
+
+    assert container["args"] == ["serve", f"--settings={mount['mountPath']}/settings.yaml"]

@@ -1,0 +1,135 @@
+"""Everything in manifests/ can be handed to a cluster as it is."""
+
+import pytest
+import yaml
+
+from tests.manifests.rendering import (
+    EXTENDER_CONFIG,
+    MANIFESTS,
+    containers,
+    named,
+    of_kind,
+    pod_spec,
+    rendered,
+)
+
+DIRECTORIES = [
+    str(place.parent.relative_to(MANIFESTS)) for place in sorted(MANIFESTS.rglob("kustomization.yaml"))
+]
+PATCHES = {"components/without-gate-policy", "components/status-service"}
+"""Components that patch the base, and so render upon it alone."""
+RENDERED_ALONE = [name for name in DIRECTORIES if name not in PATCHES]
+NAMESPACE = "gangwright-system"
+CLUSTER_SCOPED = {
+    "Namespace",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "CustomResourceDefinition",
+    "PriorityClass",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
+
+
+@pytest.mark.parametrize("directory", RENDERED_ALONE)
+def test_renders(directory):
+    """Each kustomization renders under the default load restrictions, and every document has kind and name."""
+    assert all(document["kind"] and document["metadata"]["name"] for document in rendered(directory))
+
+
+@pytest.mark.parametrize("directory", RENDERED_ALONE)
+def test_namespace(directory):
+    """Whatever has a namespace lives in ours, except for the one binding that Kubernetes wants in kube-system."""
+    homes = {
+        (document["kind"], document["metadata"]["name"]): document["metadata"].get("namespace")
+        for document in rendered(directory)
+        if document["kind"] not in CLUSTER_SCOPED
+    }
+    elsewhere = {name for name, home in homes.items() if home != NAMESPACE}
+
+    assert elsewhere <= {("RoleBinding", "gangwright-scheduler-authentication-reader")}
+
+
+def test_no_secret():
+    """Nothing that we install is a Secret."""
+    assert not [one for name in RENDERED_ALONE for one in rendered(name) if one["kind"] == "Secret"]
+
+
+def test_configuration_reaches_the_containers():
+    """Both programs read the very files of extender_config/, through ConfigMaps named by their content."""
+    volumes = {one["name"]: one["configMap"]["name"] for one in pod_spec()["volumes"]}
+    settings = named("base", "ConfigMap", volumes["settings"])["data"]
+    scheduler = named("base", "ConfigMap", volumes["kube-scheduler"])["data"]
+
+    assert settings["settings.yaml"] == (EXTENDER_CONFIG / "settings.yaml").read_text(encoding="utf-8")
+    assert all(
+        text == (EXTENDER_CONFIG / name).read_text(encoding="utf-8") for name, text in scheduler.items()
+    )
+    assert volumes["settings"] != "gangwright-settings", "the hash of the content is missing"
+
+
+@pytest.mark.parametrize(
+    ("overlay", "file"),
+    [
+        ("overlays/default", "kube-scheduler.yaml"),
+        ("overlays/without-gate-policy", "kube-scheduler-without-policy.yaml"),
+    ],
+)
+def test_each_overlay_takes_its_configuration(overlay, file):
+    """kube-scheduler is started with the configuration that fits whether pods come gated, and the file is mounted."""
+    scheduler = containers(overlay)["kube-scheduler"]
+    (mount,) = scheduler["volumeMounts"]
+
+    assert scheduler["args"] == [f"--config={mount['mountPath']}/{file}"]
+    assert any(file in one["data"] for one in of_kind(overlay, "ConfigMap"))
+
+
+def test_gate_policy_only_where_the_api_has_it():
+    """The overlay for clusters before 1.36 names no kind that they lack; the default one has gate and trust policies."""
+    default = {one["kind"] for one in rendered("overlays/default")}
+    older = {one["kind"] for one in rendered("overlays/without-gate-policy")}
+
+    assert {"MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"} <= default
+    assert "ValidatingAdmissionPolicy" in older
+    assert "MutatingAdmissionPolicy" not in older
+
+
+@pytest.mark.parametrize("directory", RENDERED_ALONE)
+def test_policies_are_bound(directory):
+    """A policy without a binding does nothing: each has one of the same name, and a validating one denies."""
+    for kind in ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"):
+        bound = {one["spec"]["policyName"] for one in of_kind(directory, f"{kind}Binding")}
+        assert bound == {one["metadata"]["name"] for one in of_kind(directory, kind)}
+    for binding in of_kind(directory, "ValidatingAdmissionPolicyBinding"):
+        assert binding["spec"]["validationActions"] == ["Deny"]
+
+
+def test_policies_know_our_accounts():
+    """The trust policies name exactly the service accounts that we install, by the names the API server gives them."""
+    accounts = {
+        f"system:serviceaccount:{NAMESPACE}:{one['metadata']['name']}"
+        for one in of_kind("base", "ServiceAccount")
+    }
+    for policy in of_kind("components/trust-policy", "ValidatingAdmissionPolicy"):
+        (condition,) = policy["spec"]["matchConditions"]
+        assert set(condition["expression"].split("'")[1::2]) == accounts
+
+
+def test_yaml_has_no_duplicate_keys():
+    """No file under manifests/ or extender_config/ says one key twice (YAML readers would drop one in silence)."""
+    for place in (*MANIFESTS.rglob("*.yaml"), *EXTENDER_CONFIG.glob("*.yaml")):
+        for tree in yaml.compose_all(place.read_text(encoding="utf-8"), Loader=yaml.SafeLoader):
+            assert not list(_repeated(tree)), place
+
+
+def _repeated(node):
+    if isinstance(node, yaml.MappingNode):
+        names = [key.value for key, _ in node.value]
+        yield from (name for name in names if names.count(name) > 1)
+        for _, value in node.value:
+            yield from _repeated(value)
+    if isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            yield from _repeated(value)

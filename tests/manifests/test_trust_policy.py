@@ -1,0 +1,473 @@
+"""The trust policies on the real API server: only we plan, and we only plan."""
+
+import itertools
+
+import pytest
+
+from tests.manifests.conftest import TEAM
+from tests.plane import ApiError, where
+
+pytestmark = pytest.mark.plane
+
+PLAN, SEAT, OUR_GATE, OTHER_GATE = (
+    "gangwright.io/plan",
+    "gangwright.io/seat",
+    "gangwright.io/planned",
+    "example.com/quota",
+)
+PODS = where("pods", TEAM)
+_number = itertools.count()
+
+
+def term(node, **rest):
+    return {**rest, "matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+
+
+def affinity(*terms):
+    return {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    }
+
+
+def a_pod(annotations=None, **spec):
+    return {
+        "metadata": {
+            "name": f"trust-{next(_number)}",
+            "labels": {"app": "training"},
+            "annotations": {"example.com/mine": "1"} | (annotations or {}),
+        },
+        "spec": {
+            "schedulerName": "gangwright",
+            "schedulingGates": [{"name": OTHER_GATE}],
+            "containers": [{"name": "main", "image": "busybox"}],
+        }
+        | spec,
+    }
+
+
+def seating(pod, node="n1", terms=None):
+    """The PATCH that seats a pod: our gate goes, the pin and the seat come, for exactly this pod."""
+    return {
+        "metadata": {
+            "uid": pod["metadata"]["uid"],
+            "annotations": {SEAT: f'{{"node":"{node}","plan":"p1"}}'},
+        },
+        "spec": {
+            "schedulingGates": [{"$patch": "delete", "name": OUR_GATE}],
+            "affinity": affinity(*(terms or [term(node)])),
+        },
+    }
+
+
+async def made(client, **words):
+    return await client.create(PODS, a_pod(**words))
+
+
+def at(pod, part=None):
+    return where("pods", TEAM, pod["metadata"]["name"], part)
+
+
+async def refusal(call):
+    """What the policy says when it refuses the call; fails when it does not."""
+    with pytest.raises(ApiError) as refused:
+        await call
+    assert refused.value.status == 403, str(refused.value)
+    said = str(refused.value)
+    assert "ValidatingAdmissionPolicy 'gangwright-" in said
+    assert "resulted in error" not in said, "the policy judged nothing: it broke"
+    return said
+
+
+# --- only we plan ---
+
+
+@pytest.mark.parametrize("key", [PLAN, SEAT])
+async def test_nobody_comes_with_a_plan(alice, admin, key):
+    """A pod that brings a plan or a seat of its own is refused, even to an administrator, with the annotation named."""
+    for somebody in (alice, admin):
+        said = await refusal(made(somebody, annotations={key: "forged"}))
+        assert f"{key} is written by Gangwright alone" in said
+
+
+@pytest.mark.parametrize("key", [PLAN, SEAT])
+@pytest.mark.parametrize(
+    "change", [{}, {"value": "another"}, {"value": None}], ids=["keep", "change", "remove"]
+)
+async def test_nobody_touches_a_plan(alice, ours, key, change):
+    """Somebody else's update may keep our annotations, but neither change nor remove them."""
+    pod = await made(alice)
+    await ours.patch(at(pod), {"metadata": {"annotations": {key: "ours"}}})
+    update = {
+        "metadata": {"annotations": {"example.com/mine": "2"} | ({key: change["value"]} if change else {})}
+    }
+
+    if change:
+        await refusal(alice.patch(at(pod), update))
+    else:
+        kept = await alice.patch(at(pod), update)
+        assert kept["metadata"]["annotations"] == {"example.com/mine": "2", key: "ours"}
+
+
+async def test_nobody_adds_a_plan_later(alice):
+    """A pod without a seat does not get one by its owner's update."""
+    pod = await made(alice)
+
+    await refusal(alice.patch(at(pod), {"metadata": {"annotations": {SEAT: "forged"}}}))
+
+
+async def test_nobody_adds_a_plan_through_the_status(admin):
+    """Metadata that travels with a status is judged like any other."""
+    pod = await made(admin)
+
+    await refusal(admin.patch(at(pod, "status"), {"metadata": {"annotations": {SEAT: "forged"}}}))
+
+
+@pytest.mark.parametrize("through", ["pods/binding", "bindings"])
+async def test_nobody_adds_a_plan_through_a_binding(admin, through):
+    """The annotations of a Binding would be copied onto the pod: they are judged on both roads that a Binding has."""
+    pod = await made(admin, schedulerName="default-scheduler", schedulingGates=[])
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod["metadata"]["name"], "annotations": {SEAT: "forged"}},
+        "target": {"kind": "Node", "name": "n1"},
+    }
+    road = at(pod, "binding") if through == "pods/binding" else where("bindings", TEAM)
+
+    await refusal(admin.create(road, binding))
+
+
+async def test_status_and_binding_of_others_pass(admin):
+    """What kubelets and schedulers do all day passes: a status, and a binding of a pod that has a seat."""
+    pod = await made(admin, schedulingGates=[])
+    await admin.patch(at(pod), {"spec": {"schedulingGates": [{"$patch": "delete", "name": OUR_GATE}]}})
+    await admin.create(
+        at(pod, "binding"), {"metadata": {"name": pod["metadata"]["name"]}, "target": {"name": "n1"}}
+    )
+    running = await admin.patch(at(pod, "status"), {"status": {"phase": "Running"}})
+
+    assert running["status"]["phase"] == "Running"
+    assert running["spec"]["nodeName"] == "n1"
+
+
+async def test_our_other_words_are_the_users(alice):
+    """How a gang wants to be treated is its owner's to write, at any time."""
+    pod = await made(alice, annotations={"gangwright.io/min-members": "2"})
+    changed = await alice.patch(at(pod), {"metadata": {"annotations": {"gangwright.io/timeout": "5m"}}})
+
+    assert changed["metadata"]["annotations"]["gangwright.io/timeout"] == "5m"
+
+
+async def test_a_user_may_ungate(alice):
+    """A user may take our gate off his own pod: that is how pods are freed when Gangwright is removed."""
+    pod = await made(alice)
+    freed = await alice.patch(
+        at(pod), {"spec": {"schedulingGates": [{"$patch": "delete", "name": OUR_GATE}]}}
+    )
+
+    assert [gate["name"] for gate in freed["spec"]["schedulingGates"]] == [OTHER_GATE]
+
+
+# --- we only plan ---
+
+
+async def test_seating(alice, ours):
+    """The one PATCH of ours: our gate goes and no other, the pin and the seat come; saying it again is harmless."""
+    pod = await made(alice)
+    for _ in range(2):
+        seated = await ours.patch(at(pod), seating(pod), fieldManager="gangwright")
+
+    assert [gate["name"] for gate in seated["spec"]["schedulingGates"]] == [OTHER_GATE]
+    assert seated["spec"]["affinity"] == affinity(term("n1"))
+    assert seated["metadata"]["annotations"][SEAT] == '{"node":"n1","plan":"p1"}'
+
+
+async def test_seating_with_alternates(alice, ours):
+    """A pin of a pod without terms of its own may name several nodes, a term each."""
+    pod = await made(alice)
+    seated = await ours.patch(at(pod), seating(pod, terms=[term("n1"), term("n2")]))
+
+    assert seated["spec"]["affinity"] == affinity(term("n1"), term("n2"))
+
+
+async def test_seating_narrows_each_term(alice, ours):
+    """A pod with terms of its own keeps all they say, and each of them gains the node."""
+    fast = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]}
+    large = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n9"]}]}
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": fast}]}
+    wish = affinity(fast, large)
+    wish["nodeAffinity"] |= preferred
+    wish["podAntiAffinity"] = {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "other"}}}
+        ]
+    }
+    pod = await made(alice, affinity=wish)
+    pinned = [
+        term("n1", **fast),
+        {"matchFields": [*large["matchFields"], *term("n1")["matchFields"]]},
+    ]
+    seated = await ours.patch(at(pod), seating(pod, terms=pinned))
+
+    assert seated["spec"]["affinity"]["nodeAffinity"] == affinity(*pinned)["nodeAffinity"] | preferred
+    assert seated["spec"]["affinity"]["podAntiAffinity"] == pod["spec"]["affinity"]["podAntiAffinity"]
+
+
+async def test_seating_without_a_pin(alice, ours):
+    """The soft form: our gate goes and the seat comes, and the pod is pinned to nothing."""
+    pod = await made(alice)
+    patch = seating(pod)
+    del patch["spec"]["affinity"]
+    seated = await ours.patch(at(pod), patch)
+
+    assert "affinity" not in seated["spec"]
+    assert OUR_GATE not in {gate["name"] for gate in seated["spec"]["schedulingGates"]}
+
+
+async def test_plan_comes_and_goes(alice, ours):
+    """We may write a plan on a pod and take it away again."""
+    pod = await made(alice)
+    await ours.patch(at(pod), {"metadata": {"annotations": {PLAN: "{}"}}})
+    bare = await ours.patch(at(pod), {"metadata": {"annotations": {PLAN: None}}})
+
+    assert bare["metadata"]["annotations"] == {"example.com/mine": "1"}
+
+
+async def test_nominating(alice, ours):
+    """We may nominate a node for a gated pod and set our condition, both in its status."""
+    pod = await made(alice)
+    seated = {"type": "gangwright.io/Seated", "status": "True", "reason": "Seated"}
+    nominated = await ours.patch(
+        at(pod, "status"), {"status": {"nominatedNodeName": "n1", "conditions": [seated]}}
+    )
+
+    assert nominated["status"]["nominatedNodeName"] == "n1"
+
+
+NOT_OURS = {
+    "label": {"metadata": {"labels": {"app": "mine"}}},
+    "label gone": {"metadata": {"labels": {"app": None}}},
+    "finalizer": {"metadata": {"finalizers": ["example.com/never"]}},
+    "owner": {
+        "metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "1-2-3"}]}
+    },
+    "foreign annotation": {"metadata": {"annotations": {"example.com/mine": "2"}}},
+    "foreign annotation gone": {"metadata": {"annotations": {"example.com/mine": None}}},
+    "new foreign annotation": {"metadata": {"annotations": {"gangwright.iox/seat": "1"}}},
+    "foreign gate": {"spec": {"schedulingGates": [{"$patch": "delete", "name": OTHER_GATE}]}},
+    "all gates": {"spec": {"schedulingGates": None}},
+    "image": {"spec": {"containers": [{"name": "main", "image": "evil"}]}},
+    "deadline": {"spec": {"activeDeadlineSeconds": 1}},
+    "node selector": {"spec": {"nodeSelector": {"disk": "fast"}}},
+    "label affinity": {
+        "spec": {
+            "affinity": affinity(
+                {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]}
+            )
+        }
+    },
+    "label affinity beside the pin": {
+        "spec": {
+            "affinity": affinity(term("n1", matchExpressions=[{"key": "disk", "operator": "Exists"}])),
+        }
+    },
+    "anything but one node": {
+        "spec": {
+            "affinity": affinity(
+                {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}]}
+            )
+        }
+    },
+    "preferred affinity": {
+        "spec": {
+            "affinity": {
+                "nodeAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [
+                        {
+                            "weight": 1,
+                            "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]},
+                        }
+                    ]
+                }
+            }
+        }
+    },
+}
+
+
+LABELS, ANNOTATIONS, GATES, REST, AFFINITY, PIN = (
+    "no labels, finalizers or owners",
+    "annotations under gangwright.io/ only",
+    "its own gate only",
+    "no tolerations, deadlines or node selectors",
+    "no affinity but the required one",
+    "by metadata.name only",
+)
+SAID = {
+    "label": LABELS,
+    "label gone": LABELS,
+    "finalizer": LABELS,
+    "owner": LABELS,
+    "foreign annotation": ANNOTATIONS,
+    "foreign annotation gone": ANNOTATIONS,
+    "new foreign annotation": ANNOTATIONS,
+    "foreign gate": GATES,
+    "all gates": GATES,
+    "image": "changes no container",
+    "deadline": REST,
+    "node selector": REST,
+    "label affinity": PIN,
+    "label affinity beside the pin": PIN,
+    "anything but one node": PIN,
+    "preferred affinity": AFFINITY,
+}
+
+
+@pytest.mark.parametrize("what", NOT_OURS)
+async def test_not_ours_to_write(alice, ours, what):
+    """Whatever is no part of a plan is refused to us in words that fit, though our role lets us patch pods."""
+    pod = await made(alice)
+
+    assert SAID[what] in await refusal(ours.patch(at(pod), NOT_OURS[what]))
+
+
+async def test_tolerations_are_not_ours(alice, ours):
+    """Nor do we make a pod tolerate what its owner did not, which the API server would allow."""
+    pod = await made(alice)
+    more = [*pod["spec"]["tolerations"], {"operator": "Exists"}]
+
+    assert REST in await refusal(ours.patch(at(pod), {"spec": {"tolerations": more}}))
+    assert await alice.patch(at(pod), {"spec": {"tolerations": more}})
+
+
+async def test_pin_that_adds_more_to_a_term(alice, ours):
+    """A term of the user's gains the node and nothing else beside it."""
+    fast = [{"key": "disk", "operator": "In", "values": ["fast"]}]
+    pod = await made(alice, affinity=affinity({"matchExpressions": fast}))
+    more = [*fast, {"key": "zone", "operator": "Exists"}]
+
+    await refusal(ours.patch(at(pod), seating(pod, terms=[term("n1", matchExpressions=more)])))
+    await refusal(ours.patch(at(pod), seating(pod, terms=[{"matchExpressions": more}])))
+
+
+async def test_metadata_beside_a_status(alice, ours):
+    """A label does not get through with a status either."""
+    pod = await made(alice)
+
+    await refusal(ours.patch(at(pod, "status"), {"metadata": {"labels": {"app": "mine"}}}))
+
+
+async def test_others_write_their_pods(alice):
+    """The policy binds us alone: a user changes labels and images of his pods as ever."""
+    pod = await made(alice)
+    changed = await alice.patch(
+        at(pod),
+        {
+            "metadata": {"labels": {"app": "mine"}},
+            "spec": {"containers": [{"name": "main", "image": "busybox:2"}]},
+        },
+    )
+
+    assert changed["metadata"]["labels"] == {"app": "mine"}
+
+
+# --- we only suspend ---
+
+JOBS = where("jobs", TEAM)
+
+
+async def a_job(admin, **spec):
+    return await admin.create(
+        JOBS,
+        {
+            "metadata": {
+                "name": f"trust-{next(_number)}",
+                "labels": {"app": "training"},
+                "annotations": {"example.com/mine": "1"},
+            },
+            "spec": {
+                "parallelism": 2,
+                "template": {
+                    "spec": {
+                        "schedulerName": "gangwright",
+                        "restartPolicy": "Never",
+                        "containers": [{"name": "main", "image": "busybox"}],
+                    }
+                },
+            }
+            | spec,
+        },
+    )
+
+
+def job_at(job):
+    return where("jobs", TEAM, job["metadata"]["name"])
+
+
+async def test_suspending_and_resuming(admin, ours):
+    """A Job is suspended with the two annotations that tell of it, and resumed; its owner's words stay."""
+    job = await a_job(admin)
+    told = {"gangwright.io/paused": "2026-01-01T00:00:00+00:00", "gangwright.io/attained": "7"}
+    suspend = {
+        "metadata": {"uid": job["metadata"]["uid"], "annotations": told},
+        "spec": {"suspend": True},
+    }
+    suspended = await ours.patch(job_at(job), suspend, how="merge", fieldManager="gangwright")
+    resume = {"metadata": {"annotations": {"gangwright.io/paused": None}}, "spec": {"suspend": False}}
+    resumed = await ours.patch(job_at(job), resume, how="merge", fieldManager="gangwright")
+
+    assert suspended["spec"]["suspend"] is True
+    assert resumed["spec"]["suspend"] is False
+    assert resumed["metadata"]["annotations"] == {"example.com/mine": "1", "gangwright.io/attained": "7"}
+
+
+JOB_METADATA, JOB_ANNOTATIONS, JOB_SPEC = (
+    "no labels, finalizers or owners",
+    "no annotation of a Job but",
+    "nothing of a Job but spec.suspend",
+)
+NOT_OURS_OF_A_JOB = {
+    "label": ({"metadata": {"labels": {"app": "mine"}}}, JOB_METADATA),
+    "finalizer": ({"metadata": {"finalizers": ["example.com/never"]}}, JOB_METADATA),
+    "annotation": ({"metadata": {"annotations": {"example.com/mine": "2"}}}, JOB_ANNOTATIONS),
+    "annotation gone": ({"metadata": {"annotations": {"example.com/mine": None}}}, JOB_ANNOTATIONS),
+    "plan": ({"metadata": {"annotations": {PLAN: "{}"}}}, JOB_ANNOTATIONS),
+    "parallelism": ({"spec": {"parallelism": 3}}, JOB_SPEC),
+    "deadline": ({"spec": {"activeDeadlineSeconds": 1}}, JOB_SPEC),
+    "backoff limit gone": ({"spec": {"backoffLimit": None}}, JOB_SPEC),
+    "time to live": ({"spec": {"ttlSecondsAfterFinished": 0}}, JOB_SPEC),
+    "node selector": ({"spec": {"template": {"spec": {"nodeSelector": {"disk": "fast"}}}}}, JOB_SPEC),
+}
+"""Of a suspended Job, where the API server lets the template be changed too."""
+
+
+@pytest.mark.parametrize("what", NOT_OURS_OF_A_JOB)
+async def test_not_ours_to_write_of_a_job(admin, ours, what):
+    """Whatever is neither a suspension nor a resumption is refused to us in words that fit, though our role lets us patch Jobs."""
+    job = await a_job(admin, suspend=True, backoffLimit=3)
+    change, said = NOT_OURS_OF_A_JOB[what]
+
+    assert said in await refusal(ours.patch(job_at(job), change, how="merge"))
+
+
+@pytest.mark.parametrize("key", ["gangwright.io/paused", "gangwright.io/attained"])
+async def test_nobody_counts_what_he_has_had(admin, ours, key):
+    """What we write on a Job nobody else sets or takes away, and everybody may leave it as it is."""
+    job = await a_job(admin)
+    forged = {"metadata": {"annotations": {key: "0"}}}
+    assert f"{key} is written by Gangwright alone" in await refusal(
+        admin.patch(job_at(job), forged, how="merge")
+    )
+
+    await ours.patch(job_at(job), {"metadata": {"annotations": {key: "7"}}}, how="merge")
+    await refusal(admin.patch(job_at(job), {"metadata": {"annotations": {key: None}}}, how="merge"))
+    kept = await admin.patch(job_at(job), {"spec": {"suspend": True}}, how="merge")
+    assert kept["metadata"]["annotations"][key] == "7"
+
+
+async def test_others_write_their_jobs(admin):
+    """The policy binds us alone."""
+    job = await a_job(admin, suspend=True)
+    changed = await admin.patch(job_at(job), {"spec": {"parallelism": 3}}, how="merge")
+
+    assert changed["spec"]["parallelism"] == 3

@@ -1,0 +1,69 @@
+"""Who makes lost pods again at no cost, and who never makes all of a gang."""
+
+import pytest
+
+from scheduler.model.workload import Owner
+from scheduler.objects import api
+from scheduler.objects.owners import job, of_reference, stateful_set
+from tests.objects.reading import struct
+
+IGNORES = "podFailurePolicy: {rules: [{action: FailJob}, {action: %s, onPodConditions: [{type: %s}]}]}"
+JOBS = {
+    "a plain job counts every lost pod": ("backoffLimit: 3", False),
+    "a job that replaces failed pods only": ("podReplacementPolicy: Failed", True),
+    "a job that replaces terminating pods": ("podReplacementPolicy: TerminatingOrFailed", False),
+    "a job that ignores disruptions": (IGNORES % ("Ignore", "DisruptionTarget"), True),
+    "a job that counts disruptions": (IGNORES % ("Count", "DisruptionTarget"), False),
+    "a job that ignores something else": (IGNORES % ("Ignore", "ConfigIssue"), False),
+    "a job with an empty policy": ("podFailurePolicy: {rules: null}", False),
+}
+
+
+@pytest.mark.parametrize(("spec", "free"), JOBS.values(), ids=JOBS.keys())
+def test_which_jobs_remake_freely(spec: str, free: bool) -> None:
+    """Only those whose policy keeps a pod that never ran from counting as failed."""
+    traits = job(struct(api.Job, f"metadata: {{uid: u}}\nspec: {{{spec}}}"))
+    assert (traits.uid, traits.remakes_freely, traits.warnings) == ("u", free, ())
+
+
+def test_birth_of_a_job_is_read() -> None:
+    """Its pods are made again whenever it is resumed; it itself is as old as it was."""
+    traits = job(struct(api.Job, "metadata: {uid: u, creationTimestamp: '1970-01-01T01:00:00Z'}"))
+    assert traits.created == 3600.0
+    assert job(struct(api.Job, "metadata: {uid: u}")).created is None
+
+
+def test_a_deadline_that_runs_while_waiting_is_told() -> None:
+    """`activeDeadlineSeconds` begins with the Job, not with the gang."""
+    traits = job(struct(api.Job, "metadata: {uid: u}\nspec: {activeDeadlineSeconds: 600}"))
+    assert [(w.field, w.value, w.fatal) for w in traits.warnings] == [
+        ("spec.activeDeadlineSeconds", "600", False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "warned"),
+    [("podManagementPolicy: Parallel", 0), ("podManagementPolicy: OrderedReady", 1), ("", 1)],
+)
+def test_an_ordered_stateful_set_is_told(spec: str, warned: int) -> None:
+    """It makes the second pod when the first is ready: no gang ever assembles. OrderedReady is the API's default."""
+    traits = stateful_set(struct(api.StatefulSet, f"metadata: {{uid: u}}\nspec: {{{spec}}}"))
+    assert traits.remakes_freely
+    assert len(traits.warnings) == warned
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "known"),
+    [
+        ("ReplicaSet", "apps/v1", True),
+        ("ReplicationController", "v1", True),
+        ("ElasticJob", "gangwright.io/v1alpha1", True),
+        ("ElasticJob", "elsewhere.io/v1", False),
+        ("Job", "batch/v1", False),
+        ("Workflow", "argoproj.io/v1alpha1", False),
+    ],
+)
+def test_kinds_that_say_all_by_themselves(kind: str, version: str, known: bool) -> None:
+    """The reference alone tells that these remake freely; others must be read, or are not known to."""
+    traits = of_reference(Owner(kind, "o", "u", version))
+    assert (traits is not None and traits.remakes_freely) == known

@@ -1,0 +1,234 @@
+"""Whole pods, as the API server sends them, and what they must mean."""
+
+from pathlib import Path
+
+import pytest
+
+from scheduler.model.demand import Demand, HostPort, Toleration
+from scheduler.model.topology import DEFAULT_LEVELS
+from scheduler.model.workload import (
+    GangKey,
+    Membership,
+    Owner,
+    Pending,
+    Phase,
+    PlanNote,
+    Pod,
+    PodKey,
+    SeatNote,
+    Uid,
+    Wish,
+    gang_of_one,
+)
+from scheduler.objects import api
+from scheduler.objects.interner import Interner
+from scheduler.objects.pods import epoch, pod
+from scheduler.objects.volumes import Volumes
+from tests.objects.reading import pod_of, pod_with
+
+GOLDEN = Path(__file__).parent / "golden"
+NEW_YEAR = 1_767_225_600.0
+ME = Uid("6f1f4c0e-52a5-4c39-9b1e-0d8f1a3c7e21")
+
+GATED = Pod(
+    uid=ME,
+    key=PodKey("team", "train-3-x7k2p"),
+    demand=Demand(
+        requests=(
+            ("cpu", 48_100),
+            ("memory", 512 * 2**30 + 64 * 2**20),
+            ("nvidia.com/gpu", 8),
+            ("pods", 1),
+        ),
+        selector=(("accelerator", "h100"),),
+        tolerations=(
+            Toleration("node.kubernetes.io/not-ready", exists=True, effect="NoExecute"),
+            Toleration("nvidia.com/gpu", exists=True, effect="NoSchedule"),
+        ),
+    ),
+    scheduler="gangwright",
+    priority=1000,
+    created=NEW_YEAR,
+    gated=True,
+    held_back=True,
+    membership=Membership(
+        GangKey("team", "train"),
+        "gangwright",
+        quorum={"": 4},
+        size=8,
+        wish=Wish(level="rack", required=True),
+    ),
+    plan=PlanNote("p-9", {ME: "n2", Uid("other"): "n2"}),
+    owner=Owner("Job", "train", "0f0f0f0f-0000-4000-8000-000000000001", "batch/v1"),
+    pending=Pending("SchedulingGated", NEW_YEAR + 1),
+)
+
+RUNNING = Pod(
+    uid=Uid("uid-serve-0"),
+    key=PodKey("team", "serve-0"),
+    demand=Demand(requests=(("cpu", 3000), ("pods", 1)), ports=(HostPort("TCP", 8080),)),
+    scheduler="gangwright",
+    node="n7",
+    phase=Phase.RUNNING,
+    deleting=True,
+    created=NEW_YEAR,
+    membership=Membership(GangKey("team", "serve"), "kueue", quorum={"": 3}, size=3),
+    nominated="n7",
+    pinned="n7",
+    seat=SeatNote("n7", "p-3"),
+    bound_at=NEW_YEAR + 2,
+)
+
+
+@pytest.mark.parametrize(("file", "expected"), [("gated-member", GATED), ("running-member", RUNNING)])
+def test_a_pod_of_the_api_server_is_read(file: str, expected: Pod) -> None:
+    """Every field of the model, from every field of the API that it is made of."""
+    assert pod_of((GOLDEN / f"{file}.json").read_text()) == expected
+
+
+def test_the_barest_pod_is_read() -> None:
+    """Nothing but a name and a uid: a plain pending pod that takes one of `pods`."""
+    bare = pod_of("{metadata: {name: p, namespace: team, uid: u, labels: null, creationTimestamp: null}}")
+    assert bare == Pod(Uid("u"), PodKey("team", "p"), Demand((("pods", 1),)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "told"),
+    [
+        ("gangwright.io/Seated", "False", True),
+        ("gangwright.io/Seated", "True", False),
+        ("Ready", "False", False),
+    ],
+)
+def test_what_people_were_told_is_read(kind: str, status: str, *, told: bool) -> None:
+    """Our own condition alone, and only while it says that the gang waits."""
+    conditions = f'status: {{conditions: [{{type: {kind}, status: "{status}"}}]}}'
+    found = pod_of("{metadata: {name: p, namespace: team, uid: u}, " + conditions + "}")
+    assert found.told_waiting is told
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        ("{}", ""),
+        ("{containerStatuses: null, initContainerStatuses: [{name: a}]}", ""),
+        ("{containerStatuses: [{name: a, state: {running: {}}}]}", ""),
+        ("{containerStatuses: [{name: a, state: {waiting: {reason: ContainerCreating}}}]}", ""),
+        (
+            """{containerStatuses: [{name: a, state: {waiting: {reason: PodInitializing}}}],
+            initContainerStatuses: [{name: i, state: {waiting: {reason: ErrImagePull}}}]}""",
+            "ErrImagePull",
+        ),
+        (
+            """{containerStatuses: [{name: a, state: {running: {}}},
+            {name: b, state: {waiting: {reason: CreateContainerConfigError}}}]}""",
+            "CreateContainerConfigError",
+        ),
+    ],
+)
+def test_what_a_container_waits_for_is_read(status: str, why: str) -> None:
+    """The first that is kept from starting by something, init containers first; a start as usual is nothing."""
+    assert pod_of("{metadata: {name: p, namespace: team, uid: u}, status: " + status + "}").stuck == why
+
+
+@pytest.mark.parametrize(("status", "disrupted"), [("True", True), ("False", False)])
+def test_whom_the_cluster_ends_is_read(status: str, disrupted: bool) -> None:
+    """The condition that evictions, preemption and the garbage collector of pods leave behind."""
+    conditions = f'status: {{conditions: [{{type: DisruptionTarget, status: "{status}"}}]}}'
+    found = pod_of("{metadata: {name: p, namespace: team, uid: u}, " + conditions + "}")
+    assert found.disrupted is disrupted
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    [("", Phase.PENDING), ("Succeeded", Phase.SUCCEEDED), ("Failed", Phase.FAILED), ("Odd", Phase.UNKNOWN)],
+)
+def test_phases_are_read(phase: str, expected: Phase) -> None:
+    """A phase that nobody knows is unknown, and occupies room."""
+    assert pod_of(f"{{metadata: {{uid: u}}, status: {{phase: '{phase}'}}}}").phase is expected
+
+
+@pytest.mark.parametrize(
+    ("gates", "gated", "held_back"),
+    [
+        ("[]", False, False),
+        ("[{name: gangwright.io/planned}]", True, False),
+        ("[{name: other.io/gate}]", False, True),
+        ("[{name: other.io/gate}, {name: gangwright.io/planned}]", True, True),
+    ],
+)
+def test_gates_are_told_apart(gates: str, gated: bool, held_back: bool) -> None:
+    """Ours is ours to remove, others are not."""
+    found = pod_of(f"{{metadata: {{uid: u}}, spec: {{schedulingGates: {gates}}}}}")
+    assert (found.gated, found.held_back) == (gated, held_back)
+
+
+def test_kube_schedulers_own_groups_are_recognised() -> None:
+    """Such pods are passed through untouched."""
+    assert pod_of("{metadata: {uid: u}, spec: {schedulingGroup: {podGroupName: g}}}").native_group
+    assert not pod_of("{metadata: {uid: u}, spec: {schedulingGroup: null}}").native_group
+
+
+def test_an_owner_that_does_not_control_is_no_owner() -> None:
+    """Only a controller makes pods again."""
+    text = "{metadata: {uid: u, ownerReferences: [{kind: Job, name: j, uid: o, controller: false}]}}"
+    assert pod_of(text).owner is None
+
+
+@pytest.mark.parametrize("mark", ["seat", "plan"])
+def test_a_mark_that_we_did_not_write_is_not_believed(mark: str) -> None:
+    """None, and a complaint that refuses nothing: the pod is planned like any other."""
+    found = pod_of(f"{{metadata: {{uid: u, annotations: {{gangwright.io/{mark}: mine}}}}}}")
+    assert (found.seat, found.plan) == (None, None)
+    assert [(c.field, c.value, c.fatal) for c in found.complaints] == [
+        (f"gangwright.io/{mark}", "mine", False)
+    ]
+
+
+def test_a_pods_own_wishes_make_it_a_gang_of_one() -> None:
+    """Keyed by its uid, so that two pods of one template are two gangs."""
+    text = (
+        "{metadata: {name: p, namespace: team, uid: %s, annotations: {gangwright.io/expected-runtime: 1h}}}"
+    )
+    for uid in ("u1", "u2"):
+        membership = pod_of(text % uid).membership
+        assert membership is not None
+        assert membership.gang == gang_of_one("team", Uid(uid))
+        assert (membership.quorum, membership.wish.expected_runtime) == ({"": 1}, 3600.0)
+
+
+@pytest.mark.parametrize("text", ["", None, "yesterday", "2026-13-01T00:00:00Z", "9" * 5000, "2026"])
+def test_a_wrong_time_is_no_time(text: str | None) -> None:
+    """0, and nothing raises."""
+    assert epoch(text) == 0.0
+
+
+def test_a_time_without_a_zone_is_utc() -> None:
+    """Whatever the zone of this machine."""
+    assert epoch("2026-01-01T00:00:00") == NEW_YEAR
+
+
+def test_equal_pods_share_what_is_equal() -> None:
+    """Demand, membership and owner are one object for all pods of a template: memory is what they cost once."""
+    interner, volumes = Interner(), Volumes()
+    spec = "{schedulerName: gangwright, containers: [{resources: {requests: {cpu: 1}}}]}"
+    found = []
+    for name in ("a", "b"):
+        struct = pod_with(spec, name=name)
+        struct.metadata.labels = {"gangwright.io/gang": "g", "index": name}
+        struct.metadata.annotations = {"gangwright.io/min-members": "2"}
+        struct.metadata.owner_references = [api.OwnerReference("Job", "j", "o", "batch/v1", controller=True)]
+        found.append(pod(struct, volumes, DEFAULT_LEVELS, interner))
+    first, second = found
+    assert first.demand is second.demand
+    assert first.membership is second.membership
+    assert first.owner is second.owner
+    assert first.key.namespace is second.key.namespace
+
+
+def test_an_interner_stays_within_its_limit() -> None:
+    """When it is full it starts afresh; what it gives is right all the same."""
+    interner = Interner(limit=10)
+    assert [interner.one((number, "x")) for number in range(100)] == [(number, "x") for number in range(100)]
+    assert len(interner) <= 10
+    assert interner.one(1) is not interner.one(True)

@@ -1,0 +1,193 @@
+"""Which nodes may hold a demand, whatever room they have."""
+
+import numpy as np
+import pytest
+
+from scheduler.model.demand import (
+    HostPort,
+    Operator,
+    Requirement,
+    TaintEffect,
+    Term,
+    Toleration,
+)
+from scheduler.placement.feasibility import Masks, fits, where
+from tests.builders import HOST, a_cluster, a_demand, a_node, a_snapshot, a_taint, some_nodes
+
+WORLD = a_snapshot(
+    [
+        a_node("a", labels={"disk": "ssd", "size": "10"}),
+        a_node("b", labels={"disk": "hdd", "size": "9"}),
+        a_node("c", labels={"size": "x"}),
+    ]
+)
+
+
+def open_to(demand, snapshot=WORLD) -> list[str]:
+    return [name for name, open_ in zip(snapshot.names, where(snapshot, demand).open, strict=True) if open_]
+
+
+def by_label(key, operator, *values):
+    return a_demand(constraints=[(Term(labels=(Requirement(key, operator, values),)),)])
+
+
+def by_name(operator, *values):
+    return a_demand(constraints=[(Term(fields=(Requirement("metadata.name", operator, values),)),)])
+
+
+@pytest.mark.parametrize(
+    ("key", "operator", "values", "expected"),
+    [
+        ("disk", Operator.IN, ("ssd",), ["a"]),
+        ("disk", Operator.IN, ("ssd", "hdd", "tape"), ["a", "b"]),
+        ("disk", Operator.IN, ("tape",), []),
+        ("disk", Operator.NOT_IN, ("ssd",), ["b", "c"]),
+        ("disk", Operator.EXISTS, (), ["a", "b"]),
+        ("disk", Operator.DOES_NOT_EXIST, (), ["c"]),
+        ("size", Operator.GREATER, ("9",), ["a"]),
+        ("size", Operator.LESS, ("10",), ["b"]),
+        ("size", Operator.GREATER, ("-1",), ["a", "b"]),
+        ("size", Operator.GREATER, ("1_0",), []),
+        ("size", Operator.GREATER, (), []),
+        ("disk", Operator.GREATER, ("0",), []),
+        ("nobody", Operator.IN, ("x",), []),
+        ("nobody", Operator.NOT_IN, ("x",), ["a", "b", "c"]),
+        ("nobody", Operator.EXISTS, (), []),
+        ("nobody", Operator.DOES_NOT_EXIST, (), ["a", "b", "c"]),
+        ("nobody", Operator.LESS, ("1",), []),
+    ],
+)
+def test_label_requirement(key, operator, values, expected):
+    """A requirement matches the nodes that the Kubernetes API says it matches."""
+    assert open_to(by_label(key, operator, *values)) == expected
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "expected"),
+    [
+        (Operator.IN, ("b",), ["b"]),
+        (Operator.IN, ("gone",), []),
+        (Operator.NOT_IN, ("b",), ["a", "c"]),
+        (Operator.EXISTS, (), []),
+    ],
+)
+def test_name_field(operator, values, expected):
+    """Fields know the node's name, by In and NotIn alone."""
+    assert open_to(by_name(operator, *values)) == expected
+
+
+def test_unknown_field():
+    """A field other than metadata.name matches nothing."""
+    demand = a_demand(constraints=[(Term(fields=(Requirement("spec.x", Operator.NOT_IN, ("a",)),)),)])
+
+    assert open_to(demand) == []
+
+
+def test_empty_term_and_empty_list():
+    """A term without conditions matches nothing, and neither does a list without terms."""
+    assert open_to(a_demand(constraints=[(Term(),)])) == []
+    assert open_to(a_demand(constraints=[()])) == []
+
+
+def test_terms_are_ored_and_lists_anded():
+    """One term of each list must hold, and within a term each condition."""
+    ssd = Term(labels=(Requirement("disk", Operator.IN, ("ssd",)),))
+    hdd = Term(labels=(Requirement("disk", Operator.IN, ("hdd",)),))
+    big = Term(labels=(Requirement("size", Operator.GREATER, ("9",)),))
+    both = Term(labels=ssd.labels + big.labels, fields=(Requirement("metadata.name", Operator.IN, ("b",)),))
+
+    assert open_to(a_demand(constraints=[(ssd, hdd)])) == ["a", "b"]
+    assert open_to(a_demand(constraints=[(ssd, hdd), (big,)])) == ["a"]
+    assert open_to(a_demand(constraints=[(both,)])) == []
+
+
+def test_selector():
+    """Each pair of the selector must be a label of the node."""
+    assert open_to(a_demand(selector={"disk": "ssd"})) == ["a"]
+    assert open_to(a_demand(selector={"disk": "ssd", "size": "9"})) == []
+    assert open_to(a_demand(selector={"nobody": "x"})) == []
+
+
+@pytest.mark.parametrize(
+    ("toleration", "admitted"),
+    [
+        (None, False),
+        (Toleration("team", value="red"), True),
+        (Toleration("team", value="blue"), False),
+        (Toleration("team", exists=True), True),
+        (Toleration(exists=True), True),
+        (Toleration("team", exists=True, effect="NoExecute"), False),
+        (Toleration("other", exists=True), False),
+    ],
+)
+def test_taint(toleration, admitted):
+    """A tainted node holds only who tolerates the taint."""
+    snapshot = a_snapshot([a_node("plain"), a_node("red", taints=[a_taint("team", "red")])])
+    demand = a_demand(tolerations=[toleration] if toleration else [])
+
+    assert open_to(demand, snapshot) == (["plain", "red"] if admitted else ["plain"])
+
+
+def test_every_taint_counts():
+    """Tolerating one of two taints is not enough."""
+    taints = [a_taint("team", "red"), a_taint("fire", effect=TaintEffect.NO_EXECUTE)]
+    snapshot = a_snapshot([a_node("red", taints=taints)])
+
+    assert open_to(a_demand(tolerations=[Toleration("team", exists=True)]), snapshot) == []
+
+
+@pytest.mark.parametrize("tainted", [True, False])
+def test_cordon(tainted):
+    """A cordoned node is closed but to those who tolerate being unschedulable; lifted, it would match."""
+    taints = [a_taint("node.kubernetes.io/unschedulable")] if tainted else []
+    snapshot = a_snapshot([a_node("idle", schedulable=False, taints=taints)])
+    daemon = a_demand(tolerations=[Toleration("node.kubernetes.io/unschedulable", exists=True)])
+
+    assert open_to(a_demand(), snapshot) == []
+    assert where(snapshot, a_demand()).matches.all()
+    assert open_to(daemon, snapshot) == ["idle"]
+
+
+def test_masks_save_work_only():
+    """Remembered masks are those that would be found, and a new version of the nodes forgets them."""
+    masks = Masks(limit=2)
+    other = a_snapshot([a_node("z", labels={"disk": "ssd"})], version=2)
+    demands = [by_label("disk", Operator.IN, value) for value in ("ssd", "hdd", "tape", "ssd")]
+
+    for snapshot in (WORLD, other, WORLD):
+        for demand in demands:
+            np.testing.assert_array_equal(masks.of(snapshot, demand).open, where(snapshot, demand).open)
+
+
+def test_fits_one_node():
+    """A node fits when nothing rules it out and room and ports are free."""
+    snapshot = a_snapshot(
+        [a_node("a", gpu=2, labels={"disk": "ssd"}), a_node("b", gpu=2, schedulable=False)],
+        used={"a": a_demand(gpu=1)},
+        ports={"a": [HostPort("TCP", 80, "10.0.0.1")]},
+    )
+
+    assert fits(snapshot, a_demand(gpu=1), 0)
+    assert fits(snapshot, a_demand(gpu=1, selector={"disk": "ssd"}, ports=[81]), 0)
+    assert not fits(snapshot, a_demand(gpu=2), 0)
+    assert not fits(snapshot, a_demand(selector={"disk": "hdd"}), 0)
+    assert not fits(snapshot, a_demand(ports=[80]), 0)
+    assert fits(snapshot, a_demand(ports=[HostPort("TCP", 80, "10.0.0.2")]), 0)
+    assert not fits(snapshot, a_demand(more={"example.com/unknown": 1}), 0)
+    assert not fits(snapshot, a_demand(gpu=1), 1)
+
+
+def test_fits_agrees_with_masks():
+    """One node at a time or all at once, the answer is the same."""
+    snapshot = a_cluster(areas=2, racks=2, nodes=2, labels={"pool": "x"})
+    for name in snapshot.names:
+        demand = by_label(HOST, Operator.NOT_IN, name)
+        expected = where(snapshot, demand).open
+
+        assert [fits(snapshot, demand, row) for row in range(len(snapshot.names))] == expected.tolist()
+
+
+def test_empty_cluster():
+    """Without nodes every mask is empty."""
+    assert where(a_snapshot([]), by_label("disk", Operator.NOT_IN, "ssd")).open.tolist() == []
+    assert some_nodes(racks=0) == []

@@ -1,0 +1,247 @@
+"""The loop around the engine: facts at once, plans one by one, and who may act."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from scheduler.engine import Engine
+from scheduler.engine import asking as engine_room
+from scheduler.model import events as ev
+from scheduler.model.calls import Allowed, Failed, FilterCall, PreemptCall, Victims
+from scheduler.model.cluster import Node
+from scheduler.model.decision import Reason
+from scheduler.model.demand import Demand
+from scheduler.model.effects import Announce, Effect, Ungate, WritePlan
+from scheduler.model.policy import Policy
+from scheduler.model.workload import GangKey, Membership, Pod, PodKey, Uid
+from scheduler.service import service as room
+from scheduler.service.service import Service
+
+GANG = GangKey("team", "g")
+
+
+class Written:
+    """Takes effects and answers each as done, as the API server would."""
+
+    def __init__(self) -> None:
+        self.effects: list[Effect] = []
+        self.service: Service | None = None
+
+    def submit(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            self.effects.append(effect)
+            asyncio.get_running_loop().call_soon(self._done, effect)
+
+    def _done(self, effect: Effect) -> None:
+        assert self.service is not None
+        self.service.observe([ev.EffectDone(effect)])
+
+
+class World:
+    """A service on a clock and a lease that the test sets."""
+
+    def __init__(self) -> None:
+        self.acting = True
+        self.silence = 0.0
+        self.written = Written()
+        self.engine = Engine(Policy())
+        self.service = Service(
+            self.engine,
+            acting=lambda _now: self.acting,
+            silence=lambda _now: self.silence,
+            silent_after=10.0,
+        )
+        self.service.actions = self.written  # type: ignore[assignment]
+        self.written.service = self.service
+
+    def sees(self, *events: ev.Event) -> None:
+        self.service.observe(events)
+
+    async def until(self, kind: type[Effect], count: int) -> list[Effect]:
+        async with asyncio.timeout(20):
+            while len(found := [e for e in self.written.effects if isinstance(e, kind)]) < count:
+                await asyncio.sleep(0.005)
+        return found
+
+
+def nodes(count: int, gpus: int = 8) -> Sequence[ev.Event]:
+    return [ev.NodeSeen(Node(f"n{i:04}", (("nvidia.com/gpu", gpus), ("pods", 110)))) for i in range(count)]
+
+
+def a_member(number: int, of: int, gpus: int = 1) -> ev.PodSeen:
+    return ev.PodSeen(
+        Pod(
+            uid=Uid(f"u{number}"),
+            key=PodKey("team", f"g-{number}"),
+            demand=Demand((("nvidia.com/gpu", gpus), ("pods", 1))),
+            scheduler="gangwright",
+            gated=True,
+            membership=Membership(GANG, "gangwright", quorum={"": of}),
+        )
+    )
+
+
+def a_call(uid: str = "u0", scheduler: str = "gangwright") -> FilterCall:
+    return FilterCall(Uid(uid), PodKey("team", "g-0"), scheduler, native_group=False, candidates=("n0000",))
+
+
+@pytest.fixture
+async def world():
+    made = World()
+    task = asyncio.create_task(made.service.run())
+    yield made
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_gang_is_planned_when_it_is_whole(world: World):
+    """The last member's arrival is all it takes: the plan is written, then every pod is let go."""
+    world.sees(*nodes(2), *(a_member(i, of=4) for i in range(4)))
+    world.service.synced()
+
+    ungated = await world.until(Ungate, 4)
+
+    assert isinstance(world.written.effects[0], WritePlan)
+    assert {effect.uid for effect in ungated} == {f"u{i}" for i in range(4)}
+
+
+async def test_nothing_is_written_before_every_list_was_read(world: World):
+    """A half-read cluster looks emptier than it is, so nobody is seated in it."""
+    world.sees(*nodes(2), *(a_member(i, of=4) for i in range(4)))
+    await asyncio.sleep(0.1)
+
+    assert world.written.effects == []
+
+
+async def test_a_replica_that_does_not_lead_writes_nothing(world: World):
+    """Facts are taken in, so that taking over is quick; effects are not made."""
+    world.acting = False
+    world.sees(*nodes(2), *(a_member(i, of=4) for i in range(4)))
+    world.service.synced()
+    await asyncio.sleep(0.1)
+    assert world.written.effects == []
+
+    world.acting = True
+    world.sees(ev.Tick())
+
+    assert len(await world.until(Ungate, 4)) == 4
+
+
+async def test_a_lost_lease_ends_the_loop():
+    """Who led and no longer does starts afresh rather than go on from what it believed."""
+    world = World()
+    world.service.synced()
+    task = asyncio.create_task(world.service.run())
+    await asyncio.sleep(0.05)
+    world.acting = False
+    world.sees(ev.Tick())
+
+    async with asyncio.timeout(5):
+        await task
+
+
+async def test_a_large_question_is_answered_beside_the_loop(world: World, monkeypatch: pytest.MonkeyPatch):
+    """What takes long is worked out on a thread, and its seats are held all the same."""
+    monkeypatch.setattr(room, "INLINE_LIMIT", 1)
+    world.sees(*nodes(4), *(a_member(i, of=4) for i in range(4)))
+    world.service.synced()
+
+    assert len(await world.until(Ungate, 4)) == 4
+
+
+async def test_an_answer_that_comes_too_late_is_dropped(world: World, monkeypatch: pytest.MonkeyPatch):
+    """While the thread worked, somebody else took the room: the seats are chosen anew, from the room that is left."""
+    taken = asyncio.Event()
+    first = [True]
+    decide = room.decide
+    loop = asyncio.get_running_loop()
+
+    def slow(question, policy):
+        if first.pop() if first else False:
+            thief = Pod(
+                uid=Uid("thief"),
+                key=PodKey("other", "thief"),
+                demand=Demand((("nvidia.com/gpu", 8), ("pods", 1))),
+                scheduler="default-scheduler",
+                node=decide(question, policy).seats["u0"],
+            )
+            asyncio.run_coroutine_threadsafe(_see(world, thief, taken), loop).result(5)
+        return decide(question, policy)
+
+    monkeypatch.setattr(room, "INLINE_LIMIT", 1)
+    monkeypatch.setattr(room, "decide", slow)
+    world.sees(*nodes(2), *(a_member(i, of=4, gpus=2) for i in range(4)))
+    world.service.synced()
+
+    ungated = await world.until(Ungate, 4)
+
+    assert taken.is_set()
+    assert {effect.node for effect in ungated} == {"n0001"}
+    assert world.engine.ledger.nodes.overdrawn() == []
+
+
+@pytest.mark.parametrize("beside", [False, True])
+async def test_a_gang_at_which_the_planner_fails_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch, beside: bool
+):
+    """Its owner is told to report it; the gangs behind it are planned as ever, and the loop turns on."""
+    decide = engine_room.decide
+
+    def fails(question, *rest):
+        if question.gang.key == GANG:
+            raise ZeroDivisionError
+        return decide(question, *rest)
+
+    monkeypatch.setattr(room, "INLINE_LIMIT", 0 if beside else room.INLINE_LIMIT)
+    monkeypatch.setattr(room, "decide", fails)
+    monkeypatch.setattr(engine_room, "decide", fails)
+    other = GangKey("team", "other")
+    first, second = a_member(0, of=1).pod, a_member(1, of=1).pod
+    world.sees(*nodes(2), ev.PodSeen(first))
+    world.sees(ev.PodSeen(replace(second, membership=Membership(other, "gangwright", quorum={"": 1}))))
+    world.service.synced()
+
+    (ungated,) = await world.until(Ungate, 1)
+    told = [effect for effect in await world.until(Announce, 1) if effect.gang == GANG]
+
+    assert ungated.gang == other
+    assert told[0].reason is Reason.INVALID
+    assert room.FAILED in told[0].message
+    assert world.engine.away is None
+
+
+async def _see(world: World, pod: Pod, done: asyncio.Event) -> None:
+    world.sees(ev.PodSeen(pod))
+    done.set()
+
+
+async def test_a_pod_that_is_about_to_be_seen_is_waited_for(world: World):
+    """kube-scheduler's watch may be a little ahead of ours."""
+    waiting = asyncio.create_task(world.service.seen(Uid("u0"), 5))
+    await asyncio.sleep(0)
+    world.sees(a_member(0, of=1))
+
+    assert await waiting is True
+    assert await world.service.seen(Uid("nobody"), 0.01) is False
+
+
+async def test_a_stale_picture_answers_nothing(world: World):
+    """When the API server has been silent too long, our pods get an error, and everybody else's an echo."""
+    world.service.synced()
+    world.sees(*nodes(1), a_member(0, of=1))
+    world.silence = 11.0
+
+    assert world.service.filter(a_call()) == Failed(Reason.NOT_SYNCED)
+    assert world.service.filter(a_call(scheduler="other")) == Allowed(("n0000",), Reason.FOREIGN)
+
+
+async def test_preempt_keeps_members_of_gangs_from_preempting(world: World):
+    """A member of a gang gets no candidate from kube-scheduler's own preemption."""
+    world.sees(*nodes(1), a_member(0, of=2))
+    call = PreemptCall(
+        Uid("u0"), PodKey("team", "g-0"), "gangwright", native_group=False, candidates={"n0000": Victims(())}
+    )
+
+    assert world.service.preempt(call) == {}

@@ -1,0 +1,585 @@
+"""The status API over real sockets on loopback: who is let in, what he sees, and how much he may ask."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from structlog.testing import capture_logs
+
+from scheduler.engine import Engine
+from scheduler.model.decision import Reason
+from scheduler.model.queueing import Estimate
+from scheduler.model.workload import GangKey
+from scheduler.settings_status import StatusServer
+from scheduler.status import app
+from scheduler.status.desk import DeskError, Drained, Moved, Trial
+from scheduler.status.reviews import ACCESS_REVIEWS, IDENTITY_REVIEWS
+from tests.builders import GPU
+from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
+from tests.status.reviewing import ADMIN, BOB, JANE, everybody
+from tests.status.scene import HOSTILE, POLICY, a_scene
+from tests.status.served import served
+
+SEES = ["/v1/queue", "/v1/gangs", "/v1/gangs/team-a/train", "/v1/nodes", "/v1/cluster"]
+ACTS = [
+    "/v1/simulate",
+    "/v1/nodes/a0-r0-n0/drain",
+    "/v1/gangs/team-a/train/suspend",
+    "/v1/gangs/team-a/train/resume",
+]
+POD = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", GPU: "1"}}}]}}
+
+
+@pytest.fixture(scope="module")
+def world():
+    return a_scene()
+
+
+@pytest.fixture
+def reviewing():
+    return everybody()
+
+
+@pytest_asyncio.fixture
+async def status(world, reviewing):
+    async with served(world.engine, reviewing, now=world.now) as running:
+        yield running
+
+
+# ── who is let in ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("path", SEES)
+async def test_nobody_is_told_nothing(status, path):
+    """Without a token there is no answer, and no review is asked for."""
+    answer = await status.ask(path)
+
+    assert answer.status == 401
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+    assert answer.json["status"] == 401
+
+
+@pytest.mark.parametrize("path", ACTS)
+async def test_nobody_does_nothing(status, reviewing, path):
+    """Routes that act are as closed as those that show."""
+    answer = await status.do(path)
+
+    assert answer.status == 401
+    assert reviewing.asked == []
+
+
+@pytest.mark.parametrize("token", ["token-of-a-stranger", "x" * 5000])
+async def test_a_foreign_token_is_refused(status, token):
+    """One that the API server does not know, for whatever reason: foreign, expired, revoked, nonsense."""
+    answer = await status.ask("/v1/queue", token)
+
+    assert answer.status == 401
+    assert token not in answer.body.decode()
+
+
+@pytest.mark.parametrize(
+    "header", ["Basic amFuZTpwdw==", "Bearer", "Bearer ", "Bearer töken", "token-of-jane"]
+)
+async def test_other_headers_are_no_tokens(status, reviewing, header):
+    """They are refused before the API server is asked."""
+    answer = await status.ask("/v1/queue", headers={"Authorization": header})
+
+    assert answer.status in {400, 401}
+    assert reviewing.asked == []
+
+
+async def test_a_token_is_reviewed_once_while_its_answer_counts(status, reviewing):
+    """Every further request is let in by memory, until the answer is old."""
+    for _ in range(5):
+        assert (await status.ask("/v1/cluster", JANE)).status == 200
+    assert reviewing.count(IDENTITY_REVIEWS) == 1
+
+    status.clock[0] += StatusServer().remember + 1
+    assert (await status.ask("/v1/cluster", JANE)).status == 200
+    assert reviewing.count(IDENTITY_REVIEWS) == 2
+
+
+async def test_parallel_requests_share_one_review(status, reviewing):
+    """Ten requests with a new token cost the API server one question."""
+    answers = await asyncio.gather(*(status.ask("/v1/cluster", JANE) for _ in range(10)))
+
+    assert {answer.status for answer in answers} == {200}
+    assert reviewing.count(IDENTITY_REVIEWS) == 1
+
+
+async def test_a_revoked_token_ends(status, reviewing):
+    """After the time for which an answer counts, and not before."""
+    assert (await status.ask("/v1/cluster", JANE)).status == 200
+    del reviewing.users[JANE]
+    assert (await status.ask("/v1/cluster", JANE)).status == 200
+
+    status.clock[0] += StatusServer().remember + 1
+    assert (await status.ask("/v1/cluster", JANE)).status == 401
+
+
+async def test_a_refused_token_is_tried_again_sooner(status, reviewing):
+    """A no counts for a shorter time than a yes."""
+    assert (await status.ask("/v1/cluster", "new")).status == 401
+    reviewing.know("new", "newcomer")
+    assert (await status.ask("/v1/cluster", "new")).status == 401
+
+    status.clock[0] += StatusServer().remember_refusal + 1
+    assert (await status.ask("/v1/cluster", "new")).status == 200
+
+
+async def test_the_audience_counts_where_one_is_set(world, reviewing):
+    """A token for somebody else is no token for us."""
+    own = StatusServer(audiences=("gangwright",))
+    async with served(world.engine, reviewing, settings=own) as running:
+        assert (await running.ask("/v1/cluster", JANE)).status == 401
+        reviewing.audiences = ("https://kubernetes.default.svc", "gangwright")
+        assert (await running.ask("/v1/cluster", ADMIN)).status == 200
+
+    assert reviewing.asked[0][1]["audiences"] == ["gangwright"]
+
+
+async def test_nobody_new_gets_in_while_the_api_server_is_away(status, reviewing):
+    """Fail closed: 503 for whoever is not remembered, and whoever is remembered keeps what he saw."""
+    assert (await status.ask("/v1/queue", JANE)).status == 200
+    reviewing.away = True
+
+    known, new = await status.ask("/v1/queue", JANE), await status.ask("/v1/queue", BOB)
+    assert (known.status, new.status) == (200, 503)
+    assert "Retry-After" in new.headers
+
+    status.clock[0] += StatusServer().remember + 1
+    assert (await status.ask("/v1/queue", JANE)).status == 503
+
+    reviewing.away = False
+    assert (await status.ask("/v1/queue", JANE)).status == 200
+
+
+# ── what he sees ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def names(answer, field="gangs"):
+    return sorted(row["name"] for row in answer.json[field] if row["name"] is not None)
+
+
+async def test_each_sees_the_names_of_his_own(status):
+    """The rest are numbers."""
+    jane, bob, admin = [await status.ask("/v1/gangs", token) for token in (JANE, BOB, ADMIN)]
+
+    assert names(jane) == ["solo", "train", "wrong"]
+    assert names(bob) == []
+    assert names(admin) == ["huge", "late", "solo", "train", "wrong"]
+    assert {len(answer.json["gangs"]) for answer in (jane, bob, admin)} == {5}
+    assert b"team-b" not in jane.body
+    assert b"huge" not in jane.body
+
+
+@pytest.mark.parametrize("path", ["/v1/queue", "/v1/gangs", "/v1/nodes", "/v1/cluster"])
+async def test_no_list_holds_a_hidden_name(status, path):
+    """Whoever may see nothing reads no name of a gang, a pod or a namespace anywhere."""
+    answer = await status.ask(path, BOB)
+
+    assert answer.status == 200
+    for word in (b"team-a", b"team-b", b"train", b"huge", b"solo", b"onerror"):
+        assert word not in answer.body
+
+
+async def test_a_foreign_namespace_is_closed_whether_the_gang_exists_or_not(status):
+    """403 in both cases, in the same words."""
+    there = await status.ask("/v1/gangs/team-b/huge", JANE)
+    nowhere = await status.ask("/v1/gangs/team-b/nothing", JANE)
+    listed = await status.ask("/v1/gangs?namespace=team-b", JANE)
+
+    assert (there.status, nowhere.status, listed.status) == (403, 403, 403)
+    assert there.body == nowhere.body == listed.body
+
+
+async def test_one_gang_in_full(status):
+    """By its name, and a pod alone by its own."""
+    train = await status.ask("/v1/gangs/team-a/train", JANE)
+    solo = await status.ask("/v1/gangs/team-a/solo", JANE)
+    nothing = await status.ask("/v1/gangs/team-a/nothing", JANE)
+
+    assert [member["state"] for member in train.json["members"]] == ["bound"] * 4
+    assert solo.json["gang"]["alone"] is True
+    assert (await status.ask(f"/v1/gangs/team-a/{solo.json['gang']['key']}", JANE)).status == 200
+    assert nothing.status == 404
+
+
+async def test_rights_are_remembered_for_a_while(status, reviewing):
+    """A page that asks every few seconds costs the API server nothing."""
+    await status.ask("/v1/queue", JANE)
+    before = reviewing.count(ACCESS_REVIEWS)
+    for _ in range(3):
+        await status.ask("/v1/queue", JANE)
+        await status.ask("/v1/nodes", JANE)
+
+    assert reviewing.count(ACCESS_REVIEWS) == before == 3
+
+
+async def test_more_namespaces_than_may_be_asked_about_are_hidden_for_now(reviewing, monkeypatch):
+    """The answer says how many; the next request asks about the rest."""
+    monkeypatch.setattr("scheduler.status.answers.ASKED_AT_MOST", 2)
+    reviewing.know(BOB, "bob", *(("list", "pods", f"ns-{n}") for n in range(5)))
+    engine = a_scene().engine
+    world = a_scene()
+    world.submit([a_pod("one", namespace=f"ns-{n}", gpu=1) for n in range(5)])
+    world.settle(5)
+    engine = world.engine
+    async with served(engine, reviewing, now=world.now) as running:
+        first = await running.ask("/v1/gangs", BOB)
+        for _ in range(3):
+            last = await running.ask("/v1/gangs", BOB)
+
+    assert first.json["unchecked"] == 5
+    assert last.json["unchecked"] == 0
+    assert len(names(last)) == 5
+
+
+async def test_nothing_new_is_not_sent_again(status):
+    """An answer has a tag, and whoever shows it is told that nothing has changed."""
+    first = await status.ask("/v1/nodes", ADMIN)
+    second = await status.ask("/v1/nodes", ADMIN, headers={"If-None-Match": first.headers["Etag"]})
+    other = await status.ask("/v1/nodes", BOB, headers={"If-None-Match": first.headers["Etag"]})
+
+    assert (second.status, second.body) == (304, b"")
+    assert other.status == 200
+
+
+async def test_a_replica_that_looks_on_says_so(reviewing):
+    """It answers from its own ledger, and judges nothing."""
+    async with served(Engine(POLICY), reviewing) as running:
+        cluster = await running.ask("/v1/cluster", ADMIN)
+        tried = await running.do("/v1/simulate", ADMIN, {"pods": [{"pod": POD}]})
+
+    assert cluster.json["acting"] is False
+    assert tried.status == 409
+
+
+# ── how much ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_user_may_not_ask_without_end(status):
+    """Beyond his burst he is told when to come back; others are not kept from asking."""
+    answers = [await status.ask("/v1/cluster", JANE) for _ in range(app.BURST + 1)]
+
+    assert [answer.status for answer in answers[:-1]] == [200] * app.BURST
+    assert answers[-1].status == 429
+    assert int(answers[-1].headers["Retry-After"]) >= 1
+    assert (await status.ask("/v1/cluster", BOB)).status == 200
+
+    status.clock[0] += 1
+    assert (await status.ask("/v1/cluster", JANE)).status == 200
+
+
+async def test_guessing_tokens_is_slow(status, reviewing):
+    """One address may show so many unknown tokens, and the API server hears of no more."""
+    answers = [await status.ask("/v1/cluster", f"guess-{n}") for n in range(app.STRANGERS_BURST + 5)]
+
+    assert [answer.status for answer in answers[-5:]] == [429] * 5
+    assert reviewing.count(IDENTITY_REVIEWS) == app.STRANGERS_BURST
+
+
+async def test_a_large_body_is_refused(status):
+    """Before it is read to its end."""
+    body = {"pods": [{"pod": {"metadata": {"annotations": {"a": "x" * app.BODY_LIMIT}}}}]}
+    answer = await status.do("/v1/simulate", ADMIN, body)
+
+    assert answer.status == 413
+
+
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [
+        ("/v1/queue?limit=0", "limit"),
+        ("/v1/queue?limit=1001", "limit"),
+        ("/v1/queue?limit=ten", "limit"),
+        ("/v1/queue?limit=1&limit=2", "limit"),
+        ("/v1/queue?offset=-1", "offset"),
+        ("/v1/queue?offset=99999999999999999999999", "offset"),
+        ("/v1/queue?token=secret", "'token'"),
+        ("/v1/cluster?x=1", "'x'"),
+        ("/v1/gangs?namespace=Team%20A", "namespace"),
+        ("/v1/gangs/team-a/%3Cscript%3E", "name"),
+        ("/v1/gangs/team-a/%00", "name"),
+    ],
+)
+async def test_a_wrong_word_is_named(status, path, word):
+    """400, with the name of the word and what would be right."""
+    answer = await status.ask(path, ADMIN)
+
+    assert answer.status == 400
+    assert answer.json["error"].startswith(word)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status_code"),
+    [
+        (b"{", {}, 400),
+        (b"\xff", {}, 400),
+        (b"[" * 10_000, {}, 400),
+        (b'{"pods": []}', {}, 400),
+        (b'{"pods": [{"pod": {}, "count": 0}]}', {}, 400),
+        (b'{"pods": [{"pod": {}, "cuont": 2}]}', {}, 400),
+        (b'{"pods": [{"pod": {"spec": 3}}]}', {}, 400),
+        (b'{"pods": [{"pod": {}}], "namespace": "NO"}', {}, 400),
+        (b'{"pods": [{"pod": {"metadata": {"namespace": "x"}}}]}', {}, 400),
+        (b'{"pods": [{"pod": {}, "count": 1.5}]}', {}, 400),
+        (b"{}", {"Content-Type": "text/plain"}, 415),
+        (b"{}", {"Content-Encoding": "gzip"}, 415),
+    ],
+)
+async def test_a_wrong_body_is_told(acting, body, headers, status_code):
+    """As JSON, in a sentence, without a traceback."""
+    headers = {"Content-Type": "application/json"} | headers
+    answer = await acting.ask("/v1/simulate", ADMIN, "POST", data=body, headers=headers)
+
+    assert answer.status == status_code
+    assert answer.json["error"]
+    assert "Traceback" not in answer.json["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("POST", "/v1/queue", 405),
+        ("GET", "/v1/simulate", 405),
+        ("GET", "/v1/nothing", 404),
+        ("PUT", "/", 405),
+    ],
+)
+async def test_other_methods_and_paths(status, method, path, code):
+    """404 and 405 as JSON, with the methods that are allowed."""
+    answer = await status.ask(path, ADMIN, method)
+
+    assert answer.status == code
+    assert answer.json["status"] == code
+    assert ("Allow" in answer.headers) == (code == 405)
+
+
+async def test_every_answer_carries_the_headers_of_a_careful_server(status):
+    """Nothing is cached, framed, sniffed or loaded from elsewhere, on good answers and bad ones."""
+    for answer in (
+        await status.ask("/"),
+        await status.ask("/v1/queue", ADMIN),
+        await status.ask("/v1/queue"),
+        await status.ask("/v1/nothing"),
+    ):
+        assert answer.headers["Content-Security-Policy"].startswith("default-src 'self';")
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert answer.headers["Cache-Control"] in {"no-store", "no-cache"}
+        assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+async def test_no_token_and_no_query_is_written(status):
+    """The log knows route, status and user, and neither a token nor what stood in the address."""
+    with capture_logs() as lines:
+        await status.ask("/v1/queue?limit=5", JANE)
+        await status.ask("/v1/queue?secret=in-the-query", JANE)
+        await status.ask("/v1/queue", "token-of-a-stranger")
+        await status.ask("/v1/gangs/team-a/train", JANE)
+    text = json.dumps(lines, default=str)
+
+    assert {line["user"] for line in lines} == {"jane", ""}
+    for secret in (JANE, "stranger", "in-the-query", "limit=5", "train"):
+        assert secret not in text
+
+
+async def test_requests_are_counted(status):
+    """By route and status; whatever path is asked for, the number of series stays small."""
+    await status.ask("/v1/queue", JANE)
+    for n in range(20):
+        await status.ask(f"/v1/strange-{n}", JANE)
+    await status.ask("/style.css")
+    counter = status.metrics.registry.get_sample_value
+    name = "gangwright_status_requests_total"
+
+    assert counter(name, {"route": "queue", "status": "200"}) == 1
+    assert counter(name, {"route": "none", "status": "404"}) == 20
+    assert counter(name, {"route": "page", "status": "200"}) == 1
+
+
+# ── trying out, and acting ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Scripted:
+    """A desk that does as the test says, and remembers what it was asked."""
+
+    asked: list[Any] = field(default_factory=list)
+    refuses: str = ""
+
+    def forecasts(self):
+        return {GangKey("team-b", "huge"): Estimate(100.0, 50.0, 200.0)}
+
+    def victims(self, gang):
+        return ()
+
+    async def simulate(self, pods):
+        self._note("simulate", pods)
+        return Trial(Reason.SEATED, "it would start now", {pod.uid: "a0-r0-n0" for pod in pods})
+
+    async def drain(self, node, by):
+        self._note("drain", node, by)
+        moves = (Moved(GangKey("team-a", "train"), 2, "moves to other seats"),)
+        return Drained(done=False, moves=moves)
+
+    async def suspend(self, gang, by):
+        self._note("suspend", gang, by)
+        return "suspended"
+
+    async def resume(self, gang, by):
+        self._note("resume", gang, by)
+        return "resumed"
+
+    def _note(self, *what):
+        if self.refuses:
+            raise DeskError(self.refuses)
+        self.asked.append(what)
+
+
+@pytest.fixture
+def desk():
+    return Scripted()
+
+
+@pytest_asyncio.fixture
+async def acting(reviewing, desk):
+    """A service that has somebody to act, over a cluster in which a Job's gang runs."""
+    world = a_scene()
+    job = an_owner("Job", "work")
+    job = type(job)("Job", "work", job.uid, "batch/v1")
+    world.submit(a_gang_of_pods("work", 2, namespace="team-a", owner=job, gpu=1))
+    world.settle(10)
+    async with served(world.engine, reviewing, now=world.now, desk=desk) as running:
+        yield running
+
+
+async def test_forecasts_reach_people(acting):
+    """What the desk expects stands in the queue."""
+    rows = {row["name"]: row for row in (await acting.ask("/v1/queue", ADMIN)).json["gangs"]}
+
+    assert rows["huge"]["forecast"] == {"middle": 100.0, "low": 50.0, "high": 200.0}
+    assert rows["late"]["forecast"] is None
+
+
+async def test_pods_are_tried_out_as_if_they_had_come(acting, desk):
+    """Each gets our gate, a uid and a name; the answer tells seats by name."""
+    answer = await acting.do(
+        "/v1/simulate", ADMIN, {"namespace": "team-a", "pods": [{"pod": POD, "count": 3}]}
+    )
+    ((_, pods),) = desk.asked
+
+    assert answer.status == 200
+    assert answer.json["starts"] is True
+    assert [seat["pod"] for seat in answer.json["seats"]] == ["pod-0", "pod-1", "pod-2"]
+    assert len({pod.uid for pod in pods}) == 3
+    assert all(pod.gated and pod.key.namespace == "team-a" for pod in pods)
+    assert dict(pods[0].demand.requests)[GPU] == 1
+
+
+@pytest.mark.parametrize(
+    ("pods", "text"),
+    [
+        ([{"pod": POD, "count": 4096}, {"pod": POD}], "4097 pods: at most 4096"),
+        (
+            [{"pod": {"metadata": {"annotations": {"gangwright.io/strategy": HOSTILE}}}}],
+            "gangwright.io/strategy",
+        ),
+    ],
+)
+async def test_what_would_be_refused_is_an_answer(acting, desk, pods, text):
+    """Pods that Gangwright would not place as they are written: it says so, and nobody is asked."""
+    answer = await acting.do("/v1/simulate", ADMIN, {"pods": pods})
+
+    assert answer.status == 200
+    assert (answer.json["starts"], answer.json["reason"]) == (False, "Invalid")
+    assert text in answer.json["message"]
+    assert desk.asked == []
+
+
+async def test_trying_out_needs_the_right_to_create_pods(acting, desk):
+    """Whoever may not make them there may not ask either."""
+    assert (await acting.do("/v1/simulate", JANE, {"pods": [{"pod": POD}]})).status == 403
+    assert desk.asked == []
+
+
+async def test_a_drain_needs_the_rights_that_kubectl_would_need(acting, desk, reviewing):
+    """To patch the node, and to evict pods in every namespace on it; asked about anew each time."""
+    node = next(
+        row["name"]
+        for row in (await acting.ask("/v1/nodes", ADMIN)).json["nodes"]
+        if any(tenant["name"] == "train" for tenant in row["gangs"])
+    )
+    path = f"/v1/nodes/{node}/drain"
+    assert (await acting.do(path, JANE)).status == 403
+
+    reviewing.rights.add(("jane", "patch", "nodes", ""))
+    acting.clock[0] += 100
+    assert (await acting.do(path, JANE)).status == 403
+
+    reviewing.rights.add(("jane", "create", "pods/eviction", "team-a"))
+    done = await acting.do(path, JANE)
+    assert done.status == 200
+    assert done.json["moves"][0]["name"] == "train"
+    assert desk.asked == [("drain", node, "jane")]
+
+    reviewing.rights.discard(("jane", "patch", "nodes", ""))
+    assert (await acting.do(path, JANE)).status == 403
+    assert (await acting.do("/v1/nodes/nowhere/drain", ADMIN)).status == 404
+
+
+@pytest.mark.parametrize("what", ["suspend", "resume"])
+async def test_suspending_needs_the_right_to_update_the_job(acting, desk, reviewing, what):
+    """Not the right to see the gang alone."""
+    path = f"/v1/gangs/team-a/work/{what}"
+    assert (await acting.do(path, JANE)).status == 403
+    assert desk.asked == []
+
+    reviewing.rights.add(("jane", "update", "jobs", "team-a"))
+    done = await acting.do(path, JANE)
+
+    assert done.status == 200
+    assert desk.asked == [(what, GangKey("team-a", "work"), "jane")]
+    spec = next(spec for path, spec in reversed(reviewing.asked) if path == ACCESS_REVIEWS)
+    assert spec["resourceAttributes"] == {
+        "namespace": "team-a", "verb": "update", "group": "batch", "resource": "jobs", "subresource": "", "name": "work",
+    }  # fmt: skip
+
+
+async def test_only_jobs_can_be_suspended(acting, desk):
+    """A gang of anything else is refused in words."""
+    answer = await acting.do("/v1/gangs/team-a/train/suspend", ADMIN)
+
+    assert answer.status == 409
+    assert "Jobs" in answer.json["error"]
+    assert desk.asked == []
+
+
+async def test_what_the_desk_refuses_is_told(acting, desk):
+    """409, with the desk's own words."""
+    desk.refuses = "no other node has room for team-a/train"
+
+    answer = await acting.do("/v1/gangs/team-a/work/suspend", ADMIN)
+
+    assert (answer.status, answer.json["error"]) == (409, desk.refuses)
+
+
+async def test_who_acted_is_written_every_time(acting):
+    """An act is never left out of the log as one of many alike."""
+    with capture_logs() as lines:
+        await acting.do("/v1/gangs/team-a/work/suspend", ADMIN)
+    (line,) = [one for one in lines if one["event"] == "asked"]
+
+    assert (line["user"], line["route"], line["status"]) == ("admin", "suspend", 200)
+    assert "kind" not in line
+
+
+async def test_nobody_acts_where_nobody_is_there_to(status):
+    """A service that was started without a desk says so."""
+    answer = await status.do("/v1/simulate", ADMIN, {"pods": [{"pod": POD}]})
+
+    assert answer.status == 409

@@ -1,0 +1,122 @@
+"""Client certificates of the cluster's authority, over TLS on loopback: a user and his groups without a token."""
+
+import dataclasses
+import ssl
+
+import aiohttp
+import pytest
+
+from scheduler.settings_status import StatusServer
+from scheduler.status.subjects import Subject, holder
+from tests.plane import certificates
+from tests.plane.certificates import Identity
+from tests.status.reviewing import ADMIN, JANE, everybody
+from tests.status.scene import a_scene
+from tests.status.served import served
+
+JANE_HERSELF = Identity("jane", ("research", "night-shift"))
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return certificates.Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory):
+    return certificates.Authority(tmp_path_factory.mktemp("stranger"))
+
+
+@pytest.fixture(scope="module")
+def world():
+    return a_scene()
+
+
+@pytest.fixture
+def settings(authority):
+    cert, key = authority.server()
+    return StatusServer(cert=str(cert), key=str(key), client_ca=str(authority.certificate_file))
+
+
+def without_certificate(authority):
+    return ssl.create_default_context(cafile=str(authority.certificate_file))
+
+
+async def test_a_certificate_names_its_holder(world, authority, settings):
+    """The common name is the user, the organizations are his groups, and the cluster's RBAC decides."""
+    reviewing = everybody()
+    reviewing.rights.add(("group:night-shift", "list", "pods", "team-b"))
+    async with served(
+        world.engine, reviewing, settings=settings, tls=authority.context(JANE_HERSELF)
+    ) as running:
+        cluster = await running.ask("/v1/cluster")
+        gangs = await running.ask("/v1/gangs")
+
+    assert cluster.json["user"] == "jane"
+    assert {row["namespace"] for row in gangs.json["gangs"]} == {"team-a", "team-b"}
+    asked = reviewing.asked[0][1]
+    assert asked["groups"] == ["research", "night-shift", "system:authenticated"]
+
+
+async def test_a_token_counts_before_a_certificate(world, authority, settings):
+    """Who shows both is the token's holder; a bad token is not made good by a certificate."""
+    async with served(
+        world.engine, everybody(), settings=settings, tls=authority.context(JANE_HERSELF)
+    ) as running:
+        both = await running.ask("/v1/cluster", ADMIN)
+        bad = await running.ask("/v1/cluster", "foreign")
+
+    assert both.json["user"] == "admin"
+    assert bad.status == 401
+
+
+async def test_without_a_certificate_a_token_will_do(world, authority, settings):
+    """TLS asks for a certificate and does not insist."""
+    tls = without_certificate(authority)
+    async with served(world.engine, everybody(), settings=settings, tls=tls) as running:
+        page = await running.ask("/")
+        nobody = await running.ask("/v1/cluster")
+        jane = await running.ask("/v1/cluster", JANE)
+
+    assert (page.status, nobody.status, jane.status) == (200, 401, 200)
+
+
+async def test_a_foreign_authority_s_certificate_is_refused(world, authority, stranger, settings):
+    """In the handshake: no request gets through."""
+    tls = without_certificate(authority)
+    tls.load_cert_chain(*stranger.client(JANE_HERSELF))
+    async with served(world.engine, everybody(), settings=settings, tls=tls) as running:
+        with pytest.raises(aiohttp.ClientError):
+            await running.ask("/v1/cluster")
+
+
+async def test_without_an_authority_no_certificate_counts(world, authority, settings):
+    """Then tokens alone say who somebody is."""
+    own = dataclasses.replace(settings, client_ca="")
+    tls = authority.context(JANE_HERSELF)
+    async with served(world.engine, everybody(), settings=own, tls=tls) as running:
+        assert (await running.ask("/v1/cluster")).status == 401
+        assert (await running.ask("/v1/cluster", JANE)).status == 200
+
+
+CERTIFICATE = {
+    "subject": ((("organizationName", "a"),), (("organizationName", "b"),), (("commonName", "jane"),)),
+    "notAfter": "Jan  1 00:00:00 2030 GMT",
+}
+NEW_YEAR = ssl.cert_time_to_seconds(CERTIFICATE["notAfter"])
+
+
+def test_a_certificate_that_has_ended_names_nobody():
+    """Also on a connection that was made while it was good."""
+    jane = Subject("jane", ("a", "b", "system:authenticated"))
+
+    assert holder(CERTIFICATE, NEW_YEAR - 1) == jane
+    assert holder(CERTIFICATE, NEW_YEAR + 1) is None
+
+
+@pytest.mark.parametrize(
+    "certificate", [None, {}, {**CERTIFICATE, "subject": ((("organizationName", "a"),),)}]
+)
+def test_without_a_common_name_nobody_is_named(certificate):
+    """No certificate, an empty one, and one without a user."""
+    assert holder(certificate, 0.0) is None

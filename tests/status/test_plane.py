@@ -1,0 +1,134 @@
+"""The status service on a real control plane: real tokens, real RBAC, and no right beyond those of manifests/."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import pytest
+
+from scheduler.objects import labels
+from tests.plane import Fleet, Plane, nodes, where
+from tests.plane.client import Client
+from tests.plane.installation import EXTENDER, Installation
+
+pytestmark = pytest.mark.plane
+
+TENANTS = ("team-a", "team-b")
+READER = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "Role",
+    "metadata": {"name": "reader", "namespace": "team-a"},
+    "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}],
+}
+BINDING = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "RoleBinding",
+    "metadata": {"name": "reader", "namespace": "team-a"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+    "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "team-a"}],
+}
+
+
+@dataclass
+class Told:
+    """What the service answered, by who asked."""
+
+    jane: dict[str, Any]
+    stranger: int
+    nobody: int
+    detail: int
+    foreign: int
+    drained: int
+    revoked: int
+    refused: list[Any]
+    used: set[tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def told() -> Told:
+    with Plane(controllers=True, audit=True) as plane, Installation(plane, scheduler=False) as gangwright:
+        answers = asyncio.run(_asked(plane, gangwright))
+        return Told(
+            **answers, refused=plane.audit.refused(EXTENDER.user), used=plane.audit.used(EXTENDER.user)
+        )
+
+
+async def _asked(plane: Plane, gangwright: Installation) -> dict[str, Any]:
+    async with plane.client() as admin, aiohttp.ClientSession() as session:
+        await nodes.create(admin, Fleet(racks=2, nodes_per_rack=2))
+        for namespace in TENANTS:
+            await admin.create(where("namespaces"), {"metadata": {"name": namespace}})
+            await admin.until(where("serviceaccounts", namespace, "default"), bool)
+            await admin.create(where("pods", namespace), _pod(f"gang-of-{namespace}"))
+        plane.apply([READER, BINDING])
+        token = await _token(admin, "team-a")
+
+        async def ask(path: str, word: str | None, method: str = "GET") -> tuple[int, Any]:
+            headers = {"Authorization": f"Bearer {word}"} if word else {}
+            body = {} if method == "POST" else None
+            address = f"{gangwright.status}{path}"
+            async with session.request(method, address, headers=headers, json=body) as answer:
+                return answer.status, await answer.json()
+
+        async with asyncio.timeout(30):
+            while len((jane := (await ask("/v1/gangs", token))[1])["gangs"]) < len(TENANTS):
+                await asyncio.sleep(0.2)
+        node = (await ask("/v1/nodes", token))[1]["nodes"][0]["name"]
+        found = {
+            "jane": jane,
+            "stranger": (await ask("/v1/gangs", "no.such.token"))[0],
+            "nobody": (await ask("/v1/gangs", None))[0],
+            "detail": (await ask("/v1/gangs/team-a/gang-of-team-a", token))[0],
+            "foreign": (await ask("/v1/gangs/team-b/gang-of-team-b", token))[0],
+            "drained": (await ask(f"/v1/nodes/{node}/drain", token, "POST"))[0],
+        }
+        await admin.delete(where("serviceaccounts", "team-a", "default"))
+        fresh = await _token(admin, "team-b")
+        await admin.delete(where("serviceaccounts", "team-b", "default"))
+        return found | {"revoked": (await ask("/v1/gangs", fresh))[0]}
+
+
+def _pod(gang: str) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": f"{gang}-0",
+            "labels": {labels.GANG: gang},
+            "annotations": {labels.MIN_MEMBERS: "2"},
+        },
+        "spec": {"schedulerName": "gangwright", "containers": [{"name": "main", "image": "none"}]},
+    }
+
+
+async def _token(admin: Client, namespace: str) -> str:
+    path = f"{where('serviceaccounts', namespace, 'default')}/token"
+    made = await admin.create(path, {"spec": {"expirationSeconds": 600}})
+    return str(made["status"]["token"])
+
+
+def test_a_service_account_sees_the_names_of_its_own(told):
+    """Its token is believed, its Role shows it one namespace, and the other gang is a number."""
+    names = {row["name"] for row in told.jane["gangs"]}
+
+    assert names == {"gang-of-team-a", None}
+    assert told.detail == 200
+    assert told.foreign == 403
+
+
+def test_tokens_that_nobody_made_are_refused(told):
+    """No token, one that is none, and one whose account is gone."""
+    assert (told.nobody, told.stranger, told.revoked) == (401, 401, 401)
+
+
+def test_acting_needs_rights_that_a_reader_has_not(told):
+    """Draining a node is not for whoever may look."""
+    assert told.drained == 403
+
+
+def test_our_own_rights_suffice(told):
+    """Under the roles of manifests/ nothing was refused to Gangwright, and both reviews were used."""
+    assert told.refused == []
+    assert {
+        ("create", "tokenreviews.authentication.k8s.io"),
+        ("create", "subjectaccessreviews.authorization.k8s.io"),
+    } <= told.used

@@ -1,0 +1,268 @@
+"""Gangs as people see them, from an engine that has lived a little."""
+
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+
+from scheduler.engine import Engine
+from scheduler.model import events as ev
+from scheduler.model.decision import TEXT, Reason
+from scheduler.model.queueing import Estimate
+from scheduler.model.victims import Kind, Unit
+from scheduler.model.workload import GangKey, Uid
+from scheduler.status import views
+from scheduler.status.sight import Sight
+from scheduler.status.views import Outlook, Page
+from tests.builders import a_node, some_nodes
+from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
+from tests.engine.world import World
+from tests.status.scene import ALIAS, EVERYTHING, HOSTILE, NOBODY, POLICY, a_scene, seen
+
+ALL = Page(0, 1000)
+
+
+@pytest.fixture(scope="module")
+def world():
+    return a_scene()
+
+
+def listed(world, view=views.queue, sight=EVERYTHING, page=ALL, **more):
+    return seen(view(world.engine, sight, world.now, page, **more))
+
+
+def by_name(rows):
+    return {row.name: row for row in rows}
+
+
+def test_the_queue_shows_who_waits_in_order(world):
+    """Gangs with seats to be given come first with their positions, then those that cannot be placed yet."""
+    found = listed(world)
+
+    assert [(row.name, row.position, row.state) for row in found.gangs] == [
+        ("huge", 1, "waiting"),
+        ("late", None, "gathering"),
+        ("wrong", None, "refused"),
+    ]
+    assert (found.total, found.next, found.acting) == (3, None, True)
+
+
+def test_a_waiting_gang_says_what_it_lacks(world):
+    """Reason, numbers, wait and members of a gang that no rack can hold."""
+    huge = by_name(listed(world).gangs)["huge"]
+
+    assert huge.reason in {Reason.NO_DOMAIN, Reason.NEVER_FITS}
+    assert huge.message.startswith(TEXT[Reason(huge.reason)])
+    assert "10 ×" in huge.message
+    assert huge.wait_seconds == pytest.approx(30, abs=2)
+    assert (huge.members.present, huge.members.needed, huge.members.bound) == (10, 10, 0)
+
+
+def test_an_incomplete_gang_says_how_many_are_there(world):
+    """The count stands in the message."""
+    late = by_name(listed(world).gangs)["late"]
+
+    assert late.message == f"{TEXT[Reason.MISSING_MEMBERS]}: 2 of 3 are there"
+    assert (late.members.present, late.members.needed) == (2, 3)
+
+
+def test_all_gangs_are_listed_by_name(world):
+    """Also those that run; a pod that is no gang's goes by its own name."""
+    found = listed(world, views.gangs)
+
+    assert [(row.namespace, row.name, row.state, row.alone) for row in found.gangs] == [
+        ("team-a", "train", "running", False),
+        ("team-a", "solo", "running", True),
+        ("team-a", "wrong", "refused", False),
+        ("team-b", "huge", "waiting", False),
+        ("team-b", "late", "gathering", False),
+    ]
+
+
+def test_one_namespace_of_all(world):
+    """A namespace that is asked for is shown alone."""
+    found = listed(world, views.gangs, namespace="team-b")
+
+    assert {row.namespace for row in found.gangs} == {"team-b"}
+    assert found.total == 2
+
+
+def test_lists_come_in_pages(world):
+    """Every gang is on one page, in the same order as without pages."""
+    whole = [row.id for row in listed(world, views.gangs).gangs]
+    rows, offset = [], 0
+    while offset is not None:
+        page = listed(world, views.gangs, page=Page(offset, 2))
+        rows += page.gangs
+        offset = page.next
+
+    assert [row.id for row in rows] == whole
+
+
+def test_names_of_others_are_left_out_and_numbers_stay(world):
+    """Neither namespace, name, key nor message of a hidden gang is anywhere; state, reason and members are."""
+    sight = Sight(frozenset({"team-a"}), ALIAS)
+    shown, hidden = listed(world), listed(world, sight=sight)
+    text = msgspec.json.encode(hidden).decode()
+
+    assert "team-b" not in text
+    assert "huge" not in text
+    assert "late" not in text
+    for with_name, without in zip(shown.gangs, hidden.gangs, strict=True):
+        assert (with_name.id, with_name.state, with_name.reason) == (
+            without.id,
+            without.state,
+            without.reason,
+        )
+        assert (with_name.members, with_name.wait_seconds) == (without.members, without.wait_seconds)
+    assert by_name(hidden.gangs)["wrong"].namespace == "team-a"
+
+
+def test_the_order_of_hidden_gangs_tells_nothing_of_their_names(world):
+    """They are sorted by what stands for them."""
+    ids = [row.id for row in listed(world, views.gangs, NOBODY).gangs]
+
+    assert ids == sorted(ids)
+
+
+def test_everything_about_one_gang(world):
+    """What it asked for, where its pods are, and what was told about it."""
+    found = views.find(world.engine, "team-a", "train")
+    detail = views.detail(world.engine, found, EVERYTHING, world.now)
+
+    assert detail.quorum == {"": 4}
+    assert (detail.wishes.strategy, detail.wishes.level, detail.wishes.required) == ("pack", "rack", False)
+    assert [member.state for member in detail.members] == ["bound"] * 4
+    assert all(member.node is not None for member in detail.members)
+    assert detail.gang.wait_seconds is None
+    assert detail.shortfalls == []
+
+
+def test_a_shortfall_is_told_in_numbers(world):
+    """How many it needs, and how many the best domain holds."""
+    found = views.find(world.engine, "team-b", "huge")
+    detail = views.detail(world.engine, found, EVERYTHING, world.now)
+
+    (lack,) = detail.shortfalls
+    assert lack.needed == 10
+    assert lack.best < 10
+    assert detail.wishes.required is True
+
+
+def test_a_refusal_names_field_value_and_remedy(world):
+    """As the user wrote it, whatever that was."""
+    found = views.find(world.engine, "team-a", "wrong")
+    detail = views.detail(world.engine, found, EVERYTHING, world.now)
+
+    assert detail.refusal.value == HOSTILE
+    assert "pack" in detail.refusal.remedy
+    assert HOSTILE in detail.gang.message
+
+
+def test_a_pod_alone_is_found_by_its_name(world):
+    """And by the key that the list gives."""
+    found = views.find(world.engine, "team-a", "solo")
+
+    assert views.find(world.engine, *found.key) is found
+    assert views.find(world.engine, "team-b", "solo") is None
+
+
+def test_forecasts_and_victims_are_shown_where_they_are_known(world):
+    """A victim of another tenant is a number without a name."""
+    huge, train = GangKey("team-b", "huge"), GangKey("team-a", "train")
+    unit = Unit(
+        train, Kind.GANG, (Uid("a"), Uid("b")), np.array([0, 1]), np.zeros((2, 1)), priority=3, lost=120.0
+    )
+    outlook = Outlook({huge: Estimate(30.0, 10.0, 90.0)}, lambda gang: [unit] if gang == huge else [])
+    record = views.find(world.engine, *huge)
+
+    detail = views.detail(world.engine, record, EVERYTHING, world.now, outlook)
+    blind = views.detail(world.engine, record, Sight(frozenset({"team-b"}), ALIAS), world.now, outlook)
+
+    assert (detail.gang.forecast.middle, detail.gang.forecast.high) == (30.0, 90.0)
+    assert [(v.gang, v.kind, v.pods, v.lost, v.way) for v in detail.victims] == [
+        ("train", "gang", 2, 120.0, "evict")
+    ]
+    assert [(v.namespace, v.gang, v.pods, v.id) for v in blind.victims] == [(None, None, 2, ALIAS(train))]
+
+
+def test_who_is_leaving_for_a_gang_is_told():
+    """Room is being made: the gang waits in state freeing, and the pods that leave are named to whoever may read them."""
+    own = World([a_node("n0", gpu=8)], POLICY)
+    owner = an_owner("ReplicaSet", "low")
+    own.submit(a_gang_of_pods("low", 2, gpu=4, namespace="team-a", owner=owner))
+    own.settle(10)
+    own.submit(a_gang_of_pods("high", 1, gpu=8, namespace="team-b", priority=100))
+    own.watch()
+    own.plan()
+
+    record = views.find(own.engine, "team-b", "high")
+    detail = views.detail(own.engine, record, EVERYTHING, own.now)
+    blind = views.detail(own.engine, record, Sight(frozenset({"team-b"}), ALIAS), own.now)
+    waits = listed(own)
+
+    assert (detail.gang.state, detail.gang.reason, detail.plan.step) == (
+        "freeing",
+        Reason.MAKING_ROOM,
+        "free",
+    )
+    assert {(row.namespace, row.pod, row.way) for row in detail.leaving} == {
+        ("team-a", "low-0", "evict"),
+        ("team-a", "low-1", "evict"),
+    }
+    assert [(row.namespace, row.pod) for row in blind.leaving] == [(None, None)] * 2
+    assert "high" in by_name(waits.gangs)
+
+
+def test_room_that_is_kept_for_the_first_is_told():
+    """From when on; and of nobody else."""
+    own = World([a_node(f"n{i}", gpu=8) for i in range(2)], POLICY)
+    own.submit(a_gang_of_pods("runs", 1, gpu=8))
+    own.settle(10)
+    own.submit(a_gang_of_pods("first", 2, gpu=8))
+    own.settle(10)
+    own.submit(a_gang_of_pods("second", 2, gpu=8))
+    own.settle(10)
+    first, second = (
+        views.detail(own.engine, views.find(own.engine, "default", name), EVERYTHING, own.now)
+        for name in ("first", "second")
+    )
+
+    assert first.reserved_from is not None
+    assert first.reserved_from > own.now
+    assert second.reserved_from is None
+
+
+def test_a_replica_that_looks_on_judges_nothing():
+    """It says that it does not act; states and counts are there, reasons, messages and positions are not."""
+    engine = Engine(POLICY)
+    pods = [*a_gang_of_pods("train", 2, gpu=1), replace(a_pod("solo", gpu=1), node="a0-r0-n0", gated=False)]
+    engine.observe(
+        [*(ev.NodeSeen(node) for node in some_nodes()), *(ev.PodSeen(pod) for pod in pods), ev.Synced()], 0.0
+    )
+
+    found = seen(views.queue(engine, EVERYTHING, 10.0, ALL))
+
+    assert found.acting is False
+    assert [(r.name, r.state, r.reason, r.message, r.position) for r in found.gangs] == [
+        ("train", "waiting", None, None, None)
+    ]
+
+
+def test_a_gang_that_goes_between_two_steps_is_left_out(world):
+    """A view that is left between its steps meets a ledger that has changed, and does not mind."""
+    crowd = a_scene()
+    crowd.submit([a_pod(f"one-{number}", gpu=8, namespace="team-c") for number in range(40)])
+    crowd.settle(5)
+    steps = views.gangs(crowd.engine, EVERYTHING, crowd.now, ALL)
+    for _ in range(3):
+        next(steps)
+    for pod in list(crowd.api.pods.values()):
+        crowd.api.remove(pod.key)
+    crowd.watch()
+
+    found = seen(steps)
+
+    assert found.total == 45
+    assert 0 < len(found.gangs) < 45

@@ -1,0 +1,86 @@
+"""What the stories of elastic jobs share: a kubelet, the master, and Horovod, built before the first test."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.elastic.horovod.fixtures import build_before_tests, horovod_python
+from tests.plane import Plane
+from tests.plane.client import Client
+from tests.plane.installation import Installation
+from tests.plane.kubelet import OURS, PLAIN, Image, Kubelet
+from tests.stories.elastic.jobs import TRAINING, Jobs
+from tests.stories.elastic.master import ELASTIC, IMPATIENT, MANIFESTS, Master
+
+__all__ = ["horovod_python"]
+
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+"""What an image for training on two cores would say."""
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    build_before_tests(session)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.plane)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A story that fails shows what the master wrote last."""
+    report = yield
+    told = getattr(item, "funcargs", {}).get("elastic")
+    if report.failed and isinstance(told, Master) and told.name in told.plane.programs:
+        report.sections.append(("The elastic master's log", told.program.log_end(80)))
+    return report
+
+
+@pytest.fixture(scope="session")
+def elastic(plane: Plane, gangwright: Installation) -> Iterator[Master]:
+    """The master as manifests/elastic installs it, beside Gangwright."""
+    plane.apply_manifests(MANIFESTS)
+    with Master(plane) as running:
+        yield running
+
+
+@pytest.fixture
+def impatient(plane: Plane, elastic: Master) -> Iterator[Master]:
+    """The master with waits of seconds where it has minutes; the stories' own one rests meanwhile."""
+    plane.end(elastic.name)
+    try:
+        with Master(plane, set_=IMPATIENT) as running:
+            yield running
+    finally:
+        elastic.start()
+
+
+@pytest_asyncio.fixture
+async def kubelet(plane: Plane, horovod_python: Path) -> AsyncIterator[Kubelet]:
+    """No nodes yet; `await asyncio.to_thread(kubelet.add, slots(3))`."""
+    images = {
+        TRAINING: Image(path=[horovod_python.parent], env=QUIET),
+        "gangwright": OURS,
+        "plain": PLAIN,
+    }
+    running = Kubelet(plane, images=images)
+    await asyncio.to_thread(running.start)
+    yield running
+    await asyncio.to_thread(running.stop)
+
+
+@pytest_asyncio.fixture
+async def jobs(
+    plane: Plane, elastic: Master, kubelet: Kubelet, api: Client, namespace: str
+) -> AsyncIterator[Jobs]:
+    """A namespace for jobs, in a cluster without nodes. When the story is over, the master was forbidden nothing."""
+    began = plane.audit.mark()
+    told = Jobs(api, namespace, kubelet)
+    yield told
+    await told.remove()
+    assert plane.audit.refused(ELASTIC.user, since=began) == []

@@ -1,0 +1,49 @@
+"""Workers that never train: they are shown, they are given up, and their room is somebody else's."""
+
+import asyncio
+
+import pytest
+
+from tests.plane import where
+from tests.stories.elastic.jobs import job, slots
+
+pytestmark = pytest.mark.timeout(900)
+
+
+async def given_up(jobs, name, why):
+    """What the master told of this job's first worker that it gave up, when its pod is gone."""
+    (first, *_) = await jobs.until_pods(name, lambda pods: any(pod["spec"].get("nodeName") for pod in pods))
+    await jobs.api.gone(where("pods", jobs.namespace, first["metadata"]["name"]), within=100)
+    told = await jobs.told(name, "WorkerLost")
+    assert any(why in message for message in told), told
+    return first
+
+
+async def test_workers_that_never_train(jobs, kubelet, impatient):
+    """An image that cannot be pulled is named; a script that never gets to its training has a limit; both make room."""
+    (one, other) = await asyncio.to_thread(kubelet.add, slots(2))
+    pinned = {"kubernetes.io/hostname": one}, {"kubernetes.io/hostname": other}
+    absent = job("absent", 1, 1, nodeSelector=pinned[0])
+    absent["spec"]["template"]["spec"]["containers"][0]["image"] = "registry.example/nobody:1"
+    await jobs.submit(absent)
+    await jobs.submit(job("idle", 1, 1, "-c", "import time; time.sleep(3600)", nodeSelector=pinned[1]))
+
+    def named(status):
+        return any("registry.example/nobody:1" in own.get("reason", "") for own in status.get("members", ()))
+
+    await jobs.until("absent", named)
+    await asyncio.gather(
+        given_up(jobs, "absent", "cannot start: "),
+        given_up(jobs, "idle", "was not ready 12 s after it got its seat"),
+    )
+
+    for place, selector in enumerate(pinned):
+        await jobs.pod(f"other-{place}", nodeSelector=selector)
+    for place in range(2):
+        await jobs.api.until(
+            where("pods", jobs.namespace, f"other-{place}"),
+            lambda pod: pod["status"].get("phase") == "Running",
+            within=100,
+        )
+    for name in ("absent", "idle"):
+        await jobs.until(name, lambda now: (now["phase"], now.get("workers", 0)) == ("Queued", 0))

@@ -1,0 +1,91 @@
+"""People and the cluster say how many workers a job has, and where; nobody loses a step for it."""
+
+import asyncio
+import os
+import random
+
+import pytest
+
+from tests.cli.speaking import say
+from tests.plane import where
+from tests.stories.elastic.jobs import job, of_size, slots, whole
+
+pytestmark = pytest.mark.timeout(900)
+
+RESIZES = int(os.environ.get("GANGWRIGHT_RESIZES", "8"))
+"""In a row. Thirty take some minutes; eight show the same, if it is to be seen at all."""
+
+
+async def test_people_say_the_size(jobs, kubelet, plane):
+    """kubectl scale and gangwright resize set it, whatever the policy would like; auto lets the policy decide again."""
+    await asyncio.to_thread(kubelet.add, slots(2))
+    await jobs.submit(job("train", 1, 2, spec={"workers": 1}))
+    await jobs.until("train", of_size(1))
+
+    await asyncio.to_thread(
+        plane.kubectl, "scale", "elasticjob/train", "--replicas=2", f"--namespace={jobs.namespace}"
+    )
+    two = await jobs.until("train", of_size(2))
+    assert two["wantedBy"] == "user"
+    kubeconfig = str(plane.kubeconfig())
+    said = await asyncio.to_thread(say, "resize", "train", "1", "-n", jobs.namespace, KUBECONFIG=kubeconfig)
+    assert said.code == 0, said.err
+    await jobs.until("train", of_size(1))
+    said = await asyncio.to_thread(
+        say, "resize", "train", "auto", "-n", jobs.namespace, KUBECONFIG=kubeconfig
+    )
+    assert said.code == 0, said.err
+    again = await jobs.until("train", of_size(2))
+
+    assert again["wantedBy"] == "offer"
+    assert again["restarts"] == 0
+    assert whole(await jobs.steps("train"))
+
+
+async def test_a_node_is_drained_and_a_worker_deleted(jobs, kubelet, plane):
+    """A cordon brings a replacement first, one round swaps the two; a deletion comes unannounced, and costs no step either."""
+    await asyncio.to_thread(kubelet.add, slots(3))
+    await jobs.submit(job("train", 2, 2))
+    before = await jobs.until("train", of_size(2))
+    (node,) = [own["node"] for own in before["members"] if own["rank"] == 1]
+
+    await asyncio.to_thread(plane.kubectl, "cordon", node)
+    swapped = await jobs.until(
+        "train", lambda status: of_size(2)(status) and status["lastResize"]["cause"] == "drained"
+    )
+    assert swapped["round"] == before["round"] + 1
+    assert node not in {own["node"] for own in swapped["members"] if own.get("rank") is not None}
+    await asyncio.to_thread(plane.kubectl, "uncordon", node)
+
+    gone = jobs.worker(swapped, 0)
+    await jobs.api.delete(where("pods", jobs.namespace, gone.partition("/")[2]))
+    again = await jobs.until(
+        "train",
+        lambda status: of_size(2)(status) and gone not in {jobs.worker(status, rank) for rank in (0, 1)},
+    )
+    last = await jobs.last_step("train")
+    await jobs.until_step("train", lambda step: step["step"] > last["step"] + 3)
+
+    assert again["restarts"] == 0
+    assert whole(await jobs.steps("train"))
+
+
+async def test_resizes_in_a_row(jobs, kubelet):
+    """Sizes by chance, one after the other: each is reached, no process is lost, and no step."""
+    chance = random.Random(4)
+    await asyncio.to_thread(kubelet.add, slots(4))
+    await jobs.submit(job("train", 1, 4, spec={"workers": 2}))
+    size = 2
+    await jobs.until("train", of_size(size))
+    for _ in range(RESIZES):
+        size = chance.choice([other for other in (1, 2, 3, 4) if other != size])
+        await jobs.say("train", workers=size)
+        await jobs.until("train", of_size(size))
+        last = await jobs.last_step("train")
+        await jobs.until_step(
+            "train", lambda step, size=size, last=last: step["size"] == size and step["at"] > last["at"]
+        )
+
+    assert (await jobs.status("train"))["restarts"] == 0
+    assert await jobs.told("train", "WorkerLost") == []
+    assert whole(await jobs.steps("train"))

@@ -1,0 +1,273 @@
+"""Room is made for a gang that matters more: by whom, how far, and what happens when it does not go as planned."""
+
+import asyncio
+
+import pytest
+
+from tests.plane import Fleet, Plane, where
+from tests.plane.client import Object
+from tests.plane.installation import Installation
+from tests.plane.proxy import Proxy
+from tests.stories.cluster import Cluster, bound, gated
+from tests.stories.conftest import Outages, Tune
+from tests.stories.workloads import gang, made_by, pod
+
+EIGHT = Fleet(racks=1, nodes_per_rack=2, gpus=4)
+EVICTION = "/eviction"
+
+pytestmark = pytest.mark.usefixtures("priorities")
+
+
+@pytest.fixture(scope="session")
+def plane(frail_plane: Plane) -> Plane:
+    return frail_plane
+
+
+@pytest.fixture(scope="session")
+def gangwright(frail: Installation) -> Installation:
+    return frail
+
+
+def of(priority: str, **spec: object) -> Object:
+    """The part of a pod's description that says how much it matters."""
+    return {"priorityClassName": priority, **spec}
+
+
+def urgent(name: str, size: int, **words: object) -> list[Object]:
+    return gang(name, size, spec=of("urgent"), **words)
+
+
+def evicted(door: Proxy) -> list[str]:
+    """The pods that were evicted through the door, by the API server's leave."""
+    return [
+        own.path.split("/")[-2] for own in door.writes if own.path.endswith(EVICTION) and own.status == 201
+    ]
+
+
+async def full(cluster: Cluster) -> None:
+    """Two gangs of four fill all eight GPUs, each a node."""
+    await cluster.nodes(EIGHT)
+    for name in ("first", "second"):
+        await cluster.submit(made_by("ReplicaSet", name, 4))
+        await cluster.running(name, 4)
+
+
+async def whole_or_gone(cluster: Cluster) -> set[str]:
+    """The gangs of `full` that run whole; the other waits behind its gate with all its members made again."""
+    whole = set()
+    for name in ("first", "second"):
+        seen = await cluster.until(name, lambda pods: len(bound(pods)) == 4 or waits_whole(pods))
+        whole |= {name} if len(bound(seen)) == 4 else set()
+    return whole
+
+
+def waits_whole(pods: list[Object]) -> bool:
+    return len(pods) == 4 and all(map(gated, pods))
+
+
+async def test_a_whole_gang_gives_way(cluster: Cluster, door: Proxy):
+    """Of two gangs that fill the cluster, one is evicted whole and the other not touched; the urgent gang runs in its place."""
+    await full(cluster)
+    before = {name: await cluster.bound(name) for name in ("first", "second")}
+    await cluster.submit(*urgent("storm", 4))
+
+    places = await cluster.running("storm", 4)
+    (stays,) = await whole_or_gone(cluster)
+    assert await cluster.bound(stays) == before[stays]
+    (gave,) = before.keys() - {stays}
+    assert sorted(evicted(door)) == sorted(before[gave])
+    assert set(places.values()) == set(before[gave].values())
+    await cluster.nothing_held()
+
+
+async def test_surplus_goes_first(cluster: Cluster, door: Proxy):
+    """Where members above a quorum take the room, they alone give way: the quorum of the elastic gang runs on all the time."""
+    await cluster.nodes(EIGHT)
+    core = [pod(f"core-{n}", gang="elastic", min_members=2) for n in range(2)]
+    more = [pod(f"more-{n}", gang="elastic", min_members=2, surplus=True, spec=of("spare")) for n in range(6)]
+    await cluster.submit(*core, *more)
+    await cluster.running("elastic", 8)
+    await cluster.submit(*urgent("storm", 4))
+
+    await cluster.running("storm", 4)
+    assert len(evicted(door)) == 4
+    assert all(name.startswith("more-") for name in evicted(door))
+    left = await cluster.members("elastic")
+    assert len(bound(left)) == 4
+    assert not any(own["metadata"].get("deletionTimestamp") for own in left)
+
+
+async def test_no_more_than_needed(cluster: Cluster, door: Proxy):
+    """Beside a gang of four, single pods suffice: two of them give way for two members, and the gang is left alone."""
+    await cluster.nodes(EIGHT)
+    await cluster.submit(*gang("crew", 4))
+    await cluster.running("crew", 4)
+    await cluster.submit(*(pod(f"single-{n}", gang=f"single-{n}", min_members=1) for n in range(4)))
+    for number in range(4):
+        await cluster.running(f"single-{number}", 1)
+    await cluster.submit(*urgent("storm", 2))
+
+    await cluster.running("storm", 2)
+    assert len(evicted(door)) == 2
+    assert all(name.startswith("single-") for name in evicted(door))
+    assert len(await cluster.bound("crew")) == 4
+
+
+async def test_equal_priority_gives_no_way(cluster: Cluster, door: Proxy):
+    """A gang of the same priority waits for room, is told so, and nobody is evicted for it."""
+    await full(cluster)
+    await cluster.submit(*gang("peer", 4))
+
+    await cluster.told("peer", "NoRoom")
+    await cluster.gone_by()
+    assert evicted(door) == []
+
+
+async def test_a_class_that_never_preempts(cluster: Cluster, door: Proxy):
+    """A gang of a high class with `preemptionPolicy: Never` goes before others in the queue, but nobody leaves for it."""
+    await full(cluster)
+    await cluster.submit(*gang("polite", 4, spec=of("patient")))
+    await cluster.told("polite", "NoRoom")
+    await cluster.submit(*gang("peer", 4))
+    await cluster.gone_by()
+    assert evicted(door) == []
+
+    await cluster.api.delete(where("replicasets", cluster.namespace, "first"))
+    await cluster.seated("polite", 4)
+    assert await cluster.bound("peer") == {}
+
+
+def budget(name: str, **words: object) -> Object:
+    """A PodDisruptionBudget over the pods of a controller of that name."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": name}}, **words},
+    }
+
+
+async def protect(cluster: Cluster, name: str, **words: object) -> None:
+    budgets = where("poddisruptionbudgets", cluster.namespace)
+    await cluster.api.create(budgets, budget(name, **words))
+    known = where("poddisruptionbudgets", cluster.namespace, name)
+    await cluster.api.until(known, lambda own: own.get("status", {}).get("expectedPods") == 4)
+
+
+async def test_a_budget_that_never_allows(cluster: Cluster, door: Proxy, tune: Tune):
+    """Victims that a disruption budget protects stay; the gang waits and says so, and gives up the room that it will not get."""
+    await tune({"gangs.timeout": "6s"})
+    await full(cluster)
+    for name in ("first", "second"):
+        await protect(cluster, name, maxUnavailable=0)
+    await cluster.submit(*urgent("storm", 4))
+    await asyncio.to_thread(door.until_written, lambda: refused(door) >= 1)
+
+    assert "4 pods are still there" in await cluster.told("storm", "MakingRoom")
+    assert "needs 4 ×" in await cluster.told("storm", "NoRoom")
+    await cluster.nothing_held()
+    assert evicted(door) == []
+    for name in ("first", "second"):
+        assert len(await cluster.running(name, 4)) == 4
+
+
+def refused(door: Proxy) -> int:
+    """Evictions that a disruption budget did not allow."""
+    return sum(own.path.endswith(EVICTION) and own.status == 429 for own in door.writes)
+
+
+async def test_a_budget_that_takes_a_gang_apart(cluster: Cluster, door: Proxy):
+    """A budget that allows one of four: when the others stay, the plan is given up, and the gang is whole again at once."""
+    await full(cluster)
+    for name in ("first", "second"):
+        await protect(cluster, name, maxUnavailable=1)
+    await cluster.submit(*urgent("storm", 4))
+    await asyncio.to_thread(door.until_written, lambda: refused(door) >= 1)
+
+    for name in ("first", "second"):
+        await cluster.running(name, 4)
+    assert len(evicted(door)) == 1
+    await cluster.told("storm", "NoRoom")
+    await cluster.nothing_held()
+
+
+async def test_a_victim_is_deleted_by_its_owner_meanwhile(cluster: Cluster, door: Proxy):
+    """Victims that may not be evicted leave by themselves: the gang that waits for their room has it then."""
+    await full(cluster)
+    for name in ("first", "second"):
+        await protect(cluster, name, maxUnavailable=0)
+    await cluster.submit(*urgent("storm", 4))
+    await cluster.told("storm", "MakingRoom")
+    await asyncio.to_thread(door.until_written, lambda: refused(door) >= 1)
+    for name in ("first", "second"):
+        await cluster.api.delete(where("replicasets", cluster.namespace, name))
+
+    await cluster.running("storm", 4)
+    assert evicted(door) == []
+
+
+async def test_two_that_make_room_at_a_time(cluster: Cluster, door: Proxy):
+    """Two urgent gangs come at once: each has a room of its own made for it, and nobody is evicted twice."""
+    await full(cluster)
+    await cluster.submit(*urgent("storm", 4), *urgent("flood", 4))
+
+    await cluster.running("storm", 4)
+    await cluster.running("flood", 4)
+    assert len(evicted(door)) == len(set(evicted(door))) == 8
+
+
+async def test_the_api_server_is_away_half_way(cluster: Cluster, door: Proxy, outages: Outages):
+    """After two of four evictions the API server goes away and comes back: the gang is seated, and nobody else leaves."""
+    await full(cluster)
+    before = {name: await cluster.bound(name) for name in ("first", "second")}
+    door.hold_after(2, of=EVICTION)
+    await cluster.submit(*urgent("storm", 4))
+    await asyncio.to_thread(door.until_held)
+    with outages.one():
+        await asyncio.to_thread(cluster.gangwright.plane.apiserver.stop)
+        door.open()
+        await asyncio.to_thread(cluster.gangwright.plane.apiserver.restart)
+
+        await cluster.running("storm", 4)
+    (stays,) = await whole_or_gone(cluster)
+    assert await cluster.bound(stays) == before[stays]
+
+
+async def test_the_preemptor_is_deleted_half_way(cluster: Cluster, door: Proxy, tune: Tune):
+    """Two of four victims are on their way out when the gang is deleted: nobody else is asked, and their room is for others."""
+    await tune({"queue.evictionsPerNamespace": 2})
+    await cluster.nodes(EIGHT)
+    slow = {
+        "annotations": {"plane.gangwright.io/stops-in": "3s"},
+        "spec": {"terminationGracePeriodSeconds": 30},
+    }
+    await cluster.submit(*(pod(f"single-{n}", gang=f"single-{n}", min_members=1, **slow) for n in range(8)))
+    for number in range(8):
+        await cluster.running(f"single-{number}", 1)
+    await cluster.submit(*urgent("storm", 4))
+    await cluster.told("storm", "MakingRoom")
+    await asyncio.to_thread(door.until_written, lambda: len(evicted(door)) == 2)
+    await cluster.remove("storm")
+
+    await cluster.submit(*gang("heir", 2))
+    await cluster.seated("heir", 2)
+    await cluster.nothing_held()
+    assert len(evicted(door)) == 2
+
+
+@pytest.mark.parametrize("evictions", [0, 1, 2, 3, 4])
+async def test_killed_between_eviction_and_seat(cluster: Cluster, door: Proxy, evictions: int):
+    """Killed after k evictions and started again, Gangwright seats the whole gang, and nobody but one gang gave way."""
+    await full(cluster)
+    before = {name: await cluster.bound(name) for name in ("first", "second")}
+    door.shut_after(evictions, of=EVICTION)
+    await cluster.submit(*urgent("storm", 4))
+    await asyncio.to_thread(door.until_shut)
+    cluster.gangwright.kill()
+    door.open()
+    await asyncio.to_thread(cluster.gangwright.restart)
+
+    await cluster.running("storm", 4)
+    (stays,) = await whole_or_gone(cluster)
+    assert await cluster.bound(stays) == before[stays]
+    await cluster.nothing_held()

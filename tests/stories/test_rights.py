@@ -1,0 +1,53 @@
+"""Looking back on all stories: Gangwright never asked for what its roles do not give it."""
+
+import pytest
+
+from tests.plane import Fleet, nodes, watches, where
+from tests.plane.installation import EXTENDER, GANGWRIGHT, OVERLAY, Installation
+from tests.stories.cluster import bound
+from tests.stories.workloads import gang
+
+NAMESPACE = "default"
+
+
+@pytest.mark.parametrize("account", [EXTENDER, GANGWRIGHT], ids=["extender", "kube-scheduler"])
+async def test_nothing_was_refused(gangwright: Installation, account):
+    """In the audit log of the whole session no request of ours was forbidden, and our writes are in it."""
+    await one_gang(gangwright)
+
+    audit = gangwright.plane.audit
+    assert forbidden(audit.refused(account.user)) == []
+    assert (
+        audit.used(account.user)
+        >= {EXTENDER: {("patch", "pods")}, GANGWRIGHT: {("create", "pods/binding")}}[account]
+    )
+
+
+@pytest.mark.parametrize("account", [EXTENDER, GANGWRIGHT], ids=["extender", "kube-scheduler"])
+async def test_nothing_was_refused_where_things_broke(frail: Installation, outages, account):
+    """Neither was any request in the cluster of kills, accidents and outages, but while an API server was just starting."""
+    await one_gang(frail)
+
+    assert forbidden(outages.refused(account.user)) == []
+
+
+def forbidden(requests):
+    """Without those that nobody could make: the story was over, and its namespace is closed to everybody."""
+    return [request for request in requests if "is being terminated" not in request.message]
+
+
+def test_applied_again(gangwright: Installation):
+    """What an administrator applied, he can apply again."""
+    said = gangwright.plane.kubectl("apply", "--server-side", "--dry-run=server", "-k", OVERLAY)
+
+    assert "deployment.apps/gangwright serverside-applied" in said
+
+
+async def one_gang(installed: Installation) -> None:
+    async with installed.plane.client() as api:
+        await nodes.create(api, Fleet(racks=1, nodes_per_rack=1, gpus=4))
+        for member in gang("last", 4):
+            await api.create(where("pods", NAMESPACE), member)
+        await watches.until(api, where("pods", NAMESPACE), lambda pods: len(bound(pods)) == 4)
+        await api.delete_all(where("pods", NAMESPACE), grace=0)
+        await nodes.delete_all(api)

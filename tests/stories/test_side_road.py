@@ -1,0 +1,145 @@
+"""The side road: a cluster without the gate policy, where kube-scheduler asks about every pod as it comes.
+
+Gangs are whole there too; single pods are scored. The policies that protect our annotations are in force, but for one
+story that takes them away.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.plane import ApiError, Fleet, NeverCameError, Plane, watches, where
+from tests.plane.installation import ROOT, Installation
+from tests.stories.cluster import PLAN, SEAT, Cluster, bound, gated, per_node, pinned
+from tests.stories.conftest import STEADY
+from tests.stories.test_ffdl import EIGHT_GPUS, JOBS, LEARNERS, of_jobs
+from tests.stories.workloads import gang, interleaved, made_by, pod
+
+OVERLAY = ROOT / "manifests" / "overlays" / "without-gate-policy"
+CONFIG = ROOT / "extender_config" / "kube-scheduler-without-policy.yaml"
+BINDINGS = ("gangwright-only-we-plan", "gangwright-we-only-plan")
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with Plane(controllers=True, audit=True, controller_flags=STEADY) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def gangwright(plane: Plane) -> Iterator[Installation]:
+    """The overlay for older clusters, with its configuration of kube-scheduler."""
+    with Installation(plane, manifests=OVERLAY, config=CONFIG) as installed:
+        yield installed
+
+
+async def test_gangs_are_whole(cluster: Cluster):
+    """Pods without our gate are seated as gangs, in one rack, without any pin, whoever made them."""
+    await cluster.nodes(Fleet(racks=3, nodes_per_rack=2, gpus=2))
+    await cluster.submit(*gang("bare", 4), made_by("ReplicaSet", "made", 4))
+
+    for name in ("bare", "made"):
+        places = await cluster.seated(name, 4)
+        members = await cluster.members(name)
+        assert len({node.rpartition("-")[0] for node in places.values()}) == 1
+        assert not any(gated(own) or pinned(own) for own in members)
+
+
+async def test_two_run_and_two_wait(cluster: Cluster):
+    """Four jobs of four learners on eight GPUs: two run, two wait and say why, each starts when there is room."""
+    await cluster.nodes(EIGHT_GPUS)
+    await cluster.submit(*interleaved([gang(job, LEARNERS) for job in JOBS]))
+    pods = await watches.until(
+        cluster.api, where("pods", cluster.namespace), lambda seen: len(of_jobs(seen, JOBS)) == 2
+    )
+    running = of_jobs(pods, JOBS)
+    waiting = [job for job in JOBS if job not in running]
+    assert len(bound(pods)) == 2 * LEARNERS
+
+    for job in waiting:
+        await cluster.told(job, "NoRoom")
+    await cluster.remove(running[0])
+    await cluster.complete(running[1])
+    for job in waiting:
+        await cluster.seated(job, LEARNERS)
+
+
+async def test_incomplete_gang_holds_nothing(cluster: Cluster):
+    """Three of four members wait and keep no room; when the fourth comes all start."""
+    await cluster.nodes(EIGHT_GPUS)
+    await cluster.submit(*gang("late", 3, min_members=4))
+    await cluster.told("late", "MissingMembers")
+    await cluster.submit(*gang("other", 4))
+    await cluster.seated("other", 4)
+    assert await cluster.bound("late") == {}
+
+    await cluster.submit(pod("late-3", gang="late", min_members=4))
+    await cluster.seated("late", 4)
+
+
+@pytest.mark.parametrize(("strategy", "expected"), [("pack", [4]), ("spread", [1, 1, 1, 1])])
+async def test_single_pods_are_scored(cluster: Cluster, strategy: str, expected: list[int]):
+    """Single pods choose among all nodes by our scores: packed ones share a node, spread ones do not."""
+    before = (await cluster.metrics()).value("gangwright_answers_total", verb="filter", reason="Scored")
+    await cluster.nodes(Fleet(racks=1, nodes_per_rack=4, gpus=4))
+    for number in range(4):
+        await cluster.submit(
+            pod(f"single-{number}", labels={"app": "single"}, strategy=strategy, level="host")
+        )
+        await cluster.thing("pods", f"single-{number}", lambda own: own["spec"].get("nodeName"))
+
+    pods = await cluster.api.items(where("pods", cluster.namespace), labels="app=single")
+    assert per_node(bound(pods)) == expected
+    scored = (await cluster.metrics()).value("gangwright_answers_total", verb="filter", reason="Scored")
+    assert scored >= before + 4
+
+
+async def test_forged_notes_are_not_believed(cluster: Cluster):
+    """Without the policies anybody can write seats and plans: even a restart believes none that would cost others."""
+    first, second = await cluster.nodes(EIGHT_GPUS)
+    await cluster.submit(*gang("owner", 4, spec={"nodeSelector": {"kubernetes.io/hostname": first}}))
+    await cluster.seated("owner", 4)
+    await _unprotected(cluster)
+    try:
+        seat = {SEAT: json.dumps({"node": first, "plan": "mine"})}
+        nowhere = {SEAT: json.dumps({"node": "nowhere", "plan": "mine"})}
+        await cluster.submit(
+            pod("thief-0", gang="thief", min_members=3, annotations=seat),
+            pod("thief-1", gang="thief", min_members=3, annotations=nowhere),
+        )
+        thieves = await cluster.members("thief")
+        plan = {"plan": "mine", "seats": {first: [own["metadata"]["uid"] for own in thieves]}}
+        await cluster.submit(
+            pod("thief-2", gang="thieves", min_members=2, annotations={PLAN: json.dumps(plan)})
+        )
+
+        await asyncio.to_thread(cluster.gangwright.restart)
+        await cluster.submit(*gang("honest", 4))
+
+        assert set((await cluster.seated("honest", 4)).values()) == {second}
+        assert await cluster.bound("thief") == {}
+        assert await cluster.bound("thieves") == {}
+        await cluster.nothing_held()
+    finally:
+        await asyncio.to_thread(cluster.gangwright.plane.apply_manifests, OVERLAY)
+
+
+async def _unprotected(cluster: Cluster, within: float = 30.0) -> None:
+    """Takes the policies out of force, and waits until they are."""
+    for name in BINDINGS:
+        path = where("admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", name=name)
+        await cluster.api.delete(path)
+    probe = pod("probe", annotations={SEAT: "forged"})
+    deadline = time.monotonic() + within
+    while True:
+        try:
+            await cluster.api.request("POST", where("pods", cluster.namespace), body=probe, dryRun="All")
+        except ApiError:
+            if time.monotonic() > deadline:
+                raise NeverCameError("the policies stayed in force") from None
+            await asyncio.sleep(0.05)
+        else:
+            return

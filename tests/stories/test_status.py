@@ -1,0 +1,173 @@
+"""Stories of the status service: a person with a token of his own asks it through the command line, and it acts for him."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest_asyncio
+import yaml
+
+from tests.cli.speaking import Said, say
+from tests.plane import where
+from tests.plane.client import Client
+from tests.plane.nodes import GPU
+from tests.stories.cluster import Cluster
+from tests.stories.test_cli import named
+from tests.stories.workloads import gang, made_by
+
+PERSON = "jane"
+Ask = Callable[..., Awaitable[Said]]
+Post = Callable[[str], Awaitable[tuple[int, Any]]]
+
+
+@pytest_asyncio.fixture
+async def kubeconfig(cluster: Cluster, tmp_path: Path) -> Path:
+    """Of a service account that may edit in the story's namespace, and nothing anywhere else."""
+    account = where("serviceaccounts", cluster.namespace)
+    await cluster.api.create(account, {"metadata": {"name": PERSON}})
+    cluster.gangwright.plane.apply([_edits(cluster.namespace)])
+    asked = {"spec": {"expirationSeconds": 3600}}
+    token = (await cluster.api.create(f"{account}/{PERSON}/token", asked))["status"]["token"]
+    found = yaml.safe_load(cluster.gangwright.plane.kubeconfig().read_text(encoding="utf-8"))
+    for user in found["users"]:
+        user["user"] = {"token": token}
+    for context in found["contexts"]:
+        context["context"]["namespace"] = cluster.namespace
+    place = tmp_path / "kubeconfig"
+    place.write_text(yaml.safe_dump(found), encoding="utf-8")
+    return place
+
+
+def _edits(namespace: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": PERSON, "namespace": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "ServiceAccount", "name": PERSON, "namespace": namespace}],
+    }
+
+
+@pytest_asyncio.fixture
+async def ask(cluster: Cluster, kubeconfig: Path) -> Ask:
+    """The command, with the person's kubeconfig and `--server`."""
+
+    async def asked(*words: str) -> Said:
+        server = ("--server", cluster.gangwright.status)
+        return await asyncio.to_thread(say, *words, *server, KUBECONFIG=str(kubeconfig))
+
+    return asked
+
+
+@pytest_asyncio.fixture
+async def post(cluster: Cluster, kubeconfig: Path) -> AsyncIterator[Post]:
+    """Acts through the API; gives the status and what was said."""
+    user = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["users"][0]["user"]
+    headers = {"Authorization": f"Bearer {user['token']}"}
+    async with aiohttp.ClientSession(headers=headers) as session:
+
+        async def posted(path: str) -> tuple[int, Any]:
+            async with session.post(f"{cluster.gangwright.status}{path}", json={}) as answer:
+                return answer.status, await answer.json()
+
+        yield posted
+
+
+@pytest_asyncio.fixture
+async def stranger(api: Client, neighbour: str) -> str:
+    """A gang that runs in a namespace of others."""
+    for member in gang("secret", 1, gpus=8):
+        await api.create(where("pods", neighbour), member)
+    return neighbour
+
+
+async def test_the_service_tells_what_everybody_may_know(cluster: Cluster, ask: Ask, stranger: str):
+    """list and queue show a person the gangs of his namespace by name, and those of others as numbers."""
+    await cluster.nodes(racks=2, nodes_per_rack=2, gpus=8)
+    await cluster.submit(*gang("runs", 2, gpus=8))
+    await cluster.running("runs", 2)
+    await cluster.submit(*gang("waits", 3, gpus=8))
+    await cluster.told("waits", "NoRoom")
+
+    rows = (await ask("list", "-A", "-o", "json")).json
+    table = await ask("list", "-A")
+    queue = (await ask("queue", "-o", "json")).json
+    explained = await ask("explain", "waits", "-o", "json")
+
+    assert named(rows, "runs")["state"] == "running"
+    assert named(queue, "waits")["reason"] == "NoRoom"
+    assert explained.json["shortfalls"][0]["needed"] == 3
+    assert {row["name"] for row in rows} == {"runs", "waits", None}
+    assert "(hidden)" in table.out
+    assert stranger not in table.out
+    assert (await ask("explain", f"{stranger}/secret")).code == 2
+
+
+async def test_a_dry_run_of_the_service_comes_true(cluster: Cluster, ask: Ask, tmp_path: Path):
+    """simulate --server foretells the seats that the gang then gets; of the next gang it says what it lacks."""
+    await cluster.nodes(racks=2, nodes_per_rack=2, gpus=8)
+    await cluster.submit(*gang("runs", 1, gpus=8))
+    await cluster.running("runs", 1)
+    thought, large = tmp_path / "thought.yaml", tmp_path / "large.yaml"
+    thought.write_text(yaml.safe_dump(made_by("Job", "thought", 2, gpus=8)))
+    large.write_text(yaml.safe_dump(made_by("Job", "large", 4, gpus=8)))
+
+    foretold = await ask("simulate", "-f", str(thought), "-o", "json")
+    short = await ask("simulate", "-f", str(large))
+    await cluster.submit(made_by("Job", "thought", 2, gpus=8))
+    places = await cluster.seated("thought", 2)
+
+    (said,) = foretold.json
+    assert (foretold.code, said["answer"]) == (0, "starts now")
+    assert sorted(said["seats"].values()) == sorted(places.values())
+    assert (short.code, "room for 3" in short.out) == (1, True)
+
+
+async def test_a_dry_run_elsewhere_is_refused(ask: Ask, stranger: str, tmp_path: Path):
+    """Who may not create pods in a namespace learns nothing there, and is told which right he lacks."""
+    thought = tmp_path / "thought.yaml"
+    thought.write_text(yaml.safe_dump(made_by("Job", "thought", 2)))
+
+    said = await ask("simulate", "-f", str(thought), "-n", stranger)
+
+    assert said.code == 2
+    assert "you may not create pods" in said.err
+
+
+async def test_nodes_are_shown_to_everybody(cluster: Cluster, ask: Ask):
+    """nodes --server counts the free shapes, without any right to read nodes."""
+    await cluster.nodes(racks=2, nodes_per_rack=2, gpus=8)
+    await cluster.submit(*gang("runs", 1, gpus=8))
+    await cluster.running("runs", 1)
+
+    shapes = (await ask("nodes", "-o", "json")).json["shapes"]
+
+    assert {own["free"][GPU]: own["nodes"] for own in shapes} == {8: 3, 0: 1}
+
+
+async def test_the_service_suspends_a_job(cluster: Cluster, ask: Ask, post: Post):
+    """Who may update a Job suspends its gang through the service, which gives its room to the next; and nobody else's."""
+    await cluster.nodes(racks=1, nodes_per_rack=2, gpus=8)
+    await cluster.submit(made_by("Job", "first", 2, gpus=8))
+    await cluster.running("first", 2)
+    await cluster.submit(*gang("second", 2, gpus=8))
+    await cluster.told("second", "NoRoom")
+
+    status, said = await post(f"/v1/gangs/{cluster.namespace}/first/suspend")
+    bare, refusal = await post(f"/v1/gangs/{cluster.namespace}/second/suspend")
+
+    assert (status, said["message"]) == (200, "Job first is suspended")
+    assert (bare, "only gangs of Jobs" in refusal["error"]) == (409, True)
+    await cluster.running("second", 2, within=60)
+
+
+async def test_a_node_is_drained_only_by_who_may(cluster: Cluster, ask: Ask):
+    """drain --server is refused to a person who may edit pods, but not nodes."""
+    (node,) = await cluster.nodes(racks=1, nodes_per_rack=1, gpus=8)
+
+    said = await ask("drain", node)
+
+    assert said.code == 2
+    assert "you may not patch nodes" in said.err

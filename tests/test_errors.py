@@ -1,0 +1,39 @@
+"""The tree of errors: what it says of itself is true, and its texts are fit for people."""
+
+import inspect
+
+import pytest
+
+from scheduler import errors
+
+CLASSES = [
+    value
+    for value in vars(errors).values()
+    if inspect.isclass(value) and value.__module__ == "scheduler.errors"
+]
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_class_stands_in_the_drawing(kind: type[Exception]) -> None:
+    """The tree in the docstring names every class, and every class grows from its root."""
+    assert issubclass(kind, errors.GangwrightError)
+    assert kind.__name__ in (errors.__doc__ or "")
+
+
+def test_a_settings_error_names_field_value_and_remedy() -> None:
+    """A person reads which setting, what it was, and what would be right."""
+    error = errors.SettingsError("timeout", "5x", "a duration such as 30s")
+    assert str(error) == "timeout = '5x': a duration such as 30s"
+
+
+def test_a_kube_error_reads_as_one_line() -> None:
+    """Call, status, reason and message stand in one line, whatever the server's message holds."""
+    error = errors.Conflict("PUT /x", "line one\nline two", status=409, reason="Conflict")
+    assert str(error) == "PUT /x: 409 Conflict: line one line two"
+
+
+def test_foreign_texts_are_cut() -> None:
+    """A server's message of any length leaves a short text with an ellipsis."""
+    error = errors.ServerError("GET /x", "y" * 100_000, status=500)
+    assert len(str(error)) < 300
+    assert str(error).endswith("…")
