@@ -13,6 +13,7 @@ from typing import Any, Self
 import aiohttp
 
 from tests.plane.errors import ApiError, NeverCameError
+from tests.plane.sockets import Sockets
 
 Object = dict[str, Any]
 
@@ -64,7 +65,8 @@ class Client:
         self._context = context
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(ssl=self._context, limit=64)
+        self._sockets = Sockets()
+        connector = aiohttp.TCPConnector(ssl=self._context, limit=64, socket_factory=self._sockets.make)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
         self._session = aiohttp.ClientSession(self.url, connector=connector, timeout=timeout)
         return self
@@ -73,6 +75,7 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._session.close()
+        await self._sockets.close()
 
     async def request(
         self, method: str, path: str, *, body: Any = None, kind: str = "application/json", **query: Any

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from tests.plane.errors import NeverCameError
 from tests.plane.ports import HOST
+from tests.plane.sockets import Sockets
 
 T = TypeVar("T")
 
@@ -166,9 +167,12 @@ class Proxy:
         self._opened = asyncio.Event()
         self._transports: set[asyncio.BaseTransport] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._sockets = Sockets()
         self._session = aiohttp.ClientSession(
             self._upstream,
-            connector=aiohttp.TCPConnector(ssl=self._context or True, limit=0),
+            connector=aiohttp.TCPConnector(
+                ssl=self._context or True, limit=0, socket_factory=self._sockets.make
+            ),
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
         )
@@ -188,6 +192,7 @@ class Proxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._runner.cleanup()
         await self._session.close()
+        await self._sockets.close()
 
     async def _wake(self) -> None:
         self._opened.set()
