@@ -71,9 +71,8 @@ async def test_ends_what_still_says_farewell(authority, silent):
     """A stream that was left is open after the session was closed, and not after its sockets were."""
     sockets = Sockets()
     connector = aiohttp.TCPConnector(ssl=authority.context(ADMIN), socket_factory=sockets.make)
-    async with aiohttp.ClientSession(silent.url, connector=connector) as session:
-        async with session.get("/") as stream:
-            assert await stream.content.readline() == b"one\n"
+    async with aiohttp.ClientSession(silent.url, connector=connector) as session, session.get("/") as stream:
+        assert await stream.content.readline() == b"one\n"
     assert len(sockets._open()) == 1
     await asyncio.wait_for(sockets.close(), 5)
     assert sockets._open() == []
