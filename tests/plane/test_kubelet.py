@@ -462,7 +462,10 @@ async def test_a_drain(submit, kubelet, plane, api, namespace):
 
 
 async def test_the_api_server_may_be_away(submit, told, kubelet, plane):
-    """Pods run on while it is down, and what happened meanwhile is told when it is back."""
+    """Pods run on while it is down, what happened meanwhile is told when it is back, and nodes that come then are used.
+
+    It ends when kube-scheduler has found its watches again, which takes seconds: it knows the nodes of later tests.
+    """
     pod = await submit("a", "echo up; while test ! -e /work/go; do sleep 0.02; done; exit 6",
                        container={"volumeMounts": [{"name": "work", "mountPath": "/work"}]},
                        volumes=[{"name": "work", "emptyDir": {}}])  # fmt: skip
@@ -473,6 +476,11 @@ async def test_the_api_server_may_be_away(submit, told, kubelet, plane):
     await ended(pids)
     await asyncio.to_thread(plane.apiserver.restart)
     assert only(await told("a", in_phase("Failed")))["state"]["terminated"]["exitCode"] == 6
+
+    (late,) = await asyncio.to_thread(kubelet.add, Fleet(prefix="late-", nodes_per_rack=1))
+    await submit("b", "true", nodeSelector={"kubernetes.io/hostname": late})
+    await told("b", in_phase("Succeeded"), within=60)
+    await asyncio.to_thread(kubelet.remove, late)
 
 
 async def test_nothing_is_left_when_it_ends(plane, api, namespace):

@@ -107,7 +107,6 @@ def _pod(worker: Worker, event: WorkerSeen, now: float) -> None:
     """What a pod is can change in one direction only."""
     worker.role = event.role
     worker.number = event.number or worker.number
-    worker.pod_phase = event.phase
     worker.gated = event.gated
     worker.avoids = event.avoids
     worker.node = event.node or worker.node
@@ -246,8 +245,6 @@ def leaving(s: State, event: Leaving, now: float) -> None:
         return
     worker.beat_at = now
     _taken_away(s, worker)
-    if not worker.leaving:
-        worker.leave_by = now + event.grace_s
     worker.leaving = worker.leaving or event.why or "told to leave"
 
 

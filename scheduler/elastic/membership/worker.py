@@ -25,7 +25,6 @@ class Worker:
     node: str = ""
     role: str = "core"
     number: int = 0
-    pod_phase: str = "Pending"
     gated: bool = False
     avoids: tuple[str, ...] = ()
     """Nodes that were barred or doomed when it was made; its pod cannot go there, whatever has become of them."""
@@ -53,7 +52,6 @@ class Worker:
     """Moving average of its whole step, seconds: compute, collective and whatever else it waits for."""
     leaving: str = ""
     """Why it has to go, of its own or the cluster's will."""
-    leave_by: float = 0.0
     stopped: str = ""
     """Why we had its pod deleted."""
     stopped_at: float = 0.0
