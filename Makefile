@@ -20,6 +20,7 @@ demo: $(READY) ## the story on a real control plane: gangs whole, packed, preemp
 test: $(READY) lint arrows types ## everything that must hold: lint, arrows, types, and all tests (on a real control plane)
 	$(BIN)/python -m tests.plane build
 	$(BIN)/python -m tests.elastic.horovod build
+	-$(BIN)/python -m tests.elastic.horovod torch  # PyTorch, where Debian has it
 	-$(BIN)/python -m tests.status.chromium  # a browser for the page, where one is to be had
 	$(BIN)/python -m pytest -m "not plane" -n 2  # two at a time: many of them wait
 	$(BIN)/python -m pytest -m plane --randomly-dont-reorganize  # one folder after the other: they share control planes

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.elastic.horovod.fixtures import build_before_tests, horovod_python
+from tests.elastic.horovod.fixtures import build_before_tests, horovod_python, torch_python
 
-__all__ = ["horovod_python"]
+__all__ = ["horovod_python", "torch_python"]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

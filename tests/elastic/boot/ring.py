@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 PACKAGE = Path(__file__).parents[3] / "scheduler" / "elastic" / "agent"
-UNAWARE = {"stock.py", "fit.py"}
+UNAWARE = {"stock.py", "stock_torch.py", "fit.py"}
 """Scripts that do not know of their rehearsal, and print its one step."""
 
 WAIT = 5.0

@@ -1,4 +1,4 @@
-"""`python -m tests.elastic.horovod build | path | lock`."""
+"""`python -m tests.elastic.horovod build | torch | path | lock`."""
 
 import re
 import subprocess
@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.elastic.horovod import build
+from tests.elastic.horovod import build, build_torch
 from tests.plane.errors import PlaneError
 
 HEADS = {
@@ -23,6 +23,11 @@ def path() -> None:
 def make() -> None:
     """Builds the environment, unless it is there."""
     print(build.python())
+
+
+def make_torch() -> None:
+    """Builds the one for PyTorch, unless it is there."""
+    print(build_torch.python())
 
 
 def lock() -> None:
@@ -54,7 +59,7 @@ def lock() -> None:
 
 
 if __name__ == "__main__":
-    commands = {"build": make, "path": path, "lock": lock}
+    commands = {"build": make, "torch": make_torch, "path": path, "lock": lock}
     if len(sys.argv) != 2 or sys.argv[1] not in commands:
         sys.exit(f"usage: python -m tests.elastic.horovod {'|'.join(commands)}")
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.elastic.horovod import build
+from tests.elastic.horovod import build, build_torch
 
 NAME = "horovod_python"
 
@@ -27,3 +27,12 @@ def build_before_tests(session: pytest.Session) -> None:
 def horovod_python() -> Path:
     """A Python 3.11 with TensorFlow 2.15.1 and Horovod 0.28.1."""
     return build.python()
+
+
+@pytest.fixture(scope="session")
+def torch_python() -> Path:
+    """A Python with PyTorch and Horovod 0.28.1; without one the test is skipped."""
+    found = build_torch.find()
+    if found is None:
+        pytest.skip(build_torch.MISSING)
+    return found

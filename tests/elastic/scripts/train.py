@@ -34,6 +34,9 @@ def parsed():
         "--batch", type=int, default=32, help="samples of one worker in a step, unless the job says"
     )
     parser.add_argument("--rate", type=float, default=0.02, help="learning rate of one worker's batch")
+    parser.add_argument(
+        "--decay-from", type=float, default=0, help="from this epoch on at a tenth of the rate; 0: never"
+    )
     parser.add_argument("--width", type=int, default=16, help="channels of the first block")
     parser.add_argument(
         "--hidden", type=int, default=0, help="units of a further layer: 12000 make 25 M weights"
@@ -129,9 +132,13 @@ def main():
             more, others = one_pass(share, part)
             loss += more
             gradients = [one + other for one, other in zip(gradients, others, strict=True)]
-        optimizer.learning_rate.assign(options.rate * gangwright.lr_scale())
+        optimizer.learning_rate.assign(rate_now() * gangwright.lr_scale())
         reduce_and_apply(gradients)
         return loss
+
+    def rate_now():
+        decayed = 0 < options.decay_from <= gangwright.samples() / known
+        return options.rate / 10 if decayed else options.rate
 
     def done(state):
         return gangwright.samples() >= options.epochs * known or 0 < options.steps <= state.step

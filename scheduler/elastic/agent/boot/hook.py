@@ -48,10 +48,17 @@ def _tensorflow(module: Any) -> None:
     stamps.patch(module)
 
 
+def _torch_optimizer(module: Any) -> None:
+    from . import stamps
+
+    stamps.patch_torch(module)
+
+
 PATCHES: Mapping[str, Callable[[Any], None]] = {
     "horovod.common.elastic": _common_elastic,
     "horovod.tensorflow.elastic": _tensorflow_elastic,
     "horovod.tensorflow": _tensorflow,
+    "horovod.torch.optimizer": _torch_optimizer,
 }
 """Module → what is done to it when it has been executed."""
 

@@ -225,6 +225,7 @@ class Loop:
         marks.append(time.monotonic())
         self._reset()
         marks.append(time.monotonic())
+        self._framework.entered()
         self._state.on_reset()
         if assignment.sync:
             self._take_over(heard)

@@ -1,10 +1,13 @@
 # ruff: noqa: SLF001 - the seams of Horovod's Python layer are private
-"""When a step's own work was done and its first gradient went into the collective, for TensorFlow.
+"""When a step's own work was done and its first gradient went into the collective.
 
 Step times are equal on all ranks by construction; what tells a straggler is the time until its gradients are ready. In a
 traced step no Python runs, so one operation is added to the graph where the first allreduce is asked for: it waits for
 that gradient (usually the first layer's, the last one backpropagation finishes) and writes the time into a variable.
 One operation a step, microseconds. `GANGWRIGHT_COMPUTE=off` leaves graphs alone (a step compiled by XLA wants that).
+
+PyTorch runs Python in every step. There gradients go into the collective one by one while others are still worked out; own
+work is done where the distributed optimizer begins to wait for them.
 """
 
 from __future__ import annotations
@@ -22,25 +25,38 @@ def wall() -> float:
 
 
 class Stamp:
-    """The moment of the last first allreduce."""
+    """The moment of the last mark."""
 
     def __init__(self) -> None:
+        self._at = 0.0
+
+    def at(self) -> float:
+        """Seconds since the epoch; 0 when there was none yet."""
+        return self._at
+
+    def mark(self) -> None:
+        self._at = wall()
+
+
+class GraphStamp(Stamp):
+    """The moment of the last first allreduce, in a graph of TensorFlow's or outside of one."""
+
+    def __init__(self) -> None:
+        super().__init__()
         tf = importlib.import_module("tensorflow")
         self._tf = tf
         with tf.device("CPU:0"):
             self.variable = tf.Variable(0.0, dtype=tf.float64, trainable=False, name="gangwright_stamp")
-        self._eager = 0.0
         self._graphs: Any = weakref.WeakSet()
 
     def at(self) -> float:
-        """Seconds since the epoch; 0 when there was none yet."""
-        return max(self._eager, float(self.variable.numpy()))
+        return max(super().at(), float(self.variable.numpy()))
 
-    def mark(self, tensor: Any) -> Any:
+    def passed(self, tensor: Any) -> Any:
         """The same tensor, whose readiness is noted: once in every step, graph or eager."""
         tf = self._tf
         if tf.executing_eagerly():
-            self._eager = wall()
+            self.mark()
             return tensor
         graph = _outermost(tf.compat.v1.get_default_graph())
         if graph in self._graphs or not hasattr(tensor, "graph"):
@@ -52,15 +68,25 @@ class Stamp:
             return tf.identity(tensor)
 
 
-_stamp: Optional[Stamp] = None  # noqa: UP045
+_stamp: Optional[GraphStamp] = None  # noqa: UP045
+_torch_stamp = Stamp()
 
 
 def start() -> Stamp | None:
-    """Begins to note; None when it is switched off."""
+    """Begins to note, in TensorFlow; None when it is switched off."""
     global _stamp  # noqa: PLW0603 - one process, one step at a time
-    if _stamp is None and os.environ.get("GANGWRIGHT_COMPUTE") != "off":
-        _stamp = Stamp()
+    if _stamp is None and _wanted():
+        _stamp = GraphStamp()
     return _stamp
+
+
+def start_torch() -> Stamp | None:
+    """Begins to note, in PyTorch; None when it is switched off."""
+    return _torch_stamp if _wanted() else None
+
+
+def _wanted() -> bool:
+    return os.environ.get("GANGWRIGHT_COMPUTE") != "off"
 
 
 def patch(module: Any) -> None:
@@ -69,9 +95,20 @@ def patch(module: Any) -> None:
     module._grouped_allreduce = _marking_first(module._grouped_allreduce)
 
 
+def patch_torch(module: Any) -> None:
+    """Lets the optimizer of `horovod.torch` say when it begins to wait. Its methods are copied into each one that is made."""
+    waits = module._DistributedOptimizer.synchronize
+
+    def synchronize(self: Any) -> Any:
+        _torch_stamp.mark()
+        return waits(self)
+
+    module._DistributedOptimizer.synchronize = synchronize
+
+
 def _marking(original: Callable[..., Any]) -> Callable[..., Any]:
     def allreduce(tensor: Any, *args: Any, **words: Any) -> Any:
-        return original(_stamp.mark(tensor) if _stamp else tensor, *args, **words)
+        return original(_stamp.passed(tensor) if _stamp else tensor, *args, **words)
 
     return allreduce
 
@@ -79,7 +116,7 @@ def _marking(original: Callable[..., Any]) -> Callable[..., Any]:
 def _marking_first(original: Callable[..., Any]) -> Callable[..., Any]:
     def allreduce(tensors: Any, *args: Any, **words: Any) -> Any:
         if _stamp and len(tensors):
-            tensors = [_stamp.mark(tensors[0]), *tensors[1:]]
+            tensors = [_stamp.passed(tensors[0]), *tensors[1:]]
         return original(tensors, *args, **words)
 
     return allreduce

@@ -77,6 +77,9 @@ class Plain:
     def broadcast_tensors(self) -> None:
         """Everybody gets rank 0's tensors."""
 
+    def entered(self) -> None:
+        """A round has begun: what goes by rank and size is worked out anew, also where nobody synchronises."""
+
     def broadcast(self, numbers: Sequence[int]) -> list[int]:
         """Rank 0's numbers, on every rank. The same count of numbers on every rank."""
         return list(self.state._bcast_object(list(numbers)))
@@ -118,7 +121,7 @@ class Plain:
         return numpy.asarray(leaf) if isinstance(leaf, (numpy.ndarray, numpy.generic)) else None
 
     def _attributes_back(self) -> Callable[[], None]:
-        names = self.attributes()
+        names = Plain.attributes(self)  # a framework names more; copies of models are not the models
         kept = copy.deepcopy({name: getattr(self.state, name) for name in names if hasattr(self.state, name)})
 
         def put_back() -> None:

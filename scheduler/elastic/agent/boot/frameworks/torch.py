@@ -3,7 +3,9 @@
 
 Horovod's `TorchState.sync` does not save, so a newcomer that became rank 0 before its first commit would go back to its
 initial weights at the current epoch; `Plain.sync` saves for every framework. An optimizer's slots are not part of the
-fingerprint: `broadcast_optimizer_state` makes them where they are missing.
+fingerprint: `broadcast_optimizer_state` makes them where they are missing. An `ElasticSampler` deals by rank and size, and
+asks Horovod for both whenever its state is loaded: between two rounds there is nobody to ask, and in a round that begins
+without a sync (somebody left in order) stock Horovod lets it deal for those who were there before.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import copy
 import importlib
 from typing import Any, Iterator, Sequence
 
+from .. import stamps
 from ..fingerprint import shape
 from .plain import Plain
 
@@ -46,8 +49,16 @@ class Torch(Plain):
         for handler in self._handlers().values():
             handler.sync()
 
+    def entered(self) -> None:
+        for part in self._parts().values():
+            if self._deals(part):
+                part.reset()
+
     def shutdown(self) -> None:
         self._hvd.shutdown()
+
+    def stamp(self) -> stamps.Stamp | None:
+        return stamps.start_torch()
 
     @contextlib.contextmanager
     def undone(self) -> Iterator[None]:
@@ -67,11 +78,23 @@ class Torch(Plain):
 
     def load(self, tree: Any) -> None:
         for name, part in self._parts().items():
-            part.load_state_dict(self._tensors(tree[HANDLED][name]))
+            kept = self._tensors(tree[HANDLED][name])
+            if self._deals(part):
+                vars(part).update(kept)  # nobody can be asked for rank and size: `entered` deals
+            else:
+                part.load_state_dict(kept)
         super().load(tree)
 
     def as_array(self, leaf: Any) -> Any:
-        return leaf.detach().cpu().numpy() if isinstance(leaf, self._torch.Tensor) else super().as_array(leaf)
+        if not isinstance(leaf, self._torch.Tensor):
+            return super().as_array(leaf)
+        whole = (
+            leaf.float() if leaf.dtype == self._torch.bfloat16 else leaf
+        )  # numpy has no bfloat16, and float32 holds it
+        return whole.detach().cpu().numpy()
+
+    def _deals(self, part: Any) -> bool:
+        return isinstance(part, self._hvd.elastic.ElasticSampler)
 
     def _parts(self) -> dict[str, Any]:
         return {name: handler.value for name, handler in self._handlers().items()}
