@@ -43,14 +43,17 @@ def _averaged(s: State, old: float | None, seconds: float) -> float:
 
 
 def _rate(s: State, beat: Beat, now: float) -> None:
+    """Samples per second; of a script that tells of none, batches: each worker takes one in a step, and keeps its size."""
     if s.mark is None or s.mark[0] != beat.round or beat.samples < s.mark[2]:
         s.mark = (beat.round, now, beat.samples, beat.step)
         return
     _, since, samples, step = s.mark
     if now - since < WINDOW or beat.step <= step:
         return
-    s.rate = (beat.samples - samples) / (now - since)
-    s.history = s.history.noted(beat.round, len(s.record.ring), s.rate, now)
+    size = len(s.record.ring)
+    s.rate = (beat.samples - samples) / (now - since) if beat.samples else None
+    pace = (beat.step - step) * size / (now - since)
+    s.history = s.history.noted(beat.round, size, pace if s.rate is None else s.rate, now)
     s.mark = (beat.round, now, beat.samples, beat.step)
 
 

@@ -118,6 +118,7 @@ class State:
     mark: tuple[int, float, float, int] | None = None
     """Round, time, samples and step of the last measurement."""
     rate: float | None = None
+    """Samples per second of the whole job; None where the script tells of no samples."""
     epoch_mark: tuple[float, float] | None = None
     epoch_s: float | None = None
     values: dict[str, float] = field(default_factory=dict)

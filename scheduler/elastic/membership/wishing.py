@@ -31,6 +31,7 @@ def view(s: State, now: float) -> JobView | None:
         in_flight=s.flight is not None or not s.settled or reporting.phase(s) is not Phase.RUNNING,
         since_change=math.inf if s.changed_at is None else max(0.0, now - s.changed_at),
         measured=s.history.measured(now),
+        unit="batches" if s.rate is None else "samples",
         remaining=_remaining(s),
         elapsed=0.0 if s.started_at is None else max(0.0, now - s.started_at),
         idle=s.last_resize.idle_seconds if s.last_resize else None,

@@ -41,11 +41,11 @@ def desire(job: JobView, policy: Search, worth: Worth) -> Desire:
     trial = _trial(job, policy, worth, known, best, most)
     if trial is not None:
         return Desire(size=trial, reason=f"best so far {best}, trying {trial}", grain=policy.step)
-    return Desire(size=best, reason=_settled(known, best), grain=policy.step)
+    return Desire(size=best, reason=_settled(job, known, best), grain=policy.step)
 
 
-def _settled(known: Known, best: int) -> str:
-    return f"the best of {', '.join(map(str, known))} workers: {best}, {known[best].mean:.4g} samples/s"
+def _settled(job: JobView, known: Known, best: int) -> str:
+    return f"the best of {', '.join(map(str, known))} workers: {best}, {known[best].mean:.4g} {job.unit}/s"
 
 
 def _known(job: JobView, policy: Search, most: int) -> Known:

@@ -126,6 +126,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     """Seconds since the last resize ended."""
     measured: Mapping[int, Measured] = {}
     """Size → throughput: `History.measured(now)`."""
+    unit: str = "samples"
+    """Of what throughput is so many per second: samples, or batches of one worker where the script tells of no samples."""
     remaining: float | None = None
     """Samples still to do, when known."""
     elapsed: float = 0.0

@@ -7,7 +7,7 @@ from scheduler.elastic.job import Spec, Stage
 from scheduler.elastic.job.spec import Batch, BatchMode
 from scheduler.elastic.membership import effects
 from tests.elastic.membership.test_losses import a_job
-from tests.elastic.membership.world import TEMPLATE, World
+from tests.elastic.membership.world import STEP_S, TEMPLATE, World
 
 
 def test_the_first_round_waits_for_the_quorum() -> None:
@@ -277,3 +277,22 @@ def test_the_policies_get_a_true_picture() -> None:
     assert view.idle < 1.5
     assert view.warm == pytest.approx(3.0, abs=0.5)
     assert msgspec.json.encode(view.measured)
+
+
+def test_a_script_that_tells_of_no_samples_is_measured_in_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each worker takes one in a step: at four workers twice as many as at two, and status claims no samples per second."""
+    monkeypatch.setattr(World, "counts", 0.0)
+    world = a_job(2)
+    world.run(10)
+    world.size(4)
+    assert world.run(20, lambda: world.trains(4))
+    world.run(5)
+    view = world.membership.wishes(world.now)
+
+    assert view is not None
+    assert view.unit == "batches"
+    assert view.measured[2].mean == pytest.approx(2 / STEP_S, rel=0.2)
+    assert view.measured[4].mean == pytest.approx(2 * view.measured[2].mean, rel=0.2)
+    assert world.membership.status(world.now).samples_per_second is None

@@ -53,6 +53,8 @@ class World:
     """For members that have all been told to exchange addresses and begin."""
     compute = 0.5
     """Part of a step that a member of usual speed computes."""
+    counts = 8.0
+    """Samples of a step; 0 for a script that tells of none."""
 
     def __init__(self, spec: Spec, nodes: int = 8, faults: Faults | None = None) -> None:
         self.spec, self.generation = spec, 1
@@ -405,7 +407,13 @@ class World:
             if self.up and not pod.cut:
                 self.send(
                     events.Arrived(
-                        pod.uid, pod.round, pod.step, pod.commit, pod.why, pod.fingerprint, pod.step * 8.0
+                        pod.uid,
+                        pod.round,
+                        pod.step,
+                        pod.commit,
+                        pod.why,
+                        pod.fingerprint,
+                        pod.step * self.counts,
                     )
                 )
 
@@ -434,7 +442,7 @@ class World:
         self.send(
             events.Beat(
                 pod.uid, word, pod.round if pod.child in {"training", "asking"} else 0 if pod.round == 0 else pod.round,
-                pod.step, pod.commit, pod.step * 8.0, pod.step / 100, STEP_S, STEP_S * self.compute * pod.slowness, silent,
+                pod.step, pod.commit, pod.step * self.counts, pod.step / 100, STEP_S, STEP_S * self.compute * pod.slowness, silent,
                 busy and not pod.hung, child, dict(pod.says),
             )
         )  # fmt: skip
