@@ -62,6 +62,26 @@ class Worker:
         return [line for line in self.errors if word in line]
 
 
+def trains(worker, more=6, size=None):
+    """True when `worker` has done some more steps at that size."""
+    recent = worker.steps()[-more:]
+    return len(recent) == more and all(size in (None, one["size"]) for one in recent)
+
+
+def joined_and_left(ring):
+    """Three workers that joined one after the other, of which the second has left in order."""
+    first = ring.start("w-0")
+    ring.until(lambda: trains(first))
+    second = ring.start("w-1")
+    ring.until(lambda: trains(first, size=2) and trains(second, size=2))
+    third = ring.start("w-2")
+    ring.until(lambda: trains(first, size=3) and trains(third, size=3))
+    ring.remove(second)
+    ring.until(lambda: second.dead and trains(third, size=2) and trains(first, size=2))
+    assert second.process.poll() == 0, ring.story()
+    return first, second, third
+
+
 class Ring:
     """The job: `start` workers, `remove` and `kill` them, `until` something is true."""
 

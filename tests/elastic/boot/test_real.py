@@ -4,12 +4,13 @@ Idle times are printed, not asserted: how long a step takes on this machine says
 """
 
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from scheduler.elastic.agent.boot import checkpoint
-from tests.elastic.boot.ring import Ring
+from tests.elastic.boot.ring import joined_and_left, trains
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 FOREVER = 1_000_000
@@ -18,25 +19,9 @@ pytestmark = [pytest.mark.plane, pytest.mark.timeout(500)]
 
 
 @pytest.fixture
-def job(horovod_python, tmp_path):
+def job(horovod_python, rings):
     """`job(script, *options)` gives a ring whose processes end with the test."""
-    rings = []
-
-    def make(script, *options, **env):
-        ring = Ring(horovod_python, tmp_path, script=script, options=options, env=env)
-        rings.append(ring)
-        return ring
-
-    yield make
-    for ring in rings:
-        ring.__exit__()
-        print(ring.story())
-
-
-def trains(worker, more=6, size=None):
-    """True when `worker` has done some more steps at that size."""
-    recent = worker.steps()[-more:]
-    return len(recent) == more and all(size in (None, one["size"]) for one in recent)
+    return partial(rings, horovod_python)
 
 
 def at(worker, step):
@@ -56,15 +41,7 @@ def common(one, other, size):
 def test_an_unmodified_script_joins_leaves_and_recovers(job, state):
     """Stock API only: a join and a leave lose no step, a killed rank 0 at most the one that was under way."""
     ring = job(SCRIPTS / "stock.py", "--steps", FOREVER, "--state", state, "--sleep", 0.01)
-    first = ring.start("w-0")
-    ring.until(lambda: trains(first))
-    second = ring.start("w-1")
-    ring.until(lambda: trains(first, size=2) and trains(second, size=2))
-    third = ring.start("w-2")
-    ring.until(lambda: trains(first, size=3) and trains(third, size=3))
-    ring.remove(second)
-    ring.until(lambda: second.dead and trains(third, size=2) and trains(first, size=2))
-    assert second.process.poll() == 0, ring.story()
+    first, second, third = joined_and_left(ring)
     assert second.gone == {"code": 0, "why": "removed"}
     ring.kill(first)
     ring.until(lambda: trains(third, size=1))

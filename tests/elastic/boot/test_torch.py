@@ -1,11 +1,12 @@
 """PyTorch with real Horovod: the same loop, the same ring, and Horovod's own sampler, which deals samples by rank and size."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from scheduler.elastic.agent.boot import checkpoint
-from tests.elastic.boot.ring import Ring
+from tests.elastic.boot.ring import joined_and_left, trains
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "stock_torch.py"
 
@@ -13,25 +14,9 @@ pytestmark = [pytest.mark.plane, pytest.mark.timeout(500)]
 
 
 @pytest.fixture
-def job(torch_python, tmp_path):
+def job(torch_python, rings):
     """`job(*options)` gives a ring whose processes end with the test."""
-    rings = []
-
-    def make(*options, **env):
-        ring = Ring(torch_python, tmp_path, script=SCRIPT, options=options, env=env)
-        rings.append(ring)
-        return ring
-
-    yield make
-    for ring in rings:
-        ring.__exit__()
-        print(ring.story())
-
-
-def trains(worker, more=6, size=None):
-    """True when `worker` has done some more steps at that size."""
-    recent = worker.steps()[-more:]
-    return len(recent) == more and all(size in (None, one["size"]) for one in recent)
+    return partial(rings, torch_python, SCRIPT)
 
 
 def together(*workers):
@@ -43,15 +28,7 @@ def together(*workers):
 def test_an_unmodified_torch_script_joins_leaves_and_recovers(job):
     """Weights are the same on every rank, an announced change loses no step, and a killed rank 0 at most one."""
     ring = job("--sleep", 0.01)
-    first = ring.start("w-0")
-    ring.until(lambda: trains(first))
-    second = ring.start("w-1")
-    ring.until(lambda: trains(first, size=2) and trains(second, size=2))
-    third = ring.start("w-2")
-    ring.until(lambda: trains(first, size=3) and trains(third, size=3))
-    ring.remove(second)
-    ring.until(lambda: second.dead and trains(third, size=2) and trains(first, size=2))
-    assert second.process.poll() == 0, ring.story()
+    first, second, third = joined_and_left(ring)
     ring.kill(first)
     ring.until(lambda: trains(third, size=1))
     for pair in ((first, second), (first, third)):

@@ -39,7 +39,8 @@ WANTED = (
 )
 """What the lock files pin: TensorFlow and Horovod, what Horovod's build and run want, and scikit-learn for its digits."""
 
-SWITCHES = {"HOROVOD_WITH_TENSORFLOW": "1", "HOROVOD_WITH_GLOO": "1", "HOROVOD_WITHOUT_MPI": "1"}
+GLOO = {"HOROVOD_WITH_GLOO": "1", "HOROVOD_WITHOUT_MPI": "1"}
+SWITCHES = {"HOROVOD_WITH_TENSORFLOW": "1", **GLOO}
 QUIET = ["--quiet", "--disable-pip-version-check", "--no-input"]
 CHECK = "import horovod.tensorflow as hvd; hvd.init(); assert hvd.size() == 1 and hvd.gloo_built()"
 

@@ -33,23 +33,15 @@ DEBIAN: Final = (
 )
 """PyTorch, its headers, and what else the build includes."""
 
-TOOLS: Final = (
-    "setuptools",
-    "cmake",
-    "wheel",
-    "packaging",
-    "cloudpickle",
-    "psutil",
-    "pyyaml",
-    "cffi",
-    "pycparser",
-)
+FRAMEWORKS: Final = {"tensorflow-cpu", "numpy", "horovod", "scikit-learn"}
+TOOLS: Final = (*({re.split("[<=]", one)[0] for one in build.WANTED} - FRAMEWORKS), "pycparser")
+"""What Horovod's build and run want of the packages that the lock file names; pycparser is for cffi."""
+
 SWITCHES: Final = {
     "HOROVOD_WITH_PYTORCH": "1",
     "HOROVOD_WITHOUT_TENSORFLOW": "1",
     "HOROVOD_WITHOUT_MXNET": "1",
-    "HOROVOD_WITH_GLOO": "1",
-    "HOROVOD_WITHOUT_MPI": "1",
+    **build.GLOO,
 }
 CHECK: Final = "import horovod.torch as hvd; hvd.init(); assert hvd.size() == 1 and hvd.gloo_built()"
 MISSING: Final = f"no PyTorch with Horovod: on Debian, apt-get install {' '.join(DEBIAN)}, then `python -m tests.elastic.horovod torch`"

@@ -254,13 +254,19 @@ def test_a_phase_of_the_schedule_changes_the_batch_without_a_new_size() -> None:
     assert (answer.env, answer.batch and answer.batch.global_, answer.sync) == ({"LR": "0.1"}, 128, False)
 
 
-def test_the_policies_get_a_true_picture() -> None:
-    """Size, throughput by size, epochs and what the last resize cost."""
+def grown() -> World:
+    """A job that trained with two workers and then with four."""
     world = a_job(2)
     world.run(10)
     world.size(4)
     assert world.run(20, lambda: world.trains(4))
     world.run(5)
+    return world
+
+
+def test_the_policies_get_a_true_picture() -> None:
+    """Size, throughput by size, epochs and what the last resize cost."""
+    world = grown()
     view = world.membership.wishes(world.now)
 
     assert view is not None
@@ -284,11 +290,7 @@ def test_a_script_that_tells_of_no_samples_is_measured_in_batches(
 ) -> None:
     """Each worker takes one in a step: at four workers twice as many as at two, and status claims no samples per second."""
     monkeypatch.setattr(World, "counts", 0.0)
-    world = a_job(2)
-    world.run(10)
-    world.size(4)
-    assert world.run(20, lambda: world.trains(4))
-    world.run(5)
+    world = grown()
     view = world.membership.wishes(world.now)
 
     assert view is not None
