@@ -1,5 +1,7 @@
 """One queue on one cluster, from the first job to the last."""
 
+import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -58,5 +60,19 @@ def in_order(work: Callable[..., T], columns: Sequence[Sequence[Any]], workers: 
     if workers <= 1:
         yield from map(work, *columns)
         return
-    with ProcessPoolExecutor(workers) as pool:
+    pool = ProcessPoolExecutor(workers, initializer=_mortal)
+    try:
         yield from pool.map(work, *columns)
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for (
+            child
+        ) in multiprocessing.active_children():  # a run takes minutes, and nobody waits for it any more
+            child.terminate()
+        raise
+    pool.shutdown()
+
+
+def _mortal() -> None:
+    """What this process does when it is told to end is not what those that it forks do."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -2,6 +2,11 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -126,3 +131,28 @@ def test_unknown_word_is_answered_with_the_known_ones(words):
 
     assert result.exit_code == 2
     assert "must be different ones of" in re.sub(r"\s+", " ", result.output)
+
+
+def running_still(pid: str) -> bool:
+    """Whether the process is there, and is not only waiting for somebody to take note of its end."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_bench_that_is_told_to_end_ends_and_so_do_its_runs():
+    """Runs take minutes; SIGTERM stops them all at once."""
+    words = ["--clusters", "b436b2", "--queues", "strict,free,fifo", "--workers", "2"]
+    bench = subprocess.Popen([sys.executable, "-m", "bench.queue", *words], stdout=subprocess.DEVNULL)
+    runs = Path(f"/proc/{bench.pid}/task/{bench.pid}/children")
+    try:
+        while len(children := runs.read_text().split()) < 2:
+            assert bench.poll() is None
+            time.sleep(0.05)
+        bench.send_signal(signal.SIGTERM)
+        assert bench.wait(timeout=30) == 130
+    finally:
+        bench.kill()
+        bench.wait()
+    assert not [one for one in children if running_still(one)]
