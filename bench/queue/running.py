@@ -65,9 +65,8 @@ def in_order(work: Callable[..., T], columns: Sequence[Sequence[Any]], workers: 
         yield from pool.map(work, *columns)
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
-        for (
-            child
-        ) in multiprocessing.active_children():  # a run takes minutes, and nobody waits for it any more
+        # A run takes minutes, and nobody waits for it any more.
+        for child in multiprocessing.active_children():
             child.terminate()
         raise
     pool.shutdown()

@@ -70,7 +70,7 @@ def submit(shop: Shop, name: str, seed: int, epochs: int) -> Work:
     called, least, most = SIZES[name]
     rate = RATE * least  # the script's own is that of the quorum; the master scales it from there
     words = ["--epochs", epochs, "--step-time", STEP, "--batch", BATCH, "--seed", seed, "--rate", rate]
-    words += ["--decay-from", max(0, epochs - LAST)]
+    words += ["--decay-from", epochs - LAST]
     spec: dict[str, Any] = {"batch": {"mode": "per-worker", "perWorker": BATCH}}
     if least < most:
         spec |= {

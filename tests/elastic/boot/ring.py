@@ -24,11 +24,15 @@ UNAWARE = {"stock.py", "stock_torch.py", "fit.py"}
 WAIT = 5.0
 """Seconds a long poll is held here."""
 
-START = """
+CARRIED = f"""
 import sys, types
 holder = types.ModuleType("carried")
-holder.__path__ = [{package!r}]
+holder.__path__ = [{str(PACKAGE)!r}]
 sys.modules["carried"] = holder
+"""
+"""Makes the agent's package importable under a name of its own."""
+
+START = f"""{CARRIED}
 import carried.boot
 carried.boot.activate()
 """
@@ -95,7 +99,7 @@ class Ring:
         self.extra = {}
         self.hold = False
         self._servers = []
-        (self.folder / "sitecustomize.py").write_text(START.format(package=str(PACKAGE)))
+        (self.folder / "sitecustomize.py").write_text(START)
 
     def __enter__(self):
         return self

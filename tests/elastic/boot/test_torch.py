@@ -1,12 +1,30 @@
 """PyTorch with real Horovod: the same loop, the same ring, and Horovod's own sampler, which deals samples by rank and size."""
 
+import subprocess
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from scheduler.elastic.agent.boot import checkpoint
-from tests.elastic.boot.ring import joined_and_left, trains
+from tests.elastic.boot.ring import CARRIED, joined_and_left, trains
+
+KEPT_EXACTLY = f"""{CARRIED}
+import torch
+import horovod.torch as hvd
+from carried.boot import frameworks, tree
+hvd.init()
+model = torch.nn.Linear(3, 2).to(torch.bfloat16)
+framework = frameworks.of(hvd.elastic.TorchState(model=model, step=7))
+before = {{name: one.clone() for name, one in model.state_dict().items()}}
+kept = tree.pack(framework.export(), framework.as_array)
+for one in model.parameters():
+    one.data.zero_()
+framework.load(tree.unpack(*kept))
+assert all(torch.equal(one, before[name]) for name, one in model.state_dict().items())
+assert framework.state.step == 7
+"""
+"""A state of bfloat16, which numpy has not, through the form that a checkpoint has."""
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "stock_torch.py"
 
@@ -100,3 +118,9 @@ def test_own_work_is_told_apart_from_waiting(job):
         sorted(one["compute_s"] for one in worker.progress if one["compute_s"]) for worker in (first, second)
     )
     assert theirs[len(theirs) // 2] > 1.5 * mine[len(mine) // 2]
+
+
+def test_weights_that_numpy_has_no_type_for_come_back_exactly(torch_python):
+    """A model in bfloat16 goes through a checkpoint and is, bit by bit, what it was."""
+    done = subprocess.run([torch_python, "-c", KEPT_EXACTLY], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

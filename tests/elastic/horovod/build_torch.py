@@ -34,7 +34,7 @@ DEBIAN: Final = (
 """PyTorch, its headers, and what else the build includes."""
 
 FRAMEWORKS: Final = {"tensorflow-cpu", "numpy", "horovod", "scikit-learn"}
-TOOLS: Final = (*({re.split("[<=]", one)[0] for one in build.WANTED} - FRAMEWORKS), "pycparser")
+TOOLS: Final = (*sorted({re.split("[<=]", one)[0] for one in build.WANTED} - FRAMEWORKS), "pycparser")
 """What Horovod's build and run want of the packages that the lock file names; pycparser is for cffi."""
 
 SWITCHES: Final = {

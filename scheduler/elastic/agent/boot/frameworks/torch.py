@@ -88,10 +88,9 @@ class Torch(Plain):
     def as_array(self, leaf: Any) -> Any:
         if not isinstance(leaf, self._torch.Tensor):
             return super().as_array(leaf)
-        whole = (
-            leaf.float() if leaf.dtype == self._torch.bfloat16 else leaf
-        )  # numpy has no bfloat16, and float32 holds it
-        return whole.detach().cpu().numpy()
+        # numpy has no bfloat16; every value of it is one of float32, and goes back when it is loaded
+        known = leaf.float() if leaf.dtype == self._torch.bfloat16 else leaf
+        return known.detach().cpu().numpy()
 
     def _deals(self, part: Any) -> bool:
         return isinstance(part, self._hvd.elastic.ElasticSampler)
