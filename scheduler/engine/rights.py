@@ -80,9 +80,9 @@ class Rights:
     def by_time(self, record: GangRecord, now: float) -> Hashable:
         """Those who may be taken for this gang now and could not be a while ago, though nothing happened."""
         policy = self._policy
-        over = self._turns.over_for(record, now) if policy.order is Order.LAS else ()
+        over = self._turns.over_for(record, now) if policy.order is Order.LAS else frozenset()
         late = self._late(now) if policy.overrun is Overrun.SUSPEND else ()
-        return frozenset(over), frozenset(late)
+        return over, frozenset(late)
 
     def _lower(self, gang: Gang) -> Right | None:
         """Lower priority; of another namespace only what it has beyond its guarantee, or nobody could rely on that."""
@@ -157,7 +157,7 @@ class Rights:
             record.at_odds,
         ]
         if self._policy.order is Order.LAS and self._policy.preemption:
-            times += self._turns.next_for(record, now)
+            times.append(self._turns.next_for(record, now))
         if self._policy.overrun is Overrun.SUSPEND:
             times += map(self._overruns_at, self._ledger.suspendable.values())
         return min((time for time in times if time > now), default=float("inf"))

@@ -2,23 +2,26 @@
 
 Lives here: the order `las` among those who run. Never here: who may be asked to leave for other reasons (rights), or what
 a band of service is (placement.queue).
-Why kept gang by gang: everybody who waits asks about everybody who runs, after every change of room.
+Why sorted once for a moment: everybody who waits asks about everybody who runs, after every change of room.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 from scheduler.ledger import Ledger, attained
 from scheduler.ledger.records import GangRecord
 from scheduler.model.workload import GangKey, GiveWay
 from scheduler.placement import queue
+from scheduler.placement.queue import Service
 
-Service = tuple[int, float]
-"""The band of what a gang has had, and its birth: by both it goes before others, or after them."""
+Moment = tuple[float, int, float]
+"""Now, how often the ledger had looked at a gang by now, and the quantum: what was sorted for it holds until one changes."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Had:
+class Had:
     """What of a gang's service changes with time alone, for as long as nothing about it changes.
 
     runs: devices of each pod that runs, and since when.  began: when the last pod of it got its place; None: nobody knows.
@@ -35,56 +38,114 @@ class _Had:
     def so_far(self, now: float) -> float:
         return self.before + sum(devices * max(0.0, now - since) for devices, since in self.runs)
 
+    def turn_is_over(self, now: float, quantum: float) -> bool:
+        return self.began is not None and now - self.began >= quantum
+
+    def gives_way_at(self, enough: float, now: float, quantum: float) -> float:
+        """When it will have had `enough` device-seconds, and its turn; infinity where that is not after now."""
+        lacks = enough - self.so_far(now)
+        began = now if self.began is None else self.began
+        time = max(began + quantum, now + lacks / self.rate if self.rate else float("inf"))
+        return time if time > now else float("inf")
+
+
+class Over:
+    """Gangs whose turn is over, sorted for whoever asks."""
+
+    def __init__(self, known: Iterable[tuple[Service, GangKey]]) -> None:
+        services = sorted(known)
+        keys = [key for _, key in services]
+        begins = [bisect_left(services, ((band,),)) for band in range(1, queue.LAST_BAND + 1)]
+        self._above = [frozenset(keys[begin:]) for begin in begins]
+        self._last = keys[begins[-1] :]
+        self._born = [born for (_, born), _ in services[begins[-1] :]]
+
+    def after(self, own: Service) -> frozenset[GangKey]:
+        """Those that `own` goes before."""
+        band, born = own
+        if band < queue.LAST_BAND:
+            return self._above[band]
+        return frozenset(self._last[bisect_right(self._born, born) :])
+
+
+class Next:
+    """When gangs will have had enough and their turn, sorted for whoever asks."""
+
+    def __init__(self, known: Iterable[Had], now: float, quantum: float) -> None:
+        youngest_first = sorted(known, key=lambda had: -had.born)
+        self._minus_born = [-had.born for had in youngest_first]
+        self._soonest = [
+            list(accumulate((had.gives_way_at(enough, now, quantum) for had in youngest_first), min))
+            for enough in (queue.begins_at(band, quantum) for band in range(1, queue.LAST_BAND + 1))
+        ]
+
+    def after(self, own: Service) -> float:
+        """The soonest of those that `own` goes before then; infinity: nobody."""
+        band, born = own
+        last = band >= queue.LAST_BAND
+        soonest = self._soonest[-1] if last else self._soonest[band]
+        count = bisect_left(self._minus_born, -born) if last else len(soonest)
+        return soonest[count - 1] if count else float("inf")
+
 
 class Turns:
     """Whose turn is over, of those who would be suspended."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._kept: dict[GangKey, _Had] = {}
+        self._kept: dict[GangKey, Had] = {}
+        self._over: tuple[Moment, Over] | None = None
+        self._next: tuple[Moment, Next] | None = None
+
+    def over_for(self, record: GangRecord, now: float) -> frozenset[GangKey]:
+        """Gangs that have had at least a band more than this one, or the last band and are younger; and their turn."""
+        moment = self._moment(now)
+        if self._over is None or self._over[0] != moment:
+            self._over = moment, Over(self._turn_is_over(now))
+        return self._over[1].after(self._service(record, now))
+
+    def next_for(self, record: GangRecord, now: float) -> float:
+        """When the first of those who can be suspended will have had his turn, and more than this one; infinity: nobody."""
+        moment = self._moment(now)
+        if self._next is None or self._next[0] != moment:
+            known = map(self._had, self._ledger.suspendable.values())
+            self._next = moment, Next(known, now, self._quantum)
+        return self._next[1].after(self._service(record, now))
 
     @property
     def _quantum(self) -> float:
         return self._ledger.policy.las_quantum
 
-    def over_for(self, record: GangRecord, now: float) -> set[GangKey]:
-        """Gangs that have had at least a band more than this one, or the last band and are younger; and their turn."""
-        own = self._service(record, now)
-        return {
-            key
-            for key, other in self._ledger.suspendable.items()
-            if self._goes_first(own, other, now) and self._leaves_as_one(other)
-        }
+    def _moment(self, now: float) -> Moment:
+        return now, self._ledger.looks, self._quantum
 
     def _service(self, record: GangRecord, now: float) -> Service:
-        owners = self._ledger.owners
-        had = attained.so_far(record, owners, now)
-        return queue.band(had, self._quantum), attained.born(record, owners)
+        had = self._had(record)
+        return queue.band(had.so_far(now), self._quantum), had.born
 
-    def _goes_first(self, own: Service, other: GangRecord, now: float) -> bool:
-        had = self._had(other)
-        if had.began is None or now - had.began < self._quantum:
-            return False
-        return queue.goes_first(own, (queue.band(had.so_far(now), self._quantum), had.born))
+    def _turn_is_over(self, now: float) -> Iterator[tuple[Service, GangKey]]:
+        for key, other in self._ledger.suspendable.items():
+            if self._had(other).turn_is_over(now, self._quantum) and self._leaves_as_one(other):
+                yield self._service(other, now), key
 
     def _leaves_as_one(self, other: GangRecord) -> bool:
         suspends = attained.way(other, self._ledger.owners) is GiveWay.SUSPEND
         return suspends and attained.leaves_alone(other, self._ledger.roll)
 
-    def _had(self, record: GangRecord) -> _Had:
+    def _had(self, record: GangRecord) -> Had:
         made_for = (record.number, record.pulse)
         had = self._kept.get(record.key)
         if had is None or had.made_for != made_for:
-            if len(self._kept) > 2 * len(self._ledger.suspendable):
-                self._kept = {k: own for k, own in self._kept.items() if k in self._ledger.suspendable}
+            if len(self._kept) > 2 * len(self._ledger.roll.gangs):
+                self._kept = {k: own for k, own in self._kept.items() if k in self._ledger.roll.gangs}
             had = self._kept[record.key] = self._worked_out(record, made_for)
         return had
 
-    def _worked_out(self, record: GangRecord, made_for: tuple[int, int]) -> _Had:
+    def _worked_out(self, record: GangRecord, made_for: tuple[int, int]) -> Had:
         owners = self._ledger.owners
         seated = [m.pod for m in record.live() if attained.has_seat(m)]
         since = [pod.bound_at for pod in seated if pod.bound_at is not None]
-        return _Had(
+        return Had(
             made_for,
             born=attained.born(record, owners),
             before=attained.before(record, owners),
@@ -92,15 +153,3 @@ class Turns:
             began=max(since) if since and len(since) == len(seated) else None,
             rate=sum(attained.devices(pod.demand) for pod in seated),
         )
-
-    def next_for(self, record: GangRecord, now: float) -> Iterator[float]:
-        """When each gang that can be suspended has had its turn, and more than this one."""
-        band, born = self._service(record, now)
-        above = min(band + 1, queue.LAST_BAND)
-        enough = queue.begins_at(above, self._quantum)
-        for other in self._ledger.suspendable.values():
-            had = self._had(other)
-            if queue.goes_first((band, born), (above, had.born)):
-                lacks = enough - had.so_far(now)
-                began = now if had.began is None else had.began
-                yield max(began + self._quantum, now + lacks / had.rate if had.rate else float("inf"))

@@ -70,14 +70,14 @@ class Ledger:
         self.moves = moving.Moves()
         self.suspendable: dict[GangKey, GangRecord] = {}
         """Gangs with a seat that would be suspended if they had to give way."""
+        self.looks = 0
+        """Grows whenever any gang is looked at, or is gone: what was made of all of them before may be stale."""
         self.freeing: dict[GangKey, Plan] = {}
         """Plans whose room others have to leave first, by the gang that waits for it."""
         self.deleted: dict[Uid, Pod] = {}
         """Bound pods that are on their way out, ours and others'."""
-        self.lowest = 0
-        """No pod that we have ever seen had a lower priority."""
-        self.highest = 0
-        """Nor a higher one."""
+        self.lowest = self.highest = 0
+        """Of all priorities that a pod had which we have ever seen."""
         self.standing = 0
         """Changes when there may be somebody new who could be asked to leave for another."""
         self._freed_at = -1
@@ -254,6 +254,7 @@ class Ledger:
             return
         self._census.touch(key)
         self.suspendable.pop(key, None)
+        self.looks += 1
         self._dirty.pop(key, None)
         self._wake.pop(key, None)
         self.wanting.strike(key)
@@ -384,6 +385,7 @@ class Ledger:
     def _look_after(self, record: GangRecord, now: float) -> None:
         self._census.touch(record.key)
         record.pulse += 1
+        self.looks += 1
         effects, wake = care.look_after(self, record, now)
         record.run = None  # its members and what they declare may be others now
         self._effects += effects

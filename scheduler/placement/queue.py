@@ -18,6 +18,9 @@ Turn: TypeAlias = tuple[bool, int, bool, float, float, int, GangKey]
 arrival, number, key."""
 
 
+Service: TypeAlias = tuple[int, float]
+"""The band of what a gang has had, and its birth: by both it goes before others, or after them (`goes_first`)."""
+
 LAST_BAND: Final = 2
 """The last band of service has no end. More bands only make long jobs take turns with each other, and of two of one length
 both then end later than the first need. Large gangs, which go through bands fastest, are hit hardest: without a last band
@@ -39,10 +42,10 @@ def begins_at(number: int, quantum: float) -> float:
     return quantum * (2.0**number - 1)
 
 
-def goes_first(own: tuple[int, float], other: tuple[int, float]) -> bool:
+def goes_first(own: Service, other: Service) -> bool:
     """The first may have the room of the second, by service: it is of a lower band, or both are of the last and it is older.
 
-    own, other: band, and time of birth.  In the last band nobody's service grows out of it, so without the right of the
+    In the last band nobody's service grows out of it, so without the right of the
     older one a large gang would never find its room together again once it gave it up.
     """
     return own[0] < other[0] or (own[0] == other[0] == LAST_BAND and own[1] < other[1])

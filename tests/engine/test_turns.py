@@ -1,14 +1,21 @@
 """Turns by attained service: Jobs that give way by being suspended share devices that only one of them fits."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.engine.turns import Had, Next, Over
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Order
-from scheduler.model.workload import GiveWay
+from scheduler.model.workload import GangKey, GiveWay
+from scheduler.placement import queue
 from tests.builders import a_node
 from tests.engine.api import Controller
 from tests.engine.cast import a_membership, a_pod, an_owner
 from tests.engine.world import World
 
 QUANTUM = 10.0
+BIRTHS = st.integers(0, 5).map(float)
+SERVICES = st.tuples(st.integers(0, queue.LAST_BAND), BIRTHS)
 LAS = Policy(order=Order.LAS, las_quantum=QUANTUM, preemption_cooldown=1.0)
 
 
@@ -78,3 +85,36 @@ def test_who_is_not_suspended_keeps_its_place() -> None:
     a_job(world, "two")
 
     assert turns(world, 20 * QUANTUM, "one", "two") == ["one"]
+
+
+@given(SERVICES, st.lists(SERVICES))
+def test_whoever_one_goes_before_gives_way(own: queue.Service, others: list[queue.Service]) -> None:
+    """What was sorted for everybody says the same as the rule said for each of them."""
+    known = [(service, GangKey("default", f"g{number}")) for number, service in enumerate(others)]
+
+    assert Over(known).after(own) == {key for service, key in known if queue.goes_first(own, service)}
+
+
+RUNNING = st.builds(
+    Had,
+    made_for=st.just((0, 0)),
+    born=BIRTHS,
+    before=st.floats(0.0, 8 * QUANTUM),
+    runs=st.lists(st.tuples(st.just(1.0), st.floats(0.0, 100.0)), max_size=2).map(tuple),
+    began=st.none() | st.floats(0.0, 100.0),
+    rate=st.sampled_from([0.0, 1.0, 4.0]),
+)
+
+
+@given(SERVICES, st.lists(RUNNING))
+def test_the_soonest_end_of_a_turn(own: queue.Service, others: list[Had]) -> None:
+    """Of all that the gang will go before then, the first that has had enough and its turn, and not before now."""
+    now = 50.0
+    above = min(own[0] + 1, queue.LAST_BAND)
+    enough = queue.begins_at(above, QUANTUM)
+    theirs = [had for had in others if queue.goes_first(own, (above, had.born))]
+
+    found = Next(others, now, QUANTUM).after(own)
+
+    assert found == min((had.gives_way_at(enough, now, QUANTUM) for had in theirs), default=float("inf"))
+    assert found > now
