@@ -10,6 +10,7 @@ that gangs at the head that never fit cannot keep the rest from being asked.
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from scheduler.engine import running
@@ -46,14 +47,15 @@ class Gate:
     """Who may be asked about in one step of a pass; what is the same for everybody who waits is looked up once.
 
     only: with the strict order nobody else.  first: it waits for room, and is always asked itself.  fence: the number of the
-    reservation that everybody behind `order` leaves alone; 0: there is none.  above: the priority above which somebody might have to give
-    way.  room, version, standing: the counters of now.  answers: what is known by shape, fence and shortness.
+    reservation that everybody behind `order` leaves alone; 0: there is none.  spare: the seconds until it begins.  above: the
+    priority above which somebody might have to give way.  room, version, standing: the counters of now.  answers: what is known by shape, fence and shortness.
     """
 
     only: GangRecord | None
     first: GangRecord | None
     fence: int
     order: tuple[Any, ...]
+    spare: float
     above: float
     room: int
     version: int
@@ -110,12 +112,12 @@ class Asking:
                 needy, needy.wanted, now, front=self.front.is_first(needy), only_time=only_time
             )
         first = self.front.first()
-        if first is not None and first.wanted is not None and self._open(first, self._gate(now), now):
+        if first is not None and first.wanted is not None and self._open(self._gate(now), now, first):
             return self.about(first, first.wanted, now)
         nodes = self._ledger.nodes
         gate = self._gate(now)
         changes = nodes.room + self._ledger.standing  # neither ever shrinks
-        record = self._pass.next(self._ledger.wanting, changes, lambda r: self._open(r, gate, now))
+        record = self._pass.next(self._ledger.wanting, changes, partial(self._open, gate, now))
         if record is None and self._due <= now:
             later = (other.verdict_until for other in self._ledger.wanting.queue())
             self._due = min((time for time in later if time > now), default=float("inf"))
@@ -129,7 +131,7 @@ class Asking:
         """Ask from the head once more, whatever changed."""
         self._pass.again()
 
-    def _open(self, record: GangRecord, gate: Gate, now: float) -> bool:
+    def _open(self, gate: Gate, now: float, record: GangRecord) -> bool:
         """An answer about this gang would tell something new, and is not known from a gang like it."""
         wanted = record.wanted
         if wanted is None or record.not_before > now:
@@ -159,7 +161,7 @@ class Asking:
         """A gang of this shape was told to wait since there was so much room: so is this one, without being asked."""
         if record.verdict_shape is None or record.verdict_until <= now or record is gate.first:
             return False
-        short = bool(fence) and self.front.is_short(record, now)
+        short = fence > 0 and self.front.longest(record) <= gate.spare
         known = gate.answers.get((record.verdict_shape, fence, short))
         if known is None:
             return False
@@ -178,6 +180,7 @@ class Asking:
             only,
             first,
             *self.front.fence(),
+            spare=self.front.spare(now),
             above=self._rights.above,
             room=nodes.room,
             version=nodes.version,

@@ -26,6 +26,7 @@ class Front:
     def __init__(self, ledger: Ledger) -> None:
         self.reserved: Reservation | None = None
         self._ledger = ledger
+        self._runtimes = ledger.runtimes
         self._first: GangRecord | None = None
         self._shuffles = 0
         """Of the queue when `_first` was its first."""
@@ -78,14 +79,21 @@ class Front:
         fence, order = self.fence()
         return fence if fence and not self.is_first(record) and record.order > order else 0
 
+    def spare(self, now: float) -> float:
+        """The seconds until the reservation begins; without one nobody has so little time."""
+        return float("-inf") if self.reserved is None else self.reserved.start - now
+
+    def longest(self, record: GangRecord) -> float:
+        """How many seconds it runs at the longest, as far as anybody knows. Kept: everybody who waits is asked in a pass."""
+        version = self._runtimes.version(record.key.namespace)
+        if record.longest_version != version or record.longest_pulse != record.pulse:
+            record.longest_version, record.longest_pulse = version, record.pulse
+            record.longest = self._ledger.expect(record).high
+        return record.longest
+
     def is_short(self, record: GangRecord, now: float) -> bool:
         """It would leave before the reservation begins, if it began now."""
-        if self.reserved is None:
-            return False
-        made_for = (record.pulse, self._ledger.runtimes.version(record.key.namespace))
-        if record.longest_for != made_for:
-            record.longest, record.longest_for = self._ledger.expect(record).high, made_for
-        return now + record.longest <= self.reserved.start
+        return self.longest(record) <= self.spare(now)
 
     # ── the reservation ─────────────────────────────────────────────────────────────────────────────────
 

@@ -187,8 +187,9 @@ class GangRecord:
     verdict_until: float = float("inf")
     """Time alone makes the verdict worth asking for again."""
     longest: float = float("inf")
-    """How many seconds it runs at the longest, as far as anybody knows; worked out for `longest_for`."""
-    longest_for: tuple[int, int] = (-1, -1)
+    """How many seconds it runs at the longest, as far as anybody knows; worked out at that pulse, from that version of what is known."""
+    longest_pulse: int = -1
+    longest_version: int = -1
     run: Run | None = None
     """What `runtimes` is asked about it, worked out for `run_for`."""
     run_for: int = -1
