@@ -41,7 +41,7 @@ def test_two_elastic_jobs_do_all_their_work(running):
 
 def test_training_gives_way_to_serving(running):
     """Four slots are taken: training goes on with what is left of them, never below its least."""
-    run = serving.run(running, [(2.0, 4)], 45.0)
+    run = serving.run(running, [(2.0, 4)], 20.0)
     counts = list(run.training.values())[:-1]
 
     assert counts[0] == serving.MOST
