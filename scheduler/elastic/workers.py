@@ -293,7 +293,6 @@ def _told(owner: Owner, spec: Spec, kit: Kit, grace: int) -> list[Thing]:
         "GANGWRIGHT_GRACE": str(grace),
         "GANGWRIGHT_CHECKPOINT": spec.checkpoint.path,
         "GANGWRIGHT_CHECKPOINT_EVERY": f"{spec.checkpoint.every:g}",
-        "GANGWRIGHT_RAMP_STEPS": str(spec.batch.ramp_steps),
         "GANGWRIGHT_GLOO_TIMEOUT": f"{kit.gloo_timeout:g}",
         "GANGWRIGHT_IFACE": kit.interface,
     }

@@ -39,13 +39,13 @@ def scale(batch: specs.Batch, per_worker: int | None, size: int, base: int) -> f
     return math.sqrt(ratio) if batch.learning_rate is specs.LearningRate.SQRT else ratio
 
 
-def of_rank(mode: str, whole: int, per_worker: int, size: int, rank: int, ramp_steps: int) -> Batch:
+def of_rank(mode: str, whole: int, per_worker: int, size: int, rank: int) -> Batch:
     """What this rank takes."""
     if mode != specs.BatchMode.FIXED:
-        return Batch(mode, share(whole, size, rank), whole, 1, ramp_steps)
+        return Batch(mode, share(whole, size, rank), whole, 1)
     passes = whole // per_worker
     if size > passes or whole % per_worker:
         local = share(whole, size, rank)
-        return Batch(mode, local, whole, max(1, math.ceil(local / per_worker)), ramp_steps)
+        return Batch(mode, local, whole, max(1, math.ceil(local / per_worker)))
     own = share(passes, size, rank)
-    return Batch(mode, own * per_worker, whole, own, ramp_steps)
+    return Batch(mode, own * per_worker, whole, own)

@@ -24,8 +24,6 @@ class Batch(Struct, frozen=True):
     """Samples of one step of all ranks together."""
     accumulate: int = 1
     """Passes in which the rank takes its samples before the gradients are exchanged."""
-    ramp_steps: int = 0
-    """Steps over which a higher learning rate is approached after growth."""
 
 
 class Assignment(Struct, frozen=True):
@@ -49,8 +47,8 @@ class Assignment(Struct, frozen=True):
     batch: Batch | None = None
     """None: the script keeps its own."""
     lr_scale: float = 1.0
-    samples: int = 0
-    """Position in the data."""
+    ramp_steps: int = 0
+    """Steps in which a factor that rises is reached; the same for all, or their weights would part."""
     env: dict[str, str] = {}
 
 

@@ -107,11 +107,9 @@ def assignments(record: Round) -> Mapping[Uid, Assignment]:
             restore=record.restore,
             batch=None
             if record.global_batch is None or record.per_worker is None
-            else batches.of_rank(
-                record.batch_mode, record.global_batch, record.per_worker, size, rank, record.ramp_steps
-            ),
+            else batches.of_rank(record.batch_mode, record.global_batch, record.per_worker, size, rank),
             lr_scale=record.lr_scale,
-            samples=record.samples,
+            ramp_steps=record.ramp_steps,
             env=record.env,
         )
         for rank, seat in enumerate(record.ring)
@@ -125,7 +123,6 @@ def assignments(record: Round) -> Mapping[Uid, Assignment]:
             sync=record.sync,
             removed=True,
             checkpoint=seat.uid == record.saver,
-            samples=record.samples,
         )
         for seat in record.leaving
     }

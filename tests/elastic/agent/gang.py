@@ -135,7 +135,7 @@ class Gang(Master):
             one.assignment = {
                 "round": self.round, "rank": staying.index(one) if one in staying else -1, "size": len(staying),
                 "members": [other.name for other in staying], "sync": whys != {"announced"}, "removed": one.going,
-                "checkpoint": False, "restore": None, "batch": None, "lr_scale": 1.0, "samples": 0, "env": {},
+                "checkpoint": False, "restore": None, "batch": None, "lr_scale": 1.0, "ramp_steps": 0, "env": {},
             }  # fmt: skip
             one.round, one.waiting = self.round, None
 

@@ -74,7 +74,7 @@ class Master:
             self.newest = max(self.newest, number)
             self.assignment = {
                 "round": number, "rank": rank, "size": size, "members": [], "sync": True, "removed": False,
-                "checkpoint": False, "restore": None, "batch": None, "lr_scale": 1.0, "samples": 0, "env": {}, **more,
+                "checkpoint": False, "restore": None, "batch": None, "lr_scale": 1.0, "ramp_steps": 0, "env": {}, **more,
             }  # fmt: skip
             self.changed.notify_all()
 

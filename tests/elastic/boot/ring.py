@@ -211,7 +211,7 @@ class Ring:
                 "restore": None,
                 "batch": None,
                 "lr_scale": float(len(staying)),
-                "samples": 0,
+                "ramp_steps": 0,
                 "env": {},
                 **extra,
             }

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from scheduler.elastic.agent.boot import assignment, batches, position
 from scheduler.elastic.agent.boot.batches import Batch
+from scheduler.elastic.agent.boot.shim import Shim
+from scheduler.elastic.agent.boot.worker import Worker
 from scheduler.elastic.job import spec as specs
 from scheduler.elastic.membership import batches as master
 
@@ -31,7 +33,7 @@ def dealt(mode, per_worker, size, limit, base):
             "round": 1,
             "rank": rank,
             "size": size,
-            "batch": master.of_rank(mode, whole, per_worker, size, rank, 0),
+            "batch": master.of_rank(mode, whole, per_worker, size, rank),
         }
         for rank in range(size)
     ]
@@ -102,6 +104,15 @@ def test_the_rate_goes_up_along_a_line_and_down_at_once():
     assert [batches.ramp(1.0, 3.0, step, 4) for step in range(6)] == [1.0, 1.5, 2.0, 2.5, 3.0, 3.0]
     assert batches.ramp(3.0, 1.0, 0, 4) == 1.0
     assert batches.ramp(1.0, 3.0, 0, 0) == 3.0
+
+
+def test_a_worker_ramps_over_the_steps_that_its_round_says():
+    """Neither its environment nor how long it has been there counts: the factor is the same on every rank."""
+    mine = Worker(Shim("http://127.0.0.1:1", ""))
+    mine.assignment = assignment.Assignment(2, 0, 3, lr_scale=3.0, ramp_steps=4)
+    mine.scale_before, mine.changed_at, mine.progress.step = 1.0, 10, 12
+
+    assert mine.lr_scale() == 2.0
 
 
 def test_resizes_in_the_middle_of_an_epoch_lose_and_repeat_nothing():

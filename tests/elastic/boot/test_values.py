@@ -28,7 +28,7 @@ ALL = {
     "restore": "/data/step-000000000007.npz",
     "batch": {"mode": "capped", "local": 21, "global": 64, "accumulate": 1},
     "lr_scale": 2,
-    "samples": 640,
+    "ramp_steps": 640,
     "env": {"X": "1"},
 }
 
@@ -39,7 +39,7 @@ def test_an_assignment_is_decoded():
     assert (made.round, made.rank, made.size, made.members) == (4, 1, 3, ("a", "b", "c"))
     assert made.batch == Batch("capped", total=64, local=21)
     assert (made.sync, made.checkpoint, made.removed) == (True, True, False)
-    assert (made.lr_scale, made.samples, made.env) == (2.0, 640, {"X": "1"})
+    assert (made.lr_scale, made.ramp_steps, made.env) == (2.0, 640, {"X": "1"})
     assert made.restore == "/data/step-000000000007.npz"
 
 

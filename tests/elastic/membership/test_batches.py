@@ -19,7 +19,7 @@ def test_the_ranks_take_the_global_batch_between_them(
     batch = Batch(mode=mode, per_worker=per_worker, limit=per_worker * passes)
     whole = batches.total(batch, per_worker, size, base)
     assert whole is not None
-    ranks = [batches.of_rank(mode, whole, per_worker, size, rank, 0) for rank in range(size)]
+    ranks = [batches.of_rank(mode, whole, per_worker, size, rank) for rank in range(size)]
 
     assert sum(one.local for one in ranks) == whole
     assert max(one.local for one in ranks) - min(one.local for one in ranks) <= (

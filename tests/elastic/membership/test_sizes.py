@@ -242,6 +242,18 @@ def test_batch_and_rate_follow_the_size() -> None:
     assert told == [[(32, 96, 1.5)] * 3, [(25, 100, 100 / 64)] * 4]
 
 
+def test_a_ramp_that_was_changed_is_the_same_for_all() -> None:
+    """Who was there before the user changed it ramps like the newcomer, or their weights would part."""
+    batch = Batch(per_worker=32, ramp_steps=500)
+    world = a_job(2, max_workers=3, batch=batch)
+    world.change(batch=msgspec.structs.replace(batch, ramp_steps=20))
+    world.size(3)
+
+    assert world.run(20, lambda: world.trains(3))
+    answers = world.sentences(effects.Publish)[-1].assignments.values()
+    assert [one.ramp_steps for one in answers] == [20, 20, 20]
+
+
 def test_a_phase_of_the_schedule_changes_the_batch_without_a_new_size() -> None:
     """Its environment and batch reach everybody in a round of the same people."""
     stages = (Stage(epoch=0.0, env={"LR": "1"}), Stage(epoch=0.6, env={"LR": "0.1"}, batch=64))

@@ -78,7 +78,7 @@ async def test_ready_is_answered_at_once_when_the_round_is_published():
     assert first.json == again.json
     assert first.json == {
         "round": 1, "rank": 1, "size": 2, "members": ["pod-a", "pod-b"], "sync": True, "removed": False,
-        "checkpoint": False, "restore": None, "batch": None, "lr_scale": 2.0, "samples": 0, "env": {},
+        "checkpoint": False, "restore": None, "batch": None, "lr_scale": 2.0, "ramp_steps": 0, "env": {},
     }  # fmt: skip
 
 

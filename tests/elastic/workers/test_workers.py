@@ -214,7 +214,6 @@ def test_the_environment_says_who_and_where():
     assert values["GANGWRIGHT_GRACE"] == "60"
     assert values["GANGWRIGHT_CHECKPOINT"] == "/ckpt"
     assert float(values["GANGWRIGHT_CHECKPOINT_EVERY"]) > 0
-    assert int(values["GANGWRIGHT_RAMP_STEPS"]) >= 0
     assert values["GANGWRIGHT_GLOO_TIMEOUT"] == "10"
     assert {"GANGWRIGHT_POD", "GANGWRIGHT_POD_UID", "GANGWRIGHT_POD_IP", "GANGWRIGHT_NODE"} < set(names)
     assert names[-1] == "LR"

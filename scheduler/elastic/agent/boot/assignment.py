@@ -12,7 +12,7 @@ from .errors import AnswerError
 
 @dataclass(frozen=True)
 class Assignment:
-    """`rank` of `size` in `round`; `members` are pod names by rank; `samples` is the position in the data.
+    """`rank` of `size` in `round`; `members` are pod names by rank; `ramp_steps` until a higher `lr_scale` is reached.
 
     With `restore` set, rank 0 alone decides what is restored, and `sync` is true: all take over what it has then.
     """
@@ -27,7 +27,7 @@ class Assignment:
     restore: str | None = None
     batch: Batch | None = None
     lr_scale: float = 1.0
-    samples: int = 0
+    ramp_steps: int = 0
     env: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -52,7 +52,7 @@ def decode(text: bytes) -> Assignment:
         restore=restore,
         batch=_batch(raw.get("batch")),
         lr_scale=float(_of(raw, "lr_scale", (int, float), 1.0)),
-        samples=_of(raw, "samples", int, 0),
+        ramp_steps=_of(raw, "ramp_steps", int, 0),
         env={key: str(value) for key, value in _of(raw, "env", dict, {}).items()},
     )
     if not removed and not 0 <= made.rank < made.size:

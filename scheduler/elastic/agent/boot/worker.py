@@ -15,10 +15,6 @@ from .watch import Watch
 ALONE = Assignment(round=0, rank=0, size=1)
 """Before the first round: what every process is while it warms up."""
 
-RAMP_STEPS = 200
-"""Steps in which the learning rate grows to its new factor, when GANGWRIGHT_RAMP_STEPS does not say: Goyal et al. take
-five epochs for a factor of 32 at the start; a doubling in the middle of a run settles in some hundreds of steps."""
-
 
 class Worker:
     """Its agent, its place in the round, its counters."""
@@ -46,9 +42,8 @@ class Worker:
 
     def lr_scale(self) -> float:
         """The learning rate's factor at this step."""
-        length = int(os.environ.get("GANGWRIGHT_RAMP_STEPS") or RAMP_STEPS)
         passed = self.progress.step - self.changed_at
-        return batches.ramp(self.scale_before, self.assignment.lr_scale, passed, length)
+        return batches.ramp(self.scale_before, self.assignment.lr_scale, passed, self.assignment.ramp_steps)
 
 
 _worker: Optional[Worker] = None  # noqa: UP045
