@@ -126,6 +126,8 @@ class Loop:
         while True:
             before, assignment = self._worker.assignment, self._barrier(why)
             self._leave_something(before, assignment)
+            if before.size == 1 < assignment.size:
+                self._disk.hold()  # a newcomer that dies in Horovod's init can take us along, who alone have the state
             try:
                 self._enter(assignment)
                 return self._func(self._state, *args, **words)
