@@ -2,13 +2,12 @@
 
 Lives here: the order `las` among those who run. Never here: who may be asked to leave for other reasons (rights), or what
 a band of service is (placement.queue).
-Why sorted once for a moment: everybody who waits asks about everybody who runs, after every change of room.
+Why sorted once for a moment: everybody who waits asks in a pass whose turn is over, of all who run.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 
 from scheduler.ledger import Ledger, attained
 from scheduler.ledger.records import GangRecord
@@ -68,26 +67,6 @@ class Over:
         return frozenset(self._last[bisect_right(self._born, born) :])
 
 
-class Next:
-    """When gangs will have had enough and their turn, sorted for whoever asks."""
-
-    def __init__(self, known: Iterable[Had], now: float, quantum: float) -> None:
-        youngest_first = sorted(known, key=lambda had: -had.born)
-        self._minus_born = [-had.born for had in youngest_first]
-        self._soonest = [
-            list(accumulate((had.gives_way_at(enough, now, quantum) for had in youngest_first), min))
-            for enough in (queue.begins_at(band, quantum) for band in range(1, queue.LAST_BAND + 1))
-        ]
-
-    def after(self, own: Service) -> float:
-        """The soonest of those that `own` goes before then; infinity: nobody."""
-        band, born = own
-        last = band >= queue.LAST_BAND
-        soonest = self._soonest[-1] if last else self._soonest[band]
-        count = bisect_left(self._minus_born, -born) if last else len(soonest)
-        return soonest[count - 1] if count else float("inf")
-
-
 class Turns:
     """Whose turn is over, of those who would be suspended."""
 
@@ -95,7 +74,6 @@ class Turns:
         self._ledger = ledger
         self._kept: dict[GangKey, Had] = {}
         self._over: tuple[Moment, Over] | None = None
-        self._next: tuple[Moment, Next] | None = None
 
     def over_for(self, record: GangRecord, now: float) -> frozenset[GangKey]:
         """Gangs that have had at least a band more than this one, or the last band and are younger; and their turn."""
@@ -106,11 +84,12 @@ class Turns:
 
     def next_for(self, record: GangRecord, now: float) -> float:
         """When the first of those who can be suspended will have had his turn, and more than this one; infinity: nobody."""
-        moment = self._moment(now)
-        if self._next is None or self._next[0] != moment:
-            known = map(self._had, self._ledger.suspendable.values())
-            self._next = moment, Next(known, now, self._quantum)
-        return self._next[1].after(self._service(record, now))
+        own = self._service(record, now)
+        above = min(own[0] + 1, queue.LAST_BAND)
+        enough = queue.begins_at(above, self._quantum)
+        others = map(self._had, self._ledger.suspendable.values())
+        theirs = (had for had in others if queue.goes_first(own, (above, had.born)))
+        return min((had.gives_way_at(enough, now, self._quantum) for had in theirs), default=float("inf"))
 
     @property
     def _quantum(self) -> float:

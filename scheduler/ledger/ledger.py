@@ -77,7 +77,7 @@ class Ledger:
         self.deleted: dict[Uid, Pod] = {}
         """Bound pods that are on their way out, ours and others'."""
         self.lowest = self.highest = 0
-        """Of all priorities that a pod had which we have ever seen."""
+        """No pod that we have ever seen had a lower priority, nor one a higher."""
         self.standing = 0
         """Changes when there may be somebody new who could be asked to leave for another."""
         self._freed_at = -1

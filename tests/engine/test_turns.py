@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engine.turns import Had, Next, Over
+from scheduler.engine.turns import Over
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Order
 from scheduler.model.workload import GangKey, GiveWay
@@ -93,28 +93,3 @@ def test_whoever_one_goes_before_gives_way(own: queue.Service, others: list[queu
     known = [(service, GangKey("default", f"g{number}")) for number, service in enumerate(others)]
 
     assert Over(known).after(own) == {key for service, key in known if queue.goes_first(own, service)}
-
-
-RUNNING = st.builds(
-    Had,
-    made_for=st.just((0, 0)),
-    born=BIRTHS,
-    before=st.floats(0.0, 8 * QUANTUM),
-    runs=st.lists(st.tuples(st.just(1.0), st.floats(0.0, 100.0)), max_size=2).map(tuple),
-    began=st.none() | st.floats(0.0, 100.0),
-    rate=st.sampled_from([0.0, 1.0, 4.0]),
-)
-
-
-@given(SERVICES, st.lists(RUNNING))
-def test_the_soonest_end_of_a_turn(own: queue.Service, others: list[Had]) -> None:
-    """Of all that the gang will go before then, the first that has had enough and its turn, and not before now."""
-    now = 50.0
-    above = min(own[0] + 1, queue.LAST_BAND)
-    enough = queue.begins_at(above, QUANTUM)
-    theirs = [had for had in others if queue.goes_first(own, (above, had.born))]
-
-    found = Next(others, now, QUANTUM).after(own)
-
-    assert found == min((had.gives_way_at(enough, now, QUANTUM) for had in theirs), default=float("inf"))
-    assert found > now

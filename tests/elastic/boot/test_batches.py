@@ -106,11 +106,14 @@ def test_the_rate_goes_up_along_a_line_and_down_at_once():
     assert batches.ramp(1.0, 3.0, 0, 0) == 3.0
 
 
-def test_a_worker_ramps_over_the_steps_that_its_round_says():
-    """Neither its environment nor how long it has been there counts: the factor is the same on every rank."""
+def test_a_worker_ramps_over_the_steps_that_its_round_says(monkeypatch):
+    """Neither its environment nor a round that it was told of and never entered counts: the factor is the same on every rank."""
+    monkeypatch.setenv("GANGWRIGHT_RAMP_STEPS", "999")
     mine = Worker(Shim("http://127.0.0.1:1", ""))
-    mine.assignment = assignment.Assignment(2, 0, 3, lr_scale=3.0, ramp_steps=4)
-    mine.scale_before, mine.changed_at, mine.progress.step = 1.0, 10, 12
+    mine.progress.step = 10
+    mine.entered(assignment.Assignment(2, 0, 3, lr_scale=3.0, ramp_steps=4), 1.0)
+    mine.progress.step = 12
+    mine.assignment = assignment.Assignment(3, 0, 4, lr_scale=4.0)
 
     assert mine.lr_scale() == 2.0
 

@@ -352,16 +352,6 @@ def test_one_checkpoint_of_a_step_is_enough(run, tmp_path, monkeypatch):
     assert newest(tmp_path).number == 1
 
 
-@pytest.mark.parametrize(("before", "kept"), [(1, 3), (2, None)])
-def test_who_alone_has_the_state_saves_it_when_others_come(run, monkeypatch, tmp_path, before, kept):
-    """Horovod's init aborts who meets one that dies in it; where others have the state, too, it is not lost with one."""
-    monkeypatch.setattr(disk.Disk, "hold", _then(disk.Disk.hold, disk.Disk.finish))
-    agent = Agent(Assignment(1, 0, before), Assignment(2, 0, 3), LAST)
-    run(agent, State(batch=0), commits(3))
-    found = newest(tmp_path)
-    assert (found.step if found else None) == kept
-
-
 def _then(method, also):
     def both(self):
         method(self)

@@ -37,7 +37,7 @@ class Disk:
         self._start(self._quietly)
 
     def hold(self) -> None:
-        """The training waits, or its only worker is at risk: writes the last commit in the background, unless the folder has one of that step or a later."""
+        """The training waits: writes the last commit in the background, unless the folder has one of that step or a later."""
         if not (self._folder and self._progress.committed) or self.saving:
             return
         try:

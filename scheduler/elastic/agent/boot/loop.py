@@ -126,8 +126,6 @@ class Loop:
         while True:
             before, assignment = self._worker.assignment, self._barrier(why)
             self._leave_something(before, assignment)
-            if before.size == 1 < assignment.size:
-                self._disk.hold()  # a newcomer that dies in Horovod's init can take us along, who alone have the state
             try:
                 self._enter(assignment)
                 return self._func(self._state, *args, **words)
@@ -231,7 +229,7 @@ class Loop:
         self._state.on_reset()
         if assignment.sync:
             self._take_over(heard)
-        self._worker.scale_before, self._worker.changed_at = heard["scale"], self._progress.step
+        self._worker.entered(assignment, heard["scale"])
         marks.append(time.monotonic())
         self._pace.begin()
         self._progress.phase = "Training"

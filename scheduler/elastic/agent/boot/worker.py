@@ -26,7 +26,7 @@ class Worker:
         self.reporter = Reporter(shim, self.progress)
         self.assignment = ALONE
         self.warming = False
-        self.scale_before, self.changed_at = 1.0, 0
+        self._scaled, self._scale_before, self._changed_at = ALONE, 1.0, 0
         self.pods: Changes = {}
         """What the pod had for each variable that an assignment has set."""
 
@@ -42,8 +42,12 @@ class Worker:
 
     def lr_scale(self) -> float:
         """The learning rate's factor at this step."""
-        passed = self.progress.step - self.changed_at
-        return batches.ramp(self.scale_before, self.assignment.lr_scale, passed, self.assignment.ramp_steps)
+        passed = self.progress.step - self._changed_at
+        return batches.ramp(self._scale_before, self._scaled.lr_scale, passed, self._scaled.ramp_steps)
+
+    def entered(self, assignment: Assignment, scale: float) -> None:
+        """From this step on the round's factor is approached from `scale`. A round that was overtaken has changed nothing."""
+        self._scaled, self._scale_before, self._changed_at = assignment, scale, self.progress.step
 
 
 _worker: Optional[Worker] = None  # noqa: UP045
