@@ -48,7 +48,8 @@ class Gate:
 
     only: with the strict order nobody else.  first: it waits for room, and is always asked itself.  fence: the number of the
     reservation that everybody behind `order` leaves alone; 0: there is none.  spare: the seconds until it begins.  above: the
-    priority above which somebody might have to give way.  room, version, standing: the counters of now.  answers: what is known by shape, fence and shortness.
+    priority above which somebody might have to give way.  room, version, standing: the counters of now.  answers: what is known
+    by shape, fence and shortness.
     """
 
     only: GangRecord | None

@@ -20,7 +20,7 @@ Moment = tuple[float, int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Had:
+class _Had:
     """What of a gang's service changes with time alone, for as long as nothing about it changes.
 
     runs: devices of each pod that runs, and since when.  began: when the last pod of it got its place; None: nobody knows.
@@ -72,7 +72,7 @@ class Turns:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._kept: dict[GangKey, Had] = {}
+        self._kept: dict[GangKey, _Had] = {}
         self._over: tuple[Moment, Over] | None = None
 
     def over_for(self, record: GangRecord, now: float) -> frozenset[GangKey]:
@@ -111,7 +111,7 @@ class Turns:
         suspends = attained.way(other, self._ledger.owners) is GiveWay.SUSPEND
         return suspends and attained.leaves_alone(other, self._ledger.roll)
 
-    def _had(self, record: GangRecord) -> Had:
+    def _had(self, record: GangRecord) -> _Had:
         made_for = (record.number, record.pulse)
         had = self._kept.get(record.key)
         if had is None or had.made_for != made_for:
@@ -120,11 +120,11 @@ class Turns:
             had = self._kept[record.key] = self._worked_out(record, made_for)
         return had
 
-    def _worked_out(self, record: GangRecord, made_for: tuple[int, int]) -> Had:
+    def _worked_out(self, record: GangRecord, made_for: tuple[int, int]) -> _Had:
         owners = self._ledger.owners
         seated = [m.pod for m in record.live() if attained.has_seat(m)]
         since = [pod.bound_at for pod in seated if pod.bound_at is not None]
-        return Had(
+        return _Had(
             made_for,
             born=attained.born(record, owners),
             before=attained.before(record, owners),

@@ -187,7 +187,7 @@ class GangRecord:
     verdict_until: float = float("inf")
     """Time alone makes the verdict worth asking for again."""
     longest: float = float("inf")
-    """How many seconds it runs at the longest, as far as anybody knows; worked out at that pulse, from that version of what is known."""
+    """How many seconds it runs at the longest, as far as anybody knows: at that pulse, by that version of what is known."""
     longest_pulse: int = -1
     longest_version: int = -1
     run: Run | None = None

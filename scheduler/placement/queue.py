@@ -17,7 +17,6 @@ Turn: TypeAlias = tuple[bool, int, bool, float, float, int, GangKey]
 """Partly bound before others, then higher priority, aged before others, what the order looks at, and three ties:
 arrival, number, key."""
 
-
 Service: TypeAlias = tuple[int, float]
 """The band of what a gang has had, and its birth: by both it goes before others, or after them (`goes_first`)."""
 
@@ -45,8 +44,8 @@ def begins_at(number: int, quantum: float) -> float:
 def goes_first(own: Service, other: Service) -> bool:
     """The first may have the room of the second, by service: it is of a lower band, or both are of the last and it is older.
 
-    In the last band nobody's service grows out of it, so without the right of the
-    older one a large gang would never find its room together again once it gave it up.
+    In the last band nobody's service grows out of it, so without the right of the older one a large gang would never find
+    its room together again once it gave it up.
     """
     return own[0] < other[0] or (own[0] == other[0] == LAST_BAND and own[1] < other[1])
 
