@@ -352,6 +352,19 @@ def test_one_checkpoint_of_a_step_is_enough(run, tmp_path, monkeypatch):
     assert newest(tmp_path).number == 1
 
 
+def test_a_round_s_factor_is_approached_from_its_first_step(run):
+    """A script that asks at every step is led from the factor of before to that of the round it has entered."""
+    rates, commit = [], commits(4)
+
+    def step(state, mine):
+        if not mine.warming:
+            rates.append(mine.lr_scale())
+        commit(state, mine)
+
+    run(Agent(Assignment(1, 0, 1, lr_scale=3.0, ramp_steps=2), LAST), State(batch=0), step)
+    assert rates == [1.0, 2.0, 3.0, 3.0]
+
+
 def _then(method, also):
     def both(self):
         method(self)
