@@ -1,6 +1,14 @@
-"""What every test may use: the fixtures of the local plane, whose programs are built before the first test needs them."""
+"""What every test may use: the fixtures of the local plane, whose programs are built before the first test needs them.
+
+And what every test finds: log lines as if nothing had set them up. A command sets them up for its whole process, which
+in tests is that of all that follow, in whatever order.
+"""
+
+import logging
+from collections.abc import Iterator
 
 import pytest
+import structlog
 
 from tests.plane.fixtures import api, build_before_tests, make_nodes, namespace, plane
 
@@ -9,3 +17,14 @@ __all__ = ["api", "make_nodes", "namespace", "plane"]
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     build_before_tests(session)
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    yield
+    logging.captureWarnings(capture=False)
+    root.handlers, root.level = handlers, level
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()

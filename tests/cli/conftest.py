@@ -1,23 +1,11 @@
-"""A cluster to ask, and log lines put back as they were: the command sets them up for its whole process."""
+"""A cluster to ask, and files to give to the command."""
 
-import logging
 from pathlib import Path
 
 import pytest
-import structlog
 import yaml
 
 from tests.cli.speaking import Cluster
-
-
-@pytest.fixture(autouse=True)
-def _log_as_before():
-    root = logging.getLogger()
-    handlers, level = root.handlers, root.level
-    yield
-    structlog.reset_defaults()
-    logging.captureWarnings(capture=False)
-    root.handlers, root.level = handlers, level
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import io
 import json
 
 import pytest
-import structlog
 
 from scheduler.kube import changes as ch
 from scheduler.model.events import NodeGone, NodeSeen, PodGone, PodSeen
@@ -38,8 +37,7 @@ def lines():
     """The log of this test, line by line."""
     out = io.StringIO()
     log.configure(stream=out, clock=lambda: 0.0)
-    yield lambda: [json.loads(line) for line in out.getvalue().splitlines()]
-    structlog.reset_defaults()
+    return lambda: [json.loads(line) for line in out.getvalue().splitlines()]
 
 
 @pytest.fixture

@@ -18,18 +18,6 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture(autouse=True)
-def as_before():
-    """Whatever a test sets up, the next one starts from what it would have found."""
-    root = logging.getLogger()
-    handlers, level = root.handlers, root.level
-    yield
-    root.handlers, root.level = handlers, level
-    logging.captureWarnings(capture=False)
-    structlog.reset_defaults()
-    structlog.contextvars.clear_contextvars()
-
-
 @pytest.fixture
 def out():
     return io.StringIO()
@@ -37,6 +25,14 @@ def out():
 
 def lines(out):
     return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("_again", range(2))
+def test_no_test_finds_what_another_set_up(_again):
+    """Lines are as structlog has them until a test sets them up, however often that was done before."""
+    assert not structlog.is_configured()
+
+    log.configure(Log(level=LogLevel.ERROR))
 
 
 def test_a_line_is_one_json_object(out):
