@@ -8,10 +8,9 @@ before the pass goes on, so nothing younger overtakes a gang that could be seate
 that gangs at the head that never fit cannot keep the rest from being asked.
 """
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Final
 
 from scheduler.engine import running
 from scheduler.engine.front import RESERVE_EVERY, Front, waits
@@ -19,6 +18,7 @@ from scheduler.engine.question import Answer, MakingRoom, Question, decide
 from scheduler.engine.ranking import Ranking
 from scheduler.engine.rights import Rights
 from scheduler.engine.shapes import Shapes
+from scheduler.engine.sieve import LASTING, Sieve
 from scheduler.ledger import Ledger
 from scheduler.ledger.records import GangRecord
 from scheduler.ledger.wanting import Pass
@@ -36,32 +36,6 @@ from scheduler.placement.feasibility import Masks
 INLINE_LIMIT: Final = 400_000
 """Members × nodes up to which a question is answered within a verb: about 5 ms. Larger ones are left to the
 planning pass, which may work outside the event loop."""
-
-LASTING: Final = (Reason.NEVER_FITS, Reason.NO_NODE_MATCHES, Reason.UNKNOWN_LEVEL)
-"""Verdicts about the cluster as it is built: only a change of its nodes makes them worth asking for again. A tuple, since a
-reason is compared in a tenth of the time in which it is hashed, and everybody who waits is looked at in a pass."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """Who may be asked about in one step of a pass; what is the same for everybody who waits is looked up once.
-
-    only: with the strict order nobody else.  first: it waits for room, and is always asked itself.  fence: the number of the
-    reservation that everybody behind `order` leaves alone; 0: there is none.  spare: the seconds until it begins.  above: the
-    priority above which somebody might have to give way.  room, version, standing: the counters of now.  answers: what is known
-    by shape, fence and shortness.
-    """
-
-    only: GangRecord | None
-    first: GangRecord | None
-    fence: int
-    order: tuple[Any, ...]
-    spare: float
-    above: float
-    room: int
-    version: int
-    standing: int
-    answers: Mapping[tuple[int, int, bool], Wait]
 
 
 class Asking:
@@ -112,13 +86,11 @@ class Asking:
             return self.about_room(
                 needy, needy.wanted, now, front=self.front.is_first(needy), only_time=only_time
             )
-        first = self.front.first()
-        if first is not None and first.wanted is not None and self._open(self._gate(now), now, first):
+        first, sieve = self.front.first(), self._sieve(now)
+        if first is not None and first.wanted is not None and sieve.is_open(first):
             return self.about(first, first.wanted, now)
-        nodes = self._ledger.nodes
-        gate = self._gate(now)
-        changes = nodes.room + self._ledger.standing  # neither ever shrinks
-        record = self._pass.next(self._ledger.wanting, changes, partial(self._open, gate, now))
+        changes = self._ledger.nodes.room + self._ledger.standing  # neither ever shrinks
+        record = self._pass.next(self._ledger.wanting, changes, sieve.first_open)
         if record is None and self._due <= now:
             later = (other.verdict_until for other in self._ledger.wanting.queue())
             self._due = min((time for time in later if time > now), default=float("inf"))
@@ -132,25 +104,6 @@ class Asking:
         """Ask from the head once more, whatever changed."""
         self._pass.again()
 
-    def _open(self, gate: Gate, now: float, record: GangRecord) -> bool:
-        """An answer about this gang would tell something new, and is not known from a gang like it."""
-        wanted = record.wanted
-        if wanted is None or record.not_before > now:
-            return False
-        if gate.only is not None and record is not gate.only:
-            return False
-        if record.verdict_for is not wanted:
-            return True
-        fence = gate.fence if gate.fence and record.order > gate.order else 0
-        takes = wanted.priority > gate.above
-        if record.verdict_fence == fence:
-            verdict = record.verdict
-            if verdict is not None and verdict.reason in LASTING:
-                return record.verdict_version != gate.version
-            if record.verdict_room == gate.room and record.verdict_until > now:
-                return takes and record.verdict_standing != gate.standing and self._may_try(record, now)
-        return (takes and self._may_try(record, now)) or not self._known_again(record, fence, gate, now)
-
     def _may_try(self, record: GangRecord, now: float) -> bool:
         """Somebody may give way to this gang who was not asked about yet. Where not, it is not looked at again."""
         if waits(record) and not self._is_hopeless(record, now) and self._may_take(record, now):
@@ -158,35 +111,30 @@ class Asking:
         record.verdict_standing = self._ledger.standing
         return False
 
-    def _known_again(self, record: GangRecord, fence: int, gate: Gate, now: float) -> bool:
-        """A gang of this shape was told to wait since there was so much room: so is this one, without being asked."""
-        if record.verdict_shape is None or record.verdict_until <= now or record is gate.first:
-            return False
-        short = fence > 0 and self.front.longest(record) <= gate.spare
-        known = gate.answers.get((record.verdict_shape, fence, short))
-        if known is None:
-            return False
-        before = record.verdict
-        if before is not known and (before is None or before.reason is not known.reason):
-            self._ledger.mark(record.key)
-        record.verdict, record.verdict_room = known, gate.room
-        record.verdict_fence, record.verdict_short = fence, short
-        return True
-
-    def _gate(self, now: float) -> Gate:
+    def _sieve(self, now: float) -> Sieve:
         """What holds for everybody in this step of the pass."""
         only = self._strictly_first(now) if self.policy.backfill is Backfill.NONE else None
-        first, nodes = self.front.first(), self._ledger.nodes
-        return Gate(
-            only,
-            first,
-            *self.front.fence(),
-            spare=self.front.spare(now),
+        ledger, front = self._ledger, self.front
+        first = front.first()
+        fence, order = front.fence()
+        return Sieve(
+            now=now,
+            only=only,
+            first=first,
+            fence=fence,
+            order=order,
+            spare=front.spare(now),
             above=self._rights.above,
-            room=nodes.room,
-            version=nodes.version,
-            standing=self._ledger.standing,
-            answers=self._answers(),
+            room=ledger.nodes.room,
+            version=ledger.nodes.version,
+            standing=ledger.standing,
+            told=self._answers(0, short=False),
+            told_behind=self._answers(fence, short=False),
+            told_short=self._answers(fence, short=True),
+            learned=ledger.runtimes.versions,
+            longest=front.longest,
+            may_try=self._may_try,
+            mark=ledger.mark_told,
         )
 
     def _strictly_first(self, now: float) -> GangRecord | None:
@@ -276,12 +224,12 @@ class Asking:
         """The planner's answer, or the one it gave to an equal question about equal room."""
         known = None
         if question.shape is not None and question.making is None:
-            known = self._answers().get((question.shape, question.fence, question.short))
+            known = self._answers(question.fence, short=question.short).get(question.shape)
         return known or decide(question, self.policy, self._masks)
 
-    def _answers(self) -> dict[tuple[int, int, bool], Wait]:
+    def _answers(self, fence: int, *, short: bool) -> dict[int, Wait]:
         """Answers by shape, for as long as there is no more room than there was."""
-        return self._shapes.answers(self._answers_at())
+        return self._shapes.answers(self._answers_at(), fence, short=short)
 
     def _answers_at(self) -> tuple[int, int]:
         return self._ledger.nodes.room, self._ledger.nodes.version
@@ -298,7 +246,7 @@ class Asking:
         fresh = question.snapshot.generation == ledger.nodes.generation
         decision = self._rights.below_ceiling(question.gang, decision)
         if isinstance(decision, Wait) and fresh and question.shape is not None:
-            self._answers()[question.shape, question.fence, question.short] = decision
+            self._answers(question.fence, short=question.short)[question.shape] = decision
         event = Decided(
             question.gang,
             decision,

@@ -4,6 +4,7 @@ A shape is all of a gang that decides about its placement. Numbers, because a sh
 waits in every pass, and to hash a gang's demands takes ten times as long as everything else in it.
 """
 
+from collections import defaultdict
 from collections.abc import Hashable
 from typing import Final
 
@@ -20,7 +21,7 @@ class Shapes:
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._next = 0
-        self._answers: dict[tuple[int, int, bool], Wait] = {}
+        self._answers: defaultdict[tuple[int, bool], dict[int, Wait]] = defaultdict(dict)
         self._no_room: set[Hashable] = set()
         self._no_room_at: Hashable = None
         self._at: tuple[int, int] = (-1, -1)
@@ -42,11 +43,11 @@ class Shapes:
             self._no_room, self._no_room_at = set(), at
         return self._no_room
 
-    def answers(self, at: tuple[int, int]) -> dict[tuple[int, int, bool], Wait]:
-        """Answers by shape, fence and shortness; forgotten when `at` changes."""
+    def answers(self, at: tuple[int, int], fence: int, *, short: bool) -> dict[int, Wait]:
+        """Answers by shape, to those under this fence who are short of it or not; forgotten when `at` changes."""
         if self._at != at:
-            self._answers, self._at = {}, at
-        return self._answers
+            self._answers, self._at = defaultdict(dict), at
+        return self._answers[fence, short]
 
 
 def _shape(gang: Gang) -> Hashable:

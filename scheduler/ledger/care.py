@@ -61,6 +61,13 @@ def look_after(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[E
     return effects, _wake(ledger, record, now)
 
 
+def tell(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect], float]:
+    """What is to be said of a gang of which nothing but the verdict has changed, and when time alone calls for more."""
+    effects = list(notices.due(record, ledger.policy, ledger.owners, ledger.quotas, now))
+    again = notices.next_due(record, ledger.policy)
+    return effects, again if again > now else NEVER
+
+
 def _spec(ledger: "Ledger", record: GangRecord) -> Spec | None:
     if record.spec is None:
         record.spec = spec = roster.spec(record, ledger.groups, ledger.policy)

@@ -277,11 +277,15 @@ def _leaves(pod: Pod | None) -> bool:
 
 
 def sweep(ledger: "Ledger", now: float) -> None:
-    """Plans whose gang is gone, or has another plan by now."""
+    """Gives up plans whose gang is gone, or has another plan by now; the others are looked at when there is more room."""
     for key, plan in list(ledger.freeing.items()):
         record = ledger.roll.gangs.get(key)
         if record is None or record.plan is not plan:
             give_up(ledger, key, plan, now)
+    if ledger.freed_at != ledger.nodes.room:
+        ledger.freed_at = ledger.nodes.room
+        for key in ledger.freeing:
+            ledger.mark(key)
 
 
 def spared(record: GangRecord, now: float) -> frozenset[Uid]:

@@ -35,13 +35,14 @@ from scheduler.ledger.runtimes import Runtimes
 from scheduler.ledger.spares import Spares
 from scheduler.ledger.tally import Tally
 from scheduler.ledger.usage import Usages
+from scheduler.ledger.waiting import waiting
 from scheduler.ledger.wanting import Wanting
 from scheduler.model import events as ev
 from scheduler.model.cluster import Snapshot
 from scheduler.model.demand import Demand
 from scheduler.model.effects import Effect
 from scheduler.model.policy import Policy
-from scheduler.model.queueing import Estimate, Order, Waiting
+from scheduler.model.queueing import Estimate, Order
 from scheduler.model.workload import Gang, GangKey, Group, OwnerTraits, Pod, Uid
 
 FOREVER = float("inf")
@@ -80,10 +81,12 @@ class Ledger:
         """No pod that we have ever seen had a lower priority, nor one a higher."""
         self.standing = 0
         """Changes when there may be somebody new who could be asked to leave for another."""
-        self._freed_at = -1
+        self.freed_at = -1
+        """The room when those for whom others leave were looked at last."""
         self._nominated: dict[Uid, tuple[str, int, Demand]] = {}
         self._holding: dict[Uid, str] = {}
         self._dirty: dict[GangKey, None] = {}
+        self._untold: dict[GangKey, None] = {}
         self._wake: dict[GangKey, float] = {}
         self._effects: list[Effect] = []
         self._take: Mapping[type, Callable[[Any, float], None]] = {
@@ -136,6 +139,11 @@ class Ledger:
             self._census.touch(key)
             if anew:
                 record.spec = None
+
+    def mark_told(self, key: GangKey) -> None:
+        """Tell people of this gang what it was told meanwhile; nothing else about it has changed."""
+        self._untold[key] = None
+        self._census.touch(key)
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -352,7 +360,7 @@ class Ledger:
         if not self.ready:
             return
         if self.freeing:
-            self._look_at_freeing(now)
+            freeing.sweep(self, now)
         self._effects += self.paused.resume(self, now)
         self._effects += moving.carry_on(self, now)
         while self._dirty:
@@ -360,27 +368,17 @@ class Ledger:
             del self._dirty[key]
             record = self.roll.gangs.get(key)
             if record is not None:
+                self._untold.pop(key, None)
                 self._look_after(record, now)
+        self._tell(now)
 
-    def waiting_as(self, record: GangRecord, wanted: Gang) -> Waiting:
-        """All that decides about the turn of this gang; what the order does not look at is not worked out."""
-        order = self.policy.order
-        return Waiting(
-            wanted,
-            record.arrived,
-            record.number,
-            first=record.partly_bound and not record.grew,
-            attained=attained.before(record, self.owners) if order is Order.LAS else 0.0,
-            born=attained.born(record, self.owners) if order is Order.LAS else None,
-            runs=self.expect(record) if order is Order.SHORTEST else None,
-        )
-
-    def _look_at_freeing(self, now: float) -> None:
-        freeing.sweep(self, now)
-        if self._freed_at != self.nodes.room:
-            self._freed_at = self.nodes.room
-            for key in self.freeing:
-                self.mark(key)
+    def _tell(self, now: float) -> None:
+        untold, self._untold = self._untold, {}
+        for record in filter(None, map(self.roll.gangs.get, untold)):
+            effects, wake = care.tell(self, record, now)
+            self._effects += effects
+            if wake < self._wake.get(record.key, FOREVER):
+                self._wake[record.key] = wake
 
     def _look_after(self, record: GangRecord, now: float) -> None:
         self._census.touch(record.key)
@@ -393,7 +391,7 @@ class Ledger:
             return
         attained.note(self.suspendable, record, self.owners)
         wanted = self.request(record, now)
-        self.wanting.note(record, None if wanted is None else self.waiting_as(record, wanted), now)
+        self.wanting.note(record, None if wanted is None else waiting(self, record, wanted), now)
         if wake == FOREVER:
             self._wake.pop(record.key, None)
         else:

@@ -12,7 +12,7 @@ The memory may be lost at a restart: then every owner is believed again, and est
 
 import math
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias, TypeGuard
 
 from scheduler.model.queueing import Estimate
@@ -125,6 +125,11 @@ class Runtimes:
     def version(self, namespace: str) -> int:
         """Grows whenever something was learned of this namespace's gangs, which nothing else tells anything of."""
         return self._versions.get(namespace, 0)
+
+    @property
+    def versions(self) -> Mapping[str, int]:
+        """The version of each namespace of which anything was learned, for whoever asks about thousands of gangs."""
+        return self._versions
 
     def _learned(self, namespace: str) -> None:
         self._versions[namespace] += 1

@@ -2,7 +2,7 @@
 
 import operator
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -12,6 +12,9 @@ from scheduler.model.workload import GangKey
 
 Turn: TypeAlias = tuple[Any, ...]
 """A sort key: smaller goes first. All keys of one function can be compared with each other."""
+
+FirstOpen: TypeAlias = Callable[[Iterable[GangRecord]], GangRecord | None]
+"""The first of these, which are in order, that is worth a question."""
 
 _ORDER: Final = operator.attrgetter("order")
 
@@ -157,7 +160,7 @@ class Pass:
         self._head = 0
         self._left = HEAD
 
-    def next(self, wanting: Wanting, room: int, is_open: Callable[[GangRecord], bool]) -> GangRecord | None:
+    def next(self, wanting: Wanting, room: int, first_open: FirstOpen) -> GangRecord | None:
         """The next open gang; None at the end of a pass in which nothing changed."""
         queue = wanting.queue()
         while True:
@@ -166,9 +169,9 @@ class Pass:
                 self._seen, self._head = now, 0
             if not self._cursor:
                 self._began = now  # nobody was passed yet: what changed until now is seen by this very pass
-            if (record := self._at_head(queue, is_open)) is not None:
+            if (record := self._at_head(queue, first_open)) is not None:
                 return record
-            if (record := self._onwards(queue, is_open)) is not None:
+            if (record := self._onwards(queue, first_open)) is not None:
                 return record
             if self._began == now:
                 self._cursor, self._head, self._left = (), 0, HEAD
@@ -179,24 +182,20 @@ class Pass:
         """Ask from the head once more, whatever changed."""
         self._began = (-1, -1)
 
-    def _at_head(
-        self, queue: Sequence[GangRecord], is_open: Callable[[GangRecord], bool]
-    ) -> GangRecord | None:
+    def _at_head(self, queue: Sequence[GangRecord], first_open: FirstOpen) -> GangRecord | None:
         while self._left and self._head < min(HEAD, len(queue)) and queue[self._head].order <= self._cursor:
             record = queue[self._head]
             self._head += 1
-            if is_open(record):
+            if first_open((record,)) is not None:
                 self._left -= 1
                 return record
         return None
 
-    def _onwards(
-        self, queue: Sequence[GangRecord], is_open: Callable[[GangRecord], bool]
-    ) -> GangRecord | None:
+    def _onwards(self, queue: Sequence[GangRecord], first_open: FirstOpen) -> GangRecord | None:
         start = bisect_right(queue, self._cursor, key=lambda record: record.order)
-        for record in islice(queue, start, None):
-            self._cursor = record.order
-            if is_open(record):
-                self._left = HEAD
-                return record
-        return None
+        record = first_open(islice(queue, start, None))
+        if record is not None:
+            self._cursor, self._left = record.order, HEAD
+        elif start < len(queue):
+            self._cursor = queue[-1].order
+        return record

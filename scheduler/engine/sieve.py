@@ -1,0 +1,135 @@
+"""Who of those who wait is worth a question.
+
+Everybody who waits is looked at in every pass, thousands of them while a verb waits its turn; nearly all are to be told
+again what a gang like them was told. Lives here: that look, first as a glance and then closely. Never here: what becomes
+of whoever is asked about (`asking`), or how the answer is worked out (`question`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scheduler.ledger.records import GangRecord
+from scheduler.model.decision import Reason, Wait
+from scheduler.model.workload import GangKey
+
+LASTING: Final = (Reason.NEVER_FITS, Reason.NO_NODE_MATCHES, Reason.UNKNOWN_LEVEL)
+"""Verdicts about the cluster as it is built: only a change of its nodes makes them worth asking for again. A tuple, since a
+reason is compared in a tenth of the time in which it is hashed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sieve:
+    """One step of a pass: what is the same for everybody who waits, looked up once."""
+
+    now: float
+    only: GangRecord | None
+    """With the strict order nobody else is open."""
+    first: GangRecord | None
+    """It waits for room, and is always asked about itself."""
+    fence: int
+    """The number of the reservation that everybody behind `order` leaves alone; 0: there is none."""
+    order: tuple[Any, ...]
+    spare: float
+    """Seconds until the reservation begins; who leaves before that is short."""
+    above: float
+    """Somebody might have to give way to a gang of a priority above this."""
+    room: int
+    version: int
+    standing: int
+    """The counters of now, of room, of nodes and of those who could be asked to leave."""
+    told: Mapping[int, Wait]
+    """What was answered since there is so much room, by shape, where no reservation stands in the way."""
+    told_behind: Mapping[int, Wait]
+    told_short: Mapping[int, Wait]
+    """The same for those behind the reservation, and for the short ones of them."""
+    learned: Mapping[str, int]
+    """The version of what is known of each namespace's runtimes."""
+    longest: Callable[[GangRecord], float]
+    """Seconds that a gang runs at the longest."""
+    may_try: Callable[[GangRecord, float], bool]
+    """Somebody may give way to this gang who was not asked about yet."""
+    mark: Callable[[GangKey], None]
+    """Another reason is to be told of this gang than before."""
+
+    def first_open(self, records: Iterable[GangRecord]) -> GangRecord | None:
+        """The first of these, which are in the order of the queue, about whom an answer would tell something new."""
+        if self.only is not None:
+            return next(filter(self.is_open, records), None)
+        is_told = self._glance()
+        behind = not self.fence
+        for record in records:
+            behind = behind or record.order > self.order
+            if not (behind and is_told(record)) and self.is_open(record):
+                return record
+        return None
+
+    def is_open(self, record: GangRecord) -> bool:
+        """An answer about this gang would tell something new, and is not known from a gang like it."""
+        wanted = record.wanted
+        if wanted is None or record.not_before > self.now:
+            return False
+        if self.only is not None and record is not self.only:
+            return False
+        if record.verdict_for is not wanted:
+            return True
+        fence = self.fence if self.fence and record.order > self.order else 0
+        takes = wanted.priority > self.above
+        if record.verdict_fence == fence:
+            verdict = record.verdict
+            if verdict is not None and verdict.reason in LASTING:
+                return record.verdict_version != self.version
+            if record.verdict_room == self.room and record.verdict_until > self.now:
+                return takes and record.verdict_standing != self.standing and self.may_try(record, self.now)
+        return (takes and self.may_try(record, self.now)) or not self._is_known(record, fence)
+
+    def _is_known(self, record: GangRecord, fence: int) -> bool:
+        """A gang of this shape was told to wait since there was so much room: so is this one, without being asked."""
+        if record.verdict_shape is None or record.verdict_until <= self.now or record is self.first:
+            return False
+        return self._tell(record, fence, short=fence > 0 and self.longest(record) <= self.spare)
+
+    def _tell(self, record: GangRecord, fence: int, *, short: bool) -> bool:
+        """Gives this gang the answer that is known of its shape, if one is."""
+        shape, before = record.verdict_shape, record.verdict
+        told = self.told_short if short else self.told_behind if fence else self.told
+        known = None if shape is None else told.get(shape)
+        if known is None:
+            return False
+        if before is not known and (before is None or before.reason is not known.reason):
+            self.mark(record.key)
+        record.verdict, record.verdict_room = known, self.room
+        record.verdict_fence, record.verdict_short = fence, short
+        return True
+
+    def _glance(self) -> Callable[[GangRecord], bool]:
+        """`is_told(record)`: whether this gang was told by what is known of its shape. False says nothing.
+
+        For those behind the reservation, if one stands, whose case is plain; what is looked up is at hand, since this is
+        asked thousands of times while a verb waits.
+        """
+        now, first, above, room, fence, spare = (
+            self.now,
+            self.first,
+            self.above,
+            self.room,
+            self.fence,
+            self.spare,
+        )
+        tell, longest, learned = self._tell, self.longest, self.learned.get
+
+        def is_told(record: GangRecord) -> bool:
+            wanted, verdict = record.wanted, record.verdict
+            if wanted is None or verdict is None or record.verdict_for is not wanted or record is first:
+                return False
+            if record.not_before > now or record.verdict_until <= now or wanted.priority > above:
+                return False
+            if record.verdict_fence == fence and (record.verdict_room == room or verdict.reason in LASTING):
+                return False
+            if not fence:
+                return tell(record, 0, short=False)
+            fresh = record.longest_pulse == record.pulse
+            fresh = fresh and record.longest_version == learned(record.key.namespace, 0)
+            return tell(record, fence, short=(record.longest if fresh else longest(record)) <= spare)
+
+        return is_told

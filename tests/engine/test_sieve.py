@@ -1,0 +1,158 @@
+"""Who is worth a question: a glance at everybody says what a close look says, of everybody."""
+
+import random
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.engine.sieve import Sieve
+from scheduler.ledger.records import GangRecord
+from scheduler.model.decision import Reason, Wait
+from scheduler.model.workload import GangKey
+from tests.builders import a_gang
+from tests.engine.cast import a_gang_of_pods
+from tests.engine.stage import a_world
+
+T = TypeVar("T")
+
+NOW = 100.0
+FENCE, SPARE = 3, 50.0
+REASONS = (Reason.NO_ROOM, Reason.NO_DOMAIN, Reason.NEVER_FITS, Reason.RESERVED)
+WAITS = [Wait(reason) for reason in REASONS]
+NAMESPACES = ("red", "blue")
+WANTED = {priority: a_gang(priority=priority) for priority in (0, 5)}
+OTHER = a_gang(priority=0)
+LONGEST = {"red": 20.0, "blue": 80.0}
+"""Seconds, as far as anybody knows by now; what a record remembers may be stale."""
+
+
+class Dice:
+    """Throws that depend on a seed alone: a strategy for each field would take far longer than the test."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def one_of(self, *things: T) -> T:
+        return self._random.choice(things)
+
+    def mostly(self, usual: T, *odd: T) -> T:
+        """One of the odd ones now and then: whoever is odd in everything is like nobody else."""
+        return self.one_of(*odd) if self._random.random() < 0.1 else usual
+
+    def record(self, number: int) -> GangRecord:
+        wanted = self.mostly(WANTED[0], WANTED[5], None)
+        namespace, fresh = self.one_of(*NAMESPACES), self.one_of(True, False)
+        pulse, version = (4, 2) if fresh else self.one_of((3, 2), (4, 1), (3, 1))
+        return GangRecord(
+            GangKey(namespace, f"g{number}"),
+            wanted=wanted,
+            order=(number,),
+            not_before=self.mostly(0.0, NOW, NOW + 1),
+            verdict=self.mostly(self.one_of(*WAITS), None),
+            verdict_for=self.mostly(wanted, OTHER),
+            verdict_fence=self.one_of(0, FENCE - 1, FENCE),
+            verdict_room=self.one_of(6, 7),
+            verdict_version=self.one_of(1, 2),
+            verdict_standing=self.one_of(8, 9),
+            verdict_until=self.mostly(float("inf"), NOW, NOW + 1),
+            verdict_shape=self.mostly(self.one_of(0, 1), None, 2),
+            longest=LONGEST[namespace] if fresh else self.one_of(1.0, 99.0),
+            longest_pulse=pulse,
+            longest_version=version,
+            pulse=4,
+        )
+
+
+@dataclass
+class Scene:
+    """Records in the order of the queue, and what holds for all of them."""
+
+    queue: list[GangRecord]
+    fence: int
+    before: int
+    above: float
+    first: int | None
+    only: int | None
+    marked: list[GangKey] = field(default_factory=list)
+
+    def sieve(self) -> Sieve:
+        free, behind, short = ({shape: WAITS[(shape + skip) % 4] for shape in (0, 1)} for skip in range(3))
+        return Sieve(
+            now=NOW,
+            only=None if self.only is None else self.queue[self.only],
+            first=None if self.first is None else self.queue[self.first],
+            fence=self.fence,
+            order=(self.before,),
+            spare=SPARE,
+            above=self.above,
+            room=7,
+            version=2,
+            standing=9,
+            told=free,
+            told_behind=behind if self.fence else free,
+            told_short=short,
+            learned={"red": 2, "blue": 2},
+            longest=lambda record: LONGEST[record.key.namespace],
+            may_try=lambda record, _now: record.verdict_shape == 1,
+            mark=self.marked.append,
+        )
+
+
+def a_scene(seed: int) -> Scene:
+    dice = Dice(seed)
+    count = dice.one_of(*range(2, 13))
+    return Scene(
+        [dice.record(number) for number in range(count)],
+        fence=dice.one_of(0, FENCE, FENCE),
+        before=dice.mostly(-1, 0, 1, count),
+        above=dice.mostly(0.0, float("-inf"), float("inf")),
+        first=dice.one_of(None, *range(count)),
+        only=dice.mostly(None, 0, count - 1),
+    )
+
+
+@settings(max_examples=500)
+@given(st.integers(0, 2**32).map(a_scene))
+def test_a_glance_sees_what_a_close_look_sees(scene: Scene) -> None:
+    """The same gang is the first that is open, and all before it are told the same, whichever way they are looked at."""
+    other = replace(scene, queue=[replace(record) for record in scene.queue], marked=[])
+    close = other.sieve()
+
+    found = scene.sieve().first_open(scene.queue)
+    looked = next((record for record in other.queue if close.is_open(record)), None)
+
+    assert (found and found.key) == (looked and looked.key)
+    assert scene.queue == other.queue
+    assert scene.marked == other.marked
+
+
+def test_who_is_like_another_is_told_the_same() -> None:
+    """It is not asked about, and people hear of it when the reason is another."""
+    record = GangRecord(
+        GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict=WAITS[1], verdict_for=WANTED[0]
+    )
+    record.verdict_shape, record.verdict_room, record.pulse, record.longest_pulse = 0, 6, 4, 4
+    scene = Scene([record], fence=0, before=0, above=float("inf"), first=None, only=None)
+
+    assert scene.sieve().first_open([record]) is None
+    assert (record.verdict, record.verdict_room, scene.marked) == (WAITS[0], 7, [record.key])
+
+
+def test_another_reason_is_announced_to_everybody_it_is_true_for() -> None:
+    """Room comes that is kept for the first gang: of ten alike behind it one is asked about, and all hear of it at once."""
+    world = a_world(4)
+    for name, count, runtime in (("half", 2, 100.0), ("quarter", 1, 100.0), ("first", 4, 50.0)):
+        world.submit(a_gang_of_pods(name, count, gpu=1, wish={"runtime": runtime}))
+        world.settle(3)
+    alike = [f"g{number}" for number in range(10)]
+    for name in alike:
+        world.submit(a_gang_of_pods(name, 2, gpu=1, wish={"runtime": 500.0}))
+    world.settle(20)
+    before = {world.announced(name)[-1][1].reason for name in alike}
+    world.api.delete(world.pods("quarter")[0].key)
+    world.settle(2)
+
+    assert before == {Reason.NO_ROOM}
+    assert {world.announced(name)[-1][1].reason for name in alike} == {Reason.RESERVED}
