@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -62,7 +63,9 @@ def in_order(work: Callable[..., T], columns: Sequence[Sequence[Any]], workers: 
         return
     pool = ProcessPoolExecutor(workers, initializer=_mortal)
     try:
-        yield from pool.map(work, *columns)
+        with _put_off(signal.SIGTERM):
+            found = pool.map(work, *columns)
+        yield from found
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         # A run takes minutes, and nobody waits for it any more.
@@ -72,6 +75,17 @@ def in_order(work: Callable[..., T], columns: Sequence[Sequence[Any]], workers: 
     pool.shutdown()
 
 
+@contextmanager
+def _put_off(number: signal.Signals) -> Iterator[None]:
+    """What this signal raises is not raised before the end: inside a fork it would be printed, and forgotten."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _mortal() -> None:
-    """What this process does when it is told to end is not what those that it forks do."""
+    """What this process does when it is told to end is not what those that it forks do; they are told nothing before this."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})

@@ -131,7 +131,7 @@ class Asking:
             told=self._answers(0, short=False),
             told_behind=self._answers(fence, short=False),
             told_short=self._answers(fence, short=True),
-            learned=ledger.runtimes.versions,
+            highest=ledger.highest,
             longest=front.longest,
             may_try=self._may_try,
             mark=ledger.mark_told,

@@ -85,9 +85,9 @@ class Front:
 
     def longest(self, record: GangRecord) -> float:
         """How many seconds it runs at the longest, as far as anybody knows. Kept: everybody who waits is asked in a pass."""
-        version = self._runtimes.version(record.key.namespace)
-        if record.longest_version != version or record.longest_pulse != record.pulse:
-            record.longest_version, record.longest_pulse = version, record.pulse
+        if not record.knows_longest():
+            record.longest_lore = lore = self._runtimes.lore(record.key.namespace)
+            record.longest_version, record.longest_pulse = lore.version, record.pulse
             record.longest = self._ledger.expect(record).high
         return record.longest
 

@@ -31,6 +31,7 @@ class Ranking:
         about first after somebody of his was seated would go behind all others, and they behind him, one after the other."""
         ledger.wanting.turn = self._turn
         ledger.wanting.moved = self._moved
+        ledger.wanting.shifted = queue.shifted
         ledger.wanting.ages_at = lambda waiting: queue.ages_at(waiting, ledger.policy)
 
     def shares_moved(self) -> bool:
@@ -48,16 +49,16 @@ class Ranking:
             self._ranked[namespace] = self._dominant(namespace)
         return queue.turn(waiting, policy, now, self._ranked[namespace])
 
-    def _moved(self) -> set[str]:
-        """Namespaces whose dominant share is another one than when this was asked last, where turns go by that."""
+    def _moved(self) -> dict[str, float]:
+        """Namespaces whose dominant share is another one than when this was asked last, where turns go by that, with it."""
         if self._ledger.policy.order is not Order.FAIR:
-            return set()
+            return {}
         before, waiting = self._ranked, self._ledger.wanting.queue()
         if len(before) > len(waiting):  # of some nobody waits any more
             present = {record.key.namespace for record in waiting}
             before = {name: share for name, share in before.items() if name in present}
         self._ranked = {name: self._dominant(name) for name in before}
-        return {name for name, now in self._ranked.items() if before[name] != now}
+        return {name: now for name, now in self._ranked.items() if before[name] != now}
 
     def _dominant(self, namespace: str) -> float:
         """The weighted dominant share of a namespace, worked out once for as long as nobody's use changes."""

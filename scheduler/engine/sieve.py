@@ -43,8 +43,8 @@ class Sieve:
     told_behind: Mapping[int, Wait]
     told_short: Mapping[int, Wait]
     """The same for those behind the reservation, and for the short ones of them."""
-    learned: Mapping[str, int]
-    """The version of what is known of each namespace's runtimes."""
+    highest: int
+    """No gang has a priority above this."""
     longest: Callable[[GangRecord], float]
     """Seconds that a gang runs at the longest."""
     may_try: Callable[[GangRecord, float], bool]
@@ -108,28 +108,25 @@ class Sieve:
         For those behind the reservation, if one stands, whose case is plain; what is looked up is at hand, since this is
         asked thousands of times while a verb waits.
         """
-        now, first, above, room, fence, spare = (
-            self.now,
-            self.first,
-            self.above,
-            self.room,
-            self.fence,
-            self.spare,
-        )
-        tell, longest, learned = self._tell, self.longest, self.learned.get
+        now, first, room, fence, spare = self.now, self.first, self.room, self.fence, self.spare
+        above, some_take = self.above, self.highest > self.above
+        tell, longest = self._tell, self.longest
 
         def is_told(record: GangRecord) -> bool:
             wanted, verdict = record.wanted, record.verdict
             if wanted is None or verdict is None or record.verdict_for is not wanted or record is first:
                 return False
-            if record.not_before > now or record.verdict_until <= now or wanted.priority > above:
+            if (
+                record.not_before > now
+                or record.verdict_until <= now
+                or (some_take and wanted.priority > above)
+            ):
                 return False
             if record.verdict_fence == fence and (record.verdict_room == room or verdict.reason in LASTING):
                 return False
             if not fence:
                 return tell(record, 0, short=False)
-            fresh = record.longest_pulse == record.pulse
-            fresh = fresh and record.longest_version == learned(record.key.namespace, 0)
-            return tell(record, fence, short=(record.longest if fresh else longest(record)) <= spare)
+            seconds = record.longest if record.knows_longest() else longest(record)
+            return tell(record, fence, short=seconds <= spare)
 
         return is_told

@@ -5,12 +5,15 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from scheduler.ledger.runtimes import Run
+from scheduler.ledger.runtimes import Lore, Run
 from scheduler.model.cluster import Mask
 from scheduler.model.decision import Reason, Refuse, Wait
 from scheduler.model.effects import Effect
 from scheduler.model.victims import Unit
 from scheduler.model.workload import Gang, GangKey, GiveWay, Owner, Phase, Pin, Pod, PodKey, Uid, Wish
+
+UNKNOWN = Lore()
+"""Of a gang about whose runtime nobody has asked yet."""
 
 _SUCCEEDED, _FAILED = Phase.SUCCEEDED, Phase.FAILED
 
@@ -189,6 +192,7 @@ class GangRecord:
     longest: float = float("inf")
     """How many seconds it runs at the longest, as far as anybody knows: at that pulse, by that version of what is known."""
     longest_pulse: int = -1
+    longest_lore: Lore = UNKNOWN
     longest_version: int = -1
     run: Run | None = None
     """What `runtimes` is asked about it, worked out for `run_for`."""
@@ -246,6 +250,10 @@ class GangRecord:
     """What the planner is to be asked, worked out at the last look."""
     order: tuple[Any, ...] = ()
     """The gang's place in the queue: smaller goes first."""
+
+    def knows_longest(self) -> bool:
+        """`longest` is what is known now: neither the gang was looked at since, nor was anything learned."""
+        return self.longest_version == self.longest_lore.version and self.longest_pulse == self.pulse
 
     def live(self) -> list[Member]:
         return [member for member in self.members.values() if member.live]

@@ -11,8 +11,9 @@ The memory may be lost at a restart: then every owner is believed again, and est
 """
 
 import math
-from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeGuard
 
 from scheduler.model.queueing import Estimate
@@ -109,12 +110,19 @@ def _at(ordered: list[float], part: float) -> float:
     return ordered[below] + (place - below) * (ordered[above] - ordered[below])
 
 
+@dataclass(slots=True, eq=False)
+class Lore:
+    """What is known of one namespace's gangs, as far as it can be told apart from what was known before."""
+
+    version: int = 0
+
+
 class Runtimes:
     """What is known of how long gangs run."""
 
     def __init__(self) -> None:
         self._told: dict[Run, Estimate] = {}
-        self._versions: Counter[str] = Counter()
+        self._lore: dict[str, Lore] = {}
         self._ended: Final = _Memory()
         self._ratios: Final = _Memory()
 
@@ -124,15 +132,17 @@ class Runtimes:
 
     def version(self, namespace: str) -> int:
         """Grows whenever something was learned of this namespace's gangs, which nothing else tells anything of."""
-        return self._versions.get(namespace, 0)
+        return self.lore(namespace).version
 
-    @property
-    def versions(self) -> Mapping[str, int]:
-        """The version of each namespace of which anything was learned, for whoever asks about thousands of gangs."""
-        return self._versions
+    def lore(self, namespace: str) -> "Lore":
+        """The version itself, for whoever keeps it: he need not ask by name for each of thousands of gangs."""
+        found = self._lore.get(namespace)
+        if found is None:
+            found = self._lore[namespace] = Lore()
+        return found
 
     def _learned(self, namespace: str) -> None:
-        self._versions[namespace] += 1
+        self.lore(namespace).version += 1
         self._told = {run: told for run, told in self._told.items() if run[0] != namespace}
 
     def ended(self, namespace: str, kind: str, size: int, declared: float | None, seconds: float) -> None:

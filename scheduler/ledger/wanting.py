@@ -1,8 +1,8 @@
 """The gangs that have somebody to seat now, in the order in which they are asked about."""
 
 import operator
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -18,6 +18,9 @@ FirstOpen: TypeAlias = Callable[[Iterable[GangRecord]], GangRecord | None]
 
 _ORDER: Final = operator.attrgetter("order")
 
+FEW: Final = 16
+"""Who came or went, up to which the queue is mended in place: each costs some comparisons, all anew as many as gangs wait."""
+
 REORDER: Final = 5.0
 """Seconds after which places are worked out anew that change by themselves: who has waited long, who has used much."""
 
@@ -29,14 +32,16 @@ def in_order(waiting: Waiting, _now: float) -> Turn:
 
 
 class Wanting:
-    """The queue. `turn`, `ages_at`, and `moved` are the engine's to set: whose turn it is, and when that changes by itself."""
+    """The queue. `turn`, `ages_at`, `moved` and `shifted` are the engine's to set: whose turn it is, and when that changes by itself."""
 
     def __init__(self, turn: Callable[[Waiting, float], Turn] = in_order) -> None:
         self.turn = turn
         self.ages_at: Callable[[Waiting], float] = lambda _waiting: float("inf")
         """When each moves forward by age alone."""
-        self.moved: Callable[[], Collection[str]] = tuple
-        """Namespaces whose gangs have another turn than when this was asked last, by what others did."""
+        self.moved: Callable[[], Mapping[str, float]] = dict
+        """Namespaces whose gangs have another turn than when this was asked last, by what others did: what they go by now."""
+        self.shifted: Callable[[Turn, float], Turn] = lambda turn, _by: turn
+        """The turn that a gang has now, of the one that it had; only where it has not come of age meanwhile."""
         self._waiting: dict[GangKey, Waiting] = {}
         self._next = float("inf")
         """When somebody moves forward by age."""
@@ -47,9 +52,10 @@ class Wanting:
         """The queue when it was asked for last: the next is made from it, since a list that is nearly in order is sorted quickly."""
         self._added: dict[int, GangRecord] = {}
         """By identity, who has come since."""
-        self._left: set[int] = set()
+        self._left: dict[int, GangRecord] = {}
         """And who of it has gone."""
-        self._stale = False
+        self._stale = self._shuffled = False
+        """The queue is another; and somebody who is still in it has another place."""
         self.version = 0
         """Changes whenever the queue does."""
         self.shuffles = 0
@@ -65,10 +71,27 @@ class Wanting:
     def queue(self) -> Sequence[GangRecord]:
         """In order; another list as soon as anything changes, so that whoever reads one reads it to its end."""
         if self._stale:
-            stay = [record for record in self._sorted if id(record) not in self._left]
-            self._sorted = sorted([*stay, *self._added.values()], key=_ORDER)
-            self._added, self._left, self._stale = {}, set(), False
+            self._sorted = self._mended() or self._made_anew()
+            self._added, self._left, self._stale, self._shuffled = {}, {}, False, False
         return self._sorted
+
+    def _mended(self) -> list[GangRecord] | None:
+        """The queue without the few who have gone, and with the few who have come; None: too much has changed."""
+        if self._shuffled or len(self._left) + len(self._added) > FEW:
+            return None
+        mended = list(self._sorted)
+        for record in self._left.values():
+            place = bisect_left(mended, record.order, key=_ORDER)
+            if place == len(mended) or mended[place] is not record:
+                return None
+            del mended[place]
+        for record in self._added.values():
+            insort(mended, record, key=_ORDER)
+        return mended
+
+    def _made_anew(self) -> list[GangRecord]:
+        stay = [record for record in self._sorted if id(record) not in self._left]
+        return sorted([*stay, *self._added.values()], key=_ORDER)
 
     def note(self, record: GangRecord, waiting: Waiting | None, now: float) -> None:
         """What this gang wants now; None: nothing."""
@@ -83,6 +106,7 @@ class Wanting:
         same = known and record.wanted == wanted
         if same and record.order == order:
             return
+        self._shuffled |= known and record.order != order
         record.order = order
         if not same:  # else it stays the very request that its verdict counts for
             record.wanted = wanted
@@ -105,10 +129,12 @@ class Wanting:
         moved, self._again = self.moved(), now + REORDER
         if not aged and not moved:
             return
-        before, turn, waiting = self.queue(), self.turn, self._waiting
+        before, turn, shifted, waiting = self.queue(), self.turn, self.shifted, self._waiting
         for record in before:
-            if aged or record.key.namespace in moved:
+            if aged:
                 record.order = turn(waiting[record.key], now)
+            elif (by := moved.get(record.key.namespace)) is not None:
+                record.order = shifted(record.order, by)
         self._next = self._ages_next(now) if aged else self._next
         self._sorted = sorted(before, key=_ORDER)  # most are in order already, which is quick
         if any(map(operator.is_not, before, self._sorted)):
@@ -127,14 +153,15 @@ class Wanting:
     def _comes(self, record: GangRecord) -> None:
         self._records[record.key] = record
         if id(record) in self._left:
-            self._left.discard(id(record))
+            del self._left[id(record)]
+            self._shuffled = True  # it has another place now than when it went
         else:
             self._added[id(record)] = record
 
     def _leaves(self, key: GangKey) -> bool:
         record = self._records.pop(key, None)
         if record is not None and self._added.pop(id(record), None) is None:
-            self._left.add(id(record))
+            self._left[id(record)] = record
         return record is not None
 
     def _changed(self) -> None:

@@ -177,15 +177,29 @@ def _blocked(ground: _Ground, batch: Batch) -> dict[str, int]:
 
 def _wait(ground: _Ground, task: Task, quorum: list[Batch]) -> Wait:
     """Why nobody could be seated; the empty cluster is asked first, for then waiting is in vain."""
-    bare = [replace(batch, allowed=None) for batch in quorum]
-    emptied = _emptied(ground.snapshot, ground.gang, ground.masks)
-    hope = emptied.task(bare, [])
-    if seat(hope) is None:
-        short, text = shortfall(hope, emptied.gang)
-        return Wait(Reason.NEVER_FITS, replace(text, blocked=_blocked(emptied, bare[short])))
+    in_vain = _in_vain(ground)
+    if in_vain is not None:
+        return in_vain
     short, text = shortfall(task, ground.gang)
     reason = Reason.NO_DOMAIN if ground.gang.required else Reason.NO_ROOM
     return Wait(reason, replace(text, blocked=_blocked(ground, quorum[short])))
+
+
+def _in_vain(ground: _Ground) -> Wait | None:
+    """Why the quorum could not be seated in an empty cluster; None: it could."""
+    emptied = _emptied(ground.snapshot, ground.gang, ground.masks)
+    gang = emptied.gang
+    quorum = [batch for role in gang.roles for batch in batches(role.demand, role.quorum, None)]
+
+    def ask() -> Wait | None:
+        hope = emptied.task(quorum, [])
+        if seat(hope) is not None:
+            return None
+        short, text = shortfall(hope, gang)
+        return Wait(Reason.NEVER_FITS, replace(text, blocked=_blocked(emptied, quorum[short])))
+
+    sizes = tuple((batch.demand, len(batch.uids)) for batch in quorum)
+    return ground.masks.in_vain(ground.snapshot, (sizes, gang.strategy, gang.level, gang.required), ask)
 
 
 def _place(task: Task, scratch: Scratch, masks: Masks) -> Place:

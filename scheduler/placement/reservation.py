@@ -117,7 +117,8 @@ def departures(
     snapshot: Snapshot, ends: Vector, pods: Sequence[tuple[NDArray[np.int64], Matrix]], now: float
 ) -> Departures:
     """The departures of these pods at these ends (float64[k], after `now`; one that is not finite never comes)."""
-    order = [stay for stay in np.argsort(ends, kind="stable").tolist() if np.isfinite(ends[stay])]
+    sorted_ends = np.argsort(ends, kind="stable")
+    order = sorted_ends[np.isfinite(ends[sorted_ends])].tolist()
     times, first = np.unique(ends[order], return_index=True)
     left = np.cumsum([0, *(len(pods[stay][0]) for stay in order)])
     upto = np.append(left[first], left[-1])

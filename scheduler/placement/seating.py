@@ -71,6 +71,8 @@ SEATINGS: Final[Mapping[Strategy, Callable[[Task], Scratch | None]]] = {
 
 def seat(task: Task) -> Scratch | None:
     """Seats for the whole quorum; None when there are none."""
+    if any(units.sum() < need for units, need in zip(task.pool.units, task.needs, strict=False)):
+        return None  # in the whole pool, were each batch alone in it; most gangs that wait are told so
     return SEATINGS[task.strategy](task) if task.quorum else task.scratch()
 
 

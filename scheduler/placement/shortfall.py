@@ -15,7 +15,8 @@ from scheduler.model.decision import Shortfall
 from scheduler.model.demand import Demand
 from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from scheduler.model.workload import Gang, Strategy
-from scheduler.placement.packing import everywhere, one_of, orders, tried
+from scheduler.placement.filling import Counts
+from scheduler.placement.packing import Attempt, everywhere, one_of, orders, tried
 from scheduler.placement.pool import total
 from scheduler.placement.seating import evenly
 from scheduler.placement.task import Task
@@ -70,11 +71,18 @@ def shortfall(task: Task, gang: Gang) -> tuple[int, Shortfall]:
     attempt = one_of(task.codes, task.domains) if gang.required else everywhere(task)
     if not attempt.coarses:
         return 0, _said(task, gang, 0, "", 0)
-    trial = tried(task, attempt, orders(task)[0])
-    group = int(trial.seated.sum(axis=0).argmax())
-    short = next((b for b in trial.order if trial.seated[b, group] < task.needs[b]), trial.order[-1])
-    found = int(trial.seated[short, group])
+    order = orders(task)[0]
+    seated = _alone(task, attempt) if task.quorum == 1 else tried(task, attempt, order).seated
+    group = int(seated.sum(axis=0).argmax())
+    short = next((b for b in order if seated[b, group] < task.needs[b]), order[-1])
+    found = int(seated[short, group])
     return short, _said(task, gang, short, _path(task, group) if gang.required and found else "", found)
+
+
+def _alone(task: Task, attempt: Attempt) -> Counts:
+    """Counts[1, g]: how many members of the only batch each group has room for, as `tried` would find."""
+    room = total(attempt.coarse, task.pool.units[0], attempt.coarses)
+    return np.minimum(room, task.needs[0])[None]
 
 
 def _uneven(task: Task, gang: Gang) -> tuple[int, Shortfall]:

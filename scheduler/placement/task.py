@@ -73,7 +73,8 @@ class Task:
 
     def scratch(self) -> Scratch:
         """A fresh trial, in which nobody sits but the anchors."""
-        return Scratch(self.pool, np.isin(self.pool.rows, self.anchors))
+        nobody = np.zeros(len(self.pool), dtype=bool)
+        return Scratch(self.pool, np.isin(self.pool.rows, self.anchors) if self.anchors else nobody)
 
 
 def known(snapshot: Snapshot, level: int) -> bool:

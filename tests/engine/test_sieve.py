@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.engine.sieve import Sieve
 from scheduler.ledger.records import GangRecord
+from scheduler.ledger.runtimes import Lore
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.workload import GangKey
 from tests.builders import a_gang
@@ -60,6 +61,7 @@ class Dice:
             verdict_shape=self.mostly(self.one_of(0, 1), None, 2),
             longest=LONGEST[namespace] if fresh else self.one_of(1.0, 99.0),
             longest_pulse=pulse,
+            longest_lore=Lore(2),
             longest_version=version,
             pulse=4,
         )
@@ -93,7 +95,7 @@ class Scene:
             told=free,
             told_behind=behind if self.fence else free,
             told_short=short,
-            learned={"red": 2, "blue": 2},
+            highest=5,
             longest=lambda record: LONGEST[record.key.namespace],
             may_try=lambda record, _now: record.verdict_shape == 1,
             mark=self.marked.append,

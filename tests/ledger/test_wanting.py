@@ -26,14 +26,15 @@ class World:
         self.queue = Wanting(self.turn)
         self.queue.ages_at = lambda waiting: waiting.arrived + PATIENCE
         self.queue.moved = self.moved
+        self.queue.shifted = lambda turn, weight: (*turn[:1], weight, *turn[2:]) if turn[0] else turn
 
     def turn(self, waiting: Waiting, now: float) -> tuple[object, ...]:
         aged = now >= waiting.arrived + PATIENCE
         key = waiting.gang.key
         return (not aged, 0 if aged else self.weights[key.namespace], waiting.arrived, key)
 
-    def moved(self) -> set[str]:
-        found = {name for name, weight in self.weights.items() if self.told[name] != weight}
+    def moved(self) -> dict[str, int]:
+        found = {name: weight for name, weight in self.weights.items() if self.told[name] != weight}
         self.told = dict(self.weights)
         return found
 
