@@ -68,24 +68,29 @@ def in_order(work: Callable[..., T], columns: Sequence[Sequence[Any]], workers: 
         yield from found
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
-        # A run takes minutes, and nobody waits for it any more.
+        # A run takes minutes, and nobody waits for it any more. Not SIGTERM: who was just forked does not mind it yet.
         for child in multiprocessing.active_children():
-            child.terminate()
+            child.kill()
         raise
     pool.shutdown()
 
 
 @contextmanager
 def _put_off(number: signal.Signals) -> Iterator[None]:
-    """What this signal raises is not raised before the end: inside a fork it would be printed, and forgotten."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    """What is done at this signal is done at the end: what it raises inside a fork would be printed, and forgotten.
+
+    Not by a mask: a thread of numpy's takes the signal then, and Python's handler runs in this one all the same.
+    """
+    came: list[int] = []
+    before = signal.signal(number, lambda found, _frame: came.append(found))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(number, before)
+        if came:
+            signal.raise_signal(number)
 
 
 def _mortal() -> None:
-    """What this process does when it is told to end is not what those that it forks do; they are told nothing before this."""
+    """What this process does when it is told to end is not what those that it forks do."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
