@@ -57,14 +57,18 @@ def look_after(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[E
         facts = _facts(record, spec)
     _set_time(ledger, record, facts, now)
     _enter(ledger, record, facts, now)
-    effects += notices.due(record, ledger.policy, ledger.owners, ledger.quotas, now)
-    return effects, _wake(ledger, record, now)
+    told, again = tell(ledger, record, now)
+    return [*effects, *told], min(again, _wake(ledger, record, now))
 
 
 def tell(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect], float]:
-    """What is to be said of a gang of which nothing but the verdict has changed, and when time alone calls for more."""
-    effects = list(notices.due(record, ledger.policy, ledger.owners, ledger.quotas, now))
-    again = notices.next_due(record, ledger.policy)
+    """What people are to be told now, and when time alone may call for more of it.
+
+    All there is to do for a gang of which nothing but the verdict has changed.
+    """
+    said = notices.words(record)
+    effects = list(notices.due(record, said, ledger.policy, ledger.owners, ledger.quotas, now))
+    again = notices.next_due(record, said, ledger.policy)
     return effects, again if again > now else NEVER
 
 
@@ -306,7 +310,6 @@ def _enter(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> No
 def _wake(ledger: "Ledger", record: GangRecord, now: float) -> float:
     times = [
         *pins.looks(record, ledger.policy),
-        notices.next_due(record, ledger.policy),
         record.not_before,
         record.heal_at,
         history.doubted_at(record),

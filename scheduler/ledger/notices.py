@@ -5,6 +5,7 @@ once in `announce_every` seconds; unchanged it is repeated at twice the distance
 """
 
 from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from scheduler.ledger.lifecycle import State
 from scheduler.ledger.quotas import Quotas
@@ -21,6 +22,9 @@ AT_ODDS = (
 )
 PATIENCE = 2.0
 """Seconds that a gang may lack members or room before anybody is told: most gangs need less."""
+
+Words: TypeAlias = tuple[Reason, str] | None
+"""A reason with its sentence."""
 
 _WAITING = {State.GATHERING, State.WAITING, State.FREEING, State.REFUSED}
 
@@ -52,18 +56,30 @@ def _some_bound(record: GangRecord) -> bool:
     return any(member.bound for member in record.live())
 
 
+def words(record: GangRecord) -> Words:
+    """Why it waits, and the sentence for it; None: it does not wait."""
+    if record.state not in _WAITING:
+        return None
+    why = reason(record)
+    return why, sentence(record, why)
+
+
 def due(
-    record: GangRecord, policy: Policy, owners: Mapping[str, OwnerTraits], quotas: Quotas, now: float
+    record: GangRecord,
+    said: Words,
+    policy: Policy,
+    owners: Mapping[str, OwnerTraits],
+    quotas: Quotas,
+    now: float,
 ) -> Iterator[Effect]:
-    """What is to be said now."""
+    """What is to be said now.  said: its `words`."""
     if record.state not in _WAITING | {State.HELD} and not _seated_unsaid(record):
         return
     speaker = _speaker(record)
     if speaker is None:
         return
-    why = reason(record)
-    if record.state in _WAITING:
-        message = sentence(record, why)
+    if said is not None:
+        why, message = said
         if _speak(record, why, message, policy, now):
             record.told_waiting = True
             yield _announce(record, speaker, why, message, seated=False)
@@ -85,18 +101,17 @@ def _may_say_seated(record: GangRecord, policy: Policy) -> float:
     return said.at + policy.announce_every if said is not None else float("-inf")
 
 
-def next_due(record: GangRecord, policy: Policy) -> float:
-    """When something unsaid may be said, if nothing else happens."""
+def next_due(record: GangRecord, said: Words, policy: Policy) -> float:
+    """When something unsaid may be said, if nothing else happens.  said: its `words`."""
     if _seated_unsaid(record):
         return _may_say_seated(record, policy)
-    if record.state not in _WAITING:
-        return float("inf")
-    why = reason(record)
-    said = record.notices.get(why)
     if said is None:
         return float("inf")
-    changed = sentence(record, why) != said.message
-    return said.at + (min(said.span, policy.announce_every) if changed else said.span)
+    why, message = said
+    last = record.notices.get(why)
+    if last is None:
+        return float("inf")
+    return last.at + (min(last.span, policy.announce_every) if message != last.message else last.span)
 
 
 def _speaker(record: GangRecord) -> Member | None:
