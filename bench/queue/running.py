@@ -63,7 +63,7 @@ def in_order(work: Callable[..., T], columns: Sequence[Sequence[Any]], workers: 
         return
     pool = ProcessPoolExecutor(workers, initializer=_mortal)
     try:
-        with _put_off(signal.SIGTERM):
+        with put_off(signal.SIGTERM):
             found = pool.map(work, *columns)
         yield from found
     except BaseException:
@@ -76,7 +76,7 @@ def in_order(work: Callable[..., T], columns: Sequence[Sequence[Any]], workers: 
 
 
 @contextmanager
-def _put_off(number: signal.Signals) -> Iterator[None]:
+def put_off(number: signal.Signals) -> Iterator[None]:
     """What is done at this signal is done at the end: what it raises inside a fork would be printed, and forgotten.
 
     Not by a mask: a thread of numpy's takes the signal then, and Python's handler runs in this one all the same.

@@ -13,8 +13,8 @@ from scheduler.engine.asking import Asking
 from scheduler.engine.question import Question, decide
 from scheduler.engine.running import BLOCKED
 from scheduler.ledger import Ledger, roster
+from scheduler.ledger.applying import as_waiting
 from scheduler.ledger.records import GangRecord, Member, Spec
-from scheduler.ledger.waiting import waiting
 from scheduler.model.decision import Place, Reason, Refuse, Wait
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Reservation
@@ -64,7 +64,7 @@ def trial(ledger: Ledger, asking: Asking, pods: Sequence[Pod], now: float) -> Tr
     if gang is None:
         return Trial(None, Wait(_why_not(record, now)))
     record.wanted = gang
-    record.order = ledger.wanting.turn(waiting(ledger, record, gang), now)
+    record.order = ledger.wanting.turn(as_waiting(ledger, record, gang), now)
     if asking.is_held_up(record, now):
         return Trial(gang, Wait(Reason.QUEUED))
     seat, room = asking.about(record, gang, now), None

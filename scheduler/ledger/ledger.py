@@ -24,6 +24,7 @@ from scheduler.ledger import (
     surroundings,
     verdicts,
 )
+from scheduler.ledger.applying import as_waiting
 from scheduler.ledger.census import Case, Census
 from scheduler.ledger.nodes import NodeTable
 from scheduler.ledger.quotas import Quotas
@@ -35,7 +36,6 @@ from scheduler.ledger.runtimes import Runtimes
 from scheduler.ledger.spares import Spares
 from scheduler.ledger.tally import Tally
 from scheduler.ledger.usage import Usages
-from scheduler.ledger.waiting import waiting
 from scheduler.ledger.wanting import Wanting
 from scheduler.model import events as ev
 from scheduler.model.cluster import Snapshot
@@ -126,7 +126,7 @@ class Ledger:
             self._take[type(event)](event, now)
 
     def settle(self, now: float) -> list[Effect]:
-        """Look at every gang that was touched since, however often, and return what is to be done, in order."""
+        """Look at every gang that was touched since, however often, tell those that were told something else, and return what is to be done, in order."""
         self._settle(now)
         effects, self._effects = self._effects, []
         return effects
@@ -391,7 +391,7 @@ class Ledger:
             return
         attained.note(self.suspendable, record, self.owners)
         wanted = self.request(record, now)
-        self.wanting.note(record, None if wanted is None else waiting(self, record, wanted), now)
+        self.wanting.note(record, None if wanted is None else as_waiting(self, record, wanted), now)
         if wake == FOREVER:
             self._wake.pop(record.key, None)
         else:

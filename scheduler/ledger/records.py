@@ -12,7 +12,7 @@ from scheduler.model.effects import Effect
 from scheduler.model.victims import Unit
 from scheduler.model.workload import Gang, GangKey, GiveWay, Owner, Phase, Pin, Pod, PodKey, Uid, Wish
 
-UNKNOWN = Lore()
+NO_LORE = Lore()
 """Of a gang about whose runtime nobody has asked yet."""
 
 _SUCCEEDED, _FAILED = Phase.SUCCEEDED, Phase.FAILED
@@ -192,7 +192,7 @@ class GangRecord:
     longest: float = float("inf")
     """How many seconds it runs at the longest, as far as anybody knows: at that pulse, by that version of what is known."""
     longest_pulse: int = -1
-    longest_lore: Lore = UNKNOWN
+    longest_lore: Lore = NO_LORE
     longest_version: int = -1
     run: Run | None = None
     """What `runtimes` is asked about it, worked out for `run_for`."""

@@ -132,9 +132,10 @@ class Runtimes:
 
     def version(self, namespace: str) -> int:
         """Grows whenever something was learned of this namespace's gangs, which nothing else tells anything of."""
-        return self.lore(namespace).version
+        found = self._lore.get(namespace)
+        return 0 if found is None else found.version
 
-    def lore(self, namespace: str) -> "Lore":
+    def lore(self, namespace: str) -> Lore:
         """The version itself, for whoever keeps it: he need not ask by name for each of thousands of gangs."""
         found = self._lore.get(namespace)
         if found is None:

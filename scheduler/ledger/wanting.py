@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
+from scheduler.ledger.aging import Aging
 from scheduler.ledger.records import GangRecord
 from scheduler.model.queueing import Waiting
 from scheduler.model.workload import GangKey
@@ -19,7 +20,7 @@ FirstOpen: TypeAlias = Callable[[Iterable[GangRecord]], GangRecord | None]
 _ORDER: Final = operator.attrgetter("order")
 
 FEW: Final = 16
-"""Who came or went, up to which the queue is mended in place: each costs some comparisons, all anew as many as gangs wait."""
+"""Who came or went, up to which a copy of the queue is mended: each costs some comparisons; made anew it costs as many as gangs wait."""
 
 REORDER: Final = 5.0
 """Seconds after which places are worked out anew that change by themselves: who has waited long, who has used much."""
@@ -43,8 +44,7 @@ class Wanting:
         self.shifted: Callable[[Turn, float], Turn] = lambda turn, _by: turn
         """The turn that a gang has now, of the one that it had; only where it has not come of age meanwhile."""
         self._waiting: dict[GangKey, Waiting] = {}
-        self._next = float("inf")
-        """When somebody moves forward by age."""
+        self._aging = Aging()
         self._again = float("-inf")
         """When it is asked anew who has moved."""
         self._records: dict[GangKey, GangRecord] = {}
@@ -101,8 +101,8 @@ class Wanting:
             return
         self._waiting[record.key] = waiting
         known, wanted = self._records.get(record.key) is record, waiting.gang
-        order, ages = self.turn(waiting, now), self.ages_at(waiting)
-        self._next = min(self._next, ages) if ages > now else self._next
+        order = self.turn(waiting, now)
+        self._aging.note(record.key, self.ages_at(waiting), now)
         same = known and record.wanted == wanted
         if same and record.order == order:
             return
@@ -123,30 +123,26 @@ class Wanting:
         """Work out anew whose turn it is, where that changes by itself: when somebody has waited long, and every few
         seconds, or at once, where others have moved.
         """
-        aged = now >= self._next
-        if not self._records or not (aged or at_once or now >= self._again):
+        due = self._aging.due(now)
+        if not self._records or not (due or at_once or now >= self._again):
             return
         moved, self._again = self.moved(), now + REORDER
-        if not aged and not moved:
+        if not due and not moved:
             return
-        before, turn, shifted, waiting = self.queue(), self.turn, self.shifted, self._waiting
-        for record in before:
-            if aged:
-                record.order = turn(waiting[record.key], now)
-            elif (by := moved.get(record.key.namespace)) is not None:
+        before, shifted = self.queue(), self.shifted
+        for key in self._aging.come(now):
+            self._records[key].order = self.turn(self._waiting[key], now)
+        for record in before if moved else ():
+            if (by := moved.get(record.key.namespace)) is not None:
                 record.order = shifted(record.order, by)
-        self._next = self._ages_next(now) if aged else self._next
         self._sorted = sorted(before, key=_ORDER)  # most are in order already, which is quick
         if any(map(operator.is_not, before, self._sorted)):
             self.version += 1
             self.shuffles += 1
 
-    def _ages_next(self, now: float) -> float:
-        times = map(self.ages_at, self._waiting.values())
-        return min((time for time in times if time > now), default=float("inf"))
-
     def strike(self, key: GangKey) -> None:
         self._waiting.pop(key, None)
+        self._aging.forget(key)
         if self._leaves(key):
             self._changed()
 

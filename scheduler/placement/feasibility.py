@@ -1,6 +1,7 @@
 """Which nodes may hold a demand, whatever room they have: selector, affinity, taints, cordons, host ports.
 
-Never here: amounts of resources (see pool), the choice between nodes.
+Never here: amounts of resources (see pool), the choice between nodes; what the planner found out about an empty cluster is
+only kept here.
 Why masks: a label is compared once per distinct value, so the cost hardly grows with the cluster.
 """
 

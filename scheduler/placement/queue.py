@@ -114,4 +114,5 @@ def turn(waiting: Waiting, policy: Policy, now: float, dominant: float) -> Turn:
 
 def shifted(turn: Turn, dominant: float) -> Turn:
     """The sort key, of the order `fair`, that a gang has when its namespace has this share instead of another."""
-    return (*turn[:3], dominant, *turn[4:]) if turn[2] else turn
+    first, priority, young, _, since, number, key = turn
+    return (first, priority, young, dominant, since, number, key) if young else turn

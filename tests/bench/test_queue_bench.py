@@ -156,3 +156,22 @@ def test_a_bench_that_is_told_to_end_ends_and_so_do_its_runs():
         bench.kill()
         bench.wait()
     assert not [one for one in children if running_still(one)]
+
+
+def test_a_signal_is_put_off_until_a_fork_is_over():
+    """What its handler raises is raised at the end, and the handler is the same as before."""
+
+    def leave(_number, _frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, leave)
+    reached = []
+    try:
+        with pytest.raises(KeyboardInterrupt), running.put_off(signal.SIGUSR1):
+            signal.raise_signal(signal.SIGUSR1)
+            reached.append("the end")
+
+        assert reached == ["the end"]
+        assert signal.getsignal(signal.SIGUSR1) is leave
+    finally:
+        signal.signal(signal.SIGUSR1, before)

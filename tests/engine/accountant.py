@@ -113,6 +113,8 @@ def residue(engine: Engine) -> dict[str, int]:
         "wanting": len(ledger.wanting),
         "nominated": len(ledger._nominated),
         "dirty": len(ledger._dirty),
+        "untold": len(ledger._untold),
+        "aging": len(ledger.wanting._aging),
         "freeing": len(ledger.freeing),
         "deleted": len(ledger.deleted),
         "usage": len(ledger.usage._places),

@@ -153,8 +153,11 @@ def test_another_reason_is_announced_to_everybody_it_is_true_for() -> None:
         world.submit(a_gang_of_pods(name, 2, gpu=1, wish={"runtime": 500.0}))
     world.settle(20)
     before = {world.announced(name)[-1][1].reason for name in alike}
+    looked = {name: world.record(name).pulse for name in alike}
     world.api.delete(world.pods("quarter")[0].key)
     world.settle(2)
 
     assert before == {Reason.NO_ROOM}
+    assert world.record("g0").pulse - looked["g0"] > world.record("g9").pulse - looked["g9"]
+    assert world.engine.ledger.check() == []
     assert {world.announced(name)[-1][1].reason for name in alike} == {Reason.RESERVED}

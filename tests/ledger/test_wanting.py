@@ -31,7 +31,7 @@ class World:
     def turn(self, waiting: Waiting, now: float) -> tuple[object, ...]:
         aged = now >= waiting.arrived + PATIENCE
         key = waiting.gang.key
-        return (not aged, 0 if aged else self.weights[key.namespace], waiting.arrived, key)
+        return (not aged, 0 if aged else self.told[key.namespace], waiting.arrived, key)
 
     def moved(self) -> dict[str, int]:
         found = {name: weight for name, weight in self.weights.items() if self.told[name] != weight}
@@ -60,7 +60,7 @@ class World:
         assert self.queue.waiting() == [waiting for _, waiting in naive]
 
 
-KEYS = st.builds(GangKey, st.sampled_from(SPACES), st.sampled_from(("x", "y", "z")))
+KEYS = st.builds(GangKey, st.sampled_from(SPACES), st.sampled_from([f"g{number}" for number in range(12)]))
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("comes"), KEYS, st.booleans()),
@@ -69,7 +69,7 @@ STEPS = st.lists(
         st.tuples(st.just("waits"), st.sampled_from((0.5, REORDER, PATIENCE))),
         st.tuples(st.just("looks")),
     ),
-    max_size=30,
+    max_size=60,
 )
 
 

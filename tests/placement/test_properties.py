@@ -146,6 +146,15 @@ def test_same_question_same_answer(ledger, gang):
     assert planner.decide(picture(ledger), gang, POLICY) == first
 
 
+@given(books(), st.lists(gangs(), min_size=2, max_size=6))
+def test_what_is_remembered_of_one_gang_is_true_of_another(ledger, asked):
+    """One memory for many gangs, alike and different: each gets the answer that it would get alone."""
+    masks = Masks()
+    for gang in [*asked, *(replace(gang, required=not gang.required) for gang in asked)]:
+        alone = planner.decide(picture(ledger), gang, POLICY)
+        assert planner.decide(picture(ledger), gang, POLICY, masks=masks) == alone
+
+
 @given(books(), gangs())
 def test_required_is_one_domain(ledger, gang):
     """A gang that requires a level, but for spread, lies in one domain of it with its anchors, surplus included."""

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Estimate, Order, Share, Usage, Waiting
-from scheduler.placement.queue import LAST_BAND, ages_at, band, begins_at, dominant_share, goes_first, turn
+from scheduler.placement.queue import (
+    LAST_BAND,
+    ages_at,
+    band,
+    begins_at,
+    dominant_share,
+    goes_first,
+    shifted,
+    turn,
+)
 from tests.builders import a_gang
 
 HOUR = 3600.0
@@ -206,3 +215,15 @@ def test_the_turn_of_a_gang_does_not_depend_on_the_others():
     assert turn(one, Policy(order=Order.LAS), NOW, 0.0) == turn(
         replace(one), Policy(order=Order.LAS), NOW, 0.0
     )
+
+
+SHARES = st.sampled_from([0.0, 0.3, 0.5, math.inf])
+
+
+@given(SHARES, SHARES, st.floats(0, 50), st.booleans(), st.integers(-1, 1))
+def test_a_place_that_is_shifted_is_the_place_worked_out_anew(before, after, waited, first, priority):
+    """With the order `fair`, young and of age: only the share is another one."""
+    policy = Policy(order=Order.FAIR)
+    own = waiting(arrived=NOW - waited * HOUR, first=first, priority=priority)
+
+    assert shifted(turn(own, policy, NOW, before), after) == turn(own, policy, NOW, after)

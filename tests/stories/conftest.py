@@ -1,4 +1,7 @@
-"""One cluster with Gangwright for all stories but those that break it, which share another; nodes for each story alone."""
+"""One cluster with Gangwright for all stories but those that break it, which share another; nodes for each story alone.
+
+Stories that train may run beside the others (see tests/conftest.py): then they have such a cluster of their own.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping

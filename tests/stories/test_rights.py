@@ -5,6 +5,7 @@ import pytest
 from tests.plane import Fleet, nodes, watches, where
 from tests.plane.installation import EXTENDER, GANGWRIGHT, OVERLAY, Installation
 from tests.stories.cluster import bound
+from tests.stories.rights import forbidden
 from tests.stories.workloads import gang
 
 NAMESPACE = "default"
@@ -12,7 +13,7 @@ NAMESPACE = "default"
 
 @pytest.mark.parametrize("account", [EXTENDER, GANGWRIGHT], ids=["extender", "kube-scheduler"])
 async def test_nothing_was_refused(gangwright: Installation, account):
-    """In the audit log of the whole session no request of ours was forbidden, and our writes are in it."""
+    """In the audit log of all stories of this cluster no request of ours was forbidden, and our writes are in it."""
     await one_gang(gangwright)
 
     audit = gangwright.plane.audit
@@ -29,11 +30,6 @@ async def test_nothing_was_refused_where_things_broke(frail: Installation, outag
     await one_gang(frail)
 
     assert forbidden(outages.refused(account.user)) == []
-
-
-def forbidden(requests):
-    """Without those that nobody could make: the story was over, and its namespace is closed to everybody."""
-    return [request for request in requests if "is being terminated" not in request.message]
 
 
 def test_applied_again(gangwright: Installation):

@@ -10,10 +10,11 @@ import pytest_asyncio
 from tests.elastic.horovod.fixtures import build_before_tests, horovod_python
 from tests.plane import Plane
 from tests.plane.client import Client
-from tests.plane.installation import Installation
+from tests.plane.installation import EXTENDER, GANGWRIGHT, Installation
 from tests.plane.kubelet import OURS, PLAIN, Image, Kubelet
 from tests.stories.elastic.jobs import TRAINING, Jobs
 from tests.stories.elastic.master import ELASTIC, IMPATIENT, MANIFESTS, Master
+from tests.stories.rights import forbidden
 
 __all__ = ["horovod_python"]
 
@@ -78,9 +79,11 @@ async def kubelet(plane: Plane, horovod_python: Path) -> AsyncIterator[Kubelet]:
 async def jobs(
     plane: Plane, elastic: Master, kubelet: Kubelet, api: Client, namespace: str
 ) -> AsyncIterator[Jobs]:
-    """A namespace for jobs, in a cluster without nodes. When the story is over, the master was forbidden nothing."""
+    """A namespace for jobs, in a cluster without nodes. When the story is over, nobody of ours was forbidden anything."""
     began = plane.audit.mark()
     told = Jobs(api, namespace, kubelet)
     yield told
     await told.remove()
     assert plane.audit.refused(ELASTIC.user, since=began) == []
+    for account in (EXTENDER, GANGWRIGHT):
+        assert forbidden(plane.audit.refused(account.user, since=began)) == []

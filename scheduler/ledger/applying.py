@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from scheduler.ledger.ledger import Ledger
 
 
-def waiting(ledger: "Ledger", record: GangRecord, wanted: Gang) -> Waiting:
+def as_waiting(ledger: "Ledger", record: GangRecord, wanted: Gang) -> Waiting:
     """All that decides about the turn of this gang; what the order in force does not look at is not worked out."""
     order = ledger.policy.order
     return Waiting(
