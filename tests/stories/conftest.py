@@ -1,7 +1,4 @@
-"""One cluster with Gangwright for all stories but those that break it, which share another; nodes for each story alone.
-
-Stories that train may run beside the others (see tests/conftest.py): then they have such a cluster of their own.
-"""
+"""One cluster with Gangwright for all stories but those that break it, which share another; nodes for each story alone."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
