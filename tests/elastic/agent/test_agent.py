@@ -25,7 +25,7 @@ def alive(pid: int) -> bool:
     """Whether a process is there and not only waiting to be taken."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except OSError:  # it may go between the opening of the file and its reading
         return False
 
 
