@@ -31,7 +31,7 @@ from scheduler.model.queueing import Backfill, Reservation
 from scheduler.model.victims import Preempt, Unit
 from scheduler.model.workload import Gang
 from scheduler.placement import reservation as time
-from scheduler.placement.feasibility import Masks
+from scheduler.placement.masks import Masks
 
 INLINE_LIMIT: Final = 400_000
 """Members × nodes up to which a question is answered within a verb: about 5 ms. Larger ones are left to the

@@ -19,7 +19,7 @@ from scheduler.model.moves import Defrag, Departure
 from scheduler.model.victims import Kind, Preempt, Unit
 from scheduler.model.workload import Gang, GangKey, PodKey, Uid
 from scheduler.placement import planner, preemption, reservation
-from scheduler.placement.feasibility import Masks
+from scheduler.placement.masks import Masks
 
 TRIES: Final = 16
 """Sets of gangs that are tried."""

@@ -19,7 +19,7 @@ from scheduler.model.events import MoveFound
 from scheduler.model.moves import Departure, Drain
 from scheduler.model.workload import GangKey, PodKey, Uid
 from scheduler.placement import planner
-from scheduler.placement.feasibility import Masks
+from scheduler.placement.masks import Masks
 
 UNDER_WAY: Final = "its gang is on its way to its seats; ask again in a moment"
 NOT_VALID: Final = "its gang is not valid as it says of itself"

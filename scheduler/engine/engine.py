@@ -41,7 +41,8 @@ from scheduler.model.moves import Defrag, Drain
 from scheduler.model.policy import Policy
 from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.placement import planner
-from scheduler.placement.feasibility import Masks, free_for
+from scheduler.placement.feasibility import free_for
+from scheduler.placement.masks import Masks
 
 INLINE_QUESTIONS: Final = 8
 """Questions answered within one verb at most; who is behind more than so many waits for the planning pass."""

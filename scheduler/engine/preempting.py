@@ -23,7 +23,8 @@ from scheduler.model.queueing import Backfill
 from scheduler.model.victims import Kind, Unit
 from scheduler.model.workload import GangKey, Pod, Uid, gang_of_one
 from scheduler.placement import planner, rewriting
-from scheduler.placement.feasibility import Masks, free_for
+from scheduler.placement.feasibility import free_for
+from scheduler.placement.masks import Masks
 
 Offers = Mapping[str, Victims]
 

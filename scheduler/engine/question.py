@@ -17,7 +17,7 @@ from scheduler.model.queueing import Reservation, Stay
 from scheduler.model.victims import Preempt, Unit
 from scheduler.model.workload import Gang, Uid
 from scheduler.placement import planner, preemption, reservation
-from scheduler.placement.feasibility import Masks
+from scheduler.placement.masks import Masks
 
 Answer: TypeAlias = Decision | Preempt | Reservation
 """Of a question about room, Wait means: neither victims nor time make any."""

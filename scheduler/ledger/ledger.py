@@ -126,7 +126,7 @@ class Ledger:
             self._take[type(event)](event, now)
 
     def settle(self, now: float) -> list[Effect]:
-        """Look at every gang that was touched since, however often, tell those that were told something else, and return what is to be done, in order."""
+        """Look once at every gang that was touched since, tell people of those with another verdict; what is to be done, in order."""
         self._settle(now)
         effects, self._effects = self._effects, []
         return effects

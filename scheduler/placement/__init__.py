@@ -6,6 +6,7 @@ Imports model only; the engine calls it, through `planner`.
 
     planner      the one door: decide, rank, fits
     feasibility  which nodes may hold a demand, whatever room they have
+    masks        what the nodes alone decide, remembered for whoever keeps it
     pool         the nodes that could hold somebody, as one scratch copy
     filling      how a number of members is shared out: filled up, or level like water
     scoring      which node of several: tightness and alignment

@@ -1,12 +1,11 @@
 """Which nodes may hold a demand, whatever room they have: selector, affinity, taints, cordons, host ports.
 
-Never here: amounts of resources (see pool), the choice between nodes; what the planner found out about an empty cluster is
-only kept here.
+Never here: amounts of resources (see pool), the choice between nodes, a memory (see masks).
 Why masks: a label is compared once per distinct value, so the cost hardly grows with the cluster.
 """
 
 import re
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -15,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.cluster import LabelColumn, Mask, Matrix, Snapshot
-from scheduler.model.decision import Wait
 from scheduler.model.demand import UNSCHEDULABLE, AnyOf, Demand, HostPort, Operator, Requirement, Term
 
 ALL: Final = slice(None)
@@ -152,40 +150,6 @@ def where(snapshot: Snapshot, demand: Demand) -> Where:
     lasting = [mask for kind, mask in found.items() if kind != CORDON]
     matches = ~reduce(np.logical_or, lasting, nothing)
     return Where(matches & ~found.get(CORDON, nothing), matches, found)
-
-
-class Masks:
-    """Remembers what the nodes alone decide, for one nodes_version. It changes no answer, it only saves the work.
-
-    One instance serves the snapshots of one ledger: versions of different ledgers mean different clusters.
-    """
-
-    def __init__(self, limit: int = 256) -> None:
-        """`limit`: entries kept of each kind; 256 distinct demands are more than most clusters see between two node changes."""
-        self._limit = limit
-        self._version: int | None = None
-        self._kept: dict[tuple[object, ...], Where] = {}
-        self._vain: dict[Hashable, Wait | None] = {}
-
-    def of(self, snapshot: Snapshot, demand: Demand) -> Where:
-        """As `where`, remembered."""
-        self._renew(snapshot)
-        found = self._kept.get(demand.where)
-        if found is None:
-            found = self._kept[demand.where] = where(snapshot, demand)
-        return found
-
-    def in_vain(self, snapshot: Snapshot, shape: Hashable, ask: Callable[[], Wait | None]) -> Wait | None:
-        """What `ask()` says of gangs of this shape, remembered: why none could be seated were the cluster empty; None: one could."""
-        self._renew(snapshot)
-        if shape not in self._vain:
-            self._vain[shape] = ask()
-        return self._vain[shape]
-
-    def _renew(self, snapshot: Snapshot) -> None:
-        full = max(len(self._kept), len(self._vain)) >= self._limit
-        if full or snapshot.nodes_version != self._version:
-            self._version, self._kept, self._vain = snapshot.nodes_version, {}, {}
 
 
 def clash(some: tuple[HostPort, ...], others: tuple[HostPort, ...]) -> bool:

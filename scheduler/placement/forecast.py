@@ -22,7 +22,7 @@ from scheduler.model.queueing import Estimate, Stay, Waiting
 from scheduler.model.resources import Vector
 from scheduler.model.workload import GangKey
 from scheduler.placement.course import Course
-from scheduler.placement.feasibility import Masks
+from scheduler.placement.masks import Masks
 from scheduler.placement.reservation import overrun_at_least
 from scheduler.placement.scene import scene
 

@@ -17,7 +17,8 @@ from scheduler.model.policy import Policy
 from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility, scoring
-from scheduler.placement.feasibility import CORDON, Masks, fits
+from scheduler.placement.feasibility import CORDON, fits
+from scheduler.placement.masks import Masks
 from scheduler.placement.pool import Batch, Pool, Scratch, batches, counted, gather
 from scheduler.placement.quality import quality
 from scheduler.placement.seating import seat, seat_surplus

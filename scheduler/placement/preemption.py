@@ -28,7 +28,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.victims import Preempt, Unit
 from scheduler.model.workload import Gang, Uid
 from scheduler.placement import planner
-from scheduler.placement.feasibility import Masks
+from scheduler.placement.masks import Masks
 from scheduler.placement.preempt_mixed import Case, mixed
 from scheduler.placement.victims import stand
 from scheduler.placement.victims_counted import counted

@@ -14,8 +14,8 @@ from scheduler.model.decision import Quality
 from scheduler.model.demand import Demand
 from scheduler.model.resources import NATIVE
 from scheduler.placement import scoring
-from scheduler.placement.feasibility import Masks
 from scheduler.placement.filling import Counts
+from scheduler.placement.masks import Masks
 from scheduler.placement.pool import Pool, counted, total
 
 Seated: TypeAlias = Sequence[Counts]

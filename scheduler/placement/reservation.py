@@ -25,7 +25,7 @@ from scheduler.model.queueing import Estimate, Reservation, Stay, Waiting
 from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import planner
-from scheduler.placement.feasibility import Masks
+from scheduler.placement.masks import Masks
 from scheduler.placement.pool import counted, total
 
 OVERRUN_AT_LEAST: Final = 60.0

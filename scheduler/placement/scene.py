@@ -16,7 +16,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Stay, Waiting
 from scheduler.model.workload import Gang
 from scheduler.placement import planner
-from scheduler.placement.feasibility import Masks
+from scheduler.placement.masks import Masks
 from scheduler.placement.reservation import leaves
 from scheduler.placement.yard import Demands, Yard, is_plain
 

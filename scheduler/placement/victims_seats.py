@@ -17,8 +17,8 @@ from scheduler.model.resources import Vector
 from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility
-from scheduler.placement.feasibility import Masks
 from scheduler.placement.filling import MOST, Counts
+from scheduler.placement.masks import Masks
 from scheduler.placement.pool import Batch, batches, total
 from scheduler.placement.victims import Standing
 

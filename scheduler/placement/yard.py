@@ -17,8 +17,8 @@ from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.demand import Demand
 from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang, Strategy
-from scheduler.placement.feasibility import Masks
 from scheduler.placement.filling import MOST, Counts
+from scheduler.placement.masks import Masks
 
 Rows = NDArray[np.int64]
 

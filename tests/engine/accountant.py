@@ -1,7 +1,7 @@
 """An accountant who trusts nobody: he adds up the raw pods and the holds, and knows nothing of the NodeTable."""
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from scheduler.engine import Engine
 from scheduler.ledger.records import GangRecord, Spec, Step
@@ -11,13 +11,10 @@ from tests.engine.api import FakeApi
 from tests.engine.cast import FREELY
 
 
-def placed(
-    api: FakeApi, engine: Engine, lapsed: Container[Uid] = frozenset()
-) -> Iterator[tuple[str, str, Demand]]:
+def placed(api: FakeApi, engine: Engine) -> Iterator[tuple[str, str, Demand]]:
     """(uid, node, demand) of every pod that is bound in the cluster or has a seat held, each place once.
 
-    A seat that is only leased, because others have to leave it first, is no seat yet; nor is one of which the lease has
-    ended with the member, who is told to go: it is held until he is gone, whoever still sits there.
+    A seat that is only leased, because others have to leave it first, is no seat yet.
     """
     told = {(str(pod.uid), pod.node, pod.demand.requests) for pod in api.pods.values() if uses_room(pod)}
     for uid, node, requests in sorted(told, key=str):
@@ -26,7 +23,7 @@ def placed(
     for record in engine.ledger.roll.gangs.values():
         waits = leased(record)
         for uid, member in record.members.items():
-            held = member.hold is not None and uid not in waits and uid not in lapsed
+            held = member.hold is not None and uid not in waits
             if held and (str(uid), member.hold.node) not in places:
                 yield str(uid), member.hold.node, member.pod.demand
 
@@ -37,13 +34,11 @@ def leased(record: GangRecord) -> frozenset[Uid]:
     return frozenset(plan.seats) if plan is not None and plan.step is Step.FREE else frozenset()
 
 
-def leases(
-    api: FakeApi, engine: Engine, lapsed: Container[Uid] = frozenset()
-) -> Iterator[tuple[str, str, Demand]]:
+def leases(api: FakeApi, engine: Engine) -> Iterator[tuple[str, str, Demand]]:
     """(uid, node, demand) of all that will use room when all have left who were asked to: leased seats are seats then."""
     going = {uid for plan in engine.ledger.freeing.values() for uid in plan.victims}
     going |= {pod.uid for pod in api.pods.values() if pod.deleting}
-    there = {(uid, node): demand for uid, node, demand in placed(api, engine, lapsed) if uid not in going}
+    there = {(uid, node): demand for uid, node, demand in placed(api, engine) if uid not in going}
     for record in engine.ledger.roll.gangs.values():
         for uid in leased(record):
             member = record.members.get(uid)
@@ -62,9 +57,9 @@ def uses_room(pod: Pod) -> bool:
     return pod.node is not None and not pod.phase.ended
 
 
-def overdrawn(api: FakeApi, engine: Engine, lapsed: Container[Uid] = frozenset()) -> dict[str, str]:
+def overdrawn(api: FakeApi, engine: Engine) -> dict[str, str]:
     """Nodes on which bound, foreign and held pods need more than there is: name → what."""
-    return above(api, placed(api, engine, lapsed))
+    return above(api, placed(api, engine))
 
 
 def above(api: FakeApi, places: Iterable[tuple[str, str, Demand]]) -> dict[str, str]:

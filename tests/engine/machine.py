@@ -65,8 +65,6 @@ class Gangs(RuleBasedStateMachine):
         self.raced: dict[str, int] = {}
         self.late: set[Uid] = set()
         """Pods that were bound to seats which they had lost."""
-        self.leased: set[Uid] = set()
-        """Members that ever had a seat which others had to leave first."""
         self.outbid: set[str] = set()
         """Nodes of which somebody took room that was leased."""
         self.let_go: dict[GangKey, tuple[float, set[Uid]]] = {}
@@ -334,10 +332,9 @@ class Gangs(RuleBasedStateMachine):
             return
         for pod in accountant.unknown_binds(self.world.api, self.world.engine):
             self._bound(pod, str(pod.node))
-        lapsed = self._lapsed()
-        over = accountant.overdrawn(self.world.api, self.world.engine, lapsed)
+        over = accountant.overdrawn(self.world.api, self.world.engine)
         assert not over.keys() - self.raced.keys(), over
-        leases = accountant.leases(self.world.api, self.world.engine, lapsed)
+        leases = accountant.leases(self.world.api, self.world.engine)
         promised = accountant.above(self.world.api, leases)
         self.outbid |= self.raced.keys()
         assert not promised.keys() - self.outbid, f"leased beyond what will be free: {promised}"
@@ -347,12 +344,6 @@ class Gangs(RuleBasedStateMachine):
             healed = name not in over and name not in assumed and name in self.world.api.nodes
             if healed and self.world.seen >= since:
                 del self.raced[name]
-
-    def _lapsed(self) -> set[Uid]:
-        """Members that were told to go after their seat had been leased to them."""
-        gangs = self.world.engine.ledger.roll.gangs.values()
-        self.leased.update(*map(accountant.leased, gangs))
-        return {uid for r in gangs for uid, m in r.members.items() if m.evicting and uid in self.leased}
 
     @invariant()
     def nobody_is_above_a_ceiling(self) -> None:

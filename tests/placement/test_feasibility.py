@@ -11,7 +11,8 @@ from scheduler.model.demand import (
     Term,
     Toleration,
 )
-from scheduler.placement.feasibility import Masks, fits, where
+from scheduler.placement.feasibility import fits, where
+from scheduler.placement.masks import Masks
 from tests.builders import HOST, a_cluster, a_demand, a_node, a_snapshot, a_taint, some_nodes
 
 WORLD = a_snapshot(

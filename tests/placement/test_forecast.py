@@ -14,8 +14,8 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Estimate, Stay, Waiting
 from scheduler.model.workload import GangKey
 from scheduler.placement.course import Course
-from scheduler.placement.feasibility import Masks
 from scheduler.placement.forecast import COURSES, SHARED, end_of, forecast
+from scheduler.placement.masks import Masks
 from scheduler.placement.scene import scene
 from tests.builders import GPU, a_cluster, a_demand, a_gang, a_role, some_amounts
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.model.decision import Place
 from scheduler.placement import planner
-from scheduler.placement.feasibility import Masks
+from scheduler.placement.masks import Masks
 from scheduler.placement.yard import Demands, Yard, growth, is_plain, merged, snug
 from tests.builders import GPU, a_cluster, a_demand, a_gang, a_role, some_amounts
 from tests.placement.asking import POLICY
