@@ -23,7 +23,7 @@ test: $(READY) lint arrows types ## everything that must hold: lint, arrows, typ
 	-$(BIN)/python -m tests.elastic.horovod torch  # PyTorch, where Debian has it
 	-$(BIN)/python -m tests.status.chromium  # a browser for the page, where one is to be had
 	$(BIN)/python -m pytest -m "not plane" -n 2  # two at a time: many of them wait
-	$(BIN)/python -m pytest -m plane --randomly-dont-reorganize --durations 12  # one folder after the other: they share control planes
+	$(BIN)/python -m pytest -m plane -n 2 --dist loadscope --randomly-dont-reorganize --durations 12  # those that train beside all others (tests/sides.py)
 
 quick: $(READY) lint arrows types ## the same without the control plane, in under a minute
 	$(BIN)/python -m pytest -m "not plane and not slow" -n 2

@@ -10,12 +10,20 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from tests import sides
 from tests.plane.fixtures import api, build_before_tests, make_nodes, namespace, plane
 
 __all__ = ["api", "make_nodes", "namespace", "plane"]
 
 
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> sides.Sides | None:
+    """None: whatever else `--dist` says."""
+    return sides.Sides(config) if config.getvalue("dist") == "loadscope" else None
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
+    if astray := sides.unplaced(session.items):
+        raise pytest.UsageError(f"these train, and tests/sides.py does not know it: {', '.join(astray)}")
     build_before_tests(session)
 
 

@@ -1,0 +1,42 @@
+"""Who runs beside whom, with `-n 2 --dist loadscope`: tests that train on one side, all others on the other.
+
+Each side has a process and control planes of its own and goes from folder to folder, as one process would. Those that train
+wait for processes to start most of the time, but must not train two at a time on two cores; so they are never dealt out
+one by one. (Groups by marker, `--dist loadgroup`, would say the same: pytest-xdist 3.8 keeps a test's group where pytest
+9.2 does not look for it, so all would be dealt out one by one.)
+"""
+
+from typing import Final
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+TRAINS: Final = (
+    "tests/bench/test_elastic_real.py",
+    "tests/elastic/agent/test_horovod.py",
+    "tests/elastic/boot/test_real.py",
+    "tests/elastic/boot/test_torch.py",
+    "tests/plane/test_demo.py::test_elastic_act",
+    "tests/stories/elastic/",
+)
+"""What the names of tests begin with in which real workers train."""
+
+MAKES_WORKERS: Final = frozenset({"horovod_python", "torch_python"})
+"""The fixtures of those tests."""
+
+
+class Sides(LoadScopeScheduling):
+    """Deals out whole sides."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "training" if nodeid.startswith(TRAINS) else "placing"
+
+
+def unplaced(items: list[pytest.Item]) -> list[str]:
+    """The names of tests that train and stand on the other side."""
+    return [
+        item.nodeid
+        for item in items
+        if MAKES_WORKERS.intersection(getattr(item, "fixturenames", ()))
+        and not item.nodeid.startswith(TRAINS)
+    ]
