@@ -9,7 +9,7 @@ reserved by what is expected, as it is in truth, and comes free when it comes fr
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -19,35 +19,11 @@ from scheduler.model.decision import Place
 from scheduler.model.queueing import Backfill
 from scheduler.model.resources import Vector
 from scheduler.placement import planner
-from scheduler.placement.reservation import (
-    Search,
-    could_hold,
-    departures,
-    expected_ends,
-    leaves,
-    uses_of,
-)
-from scheduler.placement.scene import Scene, Shape, holds
+from scheduler.placement.kept import Kept
+from scheduler.placement.lines import Line
+from scheduler.placement.reservation import Search, could_hold, departures, expected_ends, uses_of
+from scheduler.placement.scene import Runs, Scene, Shape, holds
 from scheduler.placement.yard import Rows, Yard, growth, merged, snug
-
-
-@dataclass(slots=True, eq=False)
-class _Kept:
-    """Room kept for the head from `start` on.  left: float64[n, r].  beside: what those may use who stay beyond it."""
-
-    head: int
-    start: float
-    left: Matrix
-    beside: Yard
-
-
-@dataclass(slots=True, eq=False)
-class _Runs:
-    """Somebody who uses room.  rows are distinct."""
-
-    expected: float
-    rows: Rows
-    uses: Matrix
 
 
 class Course:
@@ -60,112 +36,141 @@ class Course:
         self._tries = tries
         self._now = ground.now
         self._yard: Final = Yard(ground.demands, ground.yard.free, ground.yard.units)
-        self._queue = [w for w, shape in enumerate(ground.shape) if shape not in ground.never]
-        self._running: dict[int, _Runs] = {}
+        self._expected: Final = ground.expected.tolist()
+        self._queue: Final = ground.queue
+        self._full: Final[set[int]] = set()  # shapes that found no seats since room last came
+        self._upto = 0  # everybody in the queue before this place has begun
+        self._lines: Final = [Line(places, ground.expected[list(places)]) for places in ground.places]
+        self._running: dict[int, Runs] = {}
         self._ends: list[tuple[float, int]] = []
         self._serial = 0
-        self._kept: _Kept | None = None
+        self._kept: Kept | None = None
         self._starts: dict[int, float] = {}
-        for stay, end in zip(ground.stays, ends, strict=True):
-            self._sit(_Runs(stay.ends.middle, *merged(stay.rows, stay.uses)), end)
+        for runs, end in zip(ground.running, ends, strict=True):
+            self._sit(runs, end)
 
     def play(self) -> Mapping[int, float]:
         """When each waiting gang starts, by its place in the queue; those not reached are missing."""
         self._pass()
-        while self._queue and self._ends and self._tries > 0 and self._ends[0][0] < np.inf:
-            self._now = max(self._now, self._ends[0][0])
-            while self._ends and self._ends[0][0] <= self._now:
-                self._leave(self._running.pop(heapq.heappop(self._ends)[1]))
+        while self._waits and self._ends and self._tries > 0 and self._ends[0][0] < np.inf:
+            self._go_on(max(self._now, self._ends[0][0]))
             self._pass()
         return self._starts
 
+    @property
+    def _waits(self) -> bool:
+        return len(self._starts) < len(self._queue)
+
     # ── who comes and goes ──────────────────────────────────────────────────────────────────────────────
 
-    def _sit(self, runs: _Runs, end: float) -> None:
+    def _go_on(self, now: float) -> None:
+        """Everybody leaves whose end has come.  Who is still kept room for when its time has come is kept other room."""
+        self._now = now
+        if self._kept is not None and now >= self._kept.start:
+            self._kept = None
+        while self._ends and self._ends[0][0] <= now:
+            self._leave(self._running.pop(heapq.heappop(self._ends)[1]))
+
+    def _sit(self, runs: Runs, end: float) -> None:
         self._running[self._serial] = runs
         heapq.heappush(self._ends, (end, self._serial))
         self._serial += 1
 
-    def _leave(self, runs: _Runs) -> None:
-        self._yard.put(runs.rows, self._yard.free[runs.rows] + runs.uses)
-        self._yard.full.clear()
-        if self._kept is not None:
-            if runs.expected > self._kept.start:  # it was counted among those who stay
-                self._kept.left[runs.rows] += runs.uses
-            self._share(runs.rows)
-            self._kept.beside.full.clear()
-
-    def _share(self, rows: Rows) -> None:
-        """What changed on these rows changes what others may use beside the head."""
+    def _leave(self, runs: Runs) -> None:
+        self._yard.put(runs.rows, self._yard.free.take(runs.rows, axis=0) + runs.uses)
+        self._full.clear()
         kept = self._kept
         if kept is not None:
-            kept.beside.put(rows, np.minimum(self._yard.free[rows], kept.left[rows]))
+            if runs.expected > kept.start:  # it was counted among those who stay
+                kept.left[runs.rows] += runs.uses
+            kept.changed(runs.rows)
+            kept.full.clear()
 
     # ── one pass over the queue ─────────────────────────────────────────────────────────────────────────
 
     def _pass(self) -> None:
-        """Everybody in turn; who finds no room stays, and the first of them may keep those behind from going.
-
-        open: shapes that may still find room in this pass; thousands who wait are mostly of a few that may not.
-        """
-        head: int | None = None
-        rest: list[int] = []
+        """Everybody in turn; who finds no room stays, and the first of them may keep those behind from going."""
+        head = self._ahead()
         backfill = self._scene.policy.backfill
-        shape = self._scene.shape
-        open_ = {shape[one] for one in self._queue}
-        for place, one in enumerate(self._queue):
-            if not open_ or self._tries <= 0 or (head is not None and backfill is Backfill.NONE):
-                rest += self._queue[place:]
-                break
-            if shape[one] in open_ and self._begin(one, head is not None):
-                continue
-            rest.append(one)
-            if head is None:
-                head = one
-                if backfill is Backfill.RESERVE:
-                    self._keep(one)
-            if self._closed(shape[one]):
-                open_.discard(shape[one])
-        self._queue = rest
+        if head is None or backfill is Backfill.NONE:
+            return
+        if backfill is Backfill.RESERVE:
+            self._keep(head)
+        self._behind()
 
-    def _closed(self, number: int) -> bool:
-        """No gang of this shape can begin before room comes, not even the shortest that waits."""
+    def _ahead(self) -> int | None:
+        """Those begin who need not pass anybody. The head, who finds no room; None when there is none."""
+        while self._waits and self._tries > 0:
+            one = self._queue[self._upto]
+            if one not in self._starts and not self._begin(one, behind=False):
+                return one
+            self._upto += 1
+        return None
+
+    def _behind(self) -> None:
+        """Those begin who find room past the head: of all shapes that may find room, whoever comes next in the queue.
+
+        A shape that finds none is not asked again before room comes.
+        """
+        numbers = range(len(self._lines))
+        turns = [(place, number) for number in numbers if (place := self._next(number, -1)) is not None]
+        heapq.heapify(turns)
+        while turns and self._tries > 0:
+            one, number = turns[0]
+            self._begin(one, behind=True)
+            place = self._next(number, one)
+            if place is None:
+                heapq.heappop(turns)
+            else:
+                heapq.heapreplace(turns, (place, number))
+
+    def _next(self, number: int, after: int) -> int | None:
+        """The next of this shape behind a place who may find room; who stays where `beside` is full may not."""
+        if number in self._full or not holds(self._yard, self._scene.shapes[number]):
+            return None
         kept = self._kept
-        if number in self._yard.full or kept is None:
-            return number in self._yard.full
-        shortest = self._now + self._scene.shortest[number]
-        return number in kept.beside.full and shortest > kept.start
+        if kept is None or number not in kept.full:
+            return self._lines[number].first()
+        return self._lines[number].first_short(after, self._now, kept.start)
 
-    def _begin(self, one: int, behind: bool) -> bool:
+    def _begin(self, one: int, *, behind: bool) -> bool:
         """It starts now, if it may and can."""
-        own = self._scene.waiting[one]
         number = self._scene.shape[one]
-        if number in self._yard.full:
-            return False
-        kept = self._kept if behind else None
-        until = leaves(own, self._scene.policy, self._now)
-        stays = kept is not None and until > kept.start
-        yard = kept.beside if kept is not None and stays else self._yard
-        seats = self._seats(yard, number)
+        until = self._now + self._expected[one]
+        seats = self._seats(number, self._kept if behind else None, until)
         if seats is None:
             return False
         rows, uses = seats
         self._starts[one] = self._now
-        self._yard.put(rows, self._yard.free[rows] - uses)
-        if self._kept is not None:
-            if until > self._kept.start:
-                self._kept.left[rows] -= uses
-            self._share(rows)
-        self._sit(_Runs(until, rows, uses), self._now + self._spans[one])
+        self._lines[number].leave(one)
+        self._yard.put(rows, self._yard.free.take(rows, axis=0) - uses)
+        self._beside_goes(one, rows, uses, until)
+        self._sit(Runs(until, rows, uses), self._now + self._spans[one])
         return True
 
-    def _seats(self, yard: Yard, number: int) -> tuple[Rows, Matrix] | None:
+    def _beside_goes(self, one: int, rows: Rows, uses: Matrix, until: float) -> None:
+        """What begins may take of what is kept beside the head; nothing is kept for a head that has begun."""
+        kept = self._kept
+        if kept is None or kept.head == one:
+            self._kept = None
+            return
+        if until > kept.start:
+            kept.left[rows] -= uses
+        kept.changed(rows)
+
+    def _seats(self, number: int, kept: Kept | None, until: float) -> tuple[Rows, Matrix] | None:
+        """Who stays until then beyond the start of the head sits beside what is kept, everybody else anywhere.
+
+        What all that is free does not hold, what is left beside the head does not hold either.
+        """
         shape = self._scene.shapes[number]
-        if number in yard.full:
-            return None
+        if kept is not None and until > kept.start and holds(self._yard, shape):
+            yard, full = kept.beside(self._yard), kept.full
+        else:
+            yard, full = self._yard, self._full
         found = self._found(yard, shape) if holds(yard, shape) else None
         if found is None:
-            yard.full.add(number)
+            full.add(number)
         return found
 
     def _found(self, yard: Yard, shape: Shape) -> tuple[Rows, Matrix] | None:
@@ -189,15 +194,10 @@ class Course:
     # ── the head ────────────────────────────────────────────────────────────────────────────────────────
 
     def _keep(self, head: int) -> None:
-        """Reserve for the head, or go on keeping what is reserved while its time has not passed."""
-        if self._kept is not None and self._kept.head == head and self._now < self._kept.start:
-            return
-        found = self._reserve(head)
-        if found is None:
-            self._kept = None
-            return
-        start, left = found
-        self._kept = _Kept(head, start, left, Yard(self._scene.demands, np.minimum(self._yard.free, left)))
+        """Reserve for the head, unless what is reserved for it is kept on: its time has not passed."""
+        if self._kept is None:
+            found = self._reserve(head)
+            self._kept = None if found is None else Kept(head, *found)
 
     def _reserve(self, head: int) -> tuple[float, Matrix] | None:
         """The start of the head, and float64[n, r] that is left then."""
@@ -229,7 +229,7 @@ class Course:
         left[sat] -= counts[:, None] * demands.wants[demand]
         return start, left
 
-    def _searched(self, shape: Shape, ends: Vector, running: Sequence[_Runs]) -> tuple[float, Matrix] | None:
+    def _searched(self, shape: Shape, ends: Vector, running: Sequence[Runs]) -> tuple[float, Matrix] | None:
         """The same for any gang, by the planner."""
         ground = self._scene
         picture = replace(ground.snapshot, free=self._yard.free)

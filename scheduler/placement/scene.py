@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduler.model.cluster import Snapshot
+from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Place
 from scheduler.model.demand import Demand
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Stay, Waiting
+from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang
 from scheduler.placement import planner
 from scheduler.placement.masks import Masks
 from scheduler.placement.reservation import leaves
-from scheduler.placement.yard import Demands, Yard, is_plain
+from scheduler.placement.yard import Demands, Rows, Yard, is_plain, merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +35,28 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Runs:
+    """Somebody who uses room.
+
+    expected: when it is expected to leave.  rows: int64[k], distinct.  uses: float64[k, r], what it uses there.
+    """
+
+    expected: float
+    rows: Rows
+    uses: Matrix
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Scene:
     """What all courses have in common.
 
-    shape: of each waiting gang, its number among the shapes.  shortest: of each shape, the seconds that the shortest gang
-    of it is expected to run.  never: shapes that the emptied room does not hold.
+    running: the stays.  shape: of each waiting gang, its number among the shapes.  expected: float64[w], the seconds it
+    is expected to run.  queue: the places of those who can ever begin, and places: the same of each shape; ascending.
     """
 
     snapshot: Snapshot
     waiting: Sequence[Waiting]
-    stays: Sequence[Stay]
+    running: tuple[Runs, ...]
     policy: Policy
     now: float
     masks: Masks
@@ -51,8 +64,9 @@ class Scene:
     yard: Yard
     shapes: tuple[Shape, ...]
     shape: tuple[int, ...]
-    shortest: tuple[float, ...]
-    never: frozenset[int]
+    expected: Vector
+    queue: tuple[int, ...]
+    places: tuple[tuple[int, ...], ...]
 
 
 def scene(
@@ -71,21 +85,22 @@ def scene(
     numbers: dict[object, int] = {}
     demands: dict[Demand, int] = {}
     shapes: list[Shape] = []
-    shortest: list[float] = []
     shape: list[int] = []
     for one in waiting:
         number = numbers.setdefault(_looks(one.gang), len(shapes))
         if number == len(shapes):
             shapes.append(_shape(one.gang, demands))
-            shortest.append(np.inf)
         shape.append(number)
-        shortest[number] = min(shortest[number], leaves(one, policy, 0.0))
     wants = Demands(bare, list(demands), masks)
     never = _never(_emptied(bare, stays), wants, shapes, policy, masks)
+    queue = tuple(place for place, number in enumerate(shape) if number not in never)
+    places: list[list[int]] = [[] for _ in shapes]
+    for place in queue:
+        places[shape[place]].append(place)
     return Scene(
         snapshot=bare,
         waiting=waiting,
-        stays=stays,
+        running=tuple(Runs(stay.ends.middle, *merged(stay.rows, stay.uses)) for stay in stays),
         policy=policy,
         now=now,
         masks=masks,
@@ -93,8 +108,9 @@ def scene(
         yard=Yard(wants, bare.free),
         shapes=tuple(shapes),
         shape=tuple(shape),
-        shortest=tuple(shortest),
-        never=never,
+        expected=np.array([leaves(one, policy, 0.0) for one in waiting], dtype=np.float64),
+        queue=queue,
+        places=tuple(map(tuple, places)),
     )
 
 

@@ -45,14 +45,18 @@ class Demands:
             if all(name in axis.index for name, _ in demand.requests):
                 self.wants[number] = axis.vector(demand.requests)
                 self.open[number] = masks.of(snapshot, demand).open
-        self._divisor: Final = np.where(self.wants > 0, self.wants, 1.0)
-        self._unwanted: Final = np.where(self.wants > 0, 0.0, np.inf)
+        self._divisor: Final = np.where(self.wants > 0, self.wants, 1.0)[:, None, :]
+        self._most: Final = np.where(self.open, MOST, 0.0)
+        self._unwanted: Final = np.where(self.wants > 0, 0.0, np.inf)[:, None, :]
 
     def count(self, free: Matrix, rows: Rows | slice = slice(None)) -> Counts:
         """Counts[d, k]: how many members of each demand fit these rows.  free: float64[k, r], their room."""
-        parts = free[None, :, :] / self._divisor[:, None, :] + self._unwanted[:, None, :]
-        room = np.clip(np.floor(parts.min(axis=2)), 0.0, MOST)
-        out: Counts = room * self.open[:, rows]
+        parts = free / self._divisor
+        parts += self._unwanted
+        out: Counts = np.minimum.reduce(parts, axis=2)
+        np.floor(out, out=out)
+        np.maximum(out, 0.0, out=out)
+        np.minimum(out, self._most[:, rows], out=out)
         return out
 
     def count_one(self, demand: int, free: Matrix, rows: Rows | slice = slice(None)) -> Counts:
@@ -69,21 +73,24 @@ class Demands:
 class Yard:
     """Room, and what it holds.
 
-    free: float64[n, r].  units: Counts[d, n].  full: shapes that found no seats since room last came.
+    free: float64[n, r].  units: Counts[d, n].  totals: of each demand, how many members all rows hold.
     """
 
     def __init__(self, demands: Demands, free: Matrix, units: Counts | None = None) -> None:
         self.demands: Final = demands
         self.free: Final = free.copy()
         self.units: Final = demands.count(free) if units is None else units.copy()
-        self.totals: list[float] = self.units.sum(axis=1).tolist()
-        self.full: Final[set[int]] = set()
+        self._totals: Vector = self.units.sum(axis=1)
+        self.totals: list[float] = self._totals.tolist()
 
     def put(self, rows: Rows, free: Matrix) -> None:
         """These rows have this room now.  rows: int64[k], distinct; free: float64[k, r]."""
-        self.free[rows] = free
-        self.units[:, rows] = self.demands.count(free, rows)
-        self.totals = self.units.sum(axis=1).tolist()
+        where = slice(row := int(rows[0]), row + 1) if len(rows) == 1 else rows  # a slice is found at once
+        units = self.demands.count(free, where)
+        self._totals += (units - self.units[:, where]).sum(axis=1)  # exact: these are whole numbers
+        self.totals = self._totals.tolist()
+        self.free[where] = free
+        self.units[:, where] = units
 
 
 def snug(units: Counts, members: int) -> tuple[Rows, Counts]:

@@ -149,22 +149,26 @@ def test_room_promised_to_others_is_not_given_away():
     assert course(promised, [waiting("a", runs=1)], []) == {}
 
 
-def _easy(free, stays, line):
-    """EASY backfilling on one node by the book: (end, devices) run, (devices, runtime) wait; starts by place."""
+def _in_turn(free, stays, line, backfill=Backfill.RESERVE):
+    """A walk along the whole queue at every end, on one node: (end, devices) run, (devices, runtime) wait; starts by place.
+
+    With RESERVE this is EASY backfilling by the book.
+    """
     running, queue, starts, now = list(stays), list(range(len(line))), {}, 0
     while True:
         shadow = spare = None
         rest = []
         for one in queue:
             size, runs = line[one]
-            if size <= free and (shadow is None or now + runs <= shadow or size <= spare):
+            strict = rest and backfill is Backfill.NONE
+            if not strict and size <= free and (shadow is None or now + runs <= shadow or size <= spare):
                 free -= size
                 starts[one] = now
                 running.append((now + runs, size))
                 spare = spare - size if shadow is not None and now + runs > shadow else spare
                 continue
             rest.append(one)
-            if shadow is None:
+            if shadow is None and backfill is Backfill.RESERVE:
                 room = free
                 for shadow in sorted({end for end, _ in running}):
                     room = free + sum(own for end, own in running if end <= shadow)
@@ -179,13 +183,8 @@ def _easy(free, stays, line):
         running = [(end, own) for end, own in running if end > now]
 
 
-@settings(max_examples=150)
-@given(
-    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 4)), max_size=3),
-    st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=8),
-)
-def test_a_course_is_easy_backfilling(stays, line):
-    """On one node, with runtimes that are true, everybody starts when EASY backfilling by the book starts it."""
+def _on_one_node(stays, line, backfill=Backfill.RESERVE):
+    """The starts of one course, by place: (end, devices) run and (devices, runtime) wait on a node of 12 devices."""
     empty = a_cluster(nodes=1, gpu=12)
     free = empty.free.copy()
     free[0, empty.axis.index[GPU]] = 12 - sum(size for _, size in stays)
@@ -200,11 +199,29 @@ def test_a_course_is_easy_backfilling(stays, line):
     ]
     queue = [waiting(str(n), gpu=size, runs=runs) for n, (size, runs) in enumerate(line)]
 
-    found = course(replace(empty, free=free), queue, made)
+    found = course(replace(empty, free=free), queue, made, Policy(backfill=backfill))
+    return {int(name): start for name, start in found.items()}
 
-    assert {int(name): start for name, start in found.items()} == _easy(
-        12 - sum(s for _, s in stays), stays, line
-    )
+
+STAYS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 4)), max_size=3)
+FEW_SHAPES = st.tuples(st.sampled_from((1, 4, 9)), st.integers(1, 30))
+
+
+@settings(max_examples=150)
+@given(STAYS, st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=8))
+def test_a_course_is_easy_backfilling(stays, line):
+    """On one node, with runtimes that are true, everybody starts when EASY backfilling by the book starts it."""
+    assert _on_one_node(stays, line) == _in_turn(12 - sum(size for _, size in stays), stays, line)
+
+
+@pytest.mark.parametrize("backfill", Backfill)
+@settings(max_examples=60)
+@given(stays=STAYS, line=st.lists(FEW_SHAPES, min_size=10, max_size=40))
+def test_a_long_queue_of_few_shapes_goes_in_turn(backfill, stays, line):
+    """Asked by shape, everybody starts when a walk along the whole queue starts it: in turn, the short past the long."""
+    starts = _in_turn(12 - sum(size for _, size in stays), stays, line, backfill)
+
+    assert _on_one_node(stays, line, backfill) == starts
 
 
 # ── many courses ────────────────────────────────────────────────────────────────────────────────────────────

@@ -75,6 +75,11 @@ def test_room_is_counted_again_where_it_changed():
 
     assert yard.units.tolist() == [[4, 2, 4], [2, 1, 2]]
     assert yard.totals == [10, 5]
+
+    yard.put(np.array([2, 0]), np.array([row, snapshot.free[0] - snapshot.free[0]]))
+
+    assert yard.units.tolist() == [[0, 2, 2], [0, 1, 1]]
+    assert yard.totals == [4, 2]
     assert snapshot.free[1, snapshot.axis.index[GPU]] == 8
 
 
