@@ -308,6 +308,7 @@ def test_mutual_tls_may_listen_anywhere(written):
     assert settings.verbs.client_names == ("kube-scheduler",)
 
 
+@pytest.mark.slow
 @hypothesis.settings(deadline=None, max_examples=50)  # each is a start for every setting there is
 @given(st.text(max_size=60) | st.binary(max_size=60).map(lambda raw: raw.decode("latin-1")))
 def test_whatever_a_variable_says_is_a_setting_or_an_error(text):

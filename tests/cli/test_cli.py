@@ -70,6 +70,7 @@ def test_a_line_about_a_command_is_its_own_first_word(row):
 HEAVY = {"kubernetes", "aiohttp", "numpy", "structlog"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "environ", "shown"),
     [
@@ -118,6 +119,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_words_are_named_in_one_line(case: str):
     """A mistake ends with exit code 2, names what was wrong, and shows no traceback."""

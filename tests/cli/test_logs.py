@@ -35,6 +35,7 @@ async def test_what_is_asked_of_every_log(cluster):
     ]
 
 
+@pytest.mark.slow
 async def test_following(cluster):
     """With -f lines come as they are written, a member that comes later is followed, and the end is everybody's end."""
     cluster.gang("g", 2, node="")

@@ -181,6 +181,7 @@ async def test_only_our_gate_is_taken_from_that_very_pod(api, client):
     }
 
 
+@pytest.mark.slow
 async def test_the_command_names_who_still_waits(api, tmp_path):
     """Exit code 1, the names on standard error, the number that were let go on standard output."""
     api.holds("p1", "p2")

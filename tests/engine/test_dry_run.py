@@ -61,6 +61,7 @@ def seats_of(names: dict[Uid, str], seats) -> list[tuple[str, str]]:
     return sorted((names[uid], node) for uid, node in seats.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, CASES, EACH))
 def test_it_agrees_with_what_happens(first):
     """Seats, victims, reasons, ceilings and reservations: in a hundred of a hundred random cases."""

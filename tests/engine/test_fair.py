@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from scheduler.engine import Engine
 from scheduler.engine.ranking import SORTED_AT_ONCE
 from scheduler.ledger.wanting import REORDER
@@ -56,6 +58,7 @@ def seated(engine: Engine) -> list[str]:
     )
 
 
+@pytest.mark.slow
 def test_who_was_seated_does_not_send_all_others_of_its_team_to_the_end() -> None:
     """A gang gets room, and so its team has more: every other gang's turn changes with the next sorting, not one by one."""
     engine = crowd()
@@ -73,6 +76,7 @@ def test_room_of_one_moment_goes_by_the_turns_of_that_moment() -> None:
     assert seated(engine) == ["first", "first", "second", "second"]
 
 
+@pytest.mark.slow
 def test_new_weights_count_at_once() -> None:
     """Nobody's use has changed, but what it is held against: the team of little weight goes behind the other."""
     engine = crowd()

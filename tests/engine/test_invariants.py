@@ -60,6 +60,7 @@ def test_invariants_hold_in_long_walks(part: int) -> None:
             raise AssertionError(f"walk({seed}, {WALK}) ends in: {error}") from error
 
 
+@pytest.mark.slow
 def test_equal_events_give_equal_effects_in_every_process() -> None:
     """I13: the order in which a process keeps its sets decides nothing; compared across hash seeds."""
     digests = {
@@ -82,6 +83,7 @@ def test_a_walk_can_be_walked_again() -> None:
     assert len(told_by_a_walk(11, 100)) > 10
 
 
+@pytest.mark.slow
 def test_gangs_that_come_and_go_leave_nothing_behind() -> None:
     """I14: a thousand gangs later the ledger is as large as on its first day."""
     world = World([a_node("n0", gpu=8), a_node("n1", gpu=8)], POLICY)

@@ -1,5 +1,6 @@
 """Who goes first: of all that wait, nobody gets room that somebody before him could have had."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,6 +42,7 @@ def watch_the_order(engine: Engine) -> list[str]:
     return overtaken
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(gpus=st.lists(st.integers(1, 4), min_size=1, max_size=4), story=stories)
 def test_nothing_younger_overtakes_a_gang_that_could_be_seated(gpus: list[int], story) -> None:

@@ -17,6 +17,7 @@ def a_story(*comings: Coming, backfill: Backfill = Backfill.RESERVE) -> Day:
     return Day((4,), [HALF, WHOLE, *comings], backfill).run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(5))
 def test_promises_to_the_first_in_line_are_kept(part: int) -> None:
     """On random days, with restarts, each gang that was first begins no later than it was first promised."""

@@ -234,6 +234,7 @@ lookalikes = st.recursive(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decode", DECODERS)
 @given(body=st.binary(max_size=200) | lookalikes.map(lambda value: json.dumps(value).encode()))
 def test_whatever_comes_is_a_call_or_a_wire_error(decode, body):

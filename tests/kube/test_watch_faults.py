@@ -4,6 +4,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -74,6 +75,7 @@ REFUSALS = st.tuples(st.just(refuse), st.sampled_from([400, 403, 404, 410, 429, 
 STEPS = st.lists(st.lists(WRITES | FAULTS | REFUSALS, max_size=6), max_size=6)
 
 
+@pytest.mark.slow
 @given(steps=STEPS)
 @settings(
     max_examples=40,

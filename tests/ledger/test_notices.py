@@ -109,6 +109,7 @@ changes = st.lists(
 )
 
 
+@pytest.mark.slow
 @QUICK
 @given(changes)
 def test_nothing_is_said_twice_in_ten_seconds(story) -> None:

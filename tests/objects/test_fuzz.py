@@ -62,6 +62,7 @@ GROUP_FIELDS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(labels=SAID, annotations=SAID)
 @settings(max_examples=300)
 def test_readers_never_raise(labels: dict[str, str], annotations: dict[str, str]) -> None:
@@ -81,6 +82,7 @@ def test_readers_never_raise(labels: dict[str, str], annotations: dict[str, str]
         assert quorum is None or size is None or sum(quorum.values()) <= size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @given(spec=st.dictionaries(GROUP_FIELDS, JSON, max_size=5) | JSON, annotations=SAID)
 @settings(max_examples=50)
@@ -129,6 +131,7 @@ def _resolve(kind: Any, leaves: dict) -> st.SearchStrategy[Any]:
             return leaves[Any]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [resource.type for resource in RESOURCES], ids=lambda kind: kind.__name__)
 @given(data=st.data())
 @settings(max_examples=30, suppress_health_check=list(HealthCheck), deadline=None)

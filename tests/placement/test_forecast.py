@@ -207,6 +207,7 @@ STAYS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 4)), max_size=3)
 FEW_SHAPES = st.tuples(st.sampled_from((1, 4, 9)), st.integers(1, 30))
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(STAYS, st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=8))
 def test_a_course_is_easy_backfilling(stays, line):
@@ -214,6 +215,7 @@ def test_a_course_is_easy_backfilling(stays, line):
     assert _on_one_node(stays, line) == _in_turn(12 - sum(size for _, size in stays), stays, line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backfill", Backfill)
 @settings(max_examples=60)
 @given(stays=STAYS, line=st.lists(FEW_SHAPES, min_size=10, max_size=40))

@@ -123,6 +123,7 @@ def ratios(shape: Shape, seed: int, tries: int, *, required: bool = False) -> li
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_work_lost_is_near_the_least(shape):
     """Victims lose at most 1.05 times the least work in 95 of 100 cases, and never less than the least."""
@@ -132,6 +133,7 @@ def test_work_lost_is_near_the_least(shape):
     assert np.quantile(found, 0.95) <= 1.05
 
 
+@pytest.mark.slow
 def test_work_lost_in_one_domain_is_near_the_least():
     """The same for a gang that must lie in one rack, next to the least over all racks."""
     found = ratios(Shape(20, 0.5), seed=21, tries=15, required=True)

@@ -1,6 +1,7 @@
 """The choice of victims against every set there is, on random small clusters."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -73,6 +74,7 @@ def preemptors(draw, roles: int, *, required_spread: bool = True):
     )
 
 
+@pytest.mark.slow
 @given(crowds(most=8), preemptors(1))
 @settings(deadline=None, max_examples=60)
 def test_cheapest_of_a_few_is_the_cheapest_of_all_sets(crowd, gang):
@@ -83,6 +85,7 @@ def test_cheapest_of_a_few_is_the_cheapest_of_all_sets(crowd, gang):
     assert (None if found is None else price(units, found.victims)) == cheapest(snapshot, gang, units)
 
 
+@pytest.mark.slow
 @given(crowds(most=6), preemptors(2))
 @settings(deadline=None)
 def test_cheapest_of_a_few_for_two_roles(crowd, gang):
@@ -93,6 +96,7 @@ def test_cheapest_of_a_few_for_two_roles(crowd, gang):
     assert (None if found is None else price(units, found.victims)) == cheapest(snapshot, gang, units)
 
 
+@pytest.mark.slow
 @given(crowds(most=26), st.one_of(preemptors(1), preemptors(2)), st.data())
 @settings(deadline=None)
 def test_every_answer_is_proven_whole_and_irreducible(crowd, gang, data):
@@ -113,6 +117,7 @@ def test_every_answer_is_proven_whole_and_irreducible(crowd, gang, data):
     assert irreducible(snapshot, gang, found.victims, allowed)
 
 
+@pytest.mark.slow
 @given(crowds(most=20, prios=4), preemptors(1, required_spread=False))
 @settings(deadline=None)
 def test_highest_priority_is_minimal(crowd, gang):
@@ -128,6 +133,7 @@ def test_highest_priority_is_minimal(crowd, gang):
     assert not fits(snapshot, gang, below)
 
 
+@pytest.mark.slow
 @given(crowds(most=20), preemptors(1), st.randoms(use_true_random=False))
 @settings(deadline=None)
 def test_order_of_the_units_does_not_matter(crowd, gang, random):

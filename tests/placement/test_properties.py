@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -146,6 +147,7 @@ def test_same_question_same_answer(ledger, gang):
     assert planner.decide(picture(ledger), gang, POLICY) == first
 
 
+@pytest.mark.slow
 @given(books(), st.lists(gangs(), min_size=2, max_size=6))
 def test_what_is_remembered_of_one_gang_is_true_of_another(ledger, asked):
     """One memory for many gangs, alike and different: each gets the answer that it would get alone."""
@@ -155,6 +157,7 @@ def test_what_is_remembered_of_one_gang_is_true_of_another(ledger, asked):
         assert planner.decide(picture(ledger), gang, POLICY, masks=masks) == alone
 
 
+@pytest.mark.slow
 @given(books(), gangs())
 def test_required_is_one_domain(ledger, gang):
     """A gang that requires a level, but for spread, lies in one domain of it with its anchors, surplus included."""
@@ -193,6 +196,7 @@ def test_seated_whenever_possible(ledger, gang):
         )
 
 
+@pytest.mark.slow
 @given(books(), gangs(most_roles=1))
 def test_never_fits_is_the_empty_cluster(ledger, gang):
     """NeverFits is said exactly when the quorum does not fit the cluster without pods, cordons and bars."""
@@ -239,6 +243,7 @@ def test_spread_is_as_even_as_it_can_be(ledger, demand, members, level):
         assert max(shares) - (min(shares) if len(shares) == len(caps) else 0) <= 1
 
 
+@pytest.mark.slow
 @given(books(labelled=True), demands(), st.integers(1, 9), LEVELS)
 def test_pack_is_as_close_as_it_can_be(ledger, demand, members, level):
     """One host where one holds all; one domain where one does; else the fewest of the area or the cluster."""
@@ -268,6 +273,7 @@ def test_pack_is_as_close_as_it_can_be(ledger, demand, members, level):
         assert any(shares.keys() <= own.keys() for own in enough)
 
 
+@pytest.mark.slow
 @given(
     books(labelled=True), demands(), st.integers(0, 4), st.integers(1, 5), st.sampled_from(["pack", "cosine"])
 )
@@ -281,6 +287,7 @@ def test_surplus_takes_all_the_room_there_is(ledger, demand, members, surplus, s
     assert len(decision.seats) == min(most, members + surplus)
 
 
+@pytest.mark.slow
 @given(books(most=4), gangs(surplus=False, ports=False))
 def test_waiting_roles_are_rare(ledger, gang):
     """Of several demands: what is seated could be seated, and what could be in one order is not missed there."""

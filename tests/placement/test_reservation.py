@@ -252,6 +252,7 @@ def sites(draw):
     return site
 
 
+@pytest.mark.slow
 @given(sites(), gangs("head"))
 def test_the_start_is_the_earliest(site, head):
     """No earlier end leaves room for the head: every one is looked at, in order."""
@@ -276,6 +277,7 @@ def crowd():
     return st.tuples(st.integers(1, 2), running, st.integers(3, 6), young)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(crowd())
 def test_nobody_beside_delays_the_head(crowd):
@@ -312,6 +314,7 @@ def _seat_beside(site, kept, gang, ends):
     return narrowed(kept, stay.rows, stay.uses) if ends > kept.start else kept
 
 
+@pytest.mark.slow
 @given(sites(), st.lists(gangs("one"), max_size=4))
 def test_counting_never_says_no_where_the_planner_seats(site, some):
     """What the cheap question rules out, the planner has no seats for."""

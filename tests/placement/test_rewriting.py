@@ -141,6 +141,7 @@ def crowds(draw):
     ]
 
 
+@pytest.mark.slow
 @given(crowds(), st.integers(0, 8), st.integers(0, 8), st.data())
 @settings(deadline=None)
 def test_no_set_is_cheaper(units, gpu, cpu, data):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ def a_yard(snapshot, *some) -> Yard:
     return Yard(Demands(snapshot, some, Masks()), snapshot.free)
 
 
+@pytest.mark.slow
 @given(books(), demands(ports=False), st.integers(1, 6))
 def test_a_plain_gang_fits_where_enough_members_do(ledger, demand, members):
     """Counting and the planner agree about every plain gang; its seats fit."""

@@ -92,6 +92,7 @@ def test_kill_leaves_no_grandchild(make: Make) -> None:
     wait_gone(grandchild)
 
 
+@pytest.mark.slow
 def test_children_die_with_their_parent(tmp_path: Path) -> None:
     """When we are killed, which gives no time for any clean-up, our programs end too."""
     code = f"""

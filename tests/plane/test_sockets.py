@@ -78,6 +78,7 @@ async def test_ends_what_still_says_farewell(authority, silent):
     assert sockets._open() == []
 
 
+@pytest.mark.slow
 async def test_a_door_leaves_nothing(authority, silent, unraisable):
     """A door that is taken away while streams go through it leaves no socket to the garbage collector."""
     door = await asyncio.to_thread(Proxy(silent.url, authority.context(ADMIN)).start)

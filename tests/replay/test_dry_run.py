@@ -58,6 +58,7 @@ def judged(world: World, pods: list[Pod]) -> tuple[object, ...]:
     return (notices.reason(record), getattr(answer, "ceiling", None))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, CASES, EACH))
 def test_a_document_agrees_with_a_service_that_has_read_the_same(first):
     """Seats, victims and reasons are those that a service decides on which began in that cluster."""
@@ -81,6 +82,7 @@ def test_a_document_agrees_with_a_service_that_has_read_the_same(first):
     assert {"seated", "makes room"} <= ends.keys()
 
 
+@pytest.mark.slow
 def test_a_document_agrees_with_a_service_that_ran_all_the_time():
     """Whether the gang is seated, makes room or waits, and why, is as a service decides that has seen it all.
 

@@ -89,6 +89,7 @@ def test_twice_is_once():
 WORD = st.from_regex(r"[ab1]([-ab1._]{0,4}[ab1])?", fullmatch=True)
 
 
+@pytest.mark.slow
 @QUICK
 @given(st.sets(WORD, min_size=2, max_size=12))
 def test_names_keep_their_order(names):

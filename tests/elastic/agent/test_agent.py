@@ -125,6 +125,7 @@ def test_a_worker_that_was_to_save_ends_with_its_childs_code(
     assert {"checkpoint_step": 40.0} in [beat["values"] for beat in master.calls["beat"][heard:]]
 
 
+@pytest.mark.slow
 def test_a_child_that_does_not_leave_is_killed_before_the_grace_period_ends(
     master: Master, tmp_path: Path
 ) -> None:
@@ -152,6 +153,7 @@ def test_a_newcomer_that_must_leave_just_goes(master: Master, tmp_path: Path) ->
     until(lambda: not alive(pid))
 
 
+@pytest.mark.slow
 def test_a_ready_newcomer_that_must_leave_goes_too(master: Master, tmp_path: Path) -> None:
     """It stands at the barrier, but no round has it: once the master has heard of the leave there is nothing to wait for."""
     with Worker(master, tmp_path, GANGWRIGHT_GRACE="600") as worker:
@@ -168,6 +170,7 @@ def test_a_ready_newcomer_that_must_leave_goes_too(master: Master, tmp_path: Pat
     until(lambda: not alive(pid))
 
 
+@pytest.mark.slow
 def test_a_place_that_was_decided_before_the_leave_is_left_in_order(master: Master, tmp_path: Path) -> None:
     """The others count on the newcomer by then: it joins, and ends when a round is without it."""
     with Worker(master, tmp_path, GANGWRIGHT_GRACE="600") as worker:
@@ -189,6 +192,7 @@ def test_a_place_that_was_decided_before_the_leave_is_left_in_order(master: Mast
     assert code == 0
 
 
+@pytest.mark.slow
 def test_when_the_job_is_gone_nothing_is_ended_in_order(master: Master, tmp_path: Path) -> None:
     """A worker that the master does not know trains on; told to go, it goes at once, for no round will ever do without it."""
     with Worker(master, tmp_path, GANGWRIGHT_GRACE="600") as worker:
@@ -207,6 +211,7 @@ def test_when_the_job_is_gone_nothing_is_ended_in_order(master: Master, tmp_path
     until(lambda: not alive(pid))
 
 
+@pytest.mark.slow
 def test_a_master_that_refuses_for_another_reason_is_waited_for(master: Master, tmp_path: Path) -> None:
     """Standby, a new token, too many calls: these pass, and the leave is an orderly one all the same."""
     with Worker(master, tmp_path, GANGWRIGHT_GRACE="600") as worker:
@@ -307,6 +312,7 @@ def test_a_child_that_hangs_says_where_before_it_is_killed(master: Master, tmp_p
     assert any("stuck_here" in line for line in master.calls["exit"][-1]["tail"])
 
 
+@pytest.mark.slow
 def test_a_stopped_child_is_killed(master: Master, tmp_path: Path) -> None:
     """SIGSTOP: the beat says so, and the child is killed, so that its peers see a reset."""
     with Worker(master, tmp_path, GANGWRIGHT_STOPPED_LIMIT="2") as worker:
@@ -318,6 +324,7 @@ def test_a_stopped_child_is_killed(master: Master, tmp_path: Path) -> None:
     assert master.calls["exit"][-1]["why"].startswith("stopped for ")
 
 
+@pytest.mark.slow
 def test_an_absent_master_disturbs_nobody(master: Master, tmp_path: Path) -> None:
     """While the master is away the child runs on, what it wants to know waits, and all is told when it is back."""
     with Worker(master, tmp_path) as worker:

@@ -165,6 +165,7 @@ def test_an_outage_is_bridged(side: Side) -> None:
     assert side.master.values[1, "global", "0"] == b"kept"
 
 
+@pytest.mark.slow
 def test_an_outage_that_lasts_ends_horovods_try(hasty: Side) -> None:
     """A GET says `not yet`; after Horovod's own time-out its PUT is refused, so it aborts, and is started again."""
     hasty.joins()

@@ -71,6 +71,7 @@ def test_weighted_gradients_are_the_mean_over_all_samples(case, length):
     assert np.mean(each) == pytest.approx(np.mean(gradients[: shares[0].total]))
 
 
+@pytest.mark.slow
 @given(CASES)
 @example(("fixed", 1, 2, 3, 1))  # rank 0 takes two passes, rank 1 one
 def test_no_pass_is_wider_than_the_width(case):

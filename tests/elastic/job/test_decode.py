@@ -169,6 +169,7 @@ fields = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
 @given(st.dictionaries(fields, json, max_size=6) | json)
 def test_nothing_that_anybody_writes_raises(raw: Any) -> None:

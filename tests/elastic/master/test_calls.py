@@ -1,6 +1,7 @@
 """Requests to the API server: bodies, preconditions, and the difference of two statuses."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ def body(call):
     return msgspec.json.decode(call.body)
 
 
+@pytest.mark.slow
 @given(*(st.dictionaries(st.text(max_size=3), objects, max_size=5).map(without_nulls) for _ in range(2)))
 def test_a_difference_leads_from_one_to_the_other(old, new):
     """Merged into the old it gives the new, and between equal ones there is none."""

@@ -206,6 +206,7 @@ async def test_another_master_wrote_a_later_round(api, house):
     assert status(api)["round"] == 99
 
 
+@pytest.mark.slow
 async def test_a_quota_refuses_the_pods(api, house):
     """It is shown with the API server's words, and tried again a while later."""
     api.refused["POST", calls.PODS] = [Refuse(403) for _ in range(4)]
@@ -215,6 +216,7 @@ async def test_a_quota_refuses_the_pods(api, house):
     await house.until(lambda: len(pods(api)) == 2)
 
 
+@pytest.mark.slow
 async def test_no_worker_starts_before_its_policy(api, house):
     """The NetworkPolicy comes first: as long as it is refused no pod is made, and the job says why."""
     refused = api.refused[("PATCH", calls.POLICIES)] = [Refuse(403) for _ in range(1000)]
@@ -474,6 +476,7 @@ async def test_a_fault_of_ours_at_one_job(api, house, monkeypatch):
     assert len(await train(house, 2, "other")) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", ["status", "wishes", "next_deadline"])
 async def test_whatever_fails_at_one_job(api, house, monkeypatch, question):
     """Sizes are decided and figures written for the others all the same."""

@@ -404,6 +404,7 @@ async def test_two_jobs_with_one_round_number_share_nothing():
     assert (foreign.status, own.body, gone.status) == (404, b"of one", 404)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "told"),
     [

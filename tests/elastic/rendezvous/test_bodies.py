@@ -17,6 +17,7 @@ ANY = st.recursive(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DECODERS)
 @settings(deadline=None)
 @given(body=st.binary(max_size=64) | ANY.map(lambda found: json.dumps(found).encode()))

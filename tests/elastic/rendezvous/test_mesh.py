@@ -3,11 +3,14 @@
 import asyncio
 import time
 
+import pytest
+
 from tests.elastic.rendezvous.served import served
 
 WORKERS = 64
 
 
+@pytest.mark.slow
 async def test_a_full_mesh_of_64_workers(capsys):
     """Each reads the right value of each other, though all ask before anybody has laid one down; the time is printed."""
     async with served() as running:

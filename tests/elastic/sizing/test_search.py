@@ -96,6 +96,7 @@ def test_across_a_node():
     assert sizes[-1] == 16
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(part=some.floats(0.001, 0.3), least=some.sampled_from([1, 2, 4]), threshold=some.floats(0.05, 0.5))
 def test_the_best_size(part, least, threshold):
@@ -115,6 +116,7 @@ def _needed(threshold, low, high):
     return product
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.01, 0.05, 0.2])
 @pytest.mark.parametrize("seed", range(2))
 def test_noise_moves_nobody(spread, seed):

@@ -52,6 +52,7 @@ ROOMS = some.lists(
 )
 
 
+@pytest.mark.slow
 @AT_ANY_PACE
 @given(CLUSTERS, ROOMS)
 def test_bounds(jobs, nodes):
@@ -68,6 +69,7 @@ def test_bounds(jobs, nodes):
         assert want.by in BY_NAME
 
 
+@pytest.mark.slow
 @AT_ANY_PACE
 @given(CLUSTERS, ROOMS)
 def test_room(jobs, nodes):
