@@ -112,8 +112,9 @@ class Course:
 
         A shape that finds none is not asked again before room comes.
         """
-        numbers = range(len(self._lines))
-        turns = [(place, number) for number in numbers if (place := self._next(number, -1)) is not None]
+        yard, shapes = self._yard, self._scene.shapes
+        held = [number for number, shape in enumerate(shapes) if holds(yard, shape)]
+        turns = [(place, number) for number in held if (place := self._next(number, -1)) is not None]
         heapq.heapify(turns)
         while turns and self._tries > 0:
             one, number = turns[0]

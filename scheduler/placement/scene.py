@@ -161,4 +161,8 @@ def _shape(gang: Gang, demands: dict[Demand, int]) -> Shape:
 
 def holds(yard: Yard, shape: Shape) -> bool:
     """Each role, as if it were alone."""
-    return all(yard.totals[demand] >= members for demand, members in shape.needs)
+    totals = yard.totals
+    for demand, members in shape.needs:  # noqa: SIM110 - asked at every step: a generator takes longer
+        if totals[demand] < members:
+            return False
+    return True

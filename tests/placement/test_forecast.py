@@ -97,6 +97,31 @@ def test_who_stays_uses_only_what_is_left_beside_the_head():
     assert course(snapshot, line, stays) == {"head": 20, "young-0": 0, "young-1": 0, "young-2": 30}
 
 
+@pytest.mark.parametrize("expected", [5, 1000])
+def test_room_that_comes_while_the_head_waits_is_used_beside_it(expected):
+    """Who found no room beside the head is asked again when somebody leaves, as expected or sooner than that."""
+    snapshot, stays = full(2, (NOW + 20, {0: 7}), (NOW + 1000, {1: 7}), (NOW + expected, {1: 1}))
+    line = [waiting("head", gpu=8, runs=10), waiting("young", gpu=1, runs=100)]
+
+    assert course(snapshot, line, stays, ends=[NOW + 20, NOW + 1000, NOW + 5]) == {"head": 20, "young": 5}
+
+
+def test_each_head_is_kept_room_of_its_own():
+    """When the head begins sooner than was reserved for it, the next must not be delayed by who fits before the old time."""
+    snapshot, stays = full(1, (NOW + 20, {0: 8}))
+    line = [waiting("a", gpu=6, runs=10), waiting("b", gpu=8, runs=10), waiting("c", gpu=1, runs=12)]
+
+    assert course(snapshot, line, stays, ends=[NOW + 5]) == {"a": 5, "b": 15, "c": 25}
+
+
+def test_a_time_that_has_passed_is_kept_no_longer():
+    """When the head cannot begin at the time reserved for it, others are held against the time that is reserved then."""
+    snapshot, stays = full(1, (NOW + 10, {0: 6}), (NOW + 10, {0: 2}))
+    line = [waiting("head", gpu=8, runs=10), waiting("young", gpu=2, runs=20)]
+
+    assert course(snapshot, line, stays, ends=[NOW + 50, NOW + 10]) == {"head": 50, "young": 10}
+
+
 def test_what_never_fits_keeps_nobody_from_starting():
     """A gang larger than the emptied cluster is passed by, whatever the backfill."""
     snapshot, stays = full(2, (NOW + 20, {0: 8}))
