@@ -18,7 +18,7 @@ from scheduler.model.workload import Strategy
 from scheduler.placement.aligning import realign
 from scheduler.placement.filling import TIERS, Codes, Counts, fill
 from scheduler.placement.pool import Scratch, total
-from scheduler.placement.scoring import snug
+from scheduler.placement.scoring import ALIGNMENTS, snug
 from scheduler.placement.task import Task
 
 _NEARLY: Final = 1 - 1e-9
@@ -228,7 +228,7 @@ def _kept(task: Task, trial: Trial, group: int) -> Scratch:
     """Only what sits in this group; by alignment where the gang asks for it."""
     inside = trial.attempt.coarse == group
     takes = {batch: np.where(inside, trial.scratch.takes[batch], 0.0) for batch in trial.order}
-    if task.strategy is not Strategy.PACK:
+    if task.strategy in ALIGNMENTS:
         aligned = realign(task, takes, trial.attempt.fine, trial.attempt.fines)
         if aligned is not None:
             return aligned

@@ -57,6 +57,13 @@ class TestRoles:
         assert per_node(place(snapshot, a_gang(roles=roles))) == {"a": 2, "b": 1, "c": 1}
         assert per_node(place(snapshot, a_gang(roles=roles, strategy="spread"))) == {"a": 2, "b": 1, "c": 1}
 
+    def test_last_resort_of_a_spread(self):
+        """Where no even seating exists, one that every role finds its room in is taken as it was found."""
+        snapshot = a_snapshot([a_node("a", cpu=3, rack="x"), a_node("b", cpu=6, rack="y")])
+        roles = [a_role("large", 1, cpu=3), a_role("small", 3, cpu=2)]
+
+        assert per_node(place(snapshot, a_gang(roles=roles, strategy="spread"))) == {"a": 1, "b": 3}
+
     def test_all_or_nothing_over_roles(self):
         """When one role finds no room, nobody of the others sits, and the short one is named."""
         snapshot = a_cluster(nodes=2, gpu=4)
