@@ -83,5 +83,7 @@ class Snapshot:
         """
         if not len(self.names):
             return np.ones(len(self.axis))
-        top = self.capacity.max(axis=0)
+        top = np.ascontiguousarray(self.capacity.T).max(
+            axis=1
+        )  # along the short rows it takes ten times as long
         return np.where(top > 0, top, 1.0)

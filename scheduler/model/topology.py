@@ -7,6 +7,7 @@ A node without a level's label is in no domain of that level.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -35,7 +36,7 @@ DEFAULT_LEVELS: Final = (
 """Finest first.  The keys are those in common use; no shared key for racks exists, hence one of our own."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Topology:
     """Where every node stands: coords[n, l], and the path of every domain.
 
@@ -46,6 +47,24 @@ class Topology:
     levels: tuple[Level, ...]
     coords: Coords
     domains: tuple[tuple[str, ...], ...]
+
+    @cached_property
+    def columns(self) -> NDArray[np.int64]:
+        """int64[l, n]: coords turned, so that the numbers of one level lie in one piece; write-protected."""
+        turned = np.ascontiguousarray(self.coords.T, dtype=np.int64)
+        turned.flags.writeable = False
+        return turned
+
+    @cached_property
+    def known(self) -> tuple[bool, ...]:
+        """For each level: some node has its label."""
+        return tuple(bool((codes != NOWHERE).any()) for codes in self.columns)
+
+    @cached_property
+    def lone(self) -> tuple[bool, ...]:
+        """For each level: no two nodes share a domain of it, as is the rule for hosts."""
+        counts = [np.bincount(codes + 1)[1:] for codes in self.columns]
+        return tuple(bool((count <= 1).all()) for count in counts)
 
     def level(self, name: str) -> int | None:
         """The column of a level, or None when nobody configured a level of that name."""

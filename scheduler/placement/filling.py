@@ -4,6 +4,7 @@ A bin is a node or a domain; a group is the domain that holds it.  Both function
 and free of Python loops over bins: a trial in every domain of a level costs one sort.
 """
 
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -18,6 +19,11 @@ Codes: TypeAlias = NDArray[np.int64]
 MOST: Final = 2.0**20 - 1
 """More members than this in one bin is as good as this; far above the largest gang."""
 
+_TWO_BYTES: Final = 2**16
+
+_SMALL: Final = 2.0**15
+"""What is less than this, whatever its sign, has room in two bytes."""
+
 TIERS: Final = 16
 """Tiers are distances in a tree of levels; more levels than this nobody configures."""
 
@@ -31,55 +37,80 @@ def fill(units: Counts, group: Codes, quota: Counts, tier: Codes) -> Counts:
     ties go to the earlier bin.  A group without enough room takes what it can.
     """
     take = np.zeros(len(units))
-    if not len(quota):
-        return take
-    live = np.flatnonzero((units > 0) & (group >= 0) & (quota[group] > 0))
-    if not len(live):
-        return take
-    order = live[np.argsort(_key(units, group, tier, live))]
-    size, own, rank = np.minimum(units[order], MOST), group[order], tier[order]
-    first = np.concatenate(([True], own[1:] != own[:-1]))
-    number = np.cumsum(first) - 1
-    upto = np.cumsum(size)
-    before = upto - size - (upto - size)[first][number]
-    rest = quota[own] - before
-    full = size <= rest
-    out = np.where(full, size, 0.0)
-    head = np.flatnonzero(~full & (rest > 0) & (first | np.concatenate(([True], full[:-1]))))
-    if len(head):
-        _place_rest(out, size, rank, number, full, head, rest[head])
-    take[order] = out
+    wanting = np.append(quota > 0, False)  # the last entry is for bins of no group, -1
+    live = np.flatnonzero((units > 0) & wanting[group])
+    if len(live):
+        line = _lined_up(np.minimum(units[live], MOST), group[live], tier[live])
+        places, seats = _dealt(line, quota)
+        take[live[places]] = seats
     return take
 
 
-def _key(units: Counts, group: Codes, tier: Codes, live: NDArray[np.int64]) -> NDArray[np.int64]:
-    """One number a bin that sorts by group, tier, room (most first) and place; all distinct."""
-    spare = (MOST - np.minimum(units[live], MOST)).astype(np.int64)
-    return ((group[live] * TIERS + tier[live]) * int(MOST + 1) + spare) * len(units) + live
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Bins sorted by group, tier, room (most first) and place.
 
-
-def _place_rest(
-    out: Counts,
-    size: Counts,
-    rank: Codes,
-    number: Codes,
-    full: NDArray[np.bool_],
-    head: NDArray[np.int64],
-    rest: Counts,
-) -> None:
-    """Give the rest of each group to the tightest bin that holds it, among those of the head's tier.
-
-    Bins are sorted: those of a group and tier that hold the rest follow its head without a gap, roomiest first.
+    order: int64[b], which bin stands where.  group: Codes[b].  upto: Counts[b], the room up to and with each bin.
+    key: int64[b], ascending: group, tier and `most` less the bin's size as one number; `width` is how many
+    numbers a tier has for its own.
     """
-    groups = int(number[-1]) + 1
-    wanted, level = np.full(groups, np.inf), np.full(groups, -1, dtype=np.int64)
-    wanted[number[head]], level[number[head]] = rest, rank[head]
-    holds = ~full & (size >= wanted[number]) & (rank == level[number])
-    last = head + np.bincount(number[holds], minlength=groups)[number[head]] - 1
-    tightest = np.full(groups, np.inf)
-    tightest[number[head]] = size[last]
-    equals = holds & (size == tightest[number])
-    out[last - np.bincount(number[equals], minlength=groups)[number[head]] + 1] = rest
+
+    order: NDArray[np.int64]
+    group: Codes
+    upto: Counts
+    key: NDArray[np.int64]
+    most: int
+    width: int
+
+
+def _lined_up(size: Counts, group: Codes, tier: Codes) -> _Line:
+    """size: Counts[b], above 0.  Numbers of two bytes are sorted by their digits, in a third of the time."""
+    low, high, most = int(tier.min()), int(tier.max()), int(size.max())
+    width, tiers = most + 1, high - low + 1
+    key = (group * tiers + (tier - low)) * width + (most - size).astype(np.int64)
+    if (int(group.max()) + 1) * tiers * width <= _TWO_BYTES:
+        order = np.argsort(key.astype(np.uint16), kind="stable")
+    else:
+        order = np.argsort(key * len(size) + np.arange(len(size)))
+    return _Line(order, group[order], np.cumsum(size[order]), key[order], most, width)
+
+
+def _dealt(line: _Line, quota: Counts) -> tuple[NDArray[np.int64], Counts]:
+    """The bins that are used, by number, and how many members each of them takes.
+
+    Each group fills its bins from the front, up to the first that is more than enough for the rest.
+    """
+    start = np.flatnonzero(np.concatenate(([True], line.group[1:] != line.group[:-1])))
+    end = np.append(start[1:], len(line.group))
+    before = np.append(line.upto, 0.0)  # read one to the left: nothing is before the first
+    base, wanted = before[start - 1], quota[line.group[start]]
+    stop = np.minimum(np.searchsorted(line.upto, base + wanted, side="right"), end)
+    rest = wanted - (before[stop - 1] - base)
+    open_ = (stop < end) & (rest > 0)
+    last = _tightest(line, stop[open_], rest[open_])
+    length = stop - start
+    full = np.arange(length.sum()) + np.repeat(start - (np.cumsum(length) - length), length)
+    sizes = line.most - line.key[full] % line.width
+    return line.order[np.concatenate((full, last))], np.concatenate((sizes, rest[open_]))
+
+
+def _tightest(line: _Line, head: NDArray[np.int64], rest: Counts) -> NDArray[np.int64]:
+    """Of the bins from each head on, within its group and tier, the tightest that holds the rest; the first of equals.
+
+    The heads themselves hold it, so every answer is one of their tier.
+    """
+    tier = line.key[head] // line.width * line.width
+    snug = np.searchsorted(line.key, tier + (line.most - rest).astype(np.int64), side="right") - 1
+    return np.maximum(np.searchsorted(line.key, line.key[snug]), head)
+
+
+def ascending(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The order of these values, ties as they stand. Small whole numbers go by their digits, in a quarter of the time."""
+    if np.abs(values).max(initial=0.0) < _SMALL:
+        short = values.astype(np.int16)
+        if (short == values).all():
+            return np.argsort(short, kind="stable")
+    return np.argsort(values, kind="stable")
 
 
 def share(have: Counts, room: Counts, members: int) -> Counts:
@@ -93,12 +124,18 @@ def share(have: Counts, room: Counts, members: int) -> Counts:
     low, high = int(have.min()), int(have.max()) + members
     while low < high:
         middle = (low + high + 1) // 2
-        if np.clip(middle - have, 0, room).sum() <= members:
+        if _within(middle - have, room).sum() <= members:
             low = middle
         else:
             high = middle - 1
-    given = np.clip(low - have, 0, room)
+    given = _within(low - have, room)
     rising = np.flatnonzero((given < room) & (have + given == low))
-    chosen = rising[np.argsort(-(room - given)[rising], kind="stable")]
+    chosen = rising[ascending((given - room)[rising])]
     given[chosen[: int(members - given.sum())]] += 1
     return given
+
+
+def _within(wanted: Counts, room: Counts) -> Counts:
+    """What is wanted, at least nothing and at most the room."""
+    out: Counts = np.minimum(np.maximum(wanted, 0), room)
+    return out

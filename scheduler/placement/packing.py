@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.model.cluster import Mask
 from scheduler.model.workload import Strategy
 from scheduler.placement.aligning import realign
 from scheduler.placement.filling import TIERS, Codes, Counts, fill
@@ -32,7 +33,7 @@ _FEW: Final = 3
 class Attempt:
     """Where to try: inside one `coarse` group, in as few `fine` domains as possible. Codes[m] both.
 
-    hosts: every place is a group of its own.
+    hosts: every place is a group of its own.  lone: no two places share a fine domain.
     """
 
     fine: Codes
@@ -40,16 +41,33 @@ class Attempt:
     coarse: Codes
     coarses: int
     hosts: bool = False
+    lone: bool = False
 
     @property
     def single(self) -> bool:
         """The whole gang in one domain."""
         return self.fine is self.coarse
 
+    def sums(self, weights: Counts) -> Counts:
+        """float64[g]: the sum of the weights of each coarse group's places."""
+        if self.hosts:
+            return np.where(self.coarse >= 0, weights, 0.0)
+        return total(self.coarse, weights, self.coarses)
 
-def one_of(codes: Codes, groups: int, *, hosts: bool = False) -> Attempt:
-    """Inside one of these domains."""
-    return Attempt(codes, groups, codes, groups, hosts)
+
+def one_of(codes: Codes, groups: int) -> Attempt:
+    """Inside one of these groups."""
+    return Attempt(codes, groups, codes, groups)
+
+
+def one_domain(task: Task) -> Attempt:
+    """Inside one domain of the level."""
+    return Attempt(task.codes, task.domains, task.codes, task.domains, lone=task.lone)
+
+
+def one_host(places: Codes) -> Attempt:
+    """On one place. Codes[m]: each place's own number, -1 where the gang must not go."""
+    return Attempt(places, len(places), places, len(places), hosts=True, lone=True)
 
 
 def everywhere(task: Task) -> Attempt:
@@ -72,20 +90,20 @@ def attempts(task: Task) -> Iterator[Attempt]:
     if not task.anchors:
         for level in range(task.level + 1, len(task.pool.coords)):
             coarse = np.where(inside, task.pool.coords[level], -1)
-            yield Attempt(task.codes, task.domains, coarse, task.pool.domains(level))
-    yield Attempt(task.codes, task.domains, np.where(inside, 0, -1), 1)
+            yield Attempt(task.codes, task.domains, coarse, task.pool.domains(level), lone=task.lone)
+    yield Attempt(task.codes, task.domains, np.where(inside, 0, -1), 1, lone=task.lone)
     if not inside.all():
         if task.strategy is Strategy.PACK and not task.anchors:
-            yield one_of(np.arange(len(inside)), len(inside), hosts=True)
+            yield one_host(np.arange(len(inside)))
         yield everywhere(task)
 
 
 def _in_one(task: Task, inside: NDArray[np.bool_]) -> Iterator[Attempt]:
     if task.strategy is Strategy.PACK and not task.anchors:
-        yield one_of(np.where(inside, np.arange(len(inside)), -1), len(inside), hosts=True)
+        yield one_host(np.where(inside, np.arange(len(inside)), -1))
     if task.strategy is not Strategy.PACK and sum(task.needs) == 1:  # alone, it is in one domain anywhere
         yield one_of(np.where(inside, 0, -1), 1)
-    yield one_of(task.codes, task.domains)
+    yield one_domain(task)
 
 
 def orders(task: Task) -> list[tuple[int, ...]]:
@@ -114,45 +132,80 @@ class Trial:
     seated: NDArray[np.float64]
 
 
-def hopeful(task: Task, attempt: Attempt) -> bool:
-    """Some group has room for each batch, were it alone, and for the sum of all: else no trial is worth its time."""
+def promising(task: Task, attempt: Attempt) -> Mask:
+    """bool[g]: the groups that have room for each batch, were it alone, and for the sum of all; no other holds them."""
     whole = np.ones(attempt.coarses, dtype=bool)
     for units, need in zip(task.pool.units, task.needs, strict=False):
-        whole &= total(attempt.coarse, units, attempt.coarses) >= need
-    if task.quorum > 1 and whole.any():
+        whole &= attempt.sums(units) >= need
+        if not whole.any():
+            return whole
+    if task.quorum > 1:
         for column, wanted in task.sums.items():
-            free = np.maximum(task.pool.free[column], 0)
-            whole &= total(attempt.coarse, free, attempt.coarses) >= wanted * _NEARLY
-    return bool(whole.any())
+            whole &= attempt.sums(np.maximum(task.pool.free[column], 0)) >= wanted * _NEARLY
+    return whole
 
 
-def tried(task: Task, attempt: Attempt, order: tuple[int, ...], *, tightest: bool = False) -> Trial:
+def tried(
+    task: Task,
+    attempt: Attempt,
+    order: tuple[int, ...],
+    groups: Mask | None = None,
+    *,
+    tightest: bool = False,
+) -> Trial:
     """Seat the quorum inside every coarse group at once, in each as far as it goes.
 
+    groups: bool[g], the only ones to try, and only as long as everybody finds room there.
     tightest: fill nodes from the tightest on, not from the roomiest; more hosts, but other remainders.
     """
     scratch = task.scratch()
+    alive = np.ones(attempt.coarses, dtype=bool) if groups is None else groups
     seated = np.zeros((task.quorum, attempt.coarses))
-    known = attempt.fine >= 0
-    parent = np.full(attempt.fines, -1, dtype=np.int64)
-    parent[attempt.fine[known]] = attempt.coarse[known]
-    tier = _tiers(task, attempt)
+    shares = _Shares(task, attempt)
     for batch in order:
         units, need = scratch.units(batch), float(task.needs[batch])
-        quota = np.full(attempt.coarses, need)
-        if attempt.hosts:
-            take = np.where(known, np.minimum(units, need), 0.0)
-        else:
-            if not attempt.single:
-                quota = fill(total(attempt.fine, units, attempt.fines), parent, quota, tier)
-            nodes = (
-                np.minimum(units, TIERS - 1).astype(np.int64) if tightest else np.where(scratch.used, 0, 1)
-            )
-            take = fill(units, attempt.fine, quota, nodes)
+        quota = shares.of(units, np.where(alive, need, 0.0))
+        take = _inside(attempt, units, quota, scratch.used, tightest=tightest)
         scratch.put(batch, take)
-        seated[batch] = total(attempt.coarse, take, attempt.coarses)
-        tier[attempt.fine[take > 0]] = 0
+        shares.taken(take)
+        seated[batch] = attempt.sums(take)
+        if groups is not None:
+            alive = alive & (seated[batch] == need)
     return Trial(attempt, order, scratch, seated)
+
+
+def _inside(attempt: Attempt, units: Counts, quota: Counts, used: Mask, *, tightest: bool) -> Counts:
+    """Counts[m]: quota[f] members in each fine domain, on the fewest nodes, those that are used already first."""
+    if attempt.lone:  # a domain's only place takes what it can
+        alone: Counts = np.minimum(units, np.append(quota, 0.0)[attempt.fine])
+        return alone
+    nodes = np.minimum(units, TIERS - 1).astype(np.int64) if tightest else np.where(used, 0, 1)
+    return fill(units, attempt.fine, quota, nodes)
+
+
+class _Shares:
+    """How many of a batch each fine domain gets: those with members first, then the roomiest."""
+
+    def __init__(self, task: Task, attempt: Attempt) -> None:
+        self._attempt: Final = attempt
+        if attempt.single:
+            return
+        known = attempt.fine >= 0
+        self._parent: Final = np.full(attempt.fines, -1, dtype=np.int64)
+        self._parent[attempt.fine[known]] = attempt.coarse[known]
+        self._tier: Final = _tiers(task, attempt)
+
+    def of(self, units: Counts, quota: Counts) -> Counts:
+        """Counts[f], where quota is Counts[g]: the same where both are one."""
+        if self._attempt.single:
+            return quota
+        room = total(self._attempt.fine, units, self._attempt.fines)
+        return fill(room, self._parent, quota, self._tier)
+
+    def taken(self, take: Counts) -> None:
+        """So many sit down on each place."""
+        if not self._attempt.single:
+            self._tier[self._attempt.fine[take > 0]] = 0
 
 
 def _tiers(task: Task, attempt: Attempt) -> Codes:
@@ -162,7 +215,7 @@ def _tiers(task: Task, attempt: Attempt) -> Codes:
     if task.anchors:
         known = attempt.fine >= 0
         np.minimum.at(out, attempt.fine[known], task.distance[known])
-    if attempt.fines > task.domains and not attempt.single:
+    if attempt.fines > task.domains:
         out[task.domains] = last
     return out
 
@@ -180,7 +233,7 @@ def best(task: Task, trial: Trial) -> int | None:
     whole = np.flatnonzero((trial.seated == needs).all(axis=0))
     if len(whole) < 2:
         return int(whole[0]) if len(whole) else None
-    slack = task.slack_of(attempt.coarse, attempt.coarses)
+    slack = attempt.sums(task.slack)
     if attempt.hosts:
         outer = np.append(task.slack_of(task.codes, task.domains), 0.0)[task.codes]
         keys = [outer, *reversed(snug(task.pool, task.slack))]
@@ -192,18 +245,20 @@ def best(task: Task, trial: Trial) -> int | None:
 
 
 def _spans(attempt: Attempt, sat: NDArray[np.bool_]) -> Counts:
-    """Counts[g]: how many fine domains are used in each coarse group."""
-    pairs = np.unique(attempt.coarse[sat] * attempt.fines + attempt.fine[sat])
-    return total(pairs // attempt.fines, np.ones(len(pairs)), attempt.coarses)
+    """Counts[g]: how many fine domains are used in each coarse group; each lies in one group alone."""
+    lies_in = np.full(attempt.fines, -1, dtype=np.int64)
+    lies_in[attempt.fine[sat]] = attempt.coarse[sat]
+    return total(lies_in, np.ones(attempt.fines), attempt.coarses)
 
 
 def pack(task: Task) -> Scratch | None:
     """Seats for the whole quorum, close together; None when there are none."""
     for attempt in attempts(task):
-        if not hopeful(task, attempt):
+        groups = promising(task, attempt)
+        if not groups.any():
             continue
         for order in orders(task):
-            trial = tried(task, attempt, order)
+            trial = tried(task, attempt, order, groups)
             group = best(task, trial)
             if group is not None:
                 return _kept(task, trial, group)
@@ -212,12 +267,15 @@ def pack(task: Task) -> Scratch | None:
 
 def last_resort(task: Task) -> Scratch | None:
     """Seats of several demands that the promising orders missed: every order of a few, filled both ways."""
-    attempt = one_of(task.codes, task.domains) if task.required else everywhere(task)
-    if not 1 < task.quorum <= _FEW or not hopeful(task, attempt):
+    attempt = one_domain(task) if task.required else everywhere(task)
+    if not 1 < task.quorum <= _FEW:
+        return None
+    groups = promising(task, attempt)
+    if not groups.any():
         return None
     for order in permutations(range(task.quorum)):
         for tightest in (False, True):
-            trial = tried(task, attempt, order, tightest=tightest)
+            trial = tried(task, attempt, order, groups, tightest=tightest)
             group = best(task, trial)
             if group is not None:
                 return _kept(task, trial, group)

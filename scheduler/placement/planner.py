@@ -23,7 +23,7 @@ from scheduler.placement.pool import Batch, Pool, Scratch, batches, counted, gat
 from scheduler.placement.quality import quality
 from scheduler.placement.seating import seat, seat_surplus
 from scheduler.placement.shortfall import blocked, describe, shortfall
-from scheduler.placement.task import Task, known, task_of
+from scheduler.placement.task import Task, task_of
 
 __all__ = ["decide", "fits", "rank"]
 
@@ -49,8 +49,11 @@ class _Ground:
         found = dict(self.masks.of(self.snapshot, batch.demand).obstacles)
         if self.empty:
             found.pop(CORDON, None)
-        else:
-            found |= self._passing(batch)
+        return found | self._of_gang(batch)
+
+    def _of_gang(self, batch: Batch) -> dict[str, Mask]:
+        """By kind bool[n]: what is in the way of these members, but not of everybody with their demand."""
+        found = {} if self.empty else self._passing(batch)
         if self.gang.required:
             found["level"] = ~self._in_level()
         return found
@@ -67,7 +70,7 @@ class _Ground:
 
     def _in_level(self) -> Mask:
         """bool[n]: in a domain of the required level, in one of those that sit already where somebody does."""
-        codes = self.snapshot.topology.coords[:, self.snapshot.topology.level(self.gang.level) or 0]
+        codes = self.snapshot.topology.columns[self.snapshot.topology.level(self.gang.level) or 0]
         core = np.unique(codes[list(self.anchors)]) if self.anchors else codes[:0]
         core = core[core != NOWHERE]
         if len(core) and self.gang.strategy is not Strategy.SPREAD:
@@ -78,9 +81,10 @@ class _Ground:
 
     def open_to(self, batch: Batch) -> Mask:
         """bool[n]: no obstacle."""
-        out = np.ones(len(self.snapshot.names), dtype=bool)
-        for mask in self.obstacles(batch).values():
-            out &= ~mask
+        where = self.masks.of(self.snapshot, batch.demand)
+        out = where.matches if self.empty else where.open
+        for mask in self._of_gang(batch).values():
+            out = out & ~mask
         return out
 
     def eligible(self, members: list[Batch]) -> Mask:
@@ -156,13 +160,13 @@ def _unknown_level(snapshot: Snapshot, gang: Gang, policy: Policy) -> Refuse | N
         return Refuse(
             Reason.UNKNOWN_LEVEL, _LEVEL_FIELD, gang.level, f"use one of the configured levels: {names}"
         )
-    if not gang.required or known(snapshot, column):
+    topology = snapshot.topology
+    if not gang.required or topology.known[column]:
         return None
-    levels = snapshot.topology.levels
-    names = ", ".join(level.name for number, level in enumerate(levels) if known(snapshot, number))
-    remedy = (
-        f"label nodes with {levels[column].label}, make the level preferred, or use one of: {names or 'none'}"
+    names = ", ".join(
+        level.name for level, known in zip(topology.levels, topology.known, strict=True) if known
     )
+    remedy = f"label nodes with {topology.levels[column].label}, make the level preferred, or use one of: {names or 'none'}"
     return Refuse(Reason.UNKNOWN_LEVEL, _LEVEL_FIELD, gang.level, remedy)
 
 

@@ -18,7 +18,7 @@ from scheduler.model.resources import ResourceAxis, Vector
 from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Uid
 from scheduler.placement.feasibility import clash
-from scheduler.placement.filling import MOST, Codes, Counts
+from scheduler.placement.filling import MOST, Codes, Counts, ascending
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,19 @@ def counted(free: Matrix, axis_index: Mapping[str, int], demand: Demand) -> Coun
 
     Amounts are whole numbers up to 2**53, for which the floor of a float64 quotient is exact.
     """
-    room = np.full(len(free), MOST)
+    if any(name not in axis_index for name, _ in demand.requests):
+        return np.zeros(len(free))
+    room = np.full(len(free), 1.0 if demand.ports else MOST)
     for name, wanted in demand.requests:
-        if name not in axis_index:
-            return np.zeros(len(free))
-        np.minimum(room, np.floor(free[:, axis_index[name]] / wanted), out=room)
-    if demand.ports:
-        np.minimum(room, 1, out=room)
-    np.maximum(room, 0, out=room)
-    return room
+        column = free[:, axis_index[name]]
+        np.minimum(room, column if wanted == 1 else column / wanted, out=room)
+    return _whole(room)
+
+
+def _whole(room: Counts) -> Counts:
+    """The same array, rounded down to whole members: once, for the floor of the least is the least of the floors."""
+    np.floor(room, out=room)
+    return np.maximum(room, 0, out=room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,7 @@ def gather(snapshot: Snapshot, free: Matrix, members: Iterable[tuple[Batch, Mask
     """
     pairs = tuple(members)
     index = snapshot.axis.index
+    free = np.asfortranarray(free)  # all below goes column by column
     known: dict[Demand, Counts] = {}
     for batch, _ in pairs:
         if batch.demand not in known:
@@ -123,26 +128,22 @@ def gather(snapshot: Snapshot, free: Matrix, members: Iterable[tuple[Batch, Mask
     for units in everywhere:
         some |= units > 0
     rows = np.flatnonzero(some)
-    scale = snapshot.scale
-    columns = device_columns(snapshot.axis)
-    devices = np.zeros(len(rows))
-    for column in columns:  # a sum along the short axis of a copied block would take ten times as long
-        devices += free[rows, column] / scale[column]
-    asks = any(
-        snapshot.axis.names[c] in {name for b, _ in pairs for name, _ in b.demand.requests} for c in columns
-    )
-    order = np.argsort(devices, kind="stable")
+    scale, columns = snapshot.scale, device_columns(snapshot.axis)
+    kinds = [free[:, column][rows] for column in columns]
+    devices = sum((kind / scale[c] for c, kind in zip(columns, kinds, strict=True)), np.zeros(len(rows)))
+    order = ascending(kinds[0] if len(kinds) == 1 else devices)
     rows = rows[order]
+    asked = {name for batch, _ in pairs for name, _ in batch.demand.requests}
     return Pool(
         snapshot,
         tuple(batch for batch, _ in pairs),
         rows,
-        np.ascontiguousarray(free[rows].T),
+        free.T.take(rows, axis=1),
         devices[order],
-        asks,
+        any(snapshot.axis.names[column] in asked for column in columns),
         scale,
         tuple(units[rows] for units in everywhere),
-        np.ascontiguousarray(snapshot.topology.coords[rows].T.astype(np.int64)),
+        snapshot.topology.columns.take(rows, axis=1),
         tuple(
             tuple((index[name], wanted) for name, wanted in batch.demand.requests if name in index)
             for batch, _ in pairs
@@ -162,6 +163,7 @@ class Scratch:
         self._units: Final = dict(enumerate(pool.units))
         self._closed: Final[dict[int, Mask]] = {}
         self._stale: Final[set[int]] = set()
+        self._owed: Final[list[tuple[int, Counts]]] = []
         self.used = used
         self.takes: Final = [np.zeros(len(pool)) for _ in pool.batches]
 
@@ -173,19 +175,29 @@ class Scratch:
         return self._units[batch]
 
     def _recount(self, batch: int) -> Counts:
+        self._settle()
         room = self._pool.units[batch].copy()  # room only ever shrinks
         for column, wanted in self._pool.requests[batch]:
-            np.minimum(room, np.floor(self._free[column] / wanted), out=room)
-        np.maximum(room, 0, out=room)
+            left = self._free[column]
+            np.minimum(room, left if wanted == 1 else left / wanted, out=room)
+        _whole(room)
         if batch in self._closed:
             room[self._closed[batch]] = 0
         return room
 
     def free(self, column: int) -> Vector:
         """float64[m]: what is left of one resource."""
+        self._settle()
         left = self._free.get(column)
         whole: Vector = self._pool.free[column]
         return whole if left is None else left
+
+    def _settle(self) -> None:
+        """Take what was seated off the free room: not before somebody asks, for after the last seat nobody does."""
+        for batch, take in self._owed:
+            for column, wanted in self._pool.requests[batch]:
+                self._free[column] = self._free[column] - take * wanted
+        self._owed.clear()
 
     def sat(self) -> Mask:
         """bool[m]: places that somebody took in this trial."""
@@ -197,8 +209,7 @@ class Scratch:
     def put(self, batch: int, take: Counts) -> None:
         """Seat take[m] members of this batch."""
         seated = take > 0
-        for column, wanted in self._pool.requests[batch]:
-            self._free[column] = self._free[column] - take * wanted
+        self._owed.append((batch, take))
         self.used = self.used | seated
         self.takes[batch] += take
         self._stale.update(range(len(self._pool.batches)))

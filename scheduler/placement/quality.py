@@ -4,7 +4,7 @@ Lives here: figures about placements; nothing here chooses one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,13 @@ from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import Quality
 from scheduler.model.demand import Demand
 from scheduler.model.resources import NATIVE
+from scheduler.model.topology import Topology
 from scheduler.placement import scoring
 from scheduler.placement.filling import Counts
 from scheduler.placement.masks import Masks
-from scheduler.placement.pool import Pool, counted, total
+from scheduler.placement.pool import Pool, counted
+
+_NOBODY: Final = np.zeros(0, dtype=np.int64)
 
 Seated: TypeAlias = Sequence[Counts]
 """For each batch of a pool Counts[m], how many of it sit on each place, in the order of sitting down."""
@@ -30,17 +33,24 @@ def quality(pool: Pool, takes: Seated, masks: Masks) -> Quality:
 def _spans(pool: Pool, takes: Seated, masks: Masks) -> dict[str, tuple[int, int]]:
     """By level that any node has: domains spanned, nodes outside of all counting as one more; and the fewest."""
     topology = pool.snapshot.topology
-    sat = np.logical_or.reduce([take > 0 for take in takes]) if takes else np.zeros(0, dtype=bool)
-    if not sat.any():
+    sat = _sat(takes)
+    if not len(sat):
         return {}
-    coords = topology.coords.astype(np.int64)
-    room = _empty_room(pool, takes, masks)
-    spans = {}
-    for column, level in enumerate(topology.levels):
-        if pool.domains(column):
-            spanned = len(np.unique(pool.coords[column][sat]))
-            spans[level.name] = (spanned, _fewest(coords[:, column], pool.domains(column), room, spanned))
-    return spans
+    spanned = [len(np.unique(codes)) for codes in pool.coords[:, sat]]
+    room = _empty_room(pool, takes, masks) if max(spanned) > 1 else []
+    return {
+        level.name: (
+            spanned[column],
+            _fewest(topology, column, room, spanned[column]),
+        )
+        for column, level in enumerate(topology.levels)
+        if pool.domains(column)
+    }
+
+
+def _sat(takes: Seated) -> NDArray[np.int64]:
+    """The places that anybody took."""
+    return np.flatnonzero(np.logical_or.reduce([take > 0 for take in takes])) if takes else _NOBODY
 
 
 def _empty_room(pool: Pool, takes: Seated, masks: Masks) -> list[tuple[Counts, float]]:
@@ -50,8 +60,9 @@ def _empty_room(pool: Pool, takes: Seated, masks: Masks) -> list[tuple[Counts, f
     for batch, take in zip(pool.batches, takes, strict=True):
         members[batch.demand] = members.get(batch.demand, 0.0) + float(take.sum())
     index = snapshot.axis.index
+    capacity = np.asfortranarray(snapshot.capacity)  # all below goes column by column
     out = [
-        (counted(snapshot.capacity, index, demand) * masks.of(snapshot, demand).matches, need)
+        (counted(capacity, index, demand) * masks.of(snapshot, demand).matches, need)
         for demand, need in members.items()
         if need
     ]
@@ -60,22 +71,23 @@ def _empty_room(pool: Pool, takes: Seated, masks: Masks) -> list[tuple[Counts, f
         wanted = np.zeros(len(snapshot.axis))
         for demand, need in members.items():
             wanted += need * snapshot.axis.vector(demand.requests if need else ())
-        out += [(snapshot.capacity[:, c] * some, float(wanted[c])) for c in np.flatnonzero(wanted).tolist()]
+        out += [(capacity[:, c] * some, float(wanted[c])) for c in np.flatnonzero(wanted).tolist()]
     return out
 
 
-def _fewest(
-    codes: NDArray[np.int64], domains: int, room: Sequence[tuple[Counts, float]], spanned: int
-) -> int:
+def _fewest(topology: Topology, level: int, room: Sequence[tuple[Counts, float]], spanned: int) -> int:
     """The fewest domains that together have all that is needed, at most those that are spanned.
 
     Exact for one demand, a lower bound for several.
     """
     fewest = 1
-    inside = np.where(codes < 0, domains, codes)
+    codes, domains = topology.columns[level], len(topology.domains[level])
+    inside = None if topology.lone[level] and domains == len(codes) else codes + 1  # outside of all: one more
     for amounts, need in room:
-        each = total(inside, amounts, domains + 1)
-        if fewest < spanned and each.max() * fewest < need:
+        if fewest == spanned:
+            break
+        each = amounts if inside is None else np.bincount(inside, amounts, domains + 1)
+        if each.max() * fewest < need:
             largest = np.partition(each, -spanned)[-spanned:]
             enough = np.searchsorted(np.cumsum(-np.sort(-largest)), need) + 1
             fewest = min(max(fewest, int(enough)), spanned)
@@ -84,10 +96,12 @@ def _fewest(
 
 def _alignment(pool: Pool, takes: Seated) -> float:
     """The mean over members of the cosine between demand and the node's free vector before the member sat down."""
-    axis, free = pool.snapshot.axis, {c: pool.free[c] for c in scoring.compared(pool.snapshot.axis)}
+    axis, sat = pool.snapshot.axis, _sat(takes)
+    free = {c: pool.free[c][sat] for c in scoring.compared(axis)}
     scores: list[NDArray[np.float64]] = []
-    for batch, take in zip(pool.batches, takes, strict=True):
+    for batch, everywhere in zip(pool.batches, takes, strict=True):
         wanted = scoring.shape(axis, pool.scale, batch.demand)
+        take = everywhere[sat]
         places = np.flatnonzero(take)
         times = take[places].astype(np.int64)
         repeated = np.repeat(places, times)

@@ -77,7 +77,7 @@ def could_hold(snapshot: Snapshot, free: Matrix, gang: Gang, masks: Masks) -> bo
     level = snapshot.topology.level(gang.level)
     codes = None
     if gang.required and gang.strategy is not Strategy.SPREAD and level is not None:
-        codes = snapshot.topology.coords[:, level].astype(np.int64)
+        codes = snapshot.topology.columns[level]
     for role in gang.roles:
         if not role.quorum:
             continue

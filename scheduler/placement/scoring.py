@@ -15,6 +15,7 @@ has it, kept for comparison.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import mul
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -38,8 +39,8 @@ Number: TypeAlias = Any
 
 def cosine(free: Sequence[Number], demand: Sequence[float]) -> Number:
     """0 … 1: how well free room and demand point the same way."""
-    across = sum(have * want for have, want in zip(free, demand, strict=True))
-    lengths = sum(have * have for have in free) * sum(want * want for want in demand)
+    across = sum(map(mul, free, demand))
+    lengths = sum(map(mul, free, free)) * sum(map(mul, demand, demand))
     return across / (lengths**0.5 + _TINY)
 
 
@@ -50,7 +51,7 @@ def rounded_cosine(free: Sequence[Number], demand: Sequence[float]) -> Number:
 
 def dot(free: Sequence[Number], demand: Sequence[float]) -> Number:
     """The dot product: prefers roomy nodes, whatever their shape."""
-    return sum(have * want for have, want in zip(free, demand, strict=True))
+    return sum(map(mul, free, demand))
 
 
 ALIGNMENTS: Final[Mapping[Strategy, Callable[[Sequence[Number], Sequence[float]], Number]]] = {
@@ -71,10 +72,12 @@ def shape(axis: ResourceAxis, scale: Vector, demand: Demand) -> tuple[float, ...
     return tuple(wanted.get(axis.names[column], 0) / float(scale[column]) for column in compared(axis))
 
 
-def shapes(pool: Pool, scratch: Scratch) -> list[Vector]:
-    """The free room of every place over the compared columns, in units of the largest node."""
-    scale = pool.scale
-    return [np.maximum(scratch.free(column), 0) / scale[column] for column in compared(pool.snapshot.axis)]
+def shapes(pool: Pool, scratch: Scratch, places: NDArray[np.int64]) -> list[Vector]:
+    """The free room of these places over the compared columns, in units of the largest node."""
+    return [
+        np.maximum(scratch.free(column)[places], 0) / pool.scale[column]
+        for column in compared(pool.snapshot.axis)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,8 @@ def aligned(strategy: Strategy) -> Callable[[View], Keys]:
     def keys(view: View) -> Keys:
         snapshot = view.pool.snapshot
         wanted = shape(snapshot.axis, view.pool.scale, view.pool.batches[view.batch].demand)
-        return [view.codes < 0, view.distance, -alignment(shapes(view.pool, view.scratch), wanted)]
+        free = shapes(view.pool, view.scratch, np.arange(len(view.pool)))
+        return [view.codes < 0, view.distance, -alignment(free, wanted)]
 
     return keys
 

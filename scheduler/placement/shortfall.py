@@ -16,7 +16,7 @@ from scheduler.model.demand import Demand
 from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from scheduler.model.workload import Gang, Strategy
 from scheduler.placement.filling import Counts
-from scheduler.placement.packing import Attempt, everywhere, one_of, orders, tried
+from scheduler.placement.packing import Attempt, everywhere, one_domain, orders, tried
 from scheduler.placement.pool import total
 from scheduler.placement.seating import evenly
 from scheduler.placement.task import Task
@@ -68,7 +68,7 @@ def shortfall(task: Task, gang: Gang) -> tuple[int, Shortfall]:
     """
     if gang.required and gang.strategy is Strategy.SPREAD:
         return _uneven(task, gang)
-    attempt = one_of(task.codes, task.domains) if gang.required else everywhere(task)
+    attempt = one_domain(task) if gang.required else everywhere(task)
     if not attempt.coarses:
         return 0, _said(task, gang, 0, "", 0)
     order = orders(task)[0]

@@ -45,6 +45,12 @@ class Task:
         """Members of each batch of the quorum."""
         return [len(batch.uids) for batch in self.pool.batches[: self.quorum]]
 
+    @property
+    def lone(self) -> bool:
+        """No two places share a domain."""
+        lone = self.pool.snapshot.topology.lone
+        return self.level < len(lone) and lone[self.level]
+
     @cached_property
     def sums(self) -> dict[int, int]:
         """By column, what the whole quorum needs."""
@@ -77,16 +83,10 @@ class Task:
         return Scratch(self.pool, np.isin(self.pool.rows, self.anchors) if self.anchors else nobody)
 
 
-def known(snapshot: Snapshot, level: int) -> bool:
-    """Some node has the label of this level."""
-    return bool(snapshot.topology.domains[level]) and bool(
-        np.any(snapshot.topology.coords[:, level] != NOWHERE)
-    )
-
-
 def effective(snapshot: Snapshot, level: int) -> int | None:
     """The level itself or, where no node has its label, the next coarser one that some node has."""
-    return next((up for up in range(level, len(snapshot.topology.levels)) if known(snapshot, up)), None)
+    known = snapshot.topology.known
+    return next((up for up in range(level, len(known)) if known[up]), None)
 
 
 def task_of(
@@ -99,7 +99,7 @@ def task_of(
     asked = snapshot.topology.level(gang.level) or 0
     level = effective(snapshot, asked)
     if level is not None:
-        everywhere = snapshot.topology.coords[:, level].astype(np.int64)
+        everywhere = snapshot.topology.columns[level]
         codes, domains = pool.coords[level], pool.domains(level)
     elif gang.strategy is Strategy.SPREAD:  # no domains to be even over: over single nodes, then
         everywhere = np.arange(len(snapshot.names))
@@ -117,6 +117,13 @@ def task_of(
         codes=codes,
         domains=domains,
         have=total(here, np.ones(len(here)), domains),
-        eligible=total(everywhere, eligible.astype(float), domains) > 0,
+        eligible=_among(everywhere, eligible, domains),
         anchors=anchors,
     )
+
+
+def _among(codes: Codes, nodes: Mask, domains: int) -> Mask:
+    """bool[d]: the domains of these nodes, bool[n], whose domains are `codes`."""
+    out = np.zeros(domains + 1, dtype=bool)
+    out[codes[nodes]] = True  # nodes without a domain, -1, mark the last entry
+    return out[:-1]

@@ -110,7 +110,7 @@ def _domains(snapshot: Snapshot, gang: Gang) -> tuple[NDArray[np.int64], int]:
     if not gang.required:
         return np.zeros(len(snapshot.names), dtype=np.int64), 1
     level = snapshot.topology.level(gang.level) or 0
-    codes = snapshot.topology.coords[:, level].astype(np.int64)
+    codes = snapshot.topology.columns[level]
     if gang.strategy is Strategy.SPREAD:
         return np.where(codes == NOWHERE, NOWHERE, 0), 1
     core = np.unique(codes[[snapshot.index[name] for name in gang.anchors if name in snapshot.index]])
