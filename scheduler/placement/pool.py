@@ -118,7 +118,7 @@ def gather(snapshot: Snapshot, free: Matrix, members: Iterable[tuple[Batch, Mask
     """
     pairs = tuple(members)
     index = snapshot.axis.index
-    free = np.asfortranarray(free)  # all below goes column by column
+    free = np.ascontiguousarray(free.T).T  # all below goes column by column
     known: dict[Demand, Counts] = {}
     for batch, _ in pairs:
         if batch.demand not in known:

@@ -60,7 +60,7 @@ def _empty_room(pool: Pool, takes: Seated, masks: Masks) -> list[tuple[Counts, f
     for batch, take in zip(pool.batches, takes, strict=True):
         members[batch.demand] = members.get(batch.demand, 0.0) + float(take.sum())
     index = snapshot.axis.index
-    capacity = np.asfortranarray(snapshot.capacity)  # all below goes column by column
+    capacity = np.ascontiguousarray(snapshot.capacity.T).T  # all below goes column by column
     out = [
         (counted(capacity, index, demand) * masks.of(snapshot, demand).matches, need)
         for demand, need in members.items()

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.filling import fill, share
+from scheduler.placement.filling import ascending, fill, share
 
 
 def filled(units, quota, *, group=None, tier=None):
@@ -61,6 +61,25 @@ def test_fill_is_exact(bins, quotas):
         for low in own:
             for high in own:
                 assert not (tier[low] < tier[high] and take[high] and take[low] < units[low])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 2), st.integers(0, 3)), min_size=1, max_size=12),
+    st.lists(st.integers(0, 12), min_size=3, max_size=3),
+)
+def test_numbers_of_groups_do_not_matter(bins, quotas):
+    """Groups with numbers too large to sort by two digits are dealt with as others are, equal bins in their order too."""
+    units, group, tier = (list(column) for column in zip(*bins, strict=True))
+    far = 70_000
+    distant = filled(units, [0] * far + quotas, group=[g + far if g >= 0 else g for g in group], tier=tier)
+
+    assert distant == filled(units, quotas, group=group, tier=tier)
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0, -1.0, 0.5, 32767.0, -32768.0, 1e9])))
+def test_ascending_keeps_ties_as_they_stand(values):
+    """Whatever the numbers are, their order is the one that Python's stable sort finds."""
+    assert ascending(np.array(values)).tolist() == sorted(range(len(values)), key=values.__getitem__)
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(1, 30))
