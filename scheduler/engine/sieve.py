@@ -5,7 +5,7 @@ again what a gang like them was told. Lives here: that look, first as a glance a
 of whoever is asked about (`asking`), or how the answer is worked out (`question`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,15 +54,8 @@ class Sieve:
 
     def first_open(self, records: Iterable[GangRecord]) -> GangRecord | None:
         """The first of these, which are in the order of the queue, about whom an answer would tell something new."""
-        if self.only is not None:
-            return next(filter(self.is_open, records), None)
-        is_told = self._glance()
-        behind = not self.fence
-        for record in records:
-            behind = behind or record.order > self.order
-            if not (behind and is_told(record)) and self.is_open(record):
-                return record
-        return None
+        doubtful = records if self.only is not None else self._doubtful(records)
+        return next(filter(self.is_open, doubtful), None)
 
     def is_open(self, record: GangRecord) -> bool:
         """An answer about this gang would tell something new, and is not known from a gang like it."""
@@ -91,42 +84,58 @@ class Sieve:
 
     def _tell(self, record: GangRecord, fence: int, *, short: bool) -> bool:
         """Gives this gang the answer that is known of its shape, if one is."""
-        shape, before = record.verdict_shape, record.verdict
         told = self.told_short if short else self.told_behind if fence else self.told
-        known = None if shape is None else told.get(shape)
+        known = None if record.verdict_shape is None else told.get(record.verdict_shape)
         if known is None:
             return False
+        before = record.verdict
         if before is not known and (before is None or before.reason is not known.reason):
             self.mark(record.key)
         record.verdict, record.verdict_room = known, self.room
         record.verdict_fence, record.verdict_short = fence, short
         return True
 
-    def _glance(self) -> Callable[[GangRecord], bool]:
-        """`is_told(record)`: whether this gang was told by what is known of its shape. False says nothing.
+    def _doubtful(self, records: Iterable[GangRecord]) -> Iterator[GangRecord]:
+        """Those of them whose case is not plain. It is where a gang, behind the reservation if one stands, cannot make
+        anybody give way, and was told since there is so much room or is told now what is known of its shape.
 
-        For those behind the reservation, if one stands, whose case is plain; what is looked up is at hand, since this is
-        asked thousands of times while a verb waits.
+        All in one piece, `_tell` too, and what it looks up at hand, since thousands pass through it while a verb waits.
         """
         now, first, room, fence, spare = self.now, self.first, self.room, self.fence, self.spare
-        above, some_take = self.above, self.highest > self.above
-        tell, longest = self._tell, self.longest
-
-        def is_told(record: GangRecord) -> bool:
+        above, some_take, longest, mark = self.above, self.highest > self.above, self.longest, self.mark
+        answers = (self.told_behind, self.told_short) if fence else (self.told, self.told)
+        behind = not fence
+        for record in records:
+            behind = behind or record.order > self.order
             wanted, verdict = record.wanted, record.verdict
-            if wanted is None or verdict is None or record.verdict_for is not wanted or record is first:
-                return False
             if (
-                record.not_before > now
+                not behind
+                or wanted is None
+                or verdict is None
+                or record.verdict_for is not wanted
+                or record is first
+                or record.not_before > now
                 or record.verdict_until <= now
                 or (some_take and wanted.priority > above)
             ):
-                return False
-            if record.verdict_fence == fence and (record.verdict_room == room or verdict.reason in LASTING):
-                return False
-            if not fence:
-                return tell(record, 0, short=False)
-            seconds = record.longest if record.knows_longest() else longest(record)
-            return tell(record, fence, short=seconds <= spare)
-
-        return is_told
+                yield record
+                continue
+            if record.verdict_fence == fence:
+                if verdict.reason in LASTING:
+                    yield record
+                    continue
+                if record.verdict_room == room:
+                    continue
+            short = False
+            if fence:
+                seconds = record.longest if record.knows_longest() else longest(record)
+                short = seconds <= spare
+            shape = record.verdict_shape
+            known = None if shape is None else answers[short].get(shape)
+            if known is None:
+                yield record
+                continue
+            if verdict is not known and verdict.reason is not known.reason:
+                mark(record.key)
+            record.verdict, record.verdict_room = known, room
+            record.verdict_fence, record.verdict_short = fence, short

@@ -132,9 +132,8 @@ class Wanting:
         before, shifted = self.queue(), self.shifted
         for key in self._aging.come(now):
             self._records[key].order = self.turn(self._waiting[key], now)
-        for record in before if moved else ():
-            if (by := moved.get(record.key.namespace)) is not None:
-                record.order = shifted(record.order, by)
+        for record in [record for record in before if record.key.namespace in moved] if moved else ():
+            record.order = shifted(record.order, moved[record.key.namespace])
         self._sorted = sorted(before, key=_ORDER)  # most are in order already, which is quick
         if any(map(operator.is_not, before, self._sorted)):
             self.version += 1
