@@ -117,9 +117,8 @@ def _as_is(snapshot: Snapshot, gang: Gang, masks: Masks) -> _Ground:
     return _Ground(snapshot, gang, masks, False, feasibility.free_for(snapshot, gang.priority), anchors)
 
 
-def _emptied(snapshot: Snapshot, gang: Gang, masks: Masks) -> _Ground:
-    easier = replace(gang, strategy=Strategy.SPREAD if gang.strategy is Strategy.SPREAD else Strategy.PACK)
-    return _Ground(snapshot, easier, masks, True, snapshot.capacity, ())
+def _emptied(snapshot: Snapshot, gang: Gang, easier: Strategy, masks: Masks) -> _Ground:
+    return _Ground(snapshot, replace(gang, strategy=easier), masks, True, snapshot.capacity, ())
 
 
 def decide(
@@ -192,19 +191,20 @@ def _wait(ground: _Ground, task: Task, quorum: list[Batch]) -> Wait:
 
 def _in_vain(ground: _Ground) -> Wait | None:
     """Why the quorum could not be seated in an empty cluster; None: it could."""
-    emptied = _emptied(ground.snapshot, ground.gang, ground.masks)
-    gang = emptied.gang
+    snapshot, gang, masks = ground.snapshot, ground.gang, ground.masks
+    easier = Strategy.SPREAD if gang.strategy is Strategy.SPREAD else Strategy.PACK
     quorum = [batch for role in gang.roles for batch in batches(role.demand, role.quorum, None)]
 
     def ask() -> Wait | None:
+        emptied = _emptied(snapshot, gang, easier, masks)
         hope = emptied.task(quorum, [])
         if seat(hope) is not None:
             return None
-        short, text = shortfall(hope, gang)
+        short, text = shortfall(hope, emptied.gang)
         return Wait(Reason.NEVER_FITS, replace(text, blocked=_blocked(emptied, quorum[short])))
 
     sizes = tuple((batch.demand, len(batch.uids)) for batch in quorum)
-    return ground.masks.in_vain(ground.snapshot, (sizes, gang.strategy, gang.level, gang.required), ask)
+    return masks.in_vain(snapshot, (sizes, easier, gang.level, gang.required), ask)
 
 
 def _place(task: Task, scratch: Scratch, masks: Masks) -> Place:
