@@ -16,14 +16,19 @@ from tests.plane.fixtures import api, build_before_tests, make_nodes, namespace,
 __all__ = ["api", "make_nodes", "namespace", "plane"]
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> sides.Sides | None:
-    """None: whatever else `--dist` says."""
-    return sides.Sides(config) if config.getvalue("dist") == "loadscope" else None
+    """Sides for the plane's tests with `--dist loadscope`; None: whatever else is asked for."""
+    mine = config.getvalue("dist") == "loadscope" and config.getvalue("markexpr") == "plane"
+    return sides.Sides(config) if mine else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.stash[sides.ASTRAY] = sides.unplaced(items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    if astray := sides.unplaced(session.items):
-        raise pytest.UsageError(f"these train, and tests/sides.py does not know it: {', '.join(astray)}")
     build_before_tests(session)
 
 

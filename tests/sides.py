@@ -1,4 +1,4 @@
-"""Who runs beside whom, with `-n 2 --dist loadscope`: tests that train on one side, all others on the other.
+"""Who runs beside whom, with `-m plane -n 2 --dist loadscope`: tests that train on one side, all others on the other.
 
 Each side has a process and control planes of its own and goes from folder to folder, as one process would. Those that train
 wait for processes to start most of the time, but must not train two at a time on two cores; so they are never dealt out
@@ -23,6 +23,9 @@ TRAINS: Final = (
 
 MAKES_WORKERS: Final = frozenset({"horovod_python", "torch_python"})
 """The fixtures of those tests."""
+
+ASTRAY: Final = pytest.StashKey[list[str]]()
+"""Tests that were collected and train, and whose names do not begin so."""
 
 
 class Sides(LoadScopeScheduling):

@@ -4,8 +4,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests import sides
+from tests.conftest import pytest_xdist_make_scheduler
 
 ELSEWHERE = "tests/kube/test_plane.py::test_a_refusal"
 
@@ -14,13 +16,36 @@ def an_item(name: str, *fixtures: str) -> Any:
     return SimpleNamespace(nodeid=name, fixturenames=[*fixtures, "tmp_path"])
 
 
+def a_run(dist: str, only: str) -> Any:
+    """What pytest knows of `pytest -n 2 --dist DIST -m ONLY`."""
+    said = {"dist": dist, "markexpr": only, "tx": ["popen", "popen"]}
+    return SimpleNamespace(getvalue=said.__getitem__, option=SimpleNamespace(**said, loadscopereorder=True))
+
+
+def test_all_tests_that_train_are_known(request: pytest.FixtureRequest) -> None:
+    """Of those that were collected for this run, those that others then leave out included."""
+    assert request.config.stash[sides.ASTRAY] == []
+
+
 @pytest.mark.parametrize("fixture", sorted(sides.MAKES_WORKERS))
 def test_a_test_that_trains_where_nobody_expects_it_is_named(fixture: str) -> None:
     """It asks for real workers, and its name is in no row of the table."""
     known = an_item(f"{sides.TRAINS[0]}::test_one", fixture)
-    assert sides.unplaced([known, an_item(ELSEWHERE, fixture)]) == [ELSEWHERE]
+    assert sides.unplaced([known, an_item(ELSEWHERE, fixture), an_item(ELSEWHERE)]) == [ELSEWHERE]
 
 
-def test_tests_without_workers_stand_on_the_other_side() -> None:
-    """Whatever they are called; and what is no test function has no fixtures at all."""
-    assert sides.unplaced([an_item(ELSEWHERE), SimpleNamespace(nodeid="README.md")]) == []  # type: ignore[list-item]
+def test_there_are_two_sides() -> None:
+    """Whatever trains is of one, whatever does not of the other; xdist asks by this name."""
+    assert hasattr(LoadScopeScheduling, "_split_scope")
+    dealer = sides.Sides(a_run("loadscope", "plane"))
+    found = {dealer._split_scope(f"{name}::test_one") for name in sides.TRAINS}
+    assert (found, dealer._split_scope(ELSEWHERE)) == ({"training"}, "placing")
+
+
+@pytest.mark.parametrize(
+    ("dist", "only", "mine"),
+    [("loadscope", "plane", True), ("loadscope", "not plane", False), ("load", "plane", False)],
+)
+def test_other_ways_of_dealing_are_left_alone(dist: str, only: str, mine: bool) -> None:
+    """Only the plane's tests have sides, and only where whole scopes are dealt out."""
+    assert isinstance(pytest_xdist_make_scheduler(a_run(dist, only), None), sides.Sides) is mine

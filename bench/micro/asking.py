@@ -54,11 +54,13 @@ def times(url: str, content: bytes, *, count: int, pause: float = 0.0) -> list[f
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """This process has measured planners before: to go through all that they left takes longer than a call."""
+    was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_on:
+            gc.enable()
 
 
 def p99(found: list[float]) -> float:

@@ -96,8 +96,8 @@ class Sieve:
         return True
 
     def _doubtful(self, records: Iterable[GangRecord]) -> Iterator[GangRecord]:
-        """Those of them whose case is not plain. It is where a gang, behind the reservation if one stands, cannot make
-        anybody give way, and was told since there is so much room or is told now what is known of its shape.
+        """Those of them whose case is not plain. A case is plain where a gang, behind the reservation if one stands, cannot
+        make anybody give way, and was told since there is so much room or is told now what is known of its shape.
 
         All in one piece, `_tell` too, and what it looks up at hand, since thousands pass through it while a verb waits.
         """

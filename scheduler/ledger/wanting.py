@@ -132,7 +132,8 @@ class Wanting:
         before, shifted = self.queue(), self.shifted
         for key in self._aging.come(now):
             self._records[key].order = self.turn(self._waiting[key], now)
-        for record in [record for record in before if record.key.namespace in moved] if moved else ():
+        movers = [record for record in before if record.key.namespace in moved] if moved else []
+        for record in movers:
             record.order = shifted(record.order, moved[record.key.namespace])
         self._sorted = sorted(before, key=_ORDER)  # most are in order already, which is quick
         if any(map(operator.is_not, before, self._sorted)):

@@ -27,11 +27,11 @@ class _Places:
     """
 
     def __init__(
-        self, task: Task, scratch: Scratch, batch: int, places: NDArray[np.int64], tier: Codes
+        self, task: Task, scratch: Scratch, batch: int, places: NDArray[np.int64], units: Counts, tier: Codes
     ) -> None:
         pool = task.pool
         self.tier: Final = tier
-        self.units: Final = scratch.units(batch)[places]
+        self.units: Final = units
         self.devices: Final = pool.devices[places]
         self.alignment: Final = scoring.ALIGNMENTS[task.strategy]
         self.wanted: Final = scoring.shape(pool.snapshot.axis, pool.scale, pool.batches[batch].demand)
@@ -82,7 +82,9 @@ def align(task: Task, scratch: Scratch, batch: int, units: Counts, members: int,
     """Counts[m]: seats for as many members of the batch as there is room for, lower tiers first."""
     live = np.flatnonzero(units > 0)
     take = np.zeros(len(units))
-    take[live] = _seat(_Places(task, scratch, batch, live, tier[live]), np.arange(len(live)), members)
+    take[live] = _seat(
+        _Places(task, scratch, batch, live, units[live], tier[live]), np.arange(len(live)), members
+    )
     return take
 
 
@@ -108,6 +110,8 @@ def realign(task: Task, takes: Mapping[int, Counts], fine: Codes, fines: int) ->
 def _choose(task: Task, scratch: Scratch, batch: int, take: Counts, quota: Counts, fine: Codes) -> None:
     """Add to the take, Counts[m], what each domain is due, on the best aligned of its nodes; -1: in none of them."""
     some = np.flatnonzero(fine >= 0)
-    places = _Places(task, scratch, batch, some, np.zeros(len(some), dtype=np.int64))
+    places = _Places(
+        task, scratch, batch, some, scratch.units(batch)[some], np.zeros(len(some), dtype=np.int64)
+    )
     for domain in np.unique(fine[some]).tolist():
         take[some] += _seat(places, np.flatnonzero(fine[some] == domain), int(quota[domain]))

@@ -110,7 +110,8 @@ class Course:
     def _behind(self) -> None:
         """Those begin who find room past the head: of all shapes that may find room, whoever comes next in the queue.
 
-        A shape that finds none is not asked again before room comes.
+        A shape that finds none anywhere is not asked again before room comes; one that finds none beside the head, for those
+        alone who leave before it starts.
         """
         yard, shapes = self._yard, self._scene.shapes
         held = [number for number, shape in enumerate(shapes) if holds(yard, shape)]

@@ -1,6 +1,6 @@
 """How a number of members is shared out over bins, for all groups of bins at once.
 
-A bin is a node or a domain; a group is the domain that holds it.  Both functions are exact, deterministic
+A bin is a node or a domain; a group is the domain that holds it.  All functions are exact, deterministic
 and free of Python loops over bins: a trial in every domain of a level costs one sort.
 """
 
@@ -32,7 +32,7 @@ def fill(units: Counts, group: Codes, quota: Counts, tier: Codes) -> Counts:
     """Counts[b]: how many members each bin takes, so that each group g takes quota[g] in the fewest bins.
 
     units: Counts[b], how many a bin has room for.  group: Codes[b].  quota: Counts[g].
-    tier: Codes[b], 0 … 15; a bin of a lower tier is used up before any of a higher one.
+    tier: Codes[b], 0 or more; a bin of a lower tier is used up before any of a higher one.
     Within a tier the roomiest bins are filled first, and the rest goes to the tightest bin that holds it;
     ties go to the earlier bin.  A group without enough room takes what it can.
     """

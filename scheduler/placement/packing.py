@@ -245,7 +245,7 @@ def best(task: Task, trial: Trial) -> int | None:
 
 
 def _spans(attempt: Attempt, sat: NDArray[np.bool_]) -> Counts:
-    """Counts[g]: how many fine domains are used in each coarse group; each lies in one group alone."""
+    """Counts[g]: how many fine domains are used in each coarse group, each counted in one group alone."""
     lies_in = np.full(attempt.fines, -1, dtype=np.int64)
     lies_in[attempt.fine[sat]] = attempt.coarse[sat]
     return total(lies_in, np.ones(attempt.fines), attempt.coarses)

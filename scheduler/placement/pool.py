@@ -207,7 +207,7 @@ class Scratch:
         return out
 
     def put(self, batch: int, take: Counts) -> None:
-        """Seat take[m] members of this batch."""
+        """Seat take[m] members of this batch. The array is kept: nobody may write to it afterwards."""
         seated = take > 0
         self._owed.append((batch, take))
         self.used = self.used | seated

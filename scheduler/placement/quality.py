@@ -37,7 +37,7 @@ def _spans(pool: Pool, takes: Seated, masks: Masks) -> dict[str, tuple[int, int]
     if not len(sat):
         return {}
     spanned = [len(np.unique(codes)) for codes in pool.coords[:, sat]]
-    room = _empty_room(pool, takes, masks) if max(spanned) > 1 else []
+    room = _empty_room(pool, takes, masks) if max(spanned, default=1) > 1 else []
     return {
         level.name: (
             spanned[column],
