@@ -25,7 +25,7 @@ test: $(READY) lint arrows types ## everything that must hold: lint, arrows, typ
 	$(BIN)/python -m pytest -m "not plane" -n 2  # two at a time: many of them wait
 	$(BIN)/python -m pytest -m plane -n 2 --dist loadscope --randomly-dont-reorganize --durations 12  # those that train beside all others (tests/sides.py)
 
-quick: $(READY) lint arrows types ## the same without the control plane and without slow tests, in about a minute
+quick: $(READY) lint arrows types ## the same without the control plane and without slow tests, in about two minutes
 	$(BIN)/python -m pytest -m "not plane and not slow" -n 2
 
 long: $(READY) ## the property tests with a hundred times the steps

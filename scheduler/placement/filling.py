@@ -25,7 +25,7 @@ _SMALL: Final = 2.0**15
 """What is less than this, whatever its sign, has room in two bytes."""
 
 TIERS: Final = 16
-"""Tiers are distances in a tree of levels; more levels than this nobody configures."""
+"""Where nodes are ranked by how many members they hold, fewest first, so many tiers; in the last all that hold as many or more."""
 
 
 def fill(units: Counts, group: Codes, quota: Counts, tier: Codes) -> Counts:
@@ -64,7 +64,7 @@ class _Line:
 
 
 def _lined_up(size: Counts, group: Codes, tier: Codes) -> _Line:
-    """size: Counts[b], above 0.  Numbers of two bytes are sorted by their digits, in a third of the time."""
+    """size: Counts[b], above 0.  Numbers of two bytes get a radix sort from numpy, in a third of the time."""
     low, high, most = int(tier.min()), int(tier.max()), int(size.max())
     width, tiers = most + 1, high - low + 1
     key = (group * tiers + (tier - low)) * width + (most - size).astype(np.int64)
@@ -105,7 +105,7 @@ def _tightest(line: _Line, head: NDArray[np.int64], rest: Counts) -> NDArray[np.
 
 
 def ascending(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The order of these values, ties as they stand. Small whole numbers go by their digits, in a quarter of the time."""
+    """The order of these values, ties as they stand. Small whole numbers get a radix sort, in a quarter of the time."""
     if np.abs(values).max(initial=0.0) < _SMALL:
         short = values.astype(np.int16)
         if (short == values).all():
