@@ -193,18 +193,23 @@ def _back_off(ledger: "Ledger", record: GangRecord, now: float) -> None:
 
 
 def _drop_plan(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
-    """Forget the plan and the seats of members that were not let go yet; a written plan is taken away."""
+    """Forget the plan and the seats of members that were not let go yet; a written plan is taken away.
+
+    Seats that others had to leave first are given up by all: with the plan goes the promise that they will.
+    """
     plan, record.plan = record.plan, None
     if plan is None:
         return []
     effects: list[Effect] = []
     for uid in plan.seats:
         member = record.members.get(uid)
-        if member is None or not member.live or member.hold is None or member.hold.plan != plan.name:
+        if member is None or member.hold is None or member.hold.plan != plan.name:
             continue
-        if member.tied is None:
+        free = member.live and member.tied is None
+        if free or plan.step is Step.FREE:
             ledger.release(member)
-            effects += [] if member.pod.gated else _give_back(record, member)
+        if free and not member.pod.gated:
+            effects += _give_back(record, member)
     writer = record.members.get(plan.writer) if plan.writer else None
     if writer is not None and writer.live and writer.pod.gated:
         writer.tidied_at = now

@@ -42,17 +42,16 @@ def keep(ledger: "Ledger", record: GangRecord, now: float) -> None:
     if record.state in {State.BOUND, State.RUNNING}:
         if record.since is None:
             record.since = _began(record, now)
-        says = declared(record)
-        if says is not None and now >= doubted_at(record):
+        if isinstance(record.spec, Spec):
+            record.said = record.spec.wish.expected_runtime
+        if record.said is not None and now >= doubted_at(record):
             record.doubted = True
-            ledger.runtimes.overran(record.key.namespace, kind(record), says, now - record.since)
+            ledger.runtimes.overran(record.key.namespace, kind(record), record.said, now - record.since)
     elif record.since is not None:
         if record.state is State.LEAVING and _succeeded(record):
             ran = now - record.since
-            ledger.runtimes.ended(
-                record.key.namespace, kind(record), len(record.members), declared(record), ran
-            )
-        record.since, record.doubted = None, False
+            ledger.runtimes.ended(record.key.namespace, kind(record), len(record.members), record.said, ran)
+        record.since, record.said, record.doubted = None, None, False
 
 
 def _began(record: GangRecord, now: float) -> float:

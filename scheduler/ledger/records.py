@@ -203,6 +203,8 @@ class GangRecord:
     """It was seated past a gang that waits, because it was to leave before that one's reservation begins."""
     since: float | None = None
     """When its quorum was whole, by the API server's clock where it tells."""
+    said: float | None = None
+    """The runtime in seconds that it declared when it was last seen to run: of who has ended, nobody speaks for the gang."""
     doubted: bool = False
     """It still runs, far longer than it declared, and its owner's other gangs are not believed for it."""
     preempted_at: float = float("-inf")

@@ -122,6 +122,8 @@ class Runtimes:
 
     def __init__(self) -> None:
         self._told: dict[Run, Estimate] = {}
+        self._worth: dict[Key, Estimate] = {}
+        """Ratios of actual to declared, by class of declared span: what thousands who wait have in common."""
         self._lore: dict[str, Lore] = {}
         self._ended: Final = _Memory()
         self._ratios: Final = _Memory()
@@ -145,6 +147,7 @@ class Runtimes:
     def _learned(self, namespace: str) -> None:
         self.lore(namespace).version += 1
         self._told = {run: told for run, told in self._told.items() if run[0] != namespace}
+        self._worth = {key: worth for key, worth in self._worth.items() if key[0] != namespace}
 
     def ended(self, namespace: str, kind: str, size: int, declared: float | None, seconds: float) -> None:
         """A gang of so many members, that an owner of this kind made, ended after so many seconds.
@@ -185,10 +188,18 @@ class Runtimes:
         self, namespace: str, kind: str, size: int, declared: float | None, default: float
     ) -> Estimate:
         if _valid(declared) and not self.lies(namespace, kind):
-            seen = self._ratios.alike(namespace, kind, span_class(declared))
-            return _times(quantiles((*PRIOR, *seen)), declared)
+            return _times(self._ratio(namespace, kind, span_class(declared)), declared)
         seen = self._ended.alike(namespace, kind, size_class(size))
         return _times(Estimate(1.0, 1 / UNKNOWN, UNKNOWN), default) if not seen else _observed(seen)
+
+    def _ratio(self, namespace: str, kind: str, group: int) -> Estimate:
+        key = (namespace, kind, group)
+        worth = self._worth.get(key)
+        if worth is None:
+            if len(self._worth) >= OWNERS:
+                self._worth.clear()
+            worth = self._worth[key] = quantiles((*PRIOR, *self._ratios.alike(*key)))
+        return worth
 
     def lies(self, namespace: str, kind: str) -> bool:
         """One of the owner's last gangs ran so much longer than declared that its declarations are not believed."""

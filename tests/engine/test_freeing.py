@@ -6,14 +6,16 @@ from dataclasses import replace
 import pytest
 
 from scheduler.ledger.freeing import ASK_AGAIN, SPARED
+from scheduler.ledger.records import Step
 from scheduler.ledger.rivals import TURNS
 from scheduler.model.decision import Reason
-from scheduler.model.effects import Evict, SuspendJob
+from scheduler.model.effects import Evict, SuspendJob, Ungate
 from scheduler.model.events import FailureKind
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share
 from scheduler.model.workload import GiveWay, Phase, Pod
 from tests.builders import GPU, a_node
+from tests.engine.accountant import overdrawn
 from tests.engine.api import Controller
 from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner
 from tests.engine.stage import POLICY, a_set, a_world, nodes_of, seats
@@ -286,6 +288,32 @@ def test_a_restart_goes_on_with_the_same_victims(gone: int) -> None:
     assert seats(world, "important") == 2
     assert evicted(world) == before
     assert len(before) == 2
+
+
+def test_room_that_is_not_made_after_all_is_kept_for_nobody() -> None:
+    """Calls of a service that died pin both members while its successor waits for one to leave, who never does: when that is
+    given up, nothing is held where the other still runs, and the pods that cannot start are made again.
+    """
+    world = a_stage(2, 2)
+    a_set(world, "train", 2, gpu=2)
+    world.watch()
+    while not any(isinstance(line[0], Ungate) for line in world.lines.values()):
+        world.carry_out()
+        world.report()
+    stays = world.steal("n1", gpu=2, priority=-1)
+    world.api.protected.add(stays.uid)
+    world.crash(under_way=2)
+    assert world.record("train").plan.step is Step.FREE
+    while world.arrive():
+        pass
+    world.settle(POLICY.timeout - 1)
+    pinned = {pod.uid for pod in world.pods("train") if pod.pinned}
+    assert len(pinned) == 2
+    for _ in range(5):
+        world.settle(1)
+        assert overdrawn(world.api, world.engine) == {}
+    assert world.engine.ledger.freeing == {}
+    assert pinned.isdisjoint(pod.uid for pod in world.pods("train"))
 
 
 def test_a_budget_that_never_allows_spares_its_pods_and_others_are_tried() -> None:
