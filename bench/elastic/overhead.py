@@ -11,7 +11,7 @@ import signal
 import statistics
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +21,7 @@ from bench.elastic.roads.ours import SCRIPT
 from bench.elastic.roads.turn import Watch
 from bench.elastic.stage import NAMESPACE, Stage, python
 from tests.plane import where
+from tests.plane.errors import NeverCameError
 from tests.stories.elastic.jobs import job
 
 WORKERS: Final = 2
@@ -80,12 +81,26 @@ def _beside(stage: Stage, bare: Output, others: Sequence[int], pairs: int) -> di
         pods = stage.run(stage.api.items(where("pods", NAMESPACE), labels=labels))
         found = [stage.kubelet.pids(pod) for pod in pods]
         mine = [*(pids[0] for pids in found), *(pid for pids in found for pid in pids[1:])]
-        turns = list(_by_turns({OURS: mine, BARE: others}, pairs))
+        try:
+            turns = list(_by_turns({OURS: mine, BARE: others}, pairs))
+        except ProcessLookupError as gone:
+            raise NeverCameError(who_ended({OURS: (mine, ours), BARE: (others, bare)})) from gone
         ours.read()
         bare.read()
         return summary(turns, {OURS: steps_of(ours), BARE: steps_of(bare)})
     finally:
         stage.delete(name)
+
+
+def who_ended(jobs: Mapping[str, tuple[Iterable[int], Output]]) -> str:
+    """Which processes are no more, and the last words of their job."""
+    said = []
+    for whose, (pids, output) in jobs.items():
+        gone = [pid for pid in pids if not Path(f"/proc/{pid}").exists()]
+        if gone:
+            output.read()
+            said.append(f"processes {gone} of {whose} ended while they were measured\n{output.story()}")
+    return "\n".join(said)
 
 
 def _by_turns(processes: dict[str, Sequence[int]], pairs: int) -> Iterator[Turn]:

@@ -24,6 +24,9 @@ QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREA
 
 NAMESPACE = "training"
 
+PATIENT = {"elastic.hangLimit": "10m"}
+"""As installed. Benches commit seldom, on machines that may be busy with others, and a commit is what shows progress."""
+
 
 class Stage:
     """A running plane, seen from the bench: objects by path, jobs by name, output by pod."""
@@ -83,7 +86,7 @@ def stage(count: int) -> Iterator[Stage]:
     with Plane(controllers=True) as plane, Installation(plane):
         plane.apply_manifests(MANIFESTS)
         plane.kubectl("create", "namespace", NAMESPACE)
-        with Master(plane) as master, Kubelet(plane, slots(count), images=images) as kubelet:
+        with Master(plane, set_=PATIENT) as master, Kubelet(plane, slots(count), images=images) as kubelet:
             running = Stage(plane, kubelet, master)
             try:
                 running.run(running.api.until(where("serviceaccounts", NAMESPACE, "default"), bool))

@@ -1,9 +1,13 @@
 """What a step costs more, of turns that take each other's place."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from bench.elastic.following import Output
-from bench.elastic.overhead import BARE, OURS, Step, Turn, steps_of, summary
+from bench.elastic.overhead import BARE, OURS, Step, Turn, steps_of, summary, who_ended
 
 
 def turn(whose, number):
@@ -48,3 +52,18 @@ def test_rank_0_speaks_for_all():
     ]
 
     assert steps_of(output) == [Step(1.5, 0.5)]
+
+
+def test_a_job_that_ended_meanwhile_is_named_with_its_last_words():
+    """The other one is not."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    last = Output(list)
+    last.lines = [{"step": 7}, {"said": "killing the training: hangs"}]
+
+    said = who_ended({OURS: ([os.getpid(), gone.pid], last), BARE: ([os.getpid()], Output(list))})
+
+    assert str([gone.pid]) in said
+    assert OURS in said
+    assert "killing the training: hangs" in said
+    assert BARE not in said
