@@ -33,7 +33,9 @@ by a factor of two either way (the prior below), and a margin above that convict
 
 PRIOR: Final = tuple(2.0 ** (step / 10) for step in range(-10, 11))
 """Ratios of actual to declared before any were seen: evenly spread, as a logarithm, over half … twice. They weigh as much
-as twenty ended gangs: fewer of those move the middle by chance more than they teach."""
+as twenty ended gangs: fewer of those move the middle by chance more than they teach. Where gangs of T > t are as 1 / t those that
+declare the same run for 0.8 of it in the middle. That is left to be learned: room is reserved by the middle, and one below
+what honest owners declare lets others past the first that waits while they overrun it."""
 
 FEW: Final = 4.0
 """One ended gang says that the next takes between a fourth of and four times as long, until more have ended."""
@@ -54,7 +56,11 @@ Key: TypeAlias = tuple[str, str, int]
 Run: TypeAlias = tuple[str, str, int, float | None, float]
 """What is asked about a run: namespace, kind of owner, members, declared seconds or None, seconds where nothing is known."""
 
-ALL: Final = -1000
+ALL: Final = -10_000
+"""Below every class: a positive number of seconds has none under -2,150."""
+
+REACH: Final = 2
+"""Classes on either side that are asked where a class itself does not know ENOUGH: declarations half to twice as long, about."""
 
 
 class _Memory:
@@ -72,10 +78,14 @@ class _Memory:
     def of(self, key: Key) -> tuple[float, ...]:
         return tuple(self._kept.get(key, ()))
 
-    def alike(self, namespace: str, kind: str, group: int) -> tuple[float, ...]:
-        """Those of this class, or where they are not ENOUGH, those of all classes."""
-        own = self.of((namespace, kind, group))
-        return own if len(own) >= ENOUGH else self.of((namespace, kind, ALL))
+    def alike(self, namespace: str, kind: str, group: int, reach: int = 0) -> tuple[float, ...]:
+        """Those of this class and as many classes beside it, up to `reach`, as give ENOUGH; where none do, those of all classes."""
+        for width in range(reach + 1):
+            near = range(group - width, group + width + 1)
+            own = tuple(value for one in near for value in self.of((namespace, kind, one)))
+            if len(own) >= ENOUGH:
+                return own
+        return self.of((namespace, kind, ALL))
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -87,12 +97,13 @@ def size_class(size: int) -> int:
 
 
 def span_class(declared: float) -> int:
-    """Declared runtimes within a factor of four are one class.
+    """Declared runtimes within a factor of √2 are one class.
 
     Why classes: where short gangs are many and long ones few, a long declaration is more often one that is too long than
-    one that is too short, and the queue waits for the long ones above all.
+    one that is too short, and the queue waits for the long ones above all. Why so narrow: of gangs that take equally long
+    those are let past others that declared least, so within a wide class who ended says too much of who still waits.
     """
-    return math.frexp(declared)[1] // 2
+    return math.floor(2 * math.log2(declared))
 
 
 def quantiles(values: Iterable[float]) -> Estimate:
@@ -198,7 +209,7 @@ class Runtimes:
         if worth is None:
             if len(self._worth) >= OWNERS:
                 self._worth.clear()
-            worth = self._worth[key] = quantiles((*PRIOR, *self._ratios.alike(*key)))
+            worth = self._worth[key] = quantiles((*PRIOR, *self._ratios.alike(*key, REACH)))
         return worth
 
     def lies(self, namespace: str, kind: str) -> bool:

@@ -35,11 +35,11 @@ def expected(desk: Desk) -> float:
 
 
 def test_gangs_that_end_teach_what_their_owners_declarations_are_worth() -> None:
-    """An owner whose gangs always end after a fifth less than declared is believed a fifth less, not more and not anew."""
+    """An owner whose gangs always end after three fifths of what it declared is believed so much."""
     desk = Desk()
     for number in range(KEPT):
-        run(desk, f"train{number}", 0.8 * DECLARED)
-    assert expected(desk) == pytest.approx(0.8 * DECLARED)
+        run(desk, f"train{number}", 0.6 * DECLARED)
+    assert expected(desk) == pytest.approx(0.6 * DECLARED)
 
 
 def test_a_declaration_is_remembered_when_nobody_is_left_to_tell_it() -> None:
@@ -56,8 +56,8 @@ def test_who_did_not_succeed_teaches_nothing(how: dict[str, object]) -> None:
     """A gang that failed or was deleted would have run for longer, or for nothing."""
     desk = Desk()
     for number in range(KEPT):
-        run(desk, f"train{number}", 0.8 * DECLARED, **how)
-    assert expected(desk) == pytest.approx(DECLARED)
+        run(desk, f"train{number}", 0.6 * DECLARED, **how)
+    assert expected(desk) == expected(Desk())
 
 
 def test_what_a_gang_declares_while_it_runs_counts() -> None:

@@ -64,8 +64,9 @@ def test_other_owners_are_still_believed():
     memory = Runtimes()
     memory.ended(*JOB, 8, HOUR, 10 * HOUR)
 
-    assert memory.expect("team", "PyTorchJob", 8, HOUR, 1.0).middle == pytest.approx(HOUR)
-    assert memory.expect("other", "Job", 8, HOUR, 1.0).middle == pytest.approx(HOUR)
+    first = Runtimes().expect(*JOB, 8, HOUR, 1.0)
+    assert memory.expect("team", "PyTorchJob", 8, HOUR, 1.0) == first
+    assert memory.expect("other", "Job", 8, HOUR, 1.0) == first
 
 
 def test_a_lie_is_forgotten_after_as_many_truths_as_are_kept():
@@ -100,6 +101,31 @@ def test_long_declarations_learn_from_long_ones():
 
     assert memory.expect(*JOB, 1, 60.0, 1.0).middle == pytest.approx(60.0)
     assert memory.expect(*JOB, 1, 50 * HOUR, 1.0).middle == pytest.approx(30 * HOUR)
+
+
+def test_who_declares_least_says_nothing_of_who_declares_more():
+    """All take an hour; those that declared half of it went first: who declared an hour and a half is not expected to take three."""
+    memory = Runtimes()
+    for _ in range(KEPT):
+        memory.ended(*JOB, 1, 0.5 * HOUR, HOUR)
+        memory.ended(*JOB, 1, 1.5 * HOUR, HOUR)
+
+    assert memory.expect(*JOB, 1, 0.5 * HOUR, 1.0).middle == pytest.approx(HOUR, rel=0.01)
+    assert memory.expect(*JOB, 1, 1.5 * HOUR, 1.0).middle == pytest.approx(HOUR, rel=0.01)
+
+
+def test_where_few_of_a_class_ended_its_neighbours_are_asked_and_then_everybody():
+    """The nearest that are enough count; who declared far less or far more counts where nobody near is known."""
+    memory = Runtimes()
+    for _ in range(KEPT):
+        memory.ended(*JOB, 1, 60.0, 30.0)
+        memory.ended(*JOB, 1, 1.4 * HOUR, 1.1 * 1.4 * HOUR)
+
+    assert memory.expect(*JOB, 1, HOUR, 1.0).middle == pytest.approx(1.1 * HOUR, rel=0.01)
+    assert memory.expect(*JOB, 1, 80.0, 1.0).middle == pytest.approx(40.0, rel=0.01)
+    everybody = memory.expect(*JOB, 1, 50 * HOUR, 1.0)
+    assert everybody.low < 0.6 * 50 * HOUR
+    assert everybody.high > 50 * HOUR
 
 
 def test_a_declared_runtime_that_is_none_is_ignored():
@@ -189,7 +215,7 @@ def test_bounds_are_in_order(seen, size, declared, default, ran):
 
 def test_what_is_left_is_the_rest_of_the_spread():
     """Of runtimes spread evenly, as a logarithm, over half … twice an hour, those that have not ended are left."""
-    hour = Runtimes().expect(*JOB, 1, HOUR, 1.0)
+    hour = Estimate(HOUR, HOUR * 2**-0.8, HOUR * 2**0.8)
 
     begun = Runtimes.left(hour, 0.0)
     late = Runtimes.left(hour, HOUR)
