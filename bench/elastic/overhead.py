@@ -5,6 +5,7 @@ seconds later they change over. A step's time is compared with those of the neig
 median over many pairs has an error that is far smaller than one run's.
 """
 
+import contextlib
 import itertools
 import os
 import signal
@@ -21,7 +22,7 @@ from bench.elastic.roads.ours import SCRIPT
 from bench.elastic.roads.turn import Watch
 from bench.elastic.stage import NAMESPACE, Stage, python
 from tests.plane import where
-from tests.plane.errors import NeverCameError
+from tests.plane.errors import NotReadyError
 from tests.stories.elastic.jobs import job
 
 WORKERS: Final = 2
@@ -84,7 +85,7 @@ def _beside(stage: Stage, bare: Output, others: Sequence[int], pairs: int) -> di
         try:
             turns = list(_by_turns({OURS: mine, BARE: others}, pairs))
         except ProcessLookupError as gone:
-            raise NeverCameError(who_ended({OURS: (mine, ours), BARE: (others, bare)})) from gone
+            raise NotReadyError(who_ended({OURS: (mine, ours), BARE: (others, bare)})) from gone
         ours.read()
         bare.read()
         return summary(turns, {OURS: steps_of(ours), BARE: steps_of(bare)})
@@ -106,18 +107,22 @@ def who_ended(jobs: Mapping[str, tuple[Iterable[int], Output]]) -> str:
 def _by_turns(processes: dict[str, Sequence[int]], pairs: int) -> Iterator[Turn]:
     """All stand still but those whose turn it is. Ours go on at the end."""
     _tell(processes[OURS], signal.SIGSTOP)
-    for whose in itertools.islice(itertools.cycle((BARE, OURS)), 2 * pairs):
-        _go_on(processes[whose])
-        began = time.time_ns() / 1e9
-        time.sleep(TURN)
-        yield Turn(whose, began + FIRST, time.time_ns() / 1e9)
-        _tell(processes[whose], signal.SIGSTOP)
-    _go_on(processes[OURS])
+    try:
+        for whose in itertools.islice(itertools.cycle((BARE, OURS)), 2 * pairs):
+            _go_on(processes[whose])
+            began = time.time_ns() / 1e9
+            time.sleep(TURN)
+            yield Turn(whose, began + FIRST, time.time_ns() / 1e9)
+            _tell(processes[whose], signal.SIGSTOP)
+    finally:
+        _go_on(processes[OURS])
 
 
 def _go_on(pids: Sequence[int]) -> None:
-    """The last first: an agent, the first of its pod, kills a child that it sees standing still."""
-    _tell(reversed(pids), signal.SIGCONT)
+    """The last first: an agent, the first of its pod, kills a child that it sees standing still. Who has ended is passed over."""
+    for pid in reversed(pids):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 def _tell(pids: Iterable[int], number: int) -> None:

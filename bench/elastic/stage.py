@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bench.elastic.following import Output
+from scheduler.settings_elastic import ElasticMaster
 from tests.elastic.horovod import build
 from tests.plane import Client, Plane, where
 from tests.plane.installation import Installation
@@ -24,7 +25,7 @@ QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREA
 
 NAMESPACE = "training"
 
-PATIENT = {"elastic.hangLimit": "10m"}
+PATIENT = {"elastic.hangLimit": f"{ElasticMaster().hang_limit:g}s"}
 """As installed. Benches commit seldom, on machines that may be busy with others, and a commit is what shows progress."""
 
 

@@ -195,21 +195,22 @@ def _back_off(ledger: "Ledger", record: GangRecord, now: float) -> None:
 def _drop_plan(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
     """Forget the plan and the seats of members that were not let go yet; a written plan is taken away.
 
-    Seats that others had to leave first are given up by all: with the plan goes the promise that they will.
+    Who was let go keeps its seat, but for one that others had to leave first: with the plan goes the promise that they will.
     """
     plan, record.plan = record.plan, None
     if plan is None:
         return []
     effects: list[Effect] = []
-    for uid in plan.seats:
+    for uid, node in plan.seats.items():
         member = record.members.get(uid)
         if member is None or member.hold is None or member.hold.plan != plan.name:
             continue
-        free = member.live and member.tied is None
-        if free or plan.step is Step.FREE:
+        if member.live and member.tied is None:
             ledger.release(member)
-        if free and not member.pod.gated:
-            effects += _give_back(record, member)
+            effects += [] if member.pod.gated else _give_back(record, member)
+        elif plan.step is Step.FREE and ledger.nodes.is_overdrawn(node, member.pod.demand):
+            ledger.release(member)
+            ledger.mark(record.key)  # it cannot go elsewhere: its pin is broken
     writer = record.members.get(plan.writer) if plan.writer else None
     if writer is not None and writer.live and writer.pod.gated:
         writer.tidied_at = now

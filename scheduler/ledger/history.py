@@ -23,8 +23,9 @@ def kind(record: GangRecord) -> str:
 
 
 def declared(record: GangRecord) -> float | None:
-    """The runtime that it declares, in seconds."""
-    return record.spec.wish.expected_runtime if isinstance(record.spec, Spec) else None
+    """The runtime that it declares, in seconds; where nobody who is left declares any, what it declared when it began."""
+    says = record.spec.wish.expected_runtime if isinstance(record.spec, Spec) else None
+    return record.promised if says is None else says
 
 
 def doubted_at(record: GangRecord) -> float:
@@ -41,17 +42,23 @@ def keep(ledger: "Ledger", record: GangRecord, now: float) -> None:
     """Remember when its quorum was whole, and what it took when it has ended."""
     if record.state in {State.BOUND, State.RUNNING}:
         if record.since is None:
-            record.since = _began(record, now)
-        if isinstance(record.spec, Spec):
-            record.said = record.spec.wish.expected_runtime
-        if record.said is not None and now >= doubted_at(record):
+            record.since, record.promised = _began(record, now), declared(record)
+        says = declared(record)
+        if says is not None and now >= doubted_at(record):
             record.doubted = True
-            ledger.runtimes.overran(record.key.namespace, kind(record), record.said, now - record.since)
+            ledger.runtimes.overran(record.key.namespace, kind(record), says, now - record.since)
     elif record.since is not None:
         if record.state is State.LEAVING and _succeeded(record):
-            ran = now - record.since
-            ledger.runtimes.ended(record.key.namespace, kind(record), len(record.members), record.said, ran)
-        record.since, record.said, record.doubted = None, None, False
+            _teach(ledger, record, now - record.since)
+        record.since, record.promised, record.doubted = None, None, False
+        record.interrupted = True
+
+
+def _teach(ledger: "Ledger", record: GangRecord, ran: float) -> None:
+    """What a run took; and what its declaration was worth, if it was one run, and was not told when it overran."""
+    whole = not (record.interrupted or record.doubted)
+    promised = record.promised if whole else None
+    ledger.runtimes.ended(record.key.namespace, kind(record), len(record.members), promised, ran)
 
 
 def _began(record: GangRecord, now: float) -> float:

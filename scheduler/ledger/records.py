@@ -43,7 +43,8 @@ class Member:
     tidied_at: float = float("-inf")
     """When marks of a plan that is no more were last taken off the pod."""
     evicting: Reason | None = None
-    """Why its eviction was asked for. Its seat stays held until it is gone: a bind may still be under way."""
+    """Why its eviction was asked for. Its seat stays held until it is gone, for a bind may still be under way; unless there never
+    was room for it, because others were to leave first."""
     evict_again: float = float("inf")
     """When the eviction is asked for once more, unless it came true by then."""
     pinning: str | None = None
@@ -203,8 +204,11 @@ class GangRecord:
     """It was seated past a gang that waits, because it was to leave before that one's reservation begins."""
     since: float | None = None
     """When its quorum was whole, by the API server's clock where it tells."""
-    said: float | None = None
-    """The runtime in seconds that it declared when it was last seen to run: of who has ended, nobody speaks for the gang."""
+    promised: float | None = None
+    """The runtime in seconds that it declared when its quorum was whole: what it had its place in the queue by. Kept, because who
+    has ended declares nothing any more."""
+    interrupted: bool = False
+    """Its quorum was whole before, and then was not: what it runs now says nothing of what it declared for the whole."""
     doubted: bool = False
     """It still runs, far longer than it declared, and its owner's other gangs are not believed for it."""
     preempted_at: float = float("-inf")

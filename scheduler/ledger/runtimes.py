@@ -22,7 +22,7 @@ KEPT: Final = 64
 """Ended gangs remembered of each owner and size: enough for a tenth quantile, few enough to follow a change."""
 
 OWNERS: Final = 4096
-"""Owners (and owners' sizes) remembered; the one that was not heard of for longest is forgotten first."""
+"""Owners' classes of size and of declared span remembered; the one that was not heard of for longest is forgotten first."""
 
 ENOUGH: Final = 4
 """Ended gangs of one class from which on they are believed over those of all classes."""
@@ -33,9 +33,12 @@ by a factor of two either way (the prior below), and a margin above that convict
 
 PRIOR: Final = tuple(2.0 ** (step / 10) for step in range(-10, 11))
 """Ratios of actual to declared before any were seen: evenly spread, as a logarithm, over half … twice. They weigh as much
-as twenty ended gangs: fewer of those move the middle by chance more than they teach. Where gangs of T > t are as 1 / t those that
-declare the same run for 0.8 of it in the middle. That is left to be learned: room is reserved by the middle, and one below
-what honest owners declare lets others past the first that waits while they overrun it."""
+as twenty ended gangs: fewer of those move the middle by chance more than they teach. The middle is what was declared, because room
+is reserved by it: an honest gang that overruns a shorter one lets others past the first that waits."""
+
+REACH: Final = 2
+"""Classes of declared span on either side that are asked as well, one after the other, until as many gangs are known as PRIOR
+weighs: declarations from a third to three times as long."""
 
 FEW: Final = 4.0
 """One ended gang says that the next takes between a fourth of and four times as long, until more have ended."""
@@ -59,9 +62,6 @@ Run: TypeAlias = tuple[str, str, int, float | None, float]
 ALL: Final = -10_000
 """Below every class: a positive number of seconds has none under -2,150."""
 
-REACH: Final = 2
-"""Classes on either side that are asked where a class itself does not know ENOUGH: declarations half to twice as long, about."""
-
 
 class _Memory:
     """The last KEPT positive numbers of each of at most OWNERS keys."""
@@ -78,14 +78,20 @@ class _Memory:
     def of(self, key: Key) -> tuple[float, ...]:
         return tuple(self._kept.get(key, ()))
 
-    def alike(self, namespace: str, kind: str, group: int, reach: int = 0) -> tuple[float, ...]:
-        """Those of this class and as many classes beside it, up to `reach`, as give ENOUGH; where none do, those of all classes."""
-        for width in range(reach + 1):
-            near = range(group - width, group + width + 1)
-            own = tuple(value for one in near for value in self.of((namespace, kind, one)))
-            if len(own) >= ENOUGH:
-                return own
-        return self.of((namespace, kind, ALL))
+    def alike(self, namespace: str, kind: str, group: int) -> tuple[float, ...]:
+        """Those of this class, or where they are not ENOUGH, those of all classes."""
+        own = self.of((namespace, kind, group))
+        return own if len(own) >= ENOUGH else self.of((namespace, kind, ALL))
+
+    def near(self, namespace: str, kind: str, group: int) -> tuple[float, ...]:
+        """Those of this class and of those beside it, as many as make up for PRIOR; where they are not ENOUGH, of all classes."""
+        own: tuple[float, ...] = ()
+        for away in range(REACH + 1):
+            for one in sorted({group - away, group + away}):
+                own += self.of((namespace, kind, one))
+            if len(own) >= len(PRIOR):
+                break
+        return own if len(own) >= ENOUGH else self.of((namespace, kind, ALL))
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -100,8 +106,9 @@ def span_class(declared: float) -> int:
     """Declared runtimes within a factor of √2 are one class.
 
     Why classes: where short gangs are many and long ones few, a long declaration is more often one that is too long than
-    one that is too short, and the queue waits for the long ones above all. Why so narrow: of gangs that take equally long
-    those are let past others that declared least, so within a wide class who ended says too much of who still waits.
+    one that is too short, and the queue waits for the long ones above all. Why narrow ones: where gangs take equally long, those
+    that declared less start sooner. If they were of one class with those that declared more, the ratios seen would be of
+    the former, and wrong for the latter, who still wait.
     """
     return math.floor(2 * math.log2(declared))
 
@@ -209,7 +216,7 @@ class Runtimes:
         if worth is None:
             if len(self._worth) >= OWNERS:
                 self._worth.clear()
-            worth = self._worth[key] = quantiles((*PRIOR, *self._ratios.alike(*key, REACH)))
+            worth = self._worth[key] = quantiles((*PRIOR, *self._ratios.near(*key)))
         return worth
 
     def lies(self, namespace: str, kind: str) -> bool:

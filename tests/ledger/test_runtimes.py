@@ -64,9 +64,8 @@ def test_other_owners_are_still_believed():
     memory = Runtimes()
     memory.ended(*JOB, 8, HOUR, 10 * HOUR)
 
-    first = Runtimes().expect(*JOB, 8, HOUR, 1.0)
-    assert memory.expect("team", "PyTorchJob", 8, HOUR, 1.0) == first
-    assert memory.expect("other", "Job", 8, HOUR, 1.0) == first
+    assert memory.expect("team", "PyTorchJob", 8, HOUR, 1.0).middle == pytest.approx(HOUR)
+    assert memory.expect("other", "Job", 8, HOUR, 1.0).middle == pytest.approx(HOUR)
 
 
 def test_a_lie_is_forgotten_after_as_many_truths_as_are_kept():
@@ -103,29 +102,55 @@ def test_long_declarations_learn_from_long_ones():
     assert memory.expect(*JOB, 1, 50 * HOUR, 1.0).middle == pytest.approx(30 * HOUR)
 
 
-def test_who_declares_least_says_nothing_of_who_declares_more():
-    """All take an hour; those that declared half of it went first: who declared an hour and a half is not expected to take three."""
+def test_who_declares_less_says_nothing_of_who_declares_more():
+    """All take an hour, and those that declared less than it go first: who declared more is not expected to take longer for it."""
     memory = Runtimes()
     for _ in range(KEPT):
-        memory.ended(*JOB, 1, 0.5 * HOUR, HOUR)
-        memory.ended(*JOB, 1, 1.5 * HOUR, HOUR)
+        memory.ended(*JOB, 1, 1.1 * HOUR, HOUR)
+        memory.ended(*JOB, 1, 0.6 * HOUR, HOUR)
 
-    assert memory.expect(*JOB, 1, 0.5 * HOUR, 1.0).middle == pytest.approx(HOUR, rel=0.01)
-    assert memory.expect(*JOB, 1, 1.5 * HOUR, 1.0).middle == pytest.approx(HOUR, rel=0.01)
+    assert memory.expect(*JOB, 1, 0.6 * HOUR, 1.0).middle == pytest.approx(HOUR)
+    assert memory.expect(*JOB, 1, 1.1 * HOUR, 1.0).middle == pytest.approx(HOUR)
 
 
-def test_where_few_of_a_class_ended_its_neighbours_are_asked_and_then_everybody():
-    """The nearest that are enough count; who declared far less or far more counts where nobody near is known."""
+def of_class(away: int) -> float:
+    """A declared runtime so many classes above that of an hour."""
+    return HOUR * math.sqrt(2.0) ** away
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_where_few_of_a_class_ended_the_nearest_classes_are_asked(side):
+    """The nearest that know enough count, and not those beyond them."""
     memory = Runtimes()
     for _ in range(KEPT):
-        memory.ended(*JOB, 1, 60.0, 30.0)
-        memory.ended(*JOB, 1, 1.4 * HOUR, 1.1 * 1.4 * HOUR)
+        memory.ended(*JOB, 1, of_class(side), 1.1 * of_class(side))
+        memory.ended(*JOB, 1, of_class(2 * side), 0.6 * of_class(2 * side))
 
-    assert memory.expect(*JOB, 1, HOUR, 1.0).middle == pytest.approx(1.1 * HOUR, rel=0.01)
-    assert memory.expect(*JOB, 1, 80.0, 1.0).middle == pytest.approx(40.0, rel=0.01)
-    everybody = memory.expect(*JOB, 1, 50 * HOUR, 1.0)
-    assert everybody.low < 0.6 * 50 * HOUR
-    assert everybody.high > 50 * HOUR
+    assert memory.expect(*JOB, 1, HOUR, 1.0).middle == pytest.approx(1.1 * HOUR)
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_classes_further_away_are_asked_only_where_nobody_nearer_is_known(side):
+    """A few that declared much the same count before many that declared three times or a third as much; those count before none."""
+    memory = Runtimes()
+    for _ in range(KEPT):
+        memory.ended(*JOB, 1, of_class(3 * side), 1.8 * of_class(3 * side))
+    assert memory.expect(*JOB, 1, HOUR, 1.0).middle == pytest.approx(1.8 * HOUR)
+
+    for _ in range(10):
+        memory.ended(*JOB, 1, of_class(2 * side), 0.6 * of_class(2 * side))
+    assert memory.expect(*JOB, 1, HOUR, 1.0).middle < HOUR
+
+
+def test_knowing_more_makes_no_estimate_worse():
+    """A class of which the first few end is not torn away from its neighbours, who say the same."""
+    memory = Runtimes()
+    for _ in range(KEPT):
+        memory.ended(*JOB, 1, of_class(1), 0.6 * of_class(1))
+    for _ in range(KEPT):
+        estimate = memory.expect(*JOB, 1, HOUR, 1.0)
+        assert estimate.middle == pytest.approx(0.6 * HOUR)
+        memory.ended(*JOB, 1, HOUR, 0.6 * HOUR)
 
 
 def test_a_declared_runtime_that_is_none_is_ignored():
