@@ -1,7 +1,8 @@
 """What every test may use: the fixtures of the local plane, whose programs are built before the first test needs them.
 
 And what every test finds: log lines as if nothing had set them up. A command sets them up for its whole process, which
-in tests is that of all that follow, in whatever order.
+in tests is that of all that follow, in whatever order. And no property has to hold within 200 ms a case, as hypothesis would have
+it: how long one takes is for the machine to say.
 """
 
 import logging
@@ -9,11 +10,15 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+from hypothesis import settings
 
 from tests import sides
 from tests.plane.fixtures import api, build_before_tests, make_nodes, namespace, plane
 
 __all__ = ["api", "make_nodes", "namespace", "plane"]
+
+settings.register_profile("gangwright", settings(), deadline=None)
+settings.load_profile("gangwright")
 
 
 @pytest.hookimpl(optionalhook=True)
