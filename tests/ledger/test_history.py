@@ -130,6 +130,16 @@ def test_part_of_a_run_says_nothing_of_the_whole(desk: Desk, told: list[Told]) -
     assert told == [("default", "Job", 2, None, 300.0)]
 
 
+def test_who_comes_again_without_a_word_is_not_held_to_the_old_one(desk: Desk) -> None:
+    """What it declared counts as long as it runs, and not for the time when it waits again."""
+    begin(desk)
+    silent = a_gang_of_pods("train", 2, owner=JOB, gpu=1)
+    desk.lose("train-1")
+    desk.change("train-0", membership=silent[0].membership)
+    desk.see(silent[1])
+    assert desk.ledger.expect(desk.record("train")).middle == desk.ledger.policy.default_runtime
+
+
 def test_one_member_that_failed_teaches_nothing(desk: Desk, told: list[Told]) -> None:
     """The gang would have run for longer, or for nothing; whichever of them ends first."""
     for gang, phases in (("a", (Phase.SUCCEEDED, Phase.FAILED)), ("b", (Phase.FAILED, Phase.SUCCEEDED))):

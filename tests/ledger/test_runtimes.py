@@ -131,7 +131,7 @@ def test_where_few_of_a_class_ended_the_nearest_classes_are_asked(side):
 
 @pytest.mark.parametrize("side", [-1, 1])
 def test_classes_further_away_are_asked_only_where_nobody_nearer_is_known(side):
-    """A few that declared much the same count before many that declared three times or a third as much; those count before none."""
+    """Many that declared three times or a third as much count where nobody else is known; a few nearer ones count instead of them."""
     memory = Runtimes()
     for _ in range(KEPT):
         memory.ended(*JOB, 1, of_class(3 * side), 1.8 * of_class(3 * side))
