@@ -157,7 +157,8 @@ def _give_back(record: GangRecord, member: Member) -> list[Effect]:
 def _keep_time(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> list[Effect]:
     """The quorum was let go and must be bound before its deadline, or the gang is rolled back.
 
-    A gang that was whole once is never taken down for members that it lost: the rest of its quorum waits.
+    A gang that was whole once is never taken down for members that it lost: the rest of its quorum waits. It backs off only where
+    nobody of it runs: members that run stand idle until the others come, so those keep the first claim.
     """
     if facts.quorum and facts.bound >= facts.quorum:
         record.deadline = None
@@ -178,7 +179,7 @@ def _keep_time(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -
             ledger.release(member)
             effects += [] if member.tied or member.pod.gated else _give_back(record, member)
     effects += _drop_plan(ledger, record, now)
-    if roll_back:
+    if roll_back or not any(member.bound for member in record.live()):
         _back_off(ledger, record, now)
     ledger.tally.decisions[Reason.TIMED_OUT if roll_back else Reason.PARTLY_BOUND] += 1
     return effects

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.model import events as ev
-from scheduler.model.decision import Reason
+from scheduler.model.decision import Reason, Wait
 from scheduler.model.effects import Evict, Nominate, Ungate, WritePlan
 from scheduler.model.events import FailureKind
 from scheduler.model.workload import Phase
@@ -140,6 +140,23 @@ def test_a_gang_in_part_that_cannot_be_taken_down_has_the_first_claim() -> None:
     assert names(effects, Nominate) == ["train-2"]
     assert [record.key.name for record in desk.ledger.wanting.queue()] == ["train", "important"]
     assert (desk.record("train").state, desk.ledger.census()["waiting", "PartlyBound"]) == ("waiting", 1)
+
+
+def test_who_ended_well_keeps_no_room_for_the_rest() -> None:
+    """One of three is done and nobody runs, so nobody stands idle for the others: they give their seats back, and wait longer each time."""
+    desk = a_desk(kind="")
+    desk.bring_on_its_way("train", **SEATS)
+    desk.bind("train-0")
+    desk.change("train-0", phase=Phase.SUCCEEDED)
+    desk.wait(POLICY.timeout + 0.1)
+    record = desk.record("train")
+    assert (desk.member("train-1").hold, desk.member("train-2").hold) == (None, None)
+    assert (record.tries, record.verdict) == (1, Wait(Reason.BACKING_OFF))
+    assert desk.wanted("train") is None
+    desk.wait(POLICY.backoff)
+    wanted = desk.wanted("train")
+    assert wanted is not None
+    assert wanted.quorum == 2
 
 
 def test_a_quorum_that_grew_waits_in_order() -> None:
