@@ -1,4 +1,4 @@
-"""From runs to figures: medians of each road, and their ratios. Pure."""
+"""From runs to figures: medians of each road, and their ratios turn by turn. Pure."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,20 @@ def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def ratios(figures: Figures, *, over: str) -> dict[str, float]:
-    """`ROAD_over_OVER`: the median of every other road, divided by that of `over`; empty without `over`."""
-    if over not in figures:
-        return {}
-    base = median(figures[over])
+    """`ROAD_over_OVER`: the median, over the turns, of every other road divided by `over` in the same turn; empty without `over`.
+
+    A shared machine has phases that last longer than a run and are larger than what is asked: within a turn they cancel out.
+    """
+    return {name: round(median(found), 3) for name, found in by_turn(figures, over=over).items()}
+
+
+def by_turn(figures: Figures, *, over: str) -> dict[str, list[float]]:
+    """The same turn by turn."""
+    base = figures.get(over, ())
     return {
-        f"{road}_over_{over}": round(median(runs) / base, 3) for road, runs in figures.items() if road != over
+        f"{road}_over_{over}": [run / other for run, other in zip(runs, base, strict=True)]
+        for road, runs in figures.items()
+        if base and road != over
     }
 
 

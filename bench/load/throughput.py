@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bench.load import cluster, effort, seen, start
 from bench.load.effort import Run
-from bench.load.figures import median, medians, order, ratios, rounded
+from bench.load.figures import by_turn, median, medians, order, ratios, rounded
 from bench.load.roads import ROADS, running
 from bench.load.work import gangs
 from tests.plane import Client, NeverCameError, Plane
@@ -28,7 +28,7 @@ GRACE: Final = 60.0
 async def measure(
     plane: Plane, roads: Sequence[str], *, nodes: int, pods: int, repeats: int
 ) -> AsyncIterator[dict[str, Any]]:
-    """One line for each road, then one of ratios."""
+    """One line for each road, then the ratios turn by turn, then the median of each."""
     runs: dict[str, list[Run]] = {road: [] for road in roads}
     async with plane.client() as api:
         owner = await cluster.furnish(api, nodes)
@@ -49,7 +49,9 @@ async def measure(
             "runs_s": rounded(seconds[road]),
             "cpu_ms_per_pod": medians([run.cpu_ms_per_pod for run in runs[road]]),
         }
-    yield ratios({road: [pods / s for s in own] for road, own in seconds.items()}, over="none")
+    speeds = {road: [pods / s for s in own] for road, own in seconds.items()}
+    yield {"turns": {name: rounded(found) for name, found in by_turn(speeds, over="none").items()}}
+    yield ratios(speeds, over="none")
 
 
 async def _run(plane: Plane, api: Client, road: str, prefix: str, pods: int, owner: str) -> Run:
