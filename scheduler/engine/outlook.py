@@ -38,11 +38,19 @@ def outlook(
 ) -> Outlook:
     """What a forecast is made from; of the queue so many gangs at most."""
     waiting = [
-        replace(own, runs=ledger.expect(ledger.roll.gangs[own.gang.key]))
+        replace(own, runs=ledger.expect(record), likely=ledger.expect(record, forecast=True))
         for own in ledger.wanting.waiting()[:longest]
+        for record in [ledger.roll.gangs[own.gang.key]]
     ]
-    stays = (*running.leaving(snapshot, now), *running.stays(snapshot, now))
+    running_on = (_likely(ledger, stay, now) for stay in running.stays(snapshot, now))
+    stays = (*running.leaving(snapshot, now), *running_on)
     return Outlook(snapshot, tuple(waiting), stays, ledger.policy, now)
+
+
+def _likely(ledger: Ledger, stay: Stay, now: float) -> Stay:
+    record = ledger.roll.gangs[stay.key]
+    began = now if record.since is None else record.since
+    return replace(stay, likely=ledger.expect(record, forecast=True).after(began))
 
 
 def foresee(seen: Outlook, budget: int = BUDGET) -> Mapping[GangKey, Estimate]:

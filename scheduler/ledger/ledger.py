@@ -202,7 +202,7 @@ class Ledger:
         self._census.refresh(self.roll.gangs)
         return self._census
 
-    def expect(self, record: GangRecord) -> Estimate:
+    def expect(self, record: GangRecord, *, forecast: bool = False) -> Estimate:
         """How many seconds this gang runs from its start on, as far as anybody knows.
 
         One that overran by far is expected to have ended long ago: so what it overran counts, not what others took.
@@ -213,7 +213,7 @@ class Ledger:
         if record.run is None or record.run_for != record.pulse or record.run[-1] != default:
             whose = (record.key.namespace, history.kind(record), len(record.members))
             record.run, record.run_for = (*whose, history.declared(record), default), record.pulse
-        return self.runtimes.of(record.run)
+        return self.runtimes.likely(record.run) if forecast else self.runtimes.of(record.run)
 
     def stands(self, priority: int) -> None:
         """Somebody of this priority has his place from now on; of highest priority he gives way to hardly anybody."""

@@ -37,6 +37,12 @@ as twenty ended gangs: fewer of those move the middle by chance more than they t
 is reserved by the middle: every second honest gang would overrun a shorter one, and while it does others slip past the first
 that waits."""
 
+LEANING: Final = tuple(1 / (0.5 + 1.5 * (part + 0.5) / 21) for part in range(21))
+"""The same for forecasts: declared over actual, spread evenly over half … twice. Where owners are off by so much without preference,
+and gangs that take longer than t are as 1 / t (the law of TAIL), this is what gangs that declare the same take: more often they
+are short ones that declared too much than long ones that declared too little. Its middle is 0.8. On Philly's most crowded
+virtual cluster gangs that declared more than a day took 0.6 … 0.8 of it, in the geometric mean."""
+
 REACH: Final = 2
 """Classes of declared span on either side that are asked as well, one after the other, until as many gangs are known as PRIOR
 weighs: declarations from a third to three times as long. On a virtual cluster of Philly forecasts were off by 20 % in the median
@@ -142,8 +148,8 @@ class Runtimes:
 
     def __init__(self) -> None:
         self._told: dict[Run, Estimate] = {}
-        self._worth: dict[Key, Estimate] = {}
-        """Ratios of actual to declared, by class of declared span: what thousands who wait have in common."""
+        self._worth: dict[Key, tuple[Estimate, Estimate]] = {}
+        """Ratios of actual to declared, by PRIOR and by LEANING: what thousands of one class of declared span have in common."""
         self._lore: dict[str, Lore] = {}
         self._ended: Final = _Memory()
         self._ratios: Final = _Memory()
@@ -204,21 +210,29 @@ class Runtimes:
             told = self._told[asked] = self._expect(*asked)
         return told
 
+    def likely(self, asked: Run) -> Estimate:
+        """How many seconds such a gang will run, for a forecast: nothing is reserved or let past by it."""
+        namespace, kind, _, declared, _ = asked
+        if _valid(declared) and not self.lies(namespace, kind):
+            return _times(self._ratios_of(namespace, kind, span_class(declared))[1], declared)
+        return self.of(asked)
+
     def _expect(
         self, namespace: str, kind: str, size: int, declared: float | None, default: float
     ) -> Estimate:
         if _valid(declared) and not self.lies(namespace, kind):
-            return _times(self._ratio(namespace, kind, span_class(declared)), declared)
+            return _times(self._ratios_of(namespace, kind, span_class(declared))[0], declared)
         seen = self._ended.alike(namespace, kind, size_class(size))
         return _times(Estimate(1.0, 1 / UNKNOWN, UNKNOWN), default) if not seen else _observed(seen)
 
-    def _ratio(self, namespace: str, kind: str, group: int) -> Estimate:
+    def _ratios_of(self, namespace: str, kind: str, group: int) -> tuple[Estimate, Estimate]:
         key = (namespace, kind, group)
         worth = self._worth.get(key)
         if worth is None:
             if len(self._worth) >= OWNERS:
                 self._worth.clear()
-            worth = self._worth[key] = quantiles((*PRIOR, *self._ratios.near(*key)))
+            seen = self._ratios.near(*key)
+            worth = self._worth[key] = (quantiles((*PRIOR, *seen)), quantiles((*LEANING, *seen)))
         return worth
 
     def lies(self, namespace: str, kind: str) -> bool:

@@ -110,6 +110,8 @@ class Waiting:
     """When its Job was made, which being suspended does not change; None: nobody needs to know, it came when it arrived."""
     runs: Estimate | None = None
     """How long it will run, as far as anybody knows."""
+    likely: Estimate | None = None
+    """The same for a forecast, which decides nothing by it; None: `runs`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +119,7 @@ class Stay:
     """A gang, or a pod alone, that uses room now.
 
     rows: int64[k], the node of each pod as a row of the snapshot.  uses: float64[k, r], what each uses there.
-    ends: when it leaves.
+    ends: when it leaves.  likely: the same for a forecast, which decides nothing by it; None: `ends`.
     """
 
     key: GangKey
@@ -125,6 +127,7 @@ class Stay:
     uses: Matrix
     ends: Estimate
     namespace: str = ""
+    likely: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

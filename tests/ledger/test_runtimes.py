@@ -1,6 +1,7 @@
 """How long gangs run: declarations, what was seen, and what is left."""
 
 import math
+import random
 from itertools import pairwise
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.ledger import runtimes
-from scheduler.ledger.runtimes import KEPT, Runtimes
+from scheduler.ledger.runtimes import KEPT, Runtimes, quantiles
 from scheduler.model.queueing import Estimate
 
 HOUR = 3600.0
@@ -29,6 +30,30 @@ def test_a_first_declaration_is_believed_within_a_factor_of_two():
     estimate = Runtimes().expect(*JOB, 4, HOUR, 1.0)
 
     assert figures(estimate) == pytest.approx((HOUR * 2**-0.8, HOUR, HOUR * 2**0.8))
+
+
+def test_a_forecast_takes_long_declarations_for_too_long():
+    """Of gangs of which those that run longer than t are as 1 / t, declared at half … twice the truth: those that declare the same."""
+    chance = random.Random(1)
+    gangs = [(1.0 / chance.uniform(1e-4, 1.0), 2.0 ** chance.uniform(-1, 1)) for _ in range(400_000)]
+    found = quantiles(1 / error for runs, error in gangs if 9.0 < runs * error < 11.0)
+
+    likely = Runtimes().likely((*JOB, 1, HOUR, 1.0))
+
+    assert figures(likely) == pytest.approx([HOUR * ratio for ratio in figures(found)], rel=0.06)
+    assert likely.middle == pytest.approx(0.8 * HOUR)
+
+
+def test_a_forecast_learns_like_a_decision():
+    """Owners that keep their word are believed, and those that do not are not."""
+    memory = Runtimes()
+    for _ in range(KEPT):
+        memory.ended(*JOB, 1, HOUR, HOUR)
+    assert memory.likely((*JOB, 1, HOUR, 1.0)).middle == pytest.approx(HOUR)
+    assert memory.likely((*JOB, 1, None, 77.0)) == memory.of((*JOB, 1, None, 77.0))
+
+    memory.ended(*JOB, 8, HOUR, 10 * HOUR)
+    assert memory.likely((*JOB, 8, HOUR, 1.0)) == memory.of((*JOB, 8, HOUR, 1.0))
 
 
 def test_declarations_learn_from_what_was_seen():

@@ -373,3 +373,23 @@ def test_ends_follow_their_bounds():
     assert end_of(exactly(NOW - 1), NOW, 0.5) == NOW + 60
     assert NOW < end_of(Estimate(NOW + 10, NOW - 100, NOW + 100), NOW, 0.1) < NOW + 30
     assert end_of(exactly(math.inf), NOW, 0.5) == math.inf
+
+
+# ── what is likely, and what is decided by ──────────────────────────────────────────────────────────────────
+
+
+def test_starts_follow_what_is_likely_and_room_is_reserved_by_what_is_expected():
+    """Both nodes are likely to be free after 50 s. The second may pass the first, which waits for both, as it is expected to have left
+    by the 100 s at which room is reserved; though it is likely to stay for 150, and the first waits for it.
+    """
+    snapshot, stays = full(2, (NOW + 100, {0: 8}))
+    stays = [replace(stays[0], likely=exactly(NOW + 50))]
+    line = [waiting("first", count=2, runs=10), replace(waiting("passes", runs=90), likely=exactly(150))]
+
+    found = forecast(snapshot, line, stays, Policy(), NOW, PLENTY)
+
+    assert middles(found) == pytest.approx({"first": 150, "passes": 0}, rel=0.01)
+    stays_longer = [line[0], replace(waiting("passes", runs=110), likely=exactly(1))]
+    assert middles(forecast(snapshot, stays_longer, stays, Policy(), NOW, PLENTY)) == pytest.approx(
+        {"first": 50, "passes": 60}, rel=0.01
+    )
