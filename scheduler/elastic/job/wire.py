@@ -11,6 +11,9 @@ import msgspec
 from scheduler.elastic.job.status import Status
 
 _TIMES: Final = frozenset({"lastTransitionTime", "at", "until", "startedAt"})
+_NAMED_BY_PEOPLE: Final = frozenset({"values", "env"})
+"""Maps whose keys are anybody's: there no name means anything to us."""
+_CONDITIONS: Final = "conditions"
 
 
 def encode_status(status: Status) -> dict[str, Any]:
@@ -33,13 +36,13 @@ def _outward(value: Any, field: str = "") -> Any:
     match value:
         case dict():
             shown = {
-                name: _outward(inner, "" if field in {"values", "env"} else name)
+                name: _outward(inner, "" if field in _NAMED_BY_PEOPLE else name)
                 for name, inner in value.items()
                 if inner is not None
             }
-            return _condition(shown) if "lastTransitionTime" in shown else shown
+            return _condition(shown) if field == _CONDITIONS else shown
         case list() | tuple():
-            return [_outward(inner) for inner in value]
+            return [_outward(inner, field) for inner in value]
         case int() | float() if field in _TIMES:
             return _rfc3339(value)
         case _:
@@ -50,14 +53,14 @@ def _inward(value: Any, field: str = "") -> Any:
     match value:
         case dict():
             read = {
-                name: _inward(inner, "" if field in {"values", "env"} else name)
+                name: _inward(inner, "" if field in _NAMED_BY_PEOPLE else name)
                 for name, inner in value.items()
             }
-            if "lastTransitionTime" in read:
+            if field == _CONDITIONS:
                 read["status"] = read.get("status") == "True"
             return read
         case list():
-            return [_inward(inner) for inner in value]
+            return [_inward(inner, field) for inner in value]
         case str() if field in _TIMES:
             return datetime.fromisoformat(value).timestamp()
         case _:

@@ -206,14 +206,14 @@ def _answer(s: State, told: dict[Uid, Assignment], now: float) -> None:
 
 
 def _settled(s: State, now: float) -> None:
-    """All members train in the round: what it cost is known."""
+    """All members train in the round, and rank 0 has made a step: what it cost is known."""
     if s.settled:
         return
     members = roll.ring(s)
     if s.record.ring:
         if s.resumed_at is None or len(members) < len(s.record.ring):
             return
-        if not all(w.in_round == s.record.number and w.beat and w.beat.phase == "Training" for w in members):
+        if not all(_trains(w, s.record) for w in members) or not _has_stepped(members[0], s.record):
             return
         idle, size = measures.idle(s), len(members)
         s.do(Resized(s.record.number, s.before, size, s.record.cause, idle))
@@ -222,6 +222,14 @@ def _settled(s: State, now: float) -> None:
     elif not s.record.holding:
         s.paused_at = None
     s.settled = True
+
+
+def _trains(w: Worker, record: Round) -> bool:
+    return w.in_round == record.number and w.beat is not None and w.beat.phase == "Training"
+
+
+def _has_stepped(w: Worker, record: Round) -> bool:
+    return w.beat is not None and w.beat.step > record.step
 
 
 def _sentence(s: State) -> str:

@@ -67,7 +67,10 @@ def _epoch(s: State, beat: Beat, now: float) -> None:
 
 
 def idle(s: State) -> float | None:
-    """Seconds without a step in the last change of the round; None when nobody trained before."""
+    """Seconds without a step in the last change of the round; None when nobody trained before.
+
+    Rank 0 has made its first step of the round: until then it says what the change before cost.
+    """
     if s.paused_at is None or s.resumed_at is None:
         return None
     said = [w.beat.values[IDLE] for w in roll.ring(s)[:1] if w.beat and IDLE in w.beat.values]

@@ -17,7 +17,7 @@ from scheduler.elastic.job.status import (
     Status,
     WorkerPhase,
 )
-from scheduler.elastic.membership import roll, saving, wanting, worker
+from scheduler.elastic.membership import roll, rounds, saving, wanting, worker
 from scheduler.elastic.membership.causes import cause, picture, waits
 from scheduler.elastic.membership.events import Uid
 from scheduler.elastic.membership.state import State
@@ -180,9 +180,8 @@ def _member(w: Worker, ranks: dict[Uid, int]) -> Member:
 def _batch(record: Round) -> BatchSeen | None:
     if not record.ring:
         return None
-    whole, size = record.global_batch, len(record.ring)
-    local = -(-whole // size) if whole else None
-    return BatchSeen(record.batch_mode, whole, local, record.lr_scale)
+    first = rounds.batch(record, 0)
+    return BatchSeen(record.batch_mode, record.global_batch, first.local if first else None, record.lr_scale)
 
 
 def _next(s: State, now: float) -> Next | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from scheduler.elastic.job.status import Round
 from scheduler.elastic.membership import batches, roll
 from scheduler.elastic.membership.choosing import Choice, Order
-from scheduler.elastic.membership.effects import Assignment
+from scheduler.elastic.membership.effects import Assignment, Batch
 from scheduler.elastic.membership.events import Uid
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.membership.worker import Worker
@@ -93,6 +93,13 @@ def told(s: State) -> Mapping[Uid, Assignment]:
     return s.told[1]
 
 
+def batch(record: Round, rank: int) -> Batch | None:
+    """What this rank takes; None: the script keeps its own."""
+    if record.global_batch is None or record.per_worker is None:
+        return None
+    return batches.of_rank(record.batch_mode, record.global_batch, record.per_worker, len(record.ring), rank)
+
+
 def assignments(record: Round) -> Mapping[Uid, Assignment]:
     """What each of the round's people is told; those that hold on are told nothing yet."""
     members = tuple(seat.name for seat in record.ring)
@@ -105,9 +112,7 @@ def assignments(record: Round) -> Mapping[Uid, Assignment]:
             members=members,
             sync=record.sync,
             restore=record.restore,
-            batch=None
-            if record.global_batch is None or record.per_worker is None
-            else batches.of_rank(record.batch_mode, record.global_batch, record.per_worker, size, rank),
+            batch=batch(record, rank),
             lr_scale=record.lr_scale,
             ramp_steps=record.ramp_steps,
             env=record.env,

@@ -1,5 +1,8 @@
 """The status of a job on the wire, and back."""
 
+import pytest
+from msgspec.structs import replace
+
 from scheduler.elastic.job import Condition, Phase, Status, decode_status, encode_status
 from scheduler.elastic.job.status import Barred, BatchSeen, Member, Next, Resize, Round, Seat
 
@@ -54,6 +57,17 @@ def test_it_speaks_as_kubernetes_does() -> None:
     assert wire["batch"] == {"mode": "capped", "global": 64, "local": 32, "learningRateScale": 1.5}
     assert "samplesPerSecond" not in wire
     assert wire["values"] == {"at": 3.0, "loss": 0.5}
+
+
+@pytest.mark.parametrize("name", ["at", "status", "conditions", "lastTransitionTime", "values", "env"])
+def test_what_people_name_is_nobodys_field(name: str) -> None:
+    """A value that a script reports, and a variable of a phase, may have the name of any field."""
+    status = replace(STATUS, values={name: 1.0}, assignment=replace(STATUS.assignment, env={name: "x"}))
+
+    wire = encode_status(status)
+
+    assert (wire["values"], wire["assignment"]["env"]) == ({name: 1.0}, {name: "x"})
+    assert decode_status(wire) == status
 
 
 def test_a_status_that_is_not_ours_is_none() -> None:

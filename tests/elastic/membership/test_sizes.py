@@ -7,7 +7,7 @@ from scheduler.elastic.job import Spec, Stage
 from scheduler.elastic.job.spec import Batch, BatchMode
 from scheduler.elastic.membership import effects
 from tests.elastic.membership.test_losses import a_job
-from tests.elastic.membership.world import STEP_S, TEMPLATE, World
+from tests.elastic.membership.world import STEP_S, TEMPLATE, Pod, World
 
 
 def test_the_first_round_waits_for_the_quorum() -> None:
@@ -242,6 +242,16 @@ def test_batch_and_rate_follow_the_size() -> None:
     assert told == [[(32, 96, 1.5)] * 3, [(25, 100, 100 / 64)] * 4]
 
 
+def test_status_says_what_rank_0_takes() -> None:
+    """fixed, three passes on two workers: rank 0 takes two of them, and not half of the samples."""
+    world = a_job(2, max_workers=2, batch=Batch(mode=BatchMode.FIXED, per_worker=32, limit=96))
+    told = {one.rank: one.batch for one in world.sentences(effects.Publish)[-1].assignments.values()}
+
+    assert told[0] is not None
+    assert world.status.batch is not None
+    assert (world.status.batch.local, told[0].local, told[0].accumulate) == (64, 64, 2)
+
+
 def test_a_ramp_that_was_changed_is_the_same_for_all() -> None:
     """Who was there before the user changed it ramps like the newcomer, or their weights would part."""
     batch = Batch(per_worker=32, ramp_steps=500)
@@ -295,6 +305,36 @@ def test_the_policies_get_a_true_picture() -> None:
     assert view.idle < 1.5
     assert view.warm == pytest.approx(3.0, abs=0.5)
     assert msgspec.json.encode(view.measured)
+
+
+def test_what_a_resize_cost_is_not_what_the_one_before_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 0 says what the last change cost from its first step of the round on; others may have told of that step before."""
+    world = a_job(2)
+    first, number = world.members()[0], world.status.round
+    first.says = {"idle_s": 9.9}
+    beat = World._beat
+    behind: list[int] = []
+
+    def a_step_later(self: World, pod: Pod) -> None:
+        begins = pod is first and pod.round > number and len(behind) < 3
+        made = pod.step
+        if begins and world.members() and self.status.assignment is not None:
+            behind.append(made)
+            pod.step = min(made, self.status.assignment.step)
+        elif pod is first and pod.round > number:
+            pod.says = {"idle_s": 0.6}
+        beat(self, pod)
+        pod.step = made
+
+    monkeypatch.setattr(World, "_beat", a_step_later)
+    world.size(4)
+    assert world.run(20, lambda: world.trains(4))
+    world.run(5)
+
+    assert behind
+    assert world.status.last_resize is not None
+    assert world.status.last_resize.idle_seconds == 0.6
+    assert [one.idle_s for one in world.sentences(effects.Resized)][-1] == 0.6
 
 
 def test_a_script_that_tells_of_no_samples_is_measured_in_batches(
