@@ -24,7 +24,7 @@ from scheduler.placement.quality import fragmentation
 from scheduler.replay import Document, Judgement, judge, stand
 from scheduler.status import shapes, terrain, views
 from scheduler.status.sight import Sight, aliases
-from scheduler.status.views import Page
+from scheduler.status.views import UNASKED, Page
 
 T = TypeVar("T")
 
@@ -79,11 +79,17 @@ class Answers:
         if record is None:
             return None
         here = views.detail(self.standing, record, EVERYTHING, self.now)
-        why = views.detail(self.judged.engine, self._judged(record.key), EVERYTHING, self.now)
+        engine = self.judged.engine
+        asked = engine.inquire(record.key, self.now)
+        found = asked.answer(engine.policy) if asked is not None else UNASKED
+        why = views.detail(engine, self._judged(record.key), EVERYTHING, self.now, found=found)
         return msgspec.structs.replace(
             here,
             gang=self._with_reason(here.gang),
             shortfalls=why.shortfalls,
+            nearest=why.nearest,
+            would_cost=why.would_cost,
+            behind=why.behind,
             refusal=why.refusal,
             victims=self.victims(record.key),
         )

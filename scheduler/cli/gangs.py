@@ -163,11 +163,22 @@ def tell(found: GangDetail, now: float, seats: dict[str, str]) -> None:
         screen.line(f"  lacks: {short.needed} × {short.demand}; {best} room for {short.best}")
         if blocked:
             screen.line(f"  in the way: {blocked}")
+    for near in found.nearest:
+        where = f", {near.domain}," if near.domain else ""
+        screen.line(
+            f"  nearest {near.level}{where} has room for {near.best} of {near.needed} × {near.demand}"
+        )
+    if found.behind is not None:
+        whom = f"{found.behind.namespace}/{found.behind.gang}" if found.behind.gang else found.behind.id
+        screen.line(f"  the room is reserved for: {whom}, in {span(max(0.0, found.behind.start - now))}")
     if found.refusal is not None:
         screen.line(f"  to mend: {found.refusal.field} = {found.refusal.value}: {found.refusal.remedy}")
     for victim in found.victims:
         whom = f"{victim.namespace}/{victim.gang}" if victim.gang else victim.id
         screen.line(f"  would take the room of: {whom} ({victim.pods} pods, {victim.way}, {victim.kind})")
+    for victim in () if found.victims else found.would_cost:
+        whom = f"{victim.namespace}/{victim.gang}" if victim.gang else victim.id
+        screen.line(f"  if it might preempt, this would cost: {whom} ({victim.pods} pods, {victim.kind})")
     print()
     head = ("MEMBER", "STATE", "PHASE", "NODE", "ROLE", "NOTES")
     screen.table(head, (_member(own, seats) for own in found.members))

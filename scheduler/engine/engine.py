@@ -15,6 +15,7 @@ import numpy as np
 from scheduler.engine import defrag
 from scheduler.engine.asking import INLINE_LIMIT, Asking
 from scheduler.engine.draining import Draining
+from scheduler.engine.inquiry import Inquiry, inquire
 from scheduler.engine.outlook import LONGEST, Forecasts, Outlook, outlook
 from scheduler.engine.preempting import Preempting
 from scheduler.engine.question import Answer as Made
@@ -134,6 +135,10 @@ class Engine:
     def trial(self, pods: Sequence[Pod], now: float) -> Trial:
         """What would be asked about these pods, were they to come now; see `question.decide`, which answers."""
         return trial(self.ledger, self.asking, pods, now)
+
+    def inquire(self, key: GangKey, now: float) -> Inquiry | None:
+        """How near a gang that waits is, and whom room would cost; see `Inquiry.answer`. None: it waits for nothing."""
+        return inquire(self.ledger, self.asking, key, now)
 
     # ── moves ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -25,7 +25,7 @@ from scheduler.placement.seating import seat, seat_surplus
 from scheduler.placement.shortfall import blocked, describe, shortfall
 from scheduler.placement.task import Task, task_of
 
-__all__ = ["decide", "fits", "rank"]
+__all__ = ["decide", "fits", "nearest", "rank"]
 
 _LEVEL_FIELD: Final = "gangwright.io/level"
 
@@ -150,6 +150,30 @@ def decide(
         return _wait(ground, task, quorum)
     seat_surplus(task, scratch)
     return _place(task, scratch, masks)
+
+
+def nearest(
+    snapshot: Snapshot,
+    gang: Gang,
+    policy: Policy,
+    allowed: Mapping[Uid, Mask] | None = None,
+    masks: Masks | None = None,
+) -> tuple[Shortfall, ...]:
+    """Of every level that nodes are labelled with, finest first: the domain in which most of the quorum could sit, and how many.
+
+    Left out are levels of which one domain could hold the whole quorum. A gang that is spread looks for no domain: nothing is told.
+    """
+    quorum = [b for role in gang.roles for b in batches(role.demand, role.quorum, allowed)]
+    if gang.strategy is Strategy.SPREAD or not quorum or _unknown_level(snapshot, gang, policy) is not None:
+        return ()
+    masks, topology = masks or Masks(), snapshot.topology
+    found = []
+    for level, known in zip(topology.levels, topology.known, strict=True):
+        ground = _as_is(snapshot, replace(gang, level=level.name, required=True), masks)
+        task = ground.task(quorum, []) if known else None
+        if task is not None and seat(task) is None:
+            found.append(shortfall(task, ground.gang)[1])
+    return tuple(found)
 
 
 def _unknown_level(snapshot: Snapshot, gang: Gang, policy: Policy) -> Refuse | None:

@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 
 from scheduler.engine import Engine
+from scheduler.engine.inquiry import Found
 from scheduler.errors import KubeError
 from scheduler.kube.client import Client
 from scheduler.ledger.records import GangRecord
@@ -45,6 +46,11 @@ class Counter:
         """Who was asked to leave for this gang."""
         record = self._engine.ledger.roll.gangs.get(gang)
         return record.plan.units if record is not None and record.plan is not None else ()
+
+    async def inquire(self, gang: GangKey) -> Found:
+        """How near this gang is to a seat, and whom room would cost; worked out beside what kube-scheduler asks."""
+        asked = self._engine.inquire(gang, self._clock())
+        return await asyncio.to_thread(asked.answer, self._engine.policy) if asked is not None else Found()
 
     async def simulate(self, pods: Sequence[Pod]) -> Trial:
         """Ask what would be asked if these pods had just come; nothing changes."""

@@ -18,7 +18,7 @@ from scheduler.status.problems import NOT_ACTING, Problem
 from scheduler.status.reviews import Reviews, Right
 from scheduler.status.sight import Alias, Sight
 from scheduler.status.subjects import Subject
-from scheduler.status.views import Outlook, Page, Steps
+from scheduler.status.views import UNASKED, Outlook, Page, Steps
 
 SPELL: Final = 0.001
 """Seconds that a view is worked on at a stretch; kube-scheduler may wait for so long."""
@@ -101,8 +101,14 @@ class Answers:
         namespace, name = ask.words["namespace"], ask.words["name"]
         await self._demand(ask.subject, Right("list", "pods", namespace))
         sight = await self._sight(ask.subject)
+        key = self._found(namespace, name).key
+        found = (
+            await self._desk.inquire(key)
+            if self._desk is not None and self._engine.ledger.acting
+            else UNASKED
+        )
         record = self._found(namespace, name)
-        return views.detail(self._engine, record, sight, self._clock(), self._outlook())
+        return views.detail(self._engine, record, sight, self._clock(), self._outlook(), found)
 
     async def nodes(self, ask: Ask) -> shapes.NodeList:
         sight = await self._sight(ask.subject)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from scheduler.engine.inquiry import Found
 from scheduler.errors import GangwrightError
 from scheduler.model.decision import Reason, Shortfall
 from scheduler.model.queueing import Estimate
@@ -58,6 +59,9 @@ class Desk(Protocol):
 
     def victims(self, gang: GangKey) -> Sequence[Unit]:
         """Who would have to leave for this gang, as far as that was worked out."""
+
+    async def inquire(self, gang: GangKey) -> Found:
+        """How near this gang is to a seat, and whom room would cost; nothing of one that does not wait."""
 
     async def simulate(self, pods: Sequence[Pod]) -> Trial:
         """Decide about these pods as if they had just come, and change nothing."""

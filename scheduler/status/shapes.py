@@ -155,6 +155,15 @@ class BarRow(Part, frozen=True):
     until: float
 
 
+class Behind(Part, frozen=True):
+    """The gang for which room is reserved, and from when on."""
+
+    id: str
+    namespace: str | None
+    gang: str | None
+    start: float
+
+
 class VictimRow(Part, frozen=True):
     """Who would leave to make room."""
 
@@ -216,11 +225,18 @@ class GangDetail(Part, frozen=True):
     """Its pods are only nominated: pins broke too often."""
     plan: PlanRow | None
     shortfalls: list[LevelShortfall]
+    """What the reason is about."""
+    nearest: list[LevelShortfall]
+    """Of every level that nodes are labelled with, finest first: the domain in which most of the quorum could sit now."""
     refusal: Refusal | None
     notices: list[NoticeRow]
     barred: list[BarRow]
     victims: list[VictimRow]
     """Who would have to leave for it, as far as that was worked out."""
+    would_cost: list[VictimRow]
+    """Who would have to leave for it, if it might ask them to: gangs and pods of lower priority. It asks nobody."""
+    behind: Behind | None
+    """For whom the room is reserved that it would fit into."""
     leaving: list[LeavingRow]
     """Who is leaving for it now."""
     reserved_from: float | None

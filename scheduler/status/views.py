@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from scheduler.engine import Engine
+from scheduler.engine.inquiry import Found
 from scheduler.ledger import lifecycle, notices, roster
 from scheduler.ledger.lifecycle import State
 from scheduler.ledger.records import GangRecord, Member, Spec, Step, Victim
@@ -48,6 +49,7 @@ class Outlook:
 
 
 NOTHING: Final = Outlook()
+UNASKED: Final = Found()
 
 
 def namespaces(engine: Engine) -> list[str]:
@@ -174,9 +176,14 @@ def row(
 
 
 def detail(
-    engine: Engine, record: GangRecord, sight: Sight, now: float, outlook: Outlook = NOTHING
+    engine: Engine,
+    record: GangRecord,
+    sight: Sight,
+    now: float,
+    outlook: Outlook = NOTHING,
+    found: Found = UNASKED,
 ) -> shapes.GangDetail:
-    """Everything about one gang, for somebody who may read its name."""
+    """Everything about one gang, for somebody who may read its name. found: what was inquired about it."""
     spec, plan, judged = _spec(engine, record), record.plan, engine.ledger.acting
     place = next((i for i, r in enumerate(engine.ledger.wanting.queue(), start=1) if r is record), None)
     verdict, victims = record.verdict, outlook.victims(record.key) if judged else ()
@@ -197,6 +204,7 @@ def detail(
         if plan is not None and plan.step is not Step.DONE
         else None,
         shortfalls=[shortfall(verdict.shortfall)] if isinstance(verdict, Wait) and verdict.shortfall else [],
+        nearest=[shortfall(one) for one in found.nearest],
         refusal=_refusal(spec) or _refusal(verdict),
         notices=[
             shapes.NoticeRow(why, notice.message, notice.at)
@@ -207,6 +215,8 @@ def detail(
             shapes.BarRow(node, until) for node, (until, _) in sorted(record.barred.items()) if until > now
         ],
         victims=[victim(engine, unit, sight) for unit in victims],
+        would_cost=[victim(engine, unit, sight) for unit in found.victims],
+        behind=_behind(engine, verdict, sight),
         leaving=[_leaving(found, sight) for found in plan.victims.values()] if plan is not None else [],
         reserved_from=reserved.start if reserved is not None and reserved.key == record.key else None,
         members=[
@@ -319,6 +329,18 @@ def _leaving(found: Victim, sight: Sight) -> shapes.LeavingRow:
         pod=found.key.name if sees else None,
         way=found.way,
         accepted=found.accepted,
+    )
+
+
+def _behind(engine: Engine, verdict: object, sight: Sight) -> shapes.Behind | None:
+    reserved = engine.asking.front.reserved
+    if reserved is None or not isinstance(verdict, Wait) or verdict.reason is not Reason.RESERVED:
+        return None
+    key, holder = reserved.key, engine.ledger.roll.gangs.get(reserved.key)
+    sees = sight.sees(key)
+    name = name_of(holder) if holder is not None else key.name
+    return shapes.Behind(
+        sight.alias(key), key.namespace if sees else None, name if sees else None, reserved.start
     )
 
 

@@ -1,5 +1,6 @@
 """`gangwright list`, `queue`, `explain`: what people are told of gangs, and in which form."""
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -85,7 +86,7 @@ async def test_the_queue_names_whom_nobody_can_place(cluster):
 
 
 async def test_explain_tells_what_a_gang_lacks(cluster):
-    """The nearest domain, what it has room for, and what is in the way."""
+    """The nearest domain of every level, what it has room for, and what is in the way."""
     cluster.gang("large", 5, gpus=8)
 
     said = await cluster.say("explain", "team/large")
@@ -93,6 +94,7 @@ async def test_explain_tells_what_a_gang_lacks(cluster):
     assert said.code == 0
     assert "team/large is waiting: NeverFits" in said.out
     assert "lacks: 5 × 8 nvidia.com/gpu" in said.out
+    assert re.search(r"nearest rack, \S+, has room for \d of 5 × 8 nvidia.com/gpu", said.out)
     assert "large-4" in said.out
 
 

@@ -6,6 +6,7 @@ import struct
 import pytest
 from aiohttp import WSMsgType, web
 
+from scheduler.engine.inquiry import Found
 from scheduler.status.desk import Drained, Moved
 from tests.cli.manifests import a_job
 from tests.cli.speaking import Cluster
@@ -77,6 +78,9 @@ class Desk:
 
     def victims(self, _gang):
         return ()
+
+    async def inquire(self, _gang):
+        return Found()
 
     async def drain(self, node, by):
         self.left -= 1

@@ -10,7 +10,8 @@ import pytest_asyncio
 from structlog.testing import capture_logs
 
 from scheduler.engine import Engine
-from scheduler.model.decision import Reason
+from scheduler.engine.inquiry import Found
+from scheduler.model.decision import Reason, Shortfall
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
 from scheduler.settings_status import StatusServer
@@ -418,6 +419,9 @@ class Scripted:
     def victims(self, gang):
         return ()
 
+    async def inquire(self, gang):
+        return Found((Shortfall(10, "1 nvidia.com/gpu", "rack", "a0/r1", 4, {}),))
+
     async def simulate(self, pods):
         self._note("simulate", pods)
         return Trial(Reason.SEATED, "it would start now", {pod.uid: "a0-r0-n0" for pod in pods})
@@ -464,6 +468,15 @@ async def test_forecasts_reach_people(acting):
 
     assert rows["huge"]["forecast"] == {"middle": 100.0, "low": 50.0, "high": 200.0}
     assert rows["late"]["forecast"] is None
+
+
+async def test_how_near_a_gang_is_reaches_people(acting):
+    """What was inquired about it stands beside its reason."""
+    found = (await acting.ask("/v1/gangs/team-b/huge", ADMIN)).json
+
+    (near,) = found["nearest"]
+    assert (near["level"], near["domain"], near["best"], near["needed"]) == ("rack", "a0/r1", 4, 10)
+    assert (found["wouldCost"], found["behind"]) == ([], None)
 
 
 async def test_pods_are_tried_out_as_if_they_had_come(acting, desk):

@@ -139,6 +139,23 @@ def test_everything_about_one_gang(world):
     assert detail.shortfalls == []
 
 
+def test_who_waits_behind_a_reservation_hears_whose_it_is():
+    """By name and from when on; who may not read the name gets an alias."""
+    world = World([a_node(f"n{i}", gpu=4) for i in range(2)], POLICY)
+    world.submit(a_gang_of_pods("runs", 4, gpu=1, wish={"runtime": 100.0}))
+    world.settle(5)
+    world.submit(a_gang_of_pods("first", 8, gpu=1))
+    world.settle(5)
+    world.submit(a_gang_of_pods("late", 2, gpu=1, wish={"runtime": 1000.0}))
+    world.settle(5)
+    found = views.find(world.engine, "default", "late")
+    told = [views.detail(world.engine, found, sight, world.now).behind for sight in (EVERYTHING, NOBODY)]
+
+    assert [(one.namespace, one.gang) for one in told] == [("default", "first"), (None, None)]
+    assert told[0].start == pytest.approx(100, abs=20)
+    assert told[0].id == told[1].id
+
+
 def test_a_shortfall_is_told_in_numbers(world):
     """How many it needs, and how many the best domain holds."""
     found = views.find(world.engine, "team-b", "huge")

@@ -236,6 +236,13 @@ export function detail(found) {
       make("p", {}, `It needs ${lack.needed} × ${lack.demand}; ${where} has room for ${lack.best}.`),
       make("ul", {}, blocked.map((text) => make("li", {}, text))));
   }
+  if (found.nearest.length) {
+    blocks.push(make("h3", {}, "How near it is"), table("Nearest domains", ["Level", "Nearest", "Room for", "Of"], found.nearest.map((one) => [
+      one.level, one.domain || "–", String(one.best), `${one.needed} × ${one.demand}`])));
+  }
+  if (found.behind) {
+    blocks.push(make("p", {}, `The room is reserved for ${called({ ...found.behind, name: found.behind.gang })} from ${moment(found.behind.start)} on.`));
+  }
   if (found.leaving.length) {
     blocks.push(make("h3", {}, "Who is leaving for it"), table("Leaving", ["Pod", "How"], found.leaving.map((one) => [
       called({ ...one, name: one.pod }), one.accepted ? one.way : `${one.way}, not granted yet`])));
@@ -243,6 +250,10 @@ export function detail(found) {
   if (found.victims.length) {
     blocks.push(make("h3", {}, "Who would have to leave"), table("Victims", ["Gang", "What", "Pods", "Device time lost"],
       found.victims.map((one) => [called({ ...one, name: one.gang }), one.kind, String(one.pods), duration(one.lost)])));
+  }
+  if (!found.victims.length && found.wouldCost.length) {
+    blocks.push(make("h3", {}, "If it might preempt, this would cost"), table("Cost", ["Gang", "What", "Pods", "Device time lost"],
+      found.wouldCost.map((one) => [called({ ...one, name: one.gang }), one.kind, String(one.pods), duration(one.lost)])));
   }
   blocks.push(make("h3", {}, "Pods"), table("Pods of the gang", ["Pod", "State", "Node"], found.members.map((one) => [
     one.name, one.reason ? `${one.state} (${one.reason})` : one.state, one.node || "–"])));
