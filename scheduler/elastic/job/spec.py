@@ -103,6 +103,11 @@ class Spec(Struct, frozen=True, rename="camel", kw_only=True):
         """Index of the schedule's entry that this epoch is in; −1 before the first."""
         return sum(entry.epoch <= epoch for entry in self.schedule) - 1
 
+    def per_worker(self, place: int) -> int | None:
+        """Samples a step of one worker while the schedule's entry of that index lasts; −1: before the first."""
+        own = self.schedule[place].batch if place >= 0 else None
+        return own or self.batch.per_worker
+
 
 class Problem(Struct, frozen=True):
     """What is wrong with one field, and what would be right."""

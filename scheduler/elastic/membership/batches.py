@@ -17,17 +17,27 @@ def share(total: int, size: int, rank: int) -> int:
     return total // size + (rank < total % size)
 
 
+def most(batch: specs.Batch, per_worker: int | None, base: int) -> int | None:
+    """Samples of one step that no number of workers goes beyond; `base` is the quorum. None: there is no such limit."""
+    if per_worker is None:
+        return None
+    match batch.mode:
+        case specs.BatchMode.PER_WORKER:
+            return None
+        case specs.BatchMode.CAPPED:
+            return batch.limit or None
+        case specs.BatchMode.FIXED:
+            return batch.limit or per_worker * base
+
+
 def total(batch: specs.Batch, per_worker: int | None, size: int, base: int) -> int | None:
     """Samples of one step of `size` workers; `base` is the quorum. None: the script keeps its own."""
     if per_worker is None or size < 1:
         return None
-    match batch.mode:
-        case specs.BatchMode.PER_WORKER:
-            return per_worker * size
-        case specs.BatchMode.CAPPED:
-            return min(per_worker * size, batch.limit or per_worker * size)
-        case specs.BatchMode.FIXED:
-            return batch.limit or per_worker * base
+    whole, limit = per_worker * size, most(batch, per_worker, base)
+    if limit is None:
+        return whole
+    return limit if batch.mode is specs.BatchMode.FIXED else min(whole, limit)
 
 
 def scale(batch: specs.Batch, per_worker: int | None, size: int, base: int) -> float:

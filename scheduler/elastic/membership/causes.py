@@ -84,7 +84,7 @@ def _stage(p: Picture) -> bool:
     if place <= record.stage:
         return False
     entry = spec.schedule[place]
-    return entry.env != record.env or (entry.batch or spec.batch.per_worker) != record.per_worker
+    return entry.env != record.env or spec.per_worker(place) != record.per_worker
 
 
 class Cause(Struct, frozen=True):

@@ -26,7 +26,7 @@ def decided(s: State, number: int, cause: str, choice: Choice, *, save: bool) ->
     epoch = max(s.record.epoch, *(w.beat.epoch if w.beat else 0.0 for w in people), 0.0)
     place = spec.stage(epoch)
     stage = spec.schedule[place] if place >= 0 else None
-    per_worker = (stage.batch if stage else None) or spec.batch.per_worker
+    per_worker = spec.per_worker(place)
     size, base = len(choice.ring), spec.min_workers
     restore = _restore(s, choice.ring, people)
     return Round(

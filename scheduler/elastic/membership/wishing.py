@@ -4,9 +4,11 @@ Lives here: the drawing of it. Never here: a policy, or what is done with its an
 """
 
 import math
+from collections.abc import Iterator
 
+from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.job.status import Phase
-from scheduler.elastic.membership import reporting, roll
+from scheduler.elastic.membership import batches, reporting, roll
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.sizing.view import JobView, Stage
 
@@ -19,6 +21,7 @@ def view(s: State, now: float) -> JobView | None:
     spec = s.spec
     if spec is None or s.over or spec.suspend or spec.workers is not None or s.finishing_at is not None:
         return None
+    per_worker = spec.per_worker(spec.stage(roll.epoch(s)))
     placed = [w for w in (*roll.entitled(s), *roll.newcomers(s)) if w.seated and not w.going]
     return JobView(
         name=s.key,
@@ -36,12 +39,21 @@ def view(s: State, now: float) -> JobView | None:
         elapsed=0.0 if s.started_at is None else max(0.0, now - s.started_at),
         idle=s.last_resize.idle_seconds if s.last_resize else None,
         warm=s.warm,
-        per_worker=spec.batch.per_worker,
-        batch_limit=spec.batch.limit,
+        per_worker=per_worker,
+        batch_limit=batches.most(spec.batch, per_worker, spec.min_workers),
         epoch=roll.epoch(s) if s.record.ring else None,
         epoch_s=s.epoch_s,
-        schedule=tuple(Stage(one.epoch, one.workers) for one in spec.schedule if one.workers is not None),
+        schedule=tuple(_stages(spec)),
     )
+
+
+def _stages(spec: Spec) -> Iterator[Stage]:
+    """Those that state a size, each with the batch that its own rounds will have."""
+    for place, one in enumerate(spec.schedule):
+        if one.workers is not None:
+            per_worker = spec.per_worker(place)
+            limit = batches.most(spec.batch, per_worker, spec.min_workers)
+            yield Stage(one.epoch, one.workers, per_worker, limit)
 
 
 def _remaining(s: State) -> float | None:

@@ -26,15 +26,18 @@ class Desire(Struct, frozen=True, kw_only=True):
     coming: Stage | None = None
 
 
-def largest(job: JobView) -> int:
+def largest(job: JobView, stage: Stage | None = None) -> int:
     """The size from which on another worker is of no use: the maximum, or where the batch is at its limit.
+
+    stage: a phase to come, by its own batch where it has one.
 
     Beyond it every worker would take fewer samples of a step, for as many bytes to exchange (MLSys'20: "global = min(k·max_local,
     max_global)").
     """
-    if job.batch_limit is None or job.per_worker is None:
+    batch = job if stage is None or stage.per_worker is None else stage
+    if batch.batch_limit is None or batch.per_worker is None:
         return job.max
-    return max(job.min, min(job.max, -(-job.batch_limit // job.per_worker)))
+    return clamped(job, -(-batch.batch_limit // batch.per_worker))
 
 
 def clamped(job: JobView, size: int) -> int:

@@ -2,8 +2,9 @@
 
 The formula: the workers of the last stage whose epoch is at most `e`, where e is the epoch done so far, and for a stage with
 more workers than now e + lead / (seconds an epoch takes), so that newcomers are warm when the phase begins. Fewer workers are
-never taken early. Before the first stage the job has its minimum. Source: static schedules as Goyal et al. 2017 and AdaBatch
-state them for the batch, by epoch; published elastic systems have none for the workers.
+never taken early. A phase has no more workers than its own batch has use for. Before the first stage the job has its minimum.
+Source: static schedules as Goyal et al. 2017 and AdaBatch state them for the batch, by epoch; published elastic systems have
+none for the workers.
 """
 
 from scheduler.elastic.sizing.desire import Desire, clamped, largest
@@ -15,9 +16,12 @@ def desire(job: JobView) -> Desire:
     done = job.epoch or 0.0
     now = _stage(job, done)
     coming = next((stage for stage in job.schedule if stage.epoch > now.epoch), None)
-    if coming and coming.workers > now.workers and coming.epoch <= done + _ahead(job):
-        return Desire(size=_size(job, coming), reason=f"epoch {coming.epoch:g} begins soon", coming=coming)
-    return Desire(size=_size(job, now), reason=f"the schedule at epoch {done:g}", coming=coming)
+    size = min(clamped(job, now.workers), largest(job))
+    if coming and coming.epoch <= done + _ahead(job):
+        then = min(clamped(job, coming.workers), largest(job, coming))
+        if then > size:
+            return Desire(size=then, reason=f"epoch {coming.epoch:g} begins soon", coming=coming)
+    return Desire(size=size, reason=f"the schedule at epoch {done:g}", coming=coming)
 
 
 def _stage(job: JobView, epoch: float) -> Stage:
@@ -30,7 +34,3 @@ def _ahead(job: JobView) -> float:
     lead = job.parameters.lead if isinstance(job.parameters, Schedule) else 0.0
     seconds = lead if job.warm is None else job.warm
     return seconds / job.epoch_s if job.epoch_s else 0.0
-
-
-def _size(job: JobView, stage: Stage) -> int:
-    return min(clamped(job, stage.workers), largest(job))

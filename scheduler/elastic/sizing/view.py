@@ -100,6 +100,10 @@ class Stage(Struct, frozen=True):
 
     epoch: float
     workers: int
+    per_worker: int | None = None
+    """Samples of a step that one worker takes while it lasts; None: what the job's takes now, and its limit."""
+    batch_limit: int | None = None
+    """As the job's, beside `per_worker`."""
 
 
 class JobView(Struct, frozen=True, kw_only=True):
@@ -137,7 +141,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     warm: float | None = None
     """Seconds from the start of the last newcomer until it was READY; None before the first."""
     per_worker: int | None = None
-    """Samples of a step that one worker takes; None when the script keeps its own."""
+    """Samples of a step that one worker takes in the present phase; None when the script keeps its own."""
     batch_limit: int | None = None
     """Samples of a step that all workers take together at the most; None without limit."""
     epoch: float | None = None
