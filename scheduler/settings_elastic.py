@@ -95,16 +95,18 @@ class RendezvousServer:
     """Largest body in bytes; a report with the end of a child's output takes some thousands."""
 
     value_limit: Annotated[int, reader.size(2**8, 2**24)] = 64 * 2**10
-    """Largest value that members exchange, in bytes. Gloo's has 136 bytes for each other member: enough for 480 of them,
-    and the agent passes on no larger ones."""
+    """Largest value that members exchange, in bytes. Gloo's has 136 bytes for each other member: enough for 482 workers of
+    a job, and the agent passes on no larger ones."""
 
     keys: Annotated[int, reader.whole(1, 2**24)] = 16384
-    """Values of one round. Horovod lays down eight a member."""
+    """Values of one round. Horovod lays down eight a member, and four beside."""
 
     round_limit: Annotated[int, reader.size(2**16, 2**32)] = 8 * 2**20
     """Bytes of one round's values together, with their keys and 256 bytes for each. Horovod builds its mesh twice, so N
-    members lay down 272 × N × (N − 1): 8 MiB do for 170 of them, 480 need 61 MiB (and as much in `rendezvous.valuesLimit`,
-    and of the master's memory), 1,000 would need 262 MiB. Three rounds of a job are kept."""
+    members lay down 272 × N × (N − 1), and some words: 8 MiB do for 170 of them, 482 need 62 MiB. Three rounds of a job are
+    kept, so that `rendezvous.valuesLimit` must be three times as much, and the master have the memory. No job gets more
+    workers than the smallest of these bounds does for: beyond it Horovod would abort all of them. `status.reason` names the
+    bound; a job with a larger `minWorkers` is not started. Scripts with process sets of their own lay down more than this."""
 
     values_limit: Annotated[int, reader.size(2**20, 2**34)] = 128 * 2**20
     """Bytes of the values of all jobs together; a quarter of the memory that the manifests give the master. When it is

@@ -18,7 +18,7 @@ from scheduler.elastic.master.carrying import Carrying, Site
 from scheduler.elastic.master.counting import Counting
 from scheduler.elastic.master.reading import Job, Known
 from scheduler.elastic.master.writing import Writing
-from scheduler.elastic.membership import Membership
+from scheduler.elastic.membership import Membership, ceiling
 from scheduler.elastic.membership.effects import (
     Abort,
     Announce,
@@ -180,12 +180,16 @@ class Charge:
 
     def _read_spec(self, job: Job) -> SpecSeen | SpecRefused:
         spec, wrong = decode_spec(job.spec)
-        found: tuple[Problem, ...] = wrong or (problems(self.owner, spec) if spec else ())
+        found: tuple[Problem, ...] = wrong or (self._problems(spec) if spec else ())
         if spec is None or found:
             self._counting.refused()
             return SpecRefused(found, job.metadata.generation)
         self.spec = spec
         return SpecSeen(spec, job.metadata.generation)
+
+    def _problems(self, spec: Spec) -> tuple[Problem, ...]:
+        """What no schema can know."""
+        return problems(self.owner, spec) + ceiling.problems(spec, self._limits)
 
     def _agree(self, uid: Uid) -> None:
         """Members of a gang that name different quorums are refused by the scheduler."""

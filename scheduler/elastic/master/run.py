@@ -20,6 +20,7 @@ from scheduler.elastic.master.master import PODS, Master, identity_of
 from scheduler.elastic.master.sizes import keep_sizing
 from scheduler.elastic.master.trying import Trying
 from scheduler.elastic.membership.limits import Limits
+from scheduler.elastic.rendezvous import mesh
 from scheduler.elastic.rendezvous.server import Rendezvous, rendezvous
 from scheduler.elastic.workers import Kit
 from scheduler.kube.access import find_access
@@ -162,9 +163,11 @@ def kit_of(settings: Settings, meeting: Rendezvous) -> Kit:
 
 
 def limits_of(settings: Settings) -> Limits:
-    """The waits of membership that the settings name; all others are its own."""
-    own = settings.elastic
+    """The limits of membership that follow from the settings; all others are its own."""
+    own, ring = settings.elastic, mesh.largest(settings.rendezvous)
     return Limits(
+        ring=ring.members,
+        ring_bound=ring.bound,
         silent=settings.rendezvous.silent_after,
         collective=settings.workers.gloo_timeout,
         start=own.start_limit,

@@ -8,7 +8,7 @@ nobody knows is dropped (the pods say who a worker is).
 import msgspec
 
 from scheduler.elastic.job.status import Phase
-from scheduler.elastic.membership import ending, measures, roll, saving
+from scheduler.elastic.membership import ceiling, ending, measures, roll, saving
 from scheduler.elastic.membership.effects import Tell
 from scheduler.elastic.membership.events import (
     Arrived,
@@ -74,7 +74,8 @@ def listed(s: State, _: Listed, _now: float) -> None:
 
 
 def spec_seen(s: State, event: SpecSeen, _now: float) -> None:
-    s.spec, s.generation, s.problems = event.spec, event.generation, ()
+    s.spec, s.asked = ceiling.lowered(event.spec, s.limits), event.spec.max_workers
+    s.generation, s.problems = event.generation, ()
     if not event.spec.suspend:
         s.save_error = ""  # who suspends it again wants it tried again
 

@@ -47,6 +47,9 @@ class State:
     selector: str = ""
     limits: Limits = field(default_factory=Limits)
     spec: Spec | None = None
+    """As wanted, with a maximum that a round can hold."""
+    asked: int = 0
+    """spec.maxWorkers as written."""
     problems: tuple[Problem, ...] = ()
     generation: int = 0
     listed: bool = True

@@ -6,7 +6,8 @@ Lives here: the order of those who may say. Never here: a policy (`scheduler.ela
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from scheduler.elastic.membership import roll
+from scheduler.elastic.job.spec import Spec
+from scheduler.elastic.membership import ceiling, roll
 from scheduler.elastic.membership.effects import Tell
 from scheduler.elastic.membership.state import State
 
@@ -53,10 +54,14 @@ def said(s: State) -> Said:
     for ask in TABLE:
         answer = ask(s)
         if answer is not None:
-            size, by, why = answer
-            fixed = ask is _paused or s.spec is None
-            return (size if fixed else s.spec.clamp(size) if s.spec else size), by, why
+            return answer if ask is _paused or s.spec is None else _allowed(s, s.spec, answer)
     return 0, "", "nothing is known of the job yet"
+
+
+def _allowed(s: State, spec: Spec, answer: Said) -> Said:
+    size, by, why = spec.clamp(answer[0]), *answer[1:]
+    short = ceiling.why(spec, s.asked, size, s.limits)
+    return size, by, "; ".join(part for part in (why, short) if part)
 
 
 def look(s: State, now: float) -> None:

@@ -1,4 +1,4 @@
-"""What an administrator may say of the waits of a job's life."""
+"""What an administrator may say of the limits of a job's life."""
 
 from scheduler.elastic.master.run import limits_of
 from scheduler.elastic.membership.limits import Limits
@@ -12,9 +12,9 @@ def test_the_defaults_are_those_of_the_membership() -> None:
 
 
 def test_what_is_said_is_obeyed() -> None:
-    """Each of these settings is one of the waits, and touches no other."""
+    """Each of these settings is one of the limits, and touches no other."""
     said = Settings(
-        rendezvous=RendezvousServer(silent_after=7.0),
+        rendezvous=RendezvousServer(silent_after=7.0, value_limit=1360),
         workers=Workers(gloo_timeout=8.0),
         elastic=ElasticMaster(
             start_limit=9.0, trouble_limit=10.0, hang_limit=11.0, save_limit=12.0, release_limit=13.0
@@ -22,5 +22,6 @@ def test_what_is_said_is_obeyed() -> None:
     )
 
     assert limits_of(said) == Limits(
-        silent=7.0, collective=8.0, start=9.0, trouble=10.0, hang=11.0, save=12.0, release=13.0
-    )
+        silent=7.0, collective=8.0, start=9.0, trouble=10.0, hang=11.0, save=12.0, release=13.0, ring=11,
+        ring_bound="rendezvous.valueLimit",
+    )  # fmt: skip

@@ -1,13 +1,78 @@
-"""Sixty-four workers lay down their addresses and read everybody else's, all at once, as gloo's full mesh does."""
+"""How large a ring is held; and 64 workers that lay down their addresses and read everybody else's, all at once."""
 
 import asyncio
 import time
 
 import pytest
 
+from scheduler.elastic.rendezvous import mesh
+from scheduler.elastic.rendezvous.refusals import Refused
+from scheduler.elastic.rendezvous.values import OLD, Values
+from scheduler.elastic.workers import LONGEST_JOB, worker_name
+from scheduler.settings_elastic import RendezvousServer
 from tests.elastic.rendezvous.served import served
 
 WORKERS = 64
+MI = 2**20
+BOUNDS = {
+    "the defaults": (RendezvousServer(), "rendezvous.roundLimit"),
+    "a small round": (RendezvousServer(round_limit=MI), "rendezvous.roundLimit"),
+    "large rounds": (
+        RendezvousServer(round_limit=64 * MI),
+        "rendezvous.valuesLimit, for three rounds of a job",
+    ),
+    "small values": (RendezvousServer(value_limit=4096), "rendezvous.valueLimit"),
+    "few values": (RendezvousServer(keys=1000), "rendezvous.keys"),
+    "all of them large": (
+        RendezvousServer(
+            round_limit=2**32, values_limit=2**34, value_limit=2**24, body_limit=2**26, keys=2**24
+        ),
+        "65536 bytes a value, which is the agent's own bound",
+    ),
+}
+
+
+def lay(values: Values, bounds: RendezvousServer, number: int, members: int) -> None:
+    """What a ring of so many members of a job with the longest name lays down, as Horovod 0.28.1 does. Raises Refused."""
+    address = b"x" * 136 * (members - 1)
+    assert len(address) <= bounds.value_limit, "the route refuses the value"
+    for hash_ in ("", "_process_set_hash_" + "9" * 20):
+        values.put("team/job", number, f"cross_0{hash_}/0", b"")
+        values.put("team/job", number, f"cross_0{hash_}/rank_0", b"00")
+        for rank in range(members):
+            pod = worker_name("j" * LONGEST_JOB, 10_000_000 + rank, "abcde")
+            values.put("team/job", number, f"global{hash_}/{rank}", address)
+            values.put("team/job", number, f"global{hash_}/rank_{rank}", b"00")
+            values.put("team/job", number, f"local_{pod}{hash_}/0", b"")
+            values.put("team/job", number, f"local_{pod}{hash_}/rank_0", b"00")
+
+
+@pytest.mark.parametrize(("bounds", "bound"), BOUNDS.values(), ids=BOUNDS)
+def test_the_largest_ring_fits(bounds, bound):
+    """All values of round after round are taken, though the former rounds are kept; and one a tenth larger is too large."""
+    ring = mesh.largest(bounds)
+    values = Values(keys=bounds.keys, size=bounds.round_limit, total=bounds.values_limit)
+    for number in range(1, OLD + 4):
+        lay(values, bounds, number, ring.members)
+
+    assert values.round("team/job", OLD + 3).size <= mesh.lain(ring.members)
+    assert ring.bound == bound
+    larger = Values(keys=bounds.keys, size=bounds.round_limit, total=bounds.values_limit)
+    if "agent" not in bound:
+        with pytest.raises((Refused, AssertionError)):
+            for number in range(1, OLD + 2):
+                lay(larger, bounds, number, ring.members + max(1, ring.members // 10))
+
+
+def test_the_largest_ring_by_default():
+    """What the settings say of the default, and of what more would take, is so."""
+    assert mesh.largest(RendezvousServer()).members == 170
+    assert mesh.largest(RendezvousServer(round_limit=62 * MI, values_limit=186 * MI)).members == 482
+
+
+def test_where_not_even_a_pair_fits():
+    """No ring is promised where the bounds leave room for none."""
+    assert mesh.largest(RendezvousServer(keys=3)) == mesh.Ring(0, "rendezvous.keys")
 
 
 @pytest.mark.slow
