@@ -159,7 +159,8 @@ BAD = {
     "min negative": ({"minWorkers": -3}, "spec.minWorkers", "-3"),
     "max too large": ({"maxWorkers": 10001}, "spec.maxWorkers", "10001"),
     "half a worker": ({"minWorkers": 1.5}, "spec.minWorkers", "integer"),
-    "workers 0": ({"workers": 0}, "spec.workers", "0"),
+    "workers negative": ({"workers": -1}, "spec.workers", "-1"),
+    "workers too many": ({"workers": 10001}, "spec.workers", "10001"),
     "no template": ({"template": None}, "spec.template", "Required"),
     "a label of ours": (
         {"template": template() | {"metadata": {"labels": {"app": "a", "gangwright.io/surplus": "true"}}}},
@@ -358,7 +359,21 @@ async def test_scale(elastic, admin):
     assert scale["spec"]["replicas"] == 3
     assert scale["status"] == {"replicas": 2, "selector": f"gangwright.io/elastic-job={name}"}
     with pytest.raises(CommandError, match=r"spec\.workers"):
-        elastic.kubectl("scale", "ej", name, "--replicas=0", "-n", TEAM)
+        elastic.kubectl("scale", "ej", name, "--replicas=10001", "-n", TEAM)
+
+
+async def test_scale_to_zero(elastic, admin):
+    """`kubectl scale` and `gangwright resize` may write 0, which the master takes for minWorkers."""
+    made = await admin.create(JOBS, a_job())
+    path = f"{JOBS}/{made['metadata']['name']}"
+    elastic.kubectl("scale", "ej", made["metadata"]["name"], "--replicas=0", "-n", TEAM)
+    found = await admin.get(path)
+    spec, problems = decode_spec(found["spec"])
+
+    assert found["spec"]["workers"] == 0
+    assert (problems, spec and spec.clamp(spec.workers or 0)) == ((), 2)
+    resized = await admin.patch(path, {"spec": {"workers": 0}}, how="merge")
+    assert resized["spec"]["workers"] == 0
 
 
 async def test_columns(elastic, admin):

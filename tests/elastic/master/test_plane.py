@@ -149,6 +149,11 @@ async def test_kubectl_scale(api: Client, namespace: str, plane: Plane, master: 
     shown = await asyncio.to_thread(plane.kubectl, "get", "ej", "-n", namespace)
     assert "train" in shown
 
+    await asyncio.to_thread(plane.kubectl, "scale", "ej/train", "--replicas=0", "-n", namespace)
+
+    found = await api.until(job, lambda own: own.get("status", {}).get("wanted") == 2)
+    assert (found["spec"]["workers"], found["status"]["wantedBy"]) == (0, "user")
+
 
 async def test_a_spec_that_only_we_can_refuse(api: Client, namespace: str, master: Process) -> None:
     """What passes the schema and makes no worker stands in a condition, with field and value."""
