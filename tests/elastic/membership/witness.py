@@ -21,6 +21,8 @@ class Witness:
         self.latest = 0
         """The round that stands there now."""
         self.asked: set[int] = set()
+        self.announced = 0
+        """The change that members were called for, until a round is published for it; 0: none."""
         self.told: dict[tuple[int, str], effects.Assignment] = {}
         self.rings: dict[int, tuple[str, ...]] = {}
         self.records: dict[int, Round] = {}
@@ -38,9 +40,12 @@ class Witness:
             self.spec = event.spec
         if isinstance(event, events.Restored):
             self.asked.clear()
+            self.announced = 0  # this master knows nothing of it, and calls them anew
 
     def saw(self, effect: effects.Effect) -> None:
         match effect:
+            case effects.Announce(number):
+                self._announce(number)
             case effects.Persist(status):
                 self._persist(status)
             case effects.Publish():
@@ -49,6 +54,7 @@ class Witness:
                 self.given_up.add(uid)
             case effects.Finish():
                 assert effect.phase in {"Succeeded", "Failed"}
+                self.announced = 0
 
     def stored(self, status: Status) -> None:
         record = status.assignment
@@ -59,6 +65,12 @@ class Witness:
         if not record.ring and not record.holding and record.leaving:
             self.committed = 0  # all go in order; what is not saved is meant to be given up
 
+    def _announce(self, number: int) -> None:
+        """One change at a time: it ends with a round, under its own number or, where somebody died meanwhile, a later one."""
+        assert not self.announced, f"round {number} is announced while {self.announced} is under way"
+        assert number > max(self.highest, self.latest, *self.asked, 0), "an old number was announced"
+        self.announced = number
+
     def _persist(self, status: Status) -> None:
         record = status.assignment
         assert record is not None
@@ -68,6 +80,8 @@ class Witness:
 
     def _publish(self, effect: effects.Publish) -> None:
         number = effect.round
+        if number >= self.announced:
+            self.announced = 0
         assert number in self.written, "published before it was written"
         record = self.written[number]
         first_time = number not in self.records
