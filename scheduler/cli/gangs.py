@@ -163,11 +163,9 @@ def tell(found: GangDetail, now: float, seats: dict[str, str]) -> None:
         screen.line(f"  lacks: {short.needed} × {short.demand}; {best} room for {short.best}")
         if blocked:
             screen.line(f"  in the way: {blocked}")
-    for near in found.nearest:
-        where = f", {near.domain}," if near.domain else ""
-        screen.line(
-            f"  nearest {near.level}{where} has room for {near.best} of {near.needed} × {near.demand}"
-        )
+    for near in (one for one in found.nearest if one.best):
+        said = f"  nearest {near.level}, {near.domain}, has room for"
+        screen.line(f"{said} {near.best} of {near.needed} × {near.demand}")
     if found.behind is not None:
         whom = f"{found.behind.namespace}/{found.behind.gang}" if found.behind.gang else found.behind.id
         screen.line(f"  the room is reserved for: {whom}, in {span(max(0.0, found.behind.start - now))}")

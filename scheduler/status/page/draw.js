@@ -236,9 +236,10 @@ export function detail(found) {
       make("p", {}, `It needs ${lack.needed} × ${lack.demand}; ${where} has room for ${lack.best}.`),
       make("ul", {}, blocked.map((text) => make("li", {}, text))));
   }
-  if (found.nearest.length) {
-    blocks.push(make("h3", {}, "How near it is"), table("Nearest domains", ["Level", "Nearest", "Room for", "Of"], found.nearest.map((one) => [
-      one.level, one.domain || "–", String(one.best), `${one.needed} × ${one.demand}`])));
+  const near = found.nearest.filter((one) => one.best);
+  if (near.length) {
+    blocks.push(make("h3", {}, "How near it is"), table("Nearest domains", ["Level", "Nearest", "Room for", "Of"], near.map((one) => [
+      one.level, one.domain, String(one.best), `${one.needed} × ${one.demand}`])));
   }
   if (found.behind) {
     blocks.push(make("p", {}, `The room is reserved for ${called({ ...found.behind, name: found.behind.gang })} from ${moment(found.behind.start)} on.`));
