@@ -436,6 +436,7 @@ FULL = Status(
     checkpoint=Checkpoint("/checkpoints/full", 8),
     observed_generation=3,
     values={"loss": 0.5, "accuracy": 0.25},
+    uses=("batch", "rate"),
     assignment=Round(
         number=7, cause="lost", ring=(Seat("u1", "full-1-abcde", "n1"),), leaving=(Seat("u3", "full-3-abcde"),),
         holding=(Seat("u2", "full-2-abcde", "n2"),), saver="u1", sync=True, restore="/checkpoints/full/8", samples=4096,

@@ -19,6 +19,9 @@ PHASES = frozenset({"Starting", "WarmingUp", "Ready", "Training", "Leaving"})
 VALUES_LIMIT = 64
 """Values of a worker that are passed on, the first ones; each becomes a series of metrics. The master takes no more."""
 
+USES_LIMIT = 16
+"""Words of `uses` that are passed on, the first ones. There are three so far."""
+
 SAVED = "checkpoint_step"
 """The value by which `boot` says of which step its newest checkpoint is."""
 
@@ -72,6 +75,14 @@ def _values(value: object) -> dict[str, float]:
     return dict(islice(numbers.items(), VALUES_LIMIT))
 
 
+def _uses(value: object) -> list[str]:
+    if not isinstance(value, list) or not all(
+        isinstance(word, str) and 0 < len(word) <= 64 for word in value
+    ):
+        raise Wrong("a list of words")
+    return value[:USES_LIMIT]
+
+
 FIELDS: dict[str, Callable[[Any], Any]] = {
     "phase": _phase,
     "step": _whole,
@@ -82,6 +93,7 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "compute_s": _seconds,
     "collective": _flag,
     "values": _values,
+    "uses": _uses,
 }
 """Field of a report → its reader."""
 
@@ -95,6 +107,7 @@ class Progress:
     def __init__(self, now: float) -> None:
         self._told: dict[str, Any] = {
             "phase": "Starting", "step": 0, "committed": 0, "samples": 0.0, "epoch": 0.0, "collective": False, "values": {},
+            "uses": None,
         }  # fmt: skip
         self._since_beat: dict[str, list[float]] = {"step_s": [], "compute_s": []}
         self._steps: deque[float] = deque(maxlen=STEPS_KEPT)

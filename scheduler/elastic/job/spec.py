@@ -44,7 +44,7 @@ class Batch(Struct, frozen=True, rename="camel", kw_only=True):
     mode: BatchMode = BatchMode.CAPPED
     """`capped`: beyond a job's critical batch, more samples a step teach less; `limit` is where its author puts that."""
     per_worker: int | None = None
-    """Samples a step of one worker. None: the script keeps its own batch, and only the learning rate's scale is told."""
+    """Samples a step of one worker, for a script that asks. None: it keeps its own batch, and only the rate's scale is told."""
     limit: int | None = None
     """Samples a step of all workers together, for `capped` and `fixed`. None: no cap; for `fixed`, perWorker × minWorkers."""
     learning_rate: LearningRate = LearningRate.LINEAR

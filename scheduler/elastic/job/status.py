@@ -70,14 +70,15 @@ class Member(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class BatchSeen(Struct, frozen=True, rename="camel"):
-    """The effective batch."""
+    """The effective batch: what the script was seen to take over."""
 
     mode: str
     global_: int | None = field(name="global", default=None)
-    """None: the script keeps its own."""
+    """None: the script keeps its own, or has taken no step yet."""
     local: int | None = None
     """Of rank 0, the largest."""
-    learning_rate_scale: float = 1.0
+    learning_rate_scale: float | None = None
+    """As `global_`."""
 
 
 class Resize(Struct, frozen=True, rename="camel", kw_only=True):
@@ -174,6 +175,8 @@ class Status(Struct, frozen=True, rename="camel", kw_only=True):
     checkpoint: Checkpoint | None = None
     observed_generation: int = 0
     values: dict[str, float] = {}
+    uses: tuple[str, ...] | None = None
+    """What the script was seen to ask for (`batch`, `rate`) and to tell (`epoch`). None: it is not known."""
     assignment: Round | None = None
     """The round as decided; `round` is its number."""
     barred: tuple[Barred, ...] = ()

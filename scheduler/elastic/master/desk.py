@@ -54,6 +54,7 @@ class Desk:
                 collective=beat.collective,
                 child=beat.child,
                 values=beat.values,
+                uses=None if beat.uses is None else tuple(beat.uses),
             )
         )
         newest, abort = charge.beat_answer(uid)

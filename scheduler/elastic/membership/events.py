@@ -101,6 +101,8 @@ class Beat(Struct, frozen=True):
     """The training process: running, none, or stopped."""
     values: dict[str, float] = {}
     """What the script reports: loss, accuracy…"""
+    uses: tuple[str, ...] | None = None
+    """What the script asks for (`batch`, `rate`) and tells (`epoch`), so far; None: its agent does not say."""
 
 
 class Arrived(Struct, frozen=True):

@@ -8,7 +8,7 @@ meanwhile is never published, its number is never used again, and the next one i
 """
 
 from scheduler.elastic.job.status import Resize, Round
-from scheduler.elastic.membership import ending, measures, roll, rounds
+from scheduler.elastic.membership import ending, measures, roll, rounds, script
 from scheduler.elastic.membership.causes import cause, picture, waits
 from scheduler.elastic.membership.choosing import Choice, Order, choose
 from scheduler.elastic.membership.effects import Announce, Assignment, Persist, Publish, Resized, Tell
@@ -240,5 +240,9 @@ def _sentence(s: State) -> str:
             f"; {', '.join(seat.name for seat in record.holding)} hold the state" if record.holding else ""
         )
         return change + waiting
-    batch = f"; global batch {record.global_batch}" if record.global_batch else ""
-    return f"{change}{batch}; learning rate × {record.lr_scale:.4g}"
+    batch, scale = script.taken(s, record)
+    return (
+        change
+        + (f"; global batch {batch}" if batch else "")
+        + ("" if scale is None else f"; learning rate × {scale:.4g}")
+    )

@@ -33,6 +33,8 @@ def taken(s: State, worker: Worker, beat: Beat, now: float) -> None:
         return
     _rate(s, beat, now)
     _epoch(s, beat, now)
+    if beat.uses is not None and beat.step > s.record.step:
+        s.uses = frozenset(beat.uses)
     for name, value in list(beat.values.items())[:VALUES]:
         if name in s.values or len(s.values) < VALUES:
             s.values[name] = value

@@ -56,6 +56,7 @@ def restored(s: State, event: Restored, now: float) -> None:
     s.changed_at = status.last_resize.at if status.last_resize else None
     s.checkpoint = status.checkpoint
     s.values = dict(status.values)
+    s.uses = None if status.uses is None else frozenset(status.uses)
     s.conditions = {one.type: one for one in status.conditions}
     s.saved = bool(s.record.saver and s.checkpoint and s.checkpoint.step >= s.record.step)
     s.save_error = next(

@@ -17,7 +17,7 @@ from scheduler.elastic.job.status import (
     Status,
     WorkerPhase,
 )
-from scheduler.elastic.membership import roll, rounds, saving, wanting, worker
+from scheduler.elastic.membership import roll, rounds, saving, script, wanting, worker
 from scheduler.elastic.membership.causes import cause, picture, waits
 from scheduler.elastic.membership.events import Uid
 from scheduler.elastic.membership.state import State
@@ -139,13 +139,14 @@ def status(s: State, now: float) -> Status:
         wanted_by=s.wanted_by,
         members=members(s, record),
         samples_per_second=s.rate if record.ring else None,
-        batch=_batch(record),
+        batch=_batch(s, record),
         last_resize=s.last_resize,
         restarts=s.restarts,
         next_change=_next(s, now),
         checkpoint=s.checkpoint,
         observed_generation=s.generation,
         values=dict(s.values),
+        uses=None if s.uses is None else tuple(sorted(s.uses)),
         assignment=record if record.number else None,
         barred=tuple(s.barred[node] for node in sorted(s.barred)),
         started_at=s.started_at,
@@ -177,11 +178,12 @@ def _member(w: Worker, ranks: dict[Uid, int]) -> Member:
     )
 
 
-def _batch(record: Round) -> BatchSeen | None:
+def _batch(s: State, record: Round) -> BatchSeen | None:
     if not record.ring:
         return None
-    first = rounds.batch(record, 0)
-    return BatchSeen(record.batch_mode, record.global_batch, first.local if first else None, record.lr_scale)
+    whole, scale = script.taken(s, record)
+    first = rounds.batch(record, 0) if whole else None
+    return BatchSeen(record.batch_mode, whole, first.local if first else None, scale)
 
 
 def _next(s: State, now: float) -> Next | None:
@@ -197,12 +199,10 @@ def _next(s: State, now: float) -> Next | None:
     return Next(workers=entry.workers, epoch=entry.epoch, reason=f"schedule[{place}]")
 
 
-def _facts(s: State) -> dict[str, tuple[bool, str, str]]:
+def _facts(s: State) -> dict[str, script.Fact]:
     """Condition → whether it holds, reason, message."""
     now_phase = phase(s)
-    ended = bool(s.over)
     said = "; ".join(str(one) for one in s.problems)
-    own = s.spec is not None and s.spec.batch.per_worker is None
     return {
         "Accepted": (not s.problems, "InvalidSpec" if s.problems else "SpecRead", said),
         "QuorumReady": (bool(s.record.ring), now_phase.value, s.over[2] if s.over else ""),
@@ -216,17 +216,16 @@ def _facts(s: State) -> dict[str, tuple[bool, str, str]]:
             s.over[1] if s.over else now_phase.value,
             s.over[2] if s.over else "",
         ),
-        "BatchImposed": (
-            not own and not ended,
-            "ScriptKeepsItsOwn" if own else "FromSpec",
-            "batch.perWorker is not set: the script keeps its own batch and learning rate" if own else "",
-        ),
+        **script.facts(s),
     }
 
 
 def turn(s: State, now: float) -> None:
-    """Conditions as they are now; the time of one is that of its last change."""
-    for name, (holds, why, message) in _facts(s).items():
+    """Conditions as they are now; the time of one is that of its last change. What is not known any more is not said."""
+    facts = _facts(s)
+    if s.spec is not None:
+        s.conditions = {name: one for name, one in s.conditions.items() if name in facts}
+    for name, (holds, why, message) in facts.items():
         former = s.conditions.get(name)
         since = former.last_transition_time if former and former.status == holds else now
         s.conditions[name] = Condition(name, holds, why, message, since, s.generation)

@@ -125,6 +125,8 @@ class State:
     epoch_mark: tuple[float, float] | None = None
     epoch_s: float | None = None
     values: dict[str, float] = field(default_factory=dict)
+    uses: frozenset[str] | None = None
+    """What the script was seen to ask for and to tell; None before its first step, and where agents do not say."""
     last_failure: str = ""
     """Who failed last, and how."""
     refusal: str = ""

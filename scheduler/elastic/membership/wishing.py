@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.job.status import Phase
-from scheduler.elastic.membership import batches, reporting, roll
+from scheduler.elastic.membership import batches, reporting, roll, script
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.sizing.view import JobView, Stage
 
 TOTAL = "total_samples"
-"""A value with this name, reported by the script, is the number of samples of the whole training."""
+"""A value with this name is the number of samples of the whole training: `gangwright.total(samples)` reports it."""
 
 
 def view(s: State, now: float) -> JobView | None:
@@ -41,7 +41,7 @@ def view(s: State, now: float) -> JobView | None:
         warm=s.warm,
         per_worker=per_worker,
         batch_limit=batches.most(spec.batch, per_worker, spec.min_workers),
-        epoch=roll.epoch(s) if s.record.ring else None,
+        epoch=roll.epoch(s) if s.record.ring and not script.tells_no_epoch(s) else None,
         epoch_s=s.epoch_s,
         schedule=tuple(_stages(spec)),
     )
@@ -57,7 +57,9 @@ def _stages(spec: Spec) -> Iterator[Stage]:
 
 
 def _remaining(s: State) -> float | None:
+    """Samples; None where the total is not told, or steps are made and none of their samples is."""
     total = s.values.get(TOTAL)
     if total is None or not math.isfinite(total):
         return None
-    return max(0.0, total - (s.mark[2] if s.mark else s.record.samples))
+    _, _, taken, steps = s.mark or (0, 0.0, s.record.samples, s.record.step)
+    return max(0.0, total - taken) if taken or not steps else None

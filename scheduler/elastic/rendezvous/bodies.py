@@ -22,6 +22,7 @@ Code = Annotated[int, Meta(ge=-(2**31), le=2**32)]
 Text = Annotated[str, Meta(max_length=1024)]
 Word = Annotated[str, Meta(min_length=1, max_length=128)]
 Tail = Annotated[list[Annotated[str, Meta(max_length=4096)]], Meta(max_length=256)]
+Uses = Annotated[list[Word], Meta(max_length=16)]
 Reported = Annotated[dict[Word, float], Meta(max_length=64)]
 
 Phase = Literal["Starting", "WarmingUp", "Ready", "Training", "Leaving"]
@@ -30,7 +31,9 @@ Why = Literal["newcomer", "announced", "failure"]
 
 
 class Beat(Struct, frozen=True, kw_only=True):
-    """A sign of life, and how far the worker is. Times in seconds; `round` is the last it was in, 0 for none."""
+    """A sign of life, and how far the worker is. Times in seconds; `round` is the last it was in, 0 for none. uses: what its
+    script asks for and tells, by our small API; None from an agent that does not know.
+    """
 
     phase: Phase
     round: Count
@@ -44,6 +47,7 @@ class Beat(Struct, frozen=True, kw_only=True):
     collective: bool = False
     child: Child = "none"
     values: Reported = {}
+    uses: Uses | None = None
 
 
 class BeatAnswer(Struct, frozen=True):

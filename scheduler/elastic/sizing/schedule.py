@@ -21,7 +21,8 @@ def desire(job: JobView) -> Desire:
         then = min(clamped(job, coming.workers), largest(job, coming))
         if then > size:
             return Desire(size=then, reason=f"epoch {coming.epoch:g} begins soon", coming=coming)
-    return Desire(size=size, reason=f"the schedule at epoch {done:g}", coming=coming)
+    place = "its beginning, for no epoch is told yet" if job.epoch is None else f"epoch {done:g}"
+    return Desire(size=size, reason=f"the schedule at {place}", coming=coming)
 
 
 def _stage(job: JobView, epoch: float) -> Stage:

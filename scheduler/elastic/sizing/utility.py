@@ -12,6 +12,7 @@ falls out.
 """
 
 import itertools
+from typing import Final
 
 from scheduler.elastic.sizing import search
 from scheduler.elastic.sizing.desire import Desire
@@ -34,11 +35,17 @@ def net(policy: Utility, job: JobView, size: int, rate: float) -> float:
     return worth_at(policy, job.elapsed + seconds) - policy.price / HOUR * size * seconds
 
 
+UNKNOWN: Final = (
+    "what is left to do is not known; the script tells it by gangwright.total(samples) and, at each step, "
+    "gangwright.advance(count)"
+)
+
+
 def desire(job: JobView) -> Desire:
     """Without an end in sight there is nothing to weigh: the job keeps its size."""
     policy = job.parameters if isinstance(job.parameters, Utility) else Utility()
     if job.remaining is None:
-        return Desire(size=job.size or job.min, reason="what is left to do is not known", grain=policy.step)
+        return Desire(size=job.size or job.min, reason=UNKNOWN, grain=policy.step)
 
     def worth(size: int, rate: float, larger: int, rate_there: float) -> float:
         return net(policy, job, larger, rate_there) - net(policy, job, size, rate)

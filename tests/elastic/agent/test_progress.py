@@ -57,6 +57,8 @@ def test_only_what_changes_shows_that_it_goes_on() -> None:
         ("compute_s", [1]),
         ("collective", 1),
         ("values", [1]),
+        ("uses", "batch"),
+        ("uses", [1]),
     ],
 )
 def test_a_field_that_makes_no_sense_is_named_and_the_others_are_believed(name: str, value: Any) -> None:
@@ -90,6 +92,16 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
     )
 
     assert progress.beat(1.0)["values"] == {"acc": 0.5}
+
+
+def test_what_the_script_uses_is_passed_on() -> None:
+    """The beat has the words that the child said last, and none at all of a child that has not spoken."""
+    progress = Progress(0.0)
+    assert progress.beat(1.0)["uses"] is None
+
+    progress.take({"uses": ["batch", "rate"]}, 1.0)
+    progress.take({"step": 1}, 2.0)
+    assert progress.beat(2.0)["uses"] == ["batch", "rate"]
 
 
 def test_at_the_barrier_nobody_is_silent() -> None:

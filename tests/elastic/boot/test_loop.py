@@ -365,6 +365,49 @@ def test_a_round_s_factor_is_approached_from_its_first_step(run):
     assert rates == [1.0, 2.0, 3.0, 3.0]
 
 
+@pytest.mark.parametrize(
+    ("calls", "uses"),
+    [
+        ((), []),
+        ((lambda: api.report(loss=1.0), lambda: api.advance(8)), []),
+        ((api.batch,), ["batch"]),
+        ((api.lr_scale,), ["rate"]),
+        ((lambda: api.epoch(2.5),), ["epoch"]),
+        ((lambda: next(api.shard(range(100), 8)),), ["batch", "epoch"]),
+    ],
+)
+def test_what_a_script_asks_for_is_reported(run, calls, uses):
+    """By the calls that were answered with what the round has; an unmodified script makes none."""
+    reports, commit = [], commits(3)
+
+    def step(state, mine):
+        for call in calls:
+            call()
+        reports.append((mine.warming, mine.progress.body()))
+        commit(state, mine)
+
+    run(Agent(Assignment(1, 0, 1), LAST), State(batch=0), step)
+    assert [body["uses"] for warming, body in reports if not warming] == [uses] * 3
+
+
+def test_a_rehearsal_asks_for_nothing(run):
+    """What is called in the warm-up is answered as for a worker alone, and says nothing of the round."""
+    commit = commits(2)
+
+    def step(state, mine):
+        if mine.warming:
+            api.batch()
+            api.lr_scale()
+            api.epoch(7)
+            api.total(5000)
+        commit(state, mine)
+
+    agent = Agent(Assignment(1, 0, 1), LAST)
+    run(agent, State(batch=0), step)
+    body = worker.current().progress.body()
+    assert (body["uses"], body["epoch"], "total_samples" in body["values"]) == ([], 0.0, False)
+
+
 def _then(method, also):
     def both(self):
         method(self)

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.elastic.agent import boot
-from scheduler.elastic.agent.boot import agreement, assignment, environment, fingerprint
+from scheduler.elastic.agent.boot import agreement, api, assignment, environment, fingerprint, worker
 from scheduler.elastic.agent.boot.batches import Batch
 from scheduler.elastic.agent.boot.errors import AnswerError
 from scheduler.elastic.agent.boot.progress import Progress
@@ -167,6 +168,51 @@ def test_a_report_has_the_times_since_the_last_one():
     assert (first["step_s"], first["compute_s"]) == (pytest.approx(0.3), pytest.approx(0.2))
     assert (first["step"], first["samples"], first["epoch"]) == (3, 96.0, 1.5)
     assert (second["step_s"], second["compute_s"]) == (None, None)
+
+
+def test_a_report_says_the_epoch_that_is_told():
+    """What the script says goes before what its position comes to; that an epoch is known is said too, also of epoch 0."""
+    silent, counted, told = Progress(), Progress(epoch_length=64), Progress(epoch_length=64)
+    counted.samples = told.samples = 96
+    told.told["epoch"] = 0.0
+    bodies = [one.body() for one in (silent, counted, told)]
+    assert [one["epoch"] for one in bodies] == [0.0, 1.5, 0.0]
+    assert [one["uses"] for one in bodies] == [[], ["epoch"], ["epoch"]]
+
+
+def test_the_whole_is_not_lost_among_values():
+    """The total comes before the script's many values, of which the last are left out."""
+    progress = Progress(told={"total_samples": 5000.0})
+    progress.values.update({f"class_{number}": 1.0 for number in range(100)})
+    assert next(iter(progress.body()["values"].items())) == ("total_samples", 5000.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "value", "right"),
+    [
+        (api.epoch, -1, "done is -1: a number of epochs from 0 to 1e+09"),
+        (api.epoch, float("nan"), "done is nan: a number of epochs"),
+        (api.epoch, 2e9, "done is 2000000000.0: a number of epochs"),
+        (api.total, -1, "samples is -1: a number of samples from 0 to 1e+15"),
+        (api.total, float("inf"), "samples is inf: a number of samples"),
+    ],
+)
+def test_a_whole_that_is_none_is_refused(call, value, right):
+    """The error names the argument, its value and what would be right, where the script can be mended."""
+    with pytest.raises(ValueError, match=re.escape(right)):
+        call(value)
+
+
+def test_what_is_told_early_is_not_lost(monkeypatch):
+    """A total that is said where the script begins is reported once there is a worker."""
+    monkeypatch.setattr(worker, "_worker", None)
+    monkeypatch.setattr(worker, "early", {})
+    monkeypatch.setattr(worker.Worker, "start", lambda _: None)
+    monkeypatch.setenv("GANGWRIGHT_SHIM", "http://127.0.0.1:9")
+    api.total(5000)
+    api.epoch(3)
+    body = worker.begin().progress.body()
+    assert (body["values"], body["epoch"], body["uses"]) == ({"total_samples": 5000.0}, 3.0, ["epoch"])
 
 
 def test_our_own_values_come_first():

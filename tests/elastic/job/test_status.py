@@ -22,6 +22,7 @@ STATUS = Status(
     values={"at": 3.0, "loss": 0.5},
     assignment=Round(number=7, ring=(Seat("u1", "w1", "n1"),), env={"at": "noon"}, global_batch=64),
     barred=(Barred("n2", 2, 1_700_000_060.0, "silent"),),
+    uses=(),
     started_at=1_700_000_000.0,
 )
 

@@ -370,6 +370,21 @@ async def test_what_a_script_reports_is_shown(api, house):
     assert house.value("reported", elasticjob=uid, value="accuracy") == 0.75
 
 
+async def test_what_a_stock_script_does_not_take_over_is_said(api, house):
+    """An unmodified script in a job with perWorker: both conditions say that it keeps its own, and no batch is shown."""
+    job(api, batch={"perWorker": 64})
+    first, _ = await train(house, 2)
+    assert "global" not in status(api)["batch"]
+
+    await house.desk.beat(first.uid, beat(phase="Training", round=1, step=5, uses=[]))
+    await house.until(lambda: "BatchImposed" in str(status(api)["conditions"]))
+
+    said = {one["type"]: one for one in status(api)["conditions"]}
+    for name in ("BatchImposed", "RateImposed"):
+        assert (said[name]["status"], said[name]["reason"]) == ("False", "ScriptKeepsItsOwn")
+    assert (status(api)["uses"], status(api)["batch"]) == ([], {"mode": "capped"})
+
+
 async def test_a_name_that_is_taken_again(api, house):
     """Another job of the same name is another job: pods of the former are none of its."""
     job(api)

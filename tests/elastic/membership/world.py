@@ -443,7 +443,7 @@ class World:
             events.Beat(
                 pod.uid, word, pod.round if pod.child in {"training", "asking"} else 0 if pod.round == 0 else pod.round,
                 pod.step, pod.commit, pod.step * self.counts, pod.step / 100, STEP_S, STEP_S * self.compute * pod.slowness, silent,
-                busy and not pod.hung, child, dict(pod.says),
+                busy and not pod.hung, child, dict(pod.says), ("batch", "rate", "epoch"),
             )
         )  # fmt: skip
         if self.up:

@@ -44,6 +44,15 @@ def test_what_is_left_out_has_a_meaning():
     assert decoded(Ready, b'{"round": 2, "why": "failure"}') == Ready(round=2, why="failure")
 
 
+def test_what_a_script_uses_is_a_list_of_words():
+    """Words that this master does not know are read like the others; an agent that says nothing has said None."""
+    told = b'{"phase": "Training", "round": 1, "uses": ["batch", "later"]}'
+    assert decoded(Beat, told).uses == ["batch", "later"]
+    assert decoded(Beat, b'{"phase": "Training", "round": 1}').uses is None
+    with pytest.raises(Refused, match=r"uses\[0\] = 1: "):
+        decoded(Beat, b'{"phase": "Training", "round": 1, "uses": [1]}')
+
+
 def test_every_reason_has_a_status():
     """The wire knows no reason without one, and no status but those that agents expect."""
     assert set(STATUS) == set(Reason)

@@ -5,7 +5,8 @@ import pytest
 from scheduler.elastic.sizing import JobView, Stage
 from scheduler.elastic.sizing.efficiency import needed, scaling
 from scheduler.elastic.sizing.parameters import Efficiency, Point, Utility
-from scheduler.elastic.sizing.utility import net, worth_at
+from scheduler.elastic.sizing.schedule import desire as by_epoch
+from scheduler.elastic.sizing.utility import desire, net, worth_at
 from tests.elastic.sizing.pictures import job, seen, wanted
 
 # --- efficiency ---
@@ -113,6 +114,21 @@ def test_price_decides():
 def test_no_end_in_sight():
     """Where what is left is not known there is nothing to weigh: the job stays."""
     assert wanted(job("utility", size=5, measured=seen({5: 100.0}))) == 5
+
+
+def test_who_does_not_say_what_is_left_hears_how():
+    """The reason names the calls by which a script says it."""
+    told = desire(job("utility", size=5)).reason
+    assert "gangwright.total(samples)" in told
+    assert "gangwright.advance(count)" in told
+
+
+def test_a_schedule_without_epochs_says_so():
+    """Where no epoch is told the reason claims none."""
+    assert by_epoch(job("schedule", size=2, epoch=None, schedule=STAGES)).reason == (
+        "the schedule at its beginning, for no epoch is told yet"
+    )
+    assert by_epoch(job("schedule", size=2, epoch=3.0, schedule=STAGES)).reason == "the schedule at epoch 3"
 
 
 # --- schedule ---

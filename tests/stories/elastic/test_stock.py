@@ -12,10 +12,13 @@ pytestmark = pytest.mark.timeout(900)
 
 
 async def test_a_stock_script_joins_leaves_and_recovers(jobs, kubelet):
-    """Its own elastic state and reset callbacks do: a worker joins, one leaves, one is killed, and it takes every step."""
+    """Its own elastic state and reset callbacks do: a worker joins, one leaves, one is killed, and it takes every step. What the
+    spec says of batch and epochs is not for it, and the conditions say so.
+    """
     await asyncio.to_thread(kubelet.add, slots(2))
     command = (STOCK, "--steps", 1000000, "--sleep", 0.1)
-    await jobs.submit(job("stock", 1, 2, *command, spec={"workers": 1}))
+    in_vain = {"batch": {"perWorker": 64}, "schedule": [{"epoch": 0}, {"epoch": 1, "batch": 32}]}
+    await jobs.submit(job("stock", 1, 2, *command, spec={"workers": 1, **in_vain}))
     await jobs.until("stock", of_size(1))
     await jobs.say("stock", workers=2)
     await jobs.until("stock", of_size(2))
@@ -33,6 +36,11 @@ async def test_a_stock_script_joins_leaves_and_recovers(jobs, kubelet):
     last = await jobs.last_step("stock")
     await jobs.until_step("stock", lambda step: step["size"] == 2 and step["step"] > last["step"])
 
+    said = {one["type"]: (one["status"], one["reason"]) for one in again["conditions"]}
+    keeps = ("False", "ScriptKeepsItsOwn")
+    assert (said["BatchImposed"], said["RateImposed"]) == (keeps, keeps)
+    assert said["EpochTold"] == ("False", "NoEpoch")
+    assert again["batch"] == {"mode": "capped"}
     assert jobs.worker(again, 1) == victim
     assert again["restarts"] == 0
     numbers = {step["step"] for step in await jobs.steps("stock")}

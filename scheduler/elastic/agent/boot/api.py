@@ -4,6 +4,9 @@ An unmodified elastic-Horovod script needs none of this; it keeps its own batch 
 gets batch modes, the learning rate's factor, a position in the data that survives resizes, and its own numbers in the
 job's status and metrics. Everything may be called before training begins and during the warm-up; it then answers as for a
 worker alone.
+
+What the job needs to be told: `schedule` (the field and the policy) goes by the epoch, which `shard` counts and any other
+script says with `epoch`; the policy `utility` goes by what is left to do, that is `total` less what `advance` has counted.
 """
 
 from __future__ import annotations
@@ -11,15 +14,18 @@ from __future__ import annotations
 import os
 from typing import Any, Iterator, Sequence
 
-from . import disk, frameworks, position, worker
+from . import disk, frameworks, position, progress, worker
 from .batches import Batch
 from .position import Pass, Share
 from .warmup import FLAG
 
 __all__ = [
-    "Batch", "Pass", "Share", "advance", "batch", "checkpoint", "lr_scale", "report", "restore", "samples", "shard",
-    "warming_up",
+    "Batch", "Pass", "Share", "advance", "batch", "checkpoint", "epoch", "lr_scale", "report", "restore", "samples",
+    "shard", "total", "warming_up",
 ]  # fmt: skip
+
+MOST_EPOCHS, MOST_SAMPLES = 1e9, 1e15
+"""As many as the master takes."""
 
 
 def batch(per_worker: int = 32) -> Batch:
@@ -27,6 +33,7 @@ def batch(per_worker: int = 32) -> Batch:
     mine = worker.current()
     if mine is None or mine.warming or not mine.assignment.round:
         return Batch("per-worker", per_worker, per_worker)
+    mine.progress.uses.add("batch")
     size = mine.assignment.size
     return mine.assignment.batch or Batch("per-worker", per_worker * size, per_worker)
 
@@ -34,7 +41,10 @@ def batch(per_worker: int = 32) -> Batch:
 def lr_scale() -> float:
     """The factor of the learning rate at this step, ramped up after growth; ask for it at every step."""
     mine = worker.current()
-    return 1.0 if mine is None or mine.warming else mine.lr_scale()
+    if mine is None or mine.warming or not mine.assignment.round:
+        return 1.0
+    mine.progress.uses.add("rate")
+    return mine.lr_scale()
 
 
 def samples() -> int:
@@ -72,6 +82,36 @@ def shard(indices: Sequence[Any], per_worker: int = 32) -> Iterator[Share]:
         )
         if samples() == at:
             raise RuntimeError("a share was taken and gangwright.advance(share.total) was not called")
+
+
+def epoch(done: float) -> None:
+    """Epochs that are done, parts of one included, where the script does not take its samples from `shard`.
+
+    The job's schedule goes by it. Call it on every rank, as often as it should be known: after every epoch, or every step.
+    """
+    if not 0 <= done <= MOST_EPOCHS:
+        raise ValueError(f"done is {done}: a number of epochs from 0 to {MOST_EPOCHS:g} would be right")
+    _tell(progress.EPOCH, done)
+
+
+def total(samples: float) -> None:
+    """Samples of the whole training, all epochs and all workers; what is left is that less what `advance` has counted.
+
+    The policy `utility` needs both. Once is enough, on every rank, also before training begins.
+    """
+    if not 0 <= samples <= MOST_SAMPLES:
+        raise ValueError(
+            f"samples is {samples}: a number of samples from 0 to {MOST_SAMPLES:g} would be right"
+        )
+    _tell(progress.TOTAL, samples)
+
+
+def _tell(name: str, value: float) -> None:
+    mine = worker.current()
+    if mine is None:
+        worker.early[name] = float(value)
+    elif not mine.warming:
+        mine.progress.told[name] = float(value)
 
 
 def report(**values: float) -> None:

@@ -20,6 +20,9 @@ INTERVAL = 0.5
 STILL = 1.0
 """Seconds after which a report without news is sent all the same."""
 
+EPOCH, TOTAL = "epoch", "total_samples"
+"""What a script tells of its whole training, by name; the second is a value of the report, and the master knows it by this name."""
+
 
 def _never() -> bool:
     return False
@@ -39,6 +42,10 @@ class Progress:
     ours: dict[str, float] = field(default_factory=dict)
     """What the loop itself says. It comes before the script's `values`, for what is too many is cut from the end."""
     values: dict[str, float] = field(default_factory=dict)
+    told: dict[str, float] = field(default_factory=dict)
+    """What the script says of its whole training (`EPOCH`, `TOTAL`). It is no figure of a step: a warm-up leaves it as it is."""
+    uses: set[str] = field(default_factory=set)
+    """What the script was given of the round because it asked: `batch`, `rate`."""
     in_check: bool = False
     in_step_collective: Callable[[], bool] = _never
     _steps: list[float] = field(default_factory=list)
@@ -74,12 +81,21 @@ class Progress:
             "step": self.step,
             "committed": self.committed,
             "samples": float(self.samples),
-            "epoch": self.samples / self.epoch_length if self.epoch_length else 0.0,
+            "epoch": self._epoch() or 0.0,
             "step_s": sum(steps) / len(steps) if steps else None,
             "compute_s": sum(computes) / len(computes) if computes else None,
             "collective": self.in_check or self.in_step_collective(),
-            "values": {**self.ours, **self.values},
+            "values": {**self.ours, **self._whole(), **self.values},
+            "uses": sorted(self.uses if self._epoch() is None else {*self.uses, EPOCH}),
         }
+
+    def _epoch(self) -> float | None:
+        """Epochs done: as the script says, else by its position; None where neither is known."""
+        counted = self.samples / self.epoch_length if self.epoch_length else None
+        return self.told.get(EPOCH, counted)
+
+    def _whole(self) -> dict[str, float]:
+        return {TOTAL: self.told[TOTAL]} if TOTAL in self.told else {}
 
 
 class Reporter(threading.Thread):

@@ -50,6 +50,9 @@ class Worker:
         self._scaled, self._scale_before, self._changed_at = assignment, scale, self.progress.step
 
 
+early: dict[str, float] = {}
+"""What the script told of its whole training before there was a worker to pass it on."""
+
 _worker: Optional[Worker] = None  # noqa: UP045
 
 
@@ -63,5 +66,6 @@ def begin() -> Worker:
     global _worker  # noqa: PLW0603 - a process is one worker
     if _worker is None:
         _worker = Worker(Shim(os.environ["GANGWRIGHT_SHIM"], os.environ.get("GANGWRIGHT_SHIM_KEY", "")))
+        _worker.progress.told.update(early)
         _worker.start()
     return _worker
