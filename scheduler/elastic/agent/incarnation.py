@@ -31,7 +31,6 @@ class Incarnation:
         self.gone: str | None = None
         """Why the child says that it goes, once it said so."""
         self._clock = clock
-        self._guarded = False
         self._lock = threading.Lock()
         self._assignment: Assignment | None = None
         self._values: dict[tuple[str, str], bytes] = {}
@@ -94,12 +93,8 @@ class Incarnation:
             return self._values.get((scope, key))
 
     def lets_in(self, door: str | None) -> bool:
-        """Whether this key may read and write values. Once a child came with its key, nobody comes without."""
-        if door is None:
-            return not self._guarded
-        right = hmac.compare_digest(door, self.key)
-        self._guarded = self._guarded or right
-        return right
+        """Whether this key may read and write values; nobody may without one."""
+        return door is not None and hmac.compare_digest(door, self.key)
 
     def take(self, report: Mapping[str, Any]) -> None:
         """Believe the child's report. Raises progress.Wrong."""

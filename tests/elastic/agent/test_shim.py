@@ -193,28 +193,54 @@ def test_alone_the_store_is_local(side: Side) -> None:
     assert side.master.calls == {}
 
 
+CHANNELS = [
+    ("POST", "/ready"),
+    ("GET", "/announced?round=0"),
+    ("POST", "/progress"),
+    ("POST", "/gone"),
+    ("PUT", "/global/0"),
+    ("GET", "/global/0"),
+    ("GET", "/global/1"),
+    ("DELETE", "/global/0"),
+    ("GET", "/rank_and_size/job-0:0"),
+]
+"""Whatever a child may ask: of its agent, and through it of the round."""
+
+
 @pytest.mark.parametrize("key", [None, "", "x" * 32, "\xff"])
-def test_the_childs_calls_need_its_key(side: Side, key: str | None) -> None:
-    """A missing or forged key changes nothing and is told nothing."""
-    for method, path in (
-        ("POST", "/ready"),
-        ("GET", "/announced?round=0"),
-        ("POST", "/progress"),
-        ("POST", "/gone"),
-    ):
-        assert call(side.shim.port, method, path, b"{}", key) == (401, b"")
+@pytest.mark.parametrize("used", [False, True])
+def test_the_childs_calls_need_its_key(side: Side, key: str | None, *, used: bool) -> None:
+    """A missing or forged key changes nothing and is told nothing, before Horovod has come with the right one and after."""
+    side.joins()
+    side.master.values[1, "global", "1"] = b"peer"
+    if used:
+        assert side.horovod("GET", "/rank_and_size/job-0:0")[0] == 200
+
+    for method, path in CHANNELS:
+        assert call(side.shim.port, method, path, b"{}", key) == (401, b""), (method, path)
+
     assert side.child.gone is None
     assert side.master.calls == {}
 
 
-def test_who_came_with_the_key_closes_the_door_behind_it(side: Side) -> None:
-    """The bare path is for a child that cannot do otherwise; a wrong key in the path is always refused."""
-    port = side.shim.port
-    assert call(port, "PUT", "/global/0", b"bare") == (200, b"")
-    assert call(port, "PUT", f"/{'x' * 32}:{port}/global/0", b"forged")[0] == 401
-    assert side.horovod("PUT", "/global/0", b"mine") == (200, b"")
+@pytest.mark.parametrize("used", [False, True])
+def test_a_wrong_key_in_the_path_opens_nothing(side: Side, *, used: bool) -> None:
+    """Neither a forged one nor the one of the process before; our own calls have no such door, even for the right key."""
+    side.joins()
+    former, side.child = side.child, Incarnation(2)
+    side.joins()
+    if used:
+        assert side.horovod("GET", "/rank_and_size/job-0:0")[0] == 200
 
-    assert call(port, "PUT", "/global/0", b"bare")[0] == 401
+    for method, path in CHANNELS:
+        value = path.count("/") == 2
+        for key in ("x" * 32, former.key, "" if value else side.child.key):
+            status, told = call(side.shim.port, method, f"/{key}:{side.shim.port}{path}", b"{}")
+            assert (status in {400, 401}, told) == (True, b""), (method, path)
+
+    assert side.child.gone is None
+    assert side.master.calls == {}
+    assert side.horovod("PUT", "/global/0", b"mine") == (200, b"")
     assert side.asks("GET", "/global/0") == (200, b"mine")
 
 

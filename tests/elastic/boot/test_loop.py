@@ -92,9 +92,8 @@ def run(monkeypatch, tmp_path):
     exceptions = types.ModuleType("horovod.common.exceptions")
     exceptions.HostsUpdatedInterrupt, exceptions.HorovodInternalError = Interrupted, Broken
     monkeypatch.setitem(sys.modules, "horovod.common.exceptions", exceptions)
-    monkeypatch.setattr(
-        os, "environ", {"GANGWRIGHT_SHIM": "http://127.0.0.1:9", "GANGWRIGHT_JOB": "team/job"}
-    )
+    agents = {"GANGWRIGHT_SHIM": "http://127.0.0.1:9", "GANGWRIGHT_SHIM_KEY": "k"}
+    monkeypatch.setattr(os, "environ", {**agents, "GANGWRIGHT_JOB": "team/job"})
     os.environ["GANGWRIGHT_CHECKPOINT"] = str(tmp_path)
 
     def go(agent, state, step, begin=lambda: None):

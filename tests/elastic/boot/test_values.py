@@ -81,23 +81,20 @@ def test_a_removal_needs_no_rank():
 
 
 def test_alone_first_then_a_member():
-    """Without an address Horovod keeps to itself; in a round it finds the agent, whatever the assignment adds."""
+    """Without an address Horovod keeps to itself; in a round it finds the agent, with its key, whatever the assignment adds."""
     alone = environment.solo({"GANGWRIGHT_POD": "w-1", "GANGWRIGHT_IFACE": "lo"})
     assert (alone["HOROVOD_SIZE"], alone["HOROVOD_ELASTIC"]) == ("1", "1")
     assert (alone["HOROVOD_HOSTNAME"], alone["HOROVOD_GLOO_IFACE"]) == ("w-1", "lo")
     assert alone["HOROVOD_GLOO_RENDEZVOUS_ADDR"] is None
     added = {"OMP_NUM_THREADS": "2", "HOROVOD_RANK": "7", "GANGWRIGHT_SHIM": "http://elsewhere:1"}
-    member = environment.member(1, 3, {"GANGWRIGHT_SHIM": "http://127.0.0.1:4242"}, added)
+    agent = {"GANGWRIGHT_SHIM": "http://127.0.0.1:4242", "GANGWRIGHT_SHIM_KEY": "k"}
+    member = environment.member(1, 3, agent, added)
     assert (member["HOROVOD_RANK"], member["HOROVOD_SIZE"], member["HOROVOD_CROSS_SIZE"]) == ("1", "3", "1")
     assert (member["HOROVOD_GLOO_RENDEZVOUS_ADDR"], member["HOROVOD_GLOO_RENDEZVOUS_PORT"]) == (
-        "127.0.0.1",
+        "127.0.0.1:4242/k",
         "4242",
     )
     assert member["OMP_NUM_THREADS"] == "2"
-    keyed = environment.member(
-        1, 3, {"GANGWRIGHT_SHIM": "http://127.0.0.1:4242", "GANGWRIGHT_SHIM_KEY": "k"}, {}
-    )
-    assert keyed["HOROVOD_GLOO_RENDEZVOUS_ADDR"] == "127.0.0.1:4242/k"
     assert "GANGWRIGHT_SHIM" not in member
 
 

@@ -52,12 +52,9 @@ def member(
     makes its addresses by putting `:PORT/SCOPE/KEY` behind the host, so a host with our key as a path shows the key.
     """
     address = urlsplit(env["GANGWRIGHT_SHIM"])
-    key = env.get("GANGWRIGHT_SHIM_KEY", "")
     ours: Changes = {
         **_ranks(rank, size),
-        "HOROVOD_GLOO_RENDEZVOUS_ADDR": f"{address.hostname}:{address.port}/{key}"
-        if key
-        else address.hostname,
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": f"{address.hostname}:{address.port}/{env['GANGWRIGHT_SHIM_KEY']}",
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(address.port),
     }
     added = {key: value for key, value in theirs.items() if not key.startswith("GANGWRIGHT_SHIM")}
