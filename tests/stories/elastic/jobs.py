@@ -1,6 +1,7 @@
 """What people submit, and what a story sees of it. Every wait ends with what it waited for or with the last state seen."""
 
 import asyncio
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ JOBS = "gangwright.io/v1alpha1/elasticjobs"
 SCRIPT = ROOT / "tests" / "elastic" / "scripts" / "train.py"
 STOCK = ROOT / "tests" / "elastic" / "scripts" / "stock.py"
 HANGING = ROOT / "tests" / "elastic" / "scripts" / "hanging.py"
+LATE = ROOT / "tests" / "elastic" / "scripts" / "late.py"
 TRAINING = "training"
 """The image that holds Horovod."""
 
@@ -205,6 +207,12 @@ def whole(steps: list[Object]) -> bool:
     """Every step was taken, and no worker had to take one again."""
     numbers, taken = {own["step"] for own in steps}, [(own["pod"], own["step"]) for own in steps]
     return numbers == set(range(1, max(numbers) + 1)) and len(taken) == len(set(taken))
+
+
+def stillness(steps: list[Object], since: float) -> float:
+    """The longest that nobody took a step, from the last one at this time on: seconds, by the steps' own stamps."""
+    stamps = [own["at"] for own in steps if own["at"] >= since]
+    return max(later - earlier for earlier, later in itertools.pairwise(stamps))
 
 
 def _all_going(pods: list[Object]) -> bool:
