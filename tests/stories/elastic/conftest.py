@@ -51,11 +51,12 @@ def elastic(plane: Plane, gangwright: Installation) -> Iterator[Master]:
 
 
 @pytest.fixture
-def impatient(plane: Plane, elastic: Master) -> Iterator[Master]:
-    """The master with waits of seconds where it has minutes; the stories' own one rests meanwhile."""
+def impatient(request: pytest.FixtureRequest, plane: Plane, elastic: Master) -> Iterator[Master]:
+    """The master with waits of seconds where it has minutes, or with the settings that are the fixture's parameter; the
+    stories' own one rests meanwhile."""
     plane.end(elastic.name)
     try:
-        with Master(plane, set_=IMPATIENT) as running:
+        with Master(plane, set_=getattr(request, "param", IMPATIENT)) as running:
             yield running
     finally:
         elastic.start()

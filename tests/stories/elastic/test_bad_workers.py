@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.plane import where
-from tests.stories.elastic.jobs import job, slots
+from tests.stories.elastic.jobs import LATE, SCRIPT, STEP_SECONDS, job, of_size, slots, stillness, whole
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -47,3 +47,40 @@ async def test_workers_that_never_train(jobs, kubelet, impatient):
         )
     for name in ("absent", "idle"):
         await jobs.until(name, lambda now: (now["phase"], now.get("workers", 0)) == ("Queued", 0))
+
+
+@pytest.mark.parametrize("impatient", [{"elastic.startLimit": "15s"}], indirect=True)
+@pytest.mark.usefixtures("impatient")
+async def test_a_newcomer_that_is_never_ready(jobs, kubelet, tmp_path):
+    """Who trains takes every step meanwhile, and is not called into another round; the newcomer is given up, and its room free."""
+    nodes = await asyncio.to_thread(kubelet.add, slots(2))
+    late = tmp_path / "late"
+    command = (LATE, late, SCRIPT, "--epochs", 10000, "--step-time", STEP_SECONDS, "--batch", 16)
+    await jobs.submit(job("train", 1, 2, *command, spec={"workers": 1}))
+    alone = await jobs.until("train", of_size(1))
+    (member,) = alone["members"]
+    began = await jobs.last_step("train")
+    late.touch()
+
+    await jobs.say("train", workers=2)
+    pods = await jobs.until_pods("train", lambda pods: len(pods) == 2)
+    (newcomer,) = {pod["metadata"]["name"] for pod in pods} - {member["name"]}
+    await jobs.api.gone(where("pods", jobs.namespace, newcomer), within=100)
+    given_up = await jobs.last_step("train")
+    await jobs.say("train", workers=1)
+    told = await jobs.told("train", "WorkerLost")
+    assert f"{newcomer} was not ready 15 s after it got its seat" in told
+
+    (free,) = {*nodes} - {member["node"]}
+    await jobs.pod("other", nodeSelector={"kubernetes.io/hostname": free})
+    await jobs.api.until(
+        where("pods", jobs.namespace, "other"),
+        lambda pod: pod["status"].get("phase") == "Running",
+        within=100,
+    )
+    await jobs.until_step("train", lambda step: step["step"] > given_up["step"])
+    steps, still = await jobs.steps("train"), await jobs.status("train")
+    assert given_up["step"] > began["step"]
+    assert stillness(steps, began["at"]) < 15
+    assert whole(steps)
+    assert (still["round"], still["restarts"]) == (alone["round"], 0)
