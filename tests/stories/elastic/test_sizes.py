@@ -13,7 +13,7 @@ from tests.stories.elastic.jobs import job, of_size, slots, whole
 pytestmark = pytest.mark.timeout(900)
 
 RESIZES = int(os.environ.get("GANGWRIGHT_RESIZES", "8"))
-"""In a row. Thirty take some minutes; eight show the same, if it is to be seen at all."""
+"""In a row. `make long` says thirty, which take minutes, for every growth starts a process; eight show most of it."""
 
 
 async def test_people_say_the_size(jobs, kubelet, plane):
@@ -70,6 +70,7 @@ async def test_a_node_is_drained_and_a_worker_deleted(jobs, kubelet, plane):
     assert whole(await jobs.steps("train"))
 
 
+@pytest.mark.timeout(max(900, 60 * RESIZES))
 async def test_resizes_in_a_row(jobs, kubelet):
     """Sizes by chance, one after the other: each is reached, no process is lost, and no step."""
     chance = random.Random(4)
