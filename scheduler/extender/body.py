@@ -40,21 +40,23 @@ class Bodies:
         if (request.content_length or 0) > limit:
             raise WireError(TOO_LARGE)
         first = await request.content.readany()
-        if len(first) > limit:
-            raise WireError(TOO_LARGE)
-        return first if request.content.at_eof() else await self._rest(request, bytearray(first), limit)
+        if len(first) <= limit and request.content.at_eof():
+            return first
+        return await self._rest(request, bytearray(first), limit)
 
     async def _rest(self, request: web.Request, body: bytearray, limit: int) -> bytes:
+        """The body that begins like this; counted before its next part is waited for, which may never come."""
         counted = 0
         try:
-            while chunk := await request.content.readany():
-                body += chunk
+            while True:
                 self.held += len(body) - counted
                 counted = len(body)
                 if counted > limit:
                     raise WireError(TOO_LARGE)
                 if self.held > self._budget:
                     raise WireError(CROWDED)
-            return bytes(body)
+                if not (chunk := await request.content.readany()):
+                    return bytes(body)
+                body += chunk
         finally:
             self.held -= counted

@@ -219,6 +219,28 @@ async def test_all_bodies_together_are_bounded():
     assert json.loads(fresh.body) == ECHO
 
 
+async def test_the_beginning_of_a_body_counts_while_the_rest_is_waited_for():
+    """Whoever sends a little of a body and then nothing has that little counted: no second part has to come."""
+    settings = VerbsServer(body_limit=10_000, http_timeout=20)
+    begun = request(b" " * 3000, headers={"Content-Length": "4000"})
+    async with served(settings=settings) as port:
+        callers = [await Raw.to(port) for _ in range(5)]
+        answers = [asyncio.create_task(raw.answer()) for raw in callers]
+        for raw in callers:
+            await raw.send(begun)
+        done, waiting = set[asyncio.Task](), set(answers)
+        async with asyncio.timeout(10):
+            while len(done) < 2:
+                more, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                done |= more
+        assert len(waiting) == 3
+        for task in waiting:
+            task.cancel()
+        for raw in callers:
+            await raw.close()
+    assert {json.loads(task.result().body)["Error"] for task in done} == {body.CROWDED}
+
+
 async def test_a_chunked_body_is_read():
     """A body without a declared length is as good as any."""
     whole = extender_args()
