@@ -200,7 +200,8 @@ class Api:
 
     concurrent_writes: Annotated[int, reader.whole(1, 32)] = 16
     """Writes under way at a time. A write takes some milliseconds, so 16 are more than kube-scheduler can bind
-    pods for, and an API server in trouble is not stormed. At most 32, the connections we keep."""
+    pods for, and an API server in trouble is not stormed. Watches and looks at the Lease have connections
+    beside these."""
 
     silent_after: Annotated[float, reader.seconds(5, 600)] = 10.0
     """Without an answer of the API server for so long our picture counts as stale, and verbs answer with an error.

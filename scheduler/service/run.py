@@ -15,12 +15,13 @@ from scheduler.clock import steady
 from scheduler.engine import Engine
 from scheduler.extender.app import body_limit, build_app, serve
 from scheduler.kube.access import find_access
-from scheduler.kube.actions import Actions, Outcome
+from scheduler.kube.actions import ANNOUNCERS, Actions, Outcome
 from scheduler.kube.client import Client
 from scheduler.kube.lease import Follower, LeaseName
 from scheduler.kube.watch import Reflector
 from scheduler.model.effects import Evict
 from scheduler.model.events import EffectDone, EffectFailed
+from scheduler.objects.resources import RESOURCES
 from scheduler.service import draining, people
 from scheduler.service.counter import Counter
 from scheduler.service.foresight import keep_foreseeing
@@ -38,6 +39,9 @@ REFRESH: Final = 2.0
 STALLED: Final = 10.0
 """Seconds without a turn of the planning loop after which we are not ready: the longest plan takes 0.1 s."""
 
+RESERVE: Final = 8
+"""Connections to the API server for what comes now and then: looks at the Lease, and what people ask."""
+
 _log = structlog.get_logger("service")
 
 
@@ -47,6 +51,11 @@ class Source:
 
     read: Callable[[], Settings]
     stamp: Callable[[], object]
+
+
+def connections(settings: Settings) -> int:
+    """Connections to the API server: as many writes as may be under way keep neither a watch nor the Lease waiting."""
+    return len(RESOURCES) + settings.api.concurrent_writes + ANNOUNCERS + RESERVE
 
 
 async def run(
@@ -61,7 +70,7 @@ async def run(
     metrics = Metrics()
     access = await find_access(settings.api.kubeconfig, settings.api.context)
     async with (
-        Client(access) as client,
+        Client(access, connections=connections(settings)) as client,
         _parts(settings, client, metrics, source) as (service, intake, gauges),
     ):
         app = build_app(service, settings.verbs, metrics, lambda: _limit(service, settings))
