@@ -7,7 +7,18 @@ of itself, its lost seats, its time limit, its plan, and last what people are to
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from scheduler.ledger import freeing, healing, history, lifecycle, moving, notices, pins, plans, roster
+from scheduler.ledger import (
+    freeing,
+    healing,
+    history,
+    lifecycle,
+    mishaps,
+    moving,
+    notices,
+    pins,
+    plans,
+    roster,
+)
 from scheduler.ledger.lifecycle import Facts, State
 from scheduler.ledger.records import GangRecord, Member, Plan, Spec, Step
 from scheduler.model.decision import Reason, Refuse, Wait
@@ -52,7 +63,7 @@ def look_after(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[E
     effects += _tidy(record, now)
     facts = _facts(record, spec)
     healed = healing.heal(ledger, record, facts, now)
-    if healed:
+    if healed is not None:
         effects += healed
         facts = _facts(record, spec)
     _set_time(ledger, record, facts, now)
@@ -67,9 +78,10 @@ def tell(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect]
     All there is to do for a gang of which nothing but the verdict has changed.
     """
     said = notices.words(record)
-    effects = list(notices.due(record, said, ledger.policy, ledger.owners, ledger.quotas, now))
-    again = notices.next_due(record, said, ledger.policy)
-    return effects, again if again > now else NEVER
+    effects: list[Effect] = [*mishaps.due(record, ledger.policy, now)]
+    effects += notices.due(record, said, ledger.policy, ledger.owners, ledger.quotas, now)
+    times = (mishaps.next_due(record, ledger.policy), notices.next_due(record, said, ledger.policy))
+    return effects, min((time for time in times if time > now), default=NEVER)
 
 
 def _spec(ledger: "Ledger", record: GangRecord) -> Spec | None:

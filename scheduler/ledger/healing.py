@@ -1,6 +1,6 @@
 """What is mended in a gang that has its seats: members that never start, and members that are lost.
 
-Lives here: what counts as never started and as lost, what people are told of it, and who is evicted so that his owner makes
+Lives here: what counts as never started and as lost, what it is called, and who is evicted so that his owner makes
 him again. Never here: where anybody goes then (the planner), or the move of a gang that has no room left where it is
 (engine.draining).
 Everything is bounded: each setback doubles the time until the next, until the gang has run well for a while.
@@ -9,13 +9,13 @@ Everything is bounded: each setback doubles the time until the next, until the g
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from scheduler.ledger import pins, plans, roster
+from scheduler.ledger import mishaps, pins, plans, roster
 from scheduler.ledger.lifecycle import Facts
-from scheduler.ledger.records import GangRecord, Member, Spec
+from scheduler.ledger.records import GangRecord, Member, Mishap, Sequel, Spec
 from scheduler.model.cluster import Node
-from scheduler.model.decision import TEXT, Reason
+from scheduler.model.decision import Reason
 from scheduler.model.demand import TaintEffect
-from scheduler.model.effects import Announce, Effect
+from scheduler.model.effects import Effect
 from scheduler.model.workload import OnMemberLoss, Phase
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ DOUBLINGS: Final = 16
 
 TOGETHER: Final = 0.1
 """Members whose time is up within this part of it are late together: they were bound one after the other."""
-
-TOLD: Final = 3
-"""Members of one gang of which people are told by name at a time."""
 
 BATCH_EVERY: Final = 1.0
 """Seconds between two batches of evictions of one gang."""
@@ -64,20 +61,28 @@ def is_unreachable(node: Node) -> bool:
     return any(own.key == UNREACHABLE and own.effect is TaintEffect.NO_EXECUTE for own in node.taints)
 
 
-def heal(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> list[Effect]:
-    """What is to be done for members that do not start or are lost; sets `record.heal_at`, when to look again."""
+def heal(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> list[Effect] | None:
+    """What is to be done for members that do not start or are lost; None: for nobody.
+
+    Sets `record.heal_at`, when to look again.
+    """
     record.heal_at = float("inf")
     whole = bool(facts.quorum) and facts.bound >= facts.quorum
     _note(ledger, record, facts, now, whole=whole or record.was_bound)
     if whole:
         record.bereft = False
-    effects = _lost(ledger, record, now)
-    if whole or record.was_bound:
-        effects += _late(ledger, record, now)
+    effects: list[Effect] = []
+    lost = _lost(ledger, record, now, effects)
+    late = _late(ledger, record, now) if whole or record.was_bound else []
+    if not (lost or late or record.restart_for):
+        return None
+    if late:
+        effects += _hurry(ledger, record, late, now)
     if record.restart_for:
-        effects += _restart(ledger, record, now)
-    if effects:
-        ledger.mark(record.key)
+        effects += _restart(ledger, record, lost, now)
+    elif lost:
+        mishaps.note(record, Reason.MEMBER_LOST, lost, _AFTER_A_LOSS[_wish(record)])
+    ledger.mark(record.key)
     return effects
 
 
@@ -126,15 +131,15 @@ def _how(ledger: "Ledger", record: GangRecord, member: Member, now: float) -> st
     if pod.node is None or pod.phase is Phase.SUCCEEDED or _is_our_doing(member):
         return ""
     if member.stranded_since is not None:
-        return f"lost with its node {pod.node}" if now >= member.stranded_since + GONE_FOR else ""
+        return f"was lost with its node {pod.node}" if now >= member.stranded_since + GONE_FOR else ""
     node = ledger.nodes.get(pod.node)
     if pod.deleting and not pod.phase.ended and node is not None and is_unreachable(node):
-        return f"lost with its node {pod.node}"
+        return f"was lost with its node {pod.node}"
     if not member.worked or _wish(record) is not OnMemberLoss.RESTART:
         return ""
     if pod.phase is Phase.FAILED:
         return f"failed on {pod.node}"
-    return f"ended by the cluster on {pod.node}" if pod.deleting and pod.disrupted else ""
+    return f"was ended by the cluster on {pod.node}" if pod.deleting and pod.disrupted else ""
 
 
 def _is_our_doing(member: Member) -> bool:
@@ -142,40 +147,46 @@ def _is_our_doing(member: Member) -> bool:
     return member.evicting is not None and member.stranded_since is None
 
 
-def _lost(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
-    effects: list[Effect] = []
+def _lost(ledger: "Ledger", record: GangRecord, now: float, effects: list[Effect]) -> list[Mishap]:
+    """Whom the gang has just lost; what is to be done for them is added to the effects."""
+    lost: list[Mishap] = []
     for member in list(record.members.values()):
         if member.lost:
             continue
         how = _how(ledger, record, member, now)
-        if not how:
-            if member.stranded_since is not None:
-                record.heal_at = min(record.heal_at, member.stranded_since + GONE_FOR)
-            continue
-        effects += _lose(ledger, record, member, how, now)
-    return effects
+        if how:
+            lost.append(Mishap(member.pod, f"{member.pod.key.name} {how}"))
+            effects += _lose(ledger, record, member, lost[-1].text, now)
+        elif member.stranded_since is not None:
+            record.heal_at = min(record.heal_at, member.stranded_since + GONE_FOR)
+    return lost
 
 
-def _lose(ledger: "Ledger", record: GangRecord, member: Member, how: str, now: float) -> Iterator[Effect]:
-    """Tell people, and have its owner make it again where nobody else will soon."""
+def _lose(ledger: "Ledger", record: GangRecord, member: Member, what: str, now: float) -> Iterator[Effect]:
+    """Have its owner make it again where nobody else will soon."""
     member.lost = True
     record.bereft = True
     ledger.tally.decisions[Reason.MEMBER_LOST] += 1
     wish = _wish(record)
-    message = f"{member.pod.key.name} was {how}"
     if wish is OnMemberLoss.RESTART and _is_core(record, member):
-        record.restart_for = message
-    yield _announce(record, member, Reason.MEMBER_LOST, f"{message}{_CONSEQUENCE[wish]}")
+        record.restart_for = what
     gone = member.stranded_since is not None and not member.pod.deleting
     if gone and wish is not OnMemberLoss.NONE and member.pod.owner is not None:
         yield pins.evict(record, member, Reason.MEMBER_LOST, ledger.policy, now)
 
 
-_CONSEQUENCE: Final = {
-    OnMemberLoss.REPLACE: "; who takes its place joins the gang where it is, if there is room",
-    OnMemberLoss.RESTART: "",
-    OnMemberLoss.NONE: "; nothing is done about it, as the gang asks",
+_AFTER_A_LOSS: Final = {
+    OnMemberLoss.REPLACE: Sequel(
+        "who takes its place joins the gang where it is, if there is room",
+        "those who take their places join the gang where it is, if there is room",
+    ),
+    OnMemberLoss.RESTART: Sequel(),
+    OnMemberLoss.NONE: Sequel(*["nothing is done about it, as the gang asks"] * 2),
 }
+_RESTARTED: Final = Sequel(*["the gang is restarted whole, as it asks"] * 2)
+_NOT_RESTARTED: Final = Sequel(
+    *["the gang is not restarted: not all of its pods would be made again at no cost"] * 2
+)
 
 
 def _is_core(record: GangRecord, member: Member) -> bool:
@@ -204,24 +215,26 @@ def left(ledger: "Ledger", member: Member) -> None:
         record.restart_for = f"{pod.key.name} was lost on {pod.node}"
 
 
-def _restart(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
+def _restart(ledger: "Ledger", record: GangRecord, lost: list[Mishap], now: float) -> list[Effect]:
     """All members are evicted together, where their owners make them again at no cost."""
     said, record.restart_for = record.restart_for, ""
     speaker = min(record.live(), key=lambda m: m.arrival, default=None)
     if speaker is None:
+        mishaps.note(record, Reason.MEMBER_LOST, lost, Sequel())
         return []
+    if all(own.text != said for own in lost):
+        lost = [*lost, Mishap(speaker.pod, said)]
     if not pins.remakeable(record, ledger.owners):
-        text = f"{said}; the gang is not restarted: not all of its pods would be made again at no cost"
-        return [_announce(record, speaker, Reason.MEMBER_LOST, text)]
+        mishaps.note(record, Reason.MEMBER_LOST, lost, _NOT_RESTARTED)
+        return []
+    mishaps.note(record, Reason.MEMBER_LOST, lost, _RESTARTED)
     record.setbacks += 1
     record.not_before = max(record.not_before, now + _pause(ledger, record))
-    text = f"{said}; the gang is restarted whole, as it asks"
-    told = _announce(record, speaker, Reason.MEMBER_LOST, text)
     for member in record.live():
         if member.hold is not None and not member.bound and member.tied is None and member.pod.gated:
             ledger.release(member)
     placed = [m for m in record.live() if m.bound or pins.evictable(m)]
-    return [told, *evict_all(ledger, record, placed, Reason.MEMBER_LOST, now)]
+    return list(evict_all(ledger, record, placed, Reason.MEMBER_LOST, now))
 
 
 def _pause(ledger: "Ledger", record: GangRecord) -> float:
@@ -254,8 +267,8 @@ def patience(ledger: "Ledger", record: GangRecord) -> float:
     return min(span * 2.0 ** min(record.setbacks, DOUBLINGS), max(span, LONGEST))
 
 
-def _late(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
-    """Members whose time to start is up: made again elsewhere where that costs nothing, else told of again and again."""
+def _late(ledger: "Ledger", record: GangRecord, now: float) -> list[Member]:
+    """Members whose time to start is up."""
     limit = patience(ledger, record)
     times = [
         (m.starting_since, m)
@@ -268,29 +281,36 @@ def _late(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
     if now < first:
         record.heal_at = min(record.heal_at, first)
         return []
-    late = [m for since, m in times if since + (1 - TOGETHER) * limit <= now]
+    return [m for since, m in times if since + (1 - TOGETHER) * limit <= now]
+
+
+def _hurry(ledger: "Ledger", record: GangRecord, late: list[Member], now: float) -> Iterable[Effect]:
+    """They are made again elsewhere where that costs nothing, else told of again and again."""
+    limit = patience(ledger, record)
     record.setbacks += 1
     ledger.tally.decisions[Reason.NOT_STARTED] += len(late)
     again = _wish(record) is not OnMemberLoss.NONE and all(plans.remakes(m, ledger.owners) for m in late)
-    told = [_tell_late(record, m, limit, again=again) for m in late[:TOLD]]
-    if again:
-        for node in dict.fromkeys(str(m.pod.node) for m in late if _is_nodes_fault(record, m)):
-            pins.bar(record, node, ledger.policy, now)
-        return [*told, *evict_all(ledger, record, late, Reason.NOT_STARTED, now)]
-    _let_go(ledger, record, now)
-    return list(told)
+    befell = [_lateness(m, limit) for m in late]
+    mishaps.note(record, Reason.NOT_STARTED, befell, _MADE_AGAIN if again else _LEFT_ALONE)
+    if not again:
+        _let_go(ledger, record, now)
+        return []
+    for node in dict.fromkeys(str(m.pod.node) for m in late if _is_nodes_fault(record, m)):
+        pins.bar(record, node, ledger.policy, now)
+    return evict_all(ledger, record, late, Reason.NOT_STARTED, now)
 
 
-def _tell_late(record: GangRecord, member: Member, limit: float, *, again: bool) -> Effect:
-    what = (
-        "it is evicted, to be made again"
-        if again
-        else "it is left alone: nobody would make it again at no cost"
-    )
+_MADE_AGAIN: Final = Sequel("it is evicted, to be made again", "they are evicted, to be made again")
+_LEFT_ALONE: Final = Sequel(
+    "it is left alone: nobody would make it again at no cost",
+    "they are left alone: not all of them would be made again at no cost",
+)
+
+
+def _lateness(member: Member, limit: float) -> Mishap:
     pod = member.pod
     why = pod.stuck or "ContainerCreating"
-    text = f"{TEXT[Reason.NOT_STARTED]}: {pod.key.name} on {pod.node} for {limit:g} s: {why}; {what}"
-    return _announce(record, member, Reason.NOT_STARTED, text)
+    return Mishap(pod, f"{pod.key.name} on {pod.node} for {limit:g} s: {why}")
 
 
 def _is_nodes_fault(record: GangRecord, member: Member) -> bool:
@@ -314,8 +334,3 @@ def _let_go(ledger: "Ledger", record: GangRecord, now: float) -> None:
     for member in record.live():
         if member.hold is not None and member.pod.gated and member.tied is None:
             ledger.release(member)
-
-
-def _announce(record: GangRecord, member: Member, why: Reason, message: str) -> Announce:
-    pod = member.pod
-    return Announce(record.key, pod.uid, pod.key, pod.owner, why, message)

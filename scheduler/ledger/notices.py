@@ -160,7 +160,7 @@ def _lacks(record: GangRecord, verdict: Wait | Refuse | None, joined: str) -> st
 
 
 def _bound(record: GangRecord) -> int:
-    return sum(m.bound or m.pod.phase is Phase.SUCCEEDED for m in record.members.values())
+    return sum((m.bound and m.live) or m.pod.phase is Phase.SUCCEEDED for m in record.members.values())
 
 
 def _count(record: GangRecord) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from scheduler.ledger.runtimes import Lore, Run
 from scheduler.model.cluster import Mask
@@ -161,6 +161,21 @@ class Notice:
     span: float
 
 
+class Mishap(NamedTuple):
+    """Something that befell a member, and that people are told once."""
+
+    pod: Pod
+    text: str
+    """Name and all: `train-1 failed on n2`."""
+
+
+class Sequel(NamedTuple):
+    """What follows a mishap of one member, and in other words one of many."""
+
+    one: str = ""
+    many: str = ""
+
+
 @dataclass(slots=True)
 class GangRecord:
     """One gang, from its first pod to its last."""
@@ -230,6 +245,8 @@ class GangRecord:
     """The nodes whose bar has not ended."""
     waiting_since: float | None = None
     notices: dict[Reason, Notice] = field(default_factory=dict)
+    untold: dict[Reason, dict[Sequel, list[Mishap]]] = field(default_factory=dict)
+    """What befell members since people were last told of it."""
     setbacks: int = 0
     """How often it did not start in time or was restarted, since it last ran well: each doubles the time to the next."""
     well_since: float | None = None
