@@ -25,7 +25,7 @@ from scheduler import errors
 from scheduler.kube.client import Client
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.events import EffectDone, EffectFailed, FailureKind
-from scheduler.objects import patches
+from scheduler.objects import notes, patches
 
 PASSING: Final = (errors.Unreachable, errors.TooManyRequests, errors.ServerError, errors.Garbled)
 """What may be different a moment later."""
@@ -103,7 +103,7 @@ class Actions:
             for call in patches.calls(effect, self._epoch()):
                 await self._call(call)
         except errors.KubeError as error:
-            self._tell(EffectFailed(effect, _kind(error), errors.shortened(str(error))))
+            self._tell(EffectFailed(effect, _kind(error), _words(error)))
         else:
             self._tell(EffectDone(effect))
 
@@ -208,6 +208,12 @@ def _refused_by_budget(error: Exception) -> bool:
 
 def _passes(error: Exception) -> bool:
     return isinstance(error, PASSING) and not _refused_by_budget(error)
+
+
+def _words(error: errors.KubeError) -> str:
+    """What went wrong, for people: they know which pod it was, and whoever refused it may have written anything."""
+    line = errors.shortened(str(error).removeprefix(f"{error.call}: "))
+    return errors.shortened(notes.printable(line))
 
 
 def _kind(error: errors.KubeError) -> FailureKind:

@@ -20,7 +20,7 @@ from scheduler.ledger import (
     roster,
 )
 from scheduler.ledger.lifecycle import Facts, State
-from scheduler.ledger.records import GangRecord, Member, Plan, Spec, Step
+from scheduler.ledger.records import Failure, GangRecord, Member, Plan, Spec, Step
 from scheduler.model.decision import Reason, Refuse, Wait
 from scheduler.model.effects import Effect, Evict, Nominate, WritePlan
 from scheduler.model.events import EffectFailed, FailureKind
@@ -360,6 +360,7 @@ def effect_failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now
     plan = record.plan
     if plan is None or event.effect not in plan.outstanding:
         return
+    _remember(record, plan, event)
     if event.kind is not FailureKind.INVALID:
         plan.outstanding[event.effect] = now + RETRY[event.kind]
         return
@@ -373,3 +374,10 @@ def effect_failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now
         return
     ledger.release(member)
     _back_off(ledger, record, now)
+
+
+def _remember(record: GangRecord, plan: Plan, event: EffectFailed) -> None:
+    """What people are told of it. Of many members of which none can be written the first one speaks, as long as he fails."""
+    last, uid = record.failed, event.effect.uid
+    if event.message and (last is None or last.uid == uid or last.plan != plan.name):
+        record.failed = Failure(plan.name, uid, event.message)

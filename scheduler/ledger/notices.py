@@ -127,16 +127,26 @@ def sentence(record: GangRecord, why: Reason) -> str:
     verdict = record.verdict
     if why is Reason.PARTLY_BOUND and isinstance(record.spec, Spec):
         lacks = _lacks(record, verdict, "; ")
-        return f"{TEXT[why]}: {_bound(record)} of {record.spec.total} are bound{lacks}"
+        return f"{TEXT[why]}: {_bound(record)} of {record.spec.total} are bound{lacks}{_failed(record)}"
     if why is Reason.MISSING_MEMBERS and isinstance(record.spec, Spec):
         return f"{TEXT[why]}: {_count(record)} of {record.spec.total} are there"
     if isinstance(verdict, Refuse):
         return f"{TEXT[why]}: {verdict.field}: {verdict.value!r}: {verdict.remedy}"
     if why is Reason.MAKING_ROOM and record.plan is not None and record.plan.victims:
-        return f"{TEXT[why]}: {len(record.plan.victims)} pods are still there"
+        return f"{TEXT[why]}: {len(record.plan.victims)} pods are still there{_failed(record)}"
     if isinstance(verdict, Wait) and verdict.ceiling is not None:
         return f"{TEXT[why]}: {verdict.ceiling}"
-    return TEXT[why] + _lacks(record, verdict, ": ") + (AT_ODDS if _at_odds(record, why) else "")
+    text = TEXT[why] + _lacks(record, verdict, ": ") + (AT_ODDS if _at_odds(record, why) else "")
+    return text + _failed(record) if why in _WRITTEN else text
+
+
+_WRITTEN = frozenset({Reason.BACKING_OFF, Reason.SEATED})
+"""Reasons of gangs whose members are written, or could not be."""
+
+
+def _failed(record: GangRecord) -> str:
+    """What keeps us from letting its members go: the policies of a cluster may refuse what we write."""
+    return f"; the last write for it failed: {record.failed.text}" if record.failed is not None else ""
 
 
 def _at_odds(record: GangRecord, why: Reason) -> bool:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 def done(record: GangRecord, effect: Effect, now: float) -> None:
     """It came true."""
-    if record.plan is not None:
-        record.plan.outstanding.pop(effect, None)
+    if record.plan is not None and record.plan.outstanding.pop(effect, None) is not None:
+        failed = record.failed
+        if failed is not None and (failed.uid == effect.uid or failed.plan != record.plan.name):
+            record.failed = None
     if _asks_a_victim(record, effect):
         freeing.answered(record, effect.uid, None, now)
 

@@ -161,6 +161,14 @@ class Notice:
     span: float
 
 
+class Failure(NamedTuple):
+    """A write of a plan that the API server did not do, in words for people."""
+
+    plan: str
+    uid: Uid
+    text: str
+
+
 class Mishap(NamedTuple):
     """Something that befell a member, and that people are told once."""
 
@@ -245,6 +253,8 @@ class GangRecord:
     """The nodes whose bar has not ended."""
     waiting_since: float | None = None
     notices: dict[Reason, Notice] = field(default_factory=dict)
+    failed: Failure | None = None
+    """The last write for it that failed and has not come true since."""
     untold: dict[Reason, dict[Sequel, list[Mishap]]] = field(default_factory=dict)
     """What befell members since people were last told of it."""
     setbacks: int = 0

@@ -148,6 +148,7 @@ class EffectFailed:
     effect: Effect
     kind: FailureKind
     message: str = ""
+    """The API server's words: one line that can be shown to people, and not long."""
 
 
 @dataclass(frozen=True, slots=True)

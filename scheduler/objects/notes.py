@@ -49,8 +49,13 @@ Parser = Callable[[str], T]
 
 def shown(text: str) -> str:
     """The beginning of a stranger's text, on one line, without anything unprintable."""
-    head = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:SHOWN])
+    head = printable(text[:SHOWN])
     return head if len(text) <= SHOWN else f"{head}…"
+
+
+def printable(text: str) -> str:
+    """The text, with all that a terminal would not simply print spelled out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def name(text: str) -> str:

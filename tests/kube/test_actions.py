@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 import stamina
 
+from scheduler import errors
 from scheduler.errors import Unreachable
 from scheduler.kube.actions import Actions, Outcome
 from scheduler.kube.client import Client
@@ -148,6 +149,20 @@ async def test_what_will_not_pass_is_told_at_once(api: ApiServer, running: Runni
 
     assert isinstance(outcome, EffectFailed)
     assert (outcome.kind, len(api.calls)) == (kind, 1)
+
+
+async def test_the_words_of_a_refusal_are_for_people(api: ApiServer, running: Running):
+    """Status and text on one line, of bounded length, and nothing in it that a terminal would act upon."""
+    text = "admission webhook denied\n the request: \x1b[2J" + "x" * 5000
+    api.refusals.append(Refuse(403, body=status_body(403, text, "Forbidden")))
+    running.actions.submit([an_ungating()])
+
+    outcome = (await running.until(1))[0]
+
+    assert isinstance(outcome, EffectFailed)
+    assert outcome.message.startswith(r"403 Forbidden: admission webhook denied the request: \x1b[2Jxxx")
+    assert outcome.message.isprintable()
+    assert len(outcome.message) <= errors.TEXT_LIMIT
 
 
 async def test_an_outage_is_told_after_the_last_try(api: ApiServer, running: Running):

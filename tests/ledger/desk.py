@@ -74,8 +74,8 @@ class Desk:
     def done(self, *effects: Effect) -> list[Effect]:
         return self.tell(*(ev.EffectDone(effect) for effect in effects))
 
-    def failed(self, effect: Effect, kind: ev.FailureKind) -> list[Effect]:
-        return self.tell(ev.EffectFailed(effect, kind))
+    def failed(self, effect: Effect, kind: ev.FailureKind, message: str = "") -> list[Effect]:
+        return self.tell(ev.EffectFailed(effect, kind, message))
 
     def decide(self, gang: str, decision: Decision) -> list[Effect]:
         wanted = self.record(gang).wanted

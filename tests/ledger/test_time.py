@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.ledger import notices
 from scheduler.model import events as ev
-from scheduler.model.decision import Reason, Wait
-from scheduler.model.effects import Evict, Nominate, Ungate, WritePlan
+from scheduler.model.decision import TEXT, Reason, Wait
+from scheduler.model.effects import Announce, Effect, Evict, Nominate, Ungate, WritePlan
 from scheduler.model.events import FailureKind
 from scheduler.model.workload import Phase
 from tests.builders import a_node
@@ -301,3 +302,78 @@ def test_time_alone_wakes_the_ledger_only_when_it_matters(kind: str) -> None:
     assert desk.ledger.next_deadline() == float("inf")
     assert desk.tell(ev.Tick()) == []
     assert told([], WritePlan) == []
+
+
+# ── writes that fail ────────────────────────────────────────────────────────────────────────────────────
+
+DENIED = "403 Forbidden: admission webhook denied the request"
+
+
+def refused(desk: Desk, effects: list[Effect], message: str = DENIED) -> list[Effect]:
+    """The API server refuses every write until the gang's time is over; gives what is done then."""
+    record = desk.record("train")
+    while record.plan is not None and record.tries == 0:
+        for effect in told(effects, WritePlan, Ungate):
+            desk.failed(effect, FailureKind.FORBIDDEN, f"{message}: {effect.key.name}")
+        effects = desk.wait(3.1)
+    return effects
+
+
+def spoken(desk: Desk) -> str:
+    """What people are told of the gang who ask now."""
+    record = desk.record("train")
+    return notices.sentence(record, notices.reason(record))
+
+
+def test_what_refused_the_writes_of_a_gang_is_told_with_its_time_out() -> None:
+    """Whoever asks, and whoever reads the event or the condition, learns it: a policy of the cluster is for people to mend."""
+    desk = a_desk()
+    effects = refused(desk, desk.place("train", **SEATS))
+    (announced,) = [e for e in effects if isinstance(e, Announce) and e.reason is Reason.BACKING_OFF]
+    assert announced.message == f"{TEXT[Reason.BACKING_OFF]}; the last write for it failed: {DENIED}: train-0"
+    assert (announced.seated, spoken(desk)) == (False, announced.message)
+
+
+def test_what_refused_members_is_told_of_those_that_are_made_again() -> None:
+    """Members that may have been tied to their nodes are evicted, and the gang backs off for the same reason as before."""
+    desk = a_desk()
+    effects = desk.place("train", **SEATS)
+    desk.carry_out(*effects)
+    assert names(refused(desk, desk.done(*effects))) == ["train-0", "train-1", "train-2"]
+    remade(desk, "train-0", "train-1", "train-2")
+    assert spoken(desk).endswith(f"; the last write for it failed: {DENIED}: train-0")
+
+
+def test_what_refuses_is_told_to_who_asks_before_the_time_is_over() -> None:
+    """The gang has its seats, and cannot be let go."""
+    desk = a_desk()
+    (written,) = told(desk.place("train", **SEATS))
+    desk.failed(written, FailureKind.INVALID, "")
+    assert "failed" not in spoken(desk)
+    desk = a_desk()
+    (written,) = told(desk.place("train", **SEATS))
+    desk.failed(written, FailureKind.FORBIDDEN, DENIED)
+    assert spoken(desk) == f"{TEXT[Reason.SEATED]}; the last write for it failed: {DENIED}"
+    desk.done(written)
+    assert spoken(desk) == TEXT[Reason.SEATED]
+
+
+def test_an_old_refusal_is_not_told_of_a_later_plan() -> None:
+    """Once the writes come true, a gang that is not bound in time was not kept from it by what refused them before."""
+    desk = a_desk(kind="")
+    refused(desk, desk.place("train", **SEATS))
+    desk.wait(POLICY.backoff)
+    desk.bring_on_its_way("train", **SEATS)
+    desk.wait(POLICY.timeout)
+    assert spoken(desk) == TEXT[Reason.BACKING_OFF]
+
+
+def test_of_many_members_that_are_refused_one_speaks() -> None:
+    """A text that changed with every refusal would be told as news every ten seconds."""
+    desk = a_desk()
+    effects = desk.place("train", **SEATS)
+    desk.carry_out(*effects)
+    ungatings = told(desk.done(*effects), Ungate)
+    for ungating in [*ungatings, *reversed(ungatings)]:
+        desk.failed(ungating, FailureKind.FORBIDDEN, ungating.key.name)
+        assert spoken(desk).endswith(": train-0")
