@@ -5,8 +5,8 @@ both values named, and nothing is guessed.
 """
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import replace
 
+from scheduler.ledger import agreement
 from scheduler.ledger.lifecycle import Facts
 from scheduler.ledger.records import GangRecord, Member, Spec, Step
 from scheduler.model.decision import Reason, Refuse
@@ -50,15 +50,15 @@ def spec(
     if is_gang_of_one(record.key) or not members:
         own = members[0].pod.membership if members else None
         return Spec(SINGLE, own.wish if own else Wish())
-    said = [member.pod.membership for member in members if member.pod.membership]
-    clash = _disagreement(said)
+    heard = [member.pod.membership for member in members if member.pod.membership]
+    said = list({id(own): own for own in heard}.values())  # most are one and the same
+    clash = agreement.disagreement(said)
     if clash is not None:
         return _refuse(Reason.CONFLICT, clash)
     group = groups.get((said[0].format, record.key))
     if group is not None and (fatal := next((c for c in group.complaints if c.fatal), None)):
         return _refuse(Reason.INVALID, fatal)
-    stated = next((own.quorum for own in said if own.quorum is not None), None)
-    return _resolve(record, replace(said[0], quorum=stated), group, policy)
+    return _resolve(record, agreement.together(said), group, policy)
 
 
 def _resolve(
@@ -76,55 +76,20 @@ def _resolve(
         )
     if size is not None and total > size:
         return Refuse(
-            Reason.INVALID, "gangwright.io/min-members", str(total), f"at most the gang's size, {size}"
+            Reason.INVALID,
+            first.keys.get("quorum", "gangwright.io/min-members"),
+            str(total),
+            f"at most the gang's size, {size}",
         )
-    strangers = sorted({m.pod.membership.role for m in record.live() if m.pod.membership} - set(quorum))
-    if strangers and set(quorum) != {""}:
-        known = ", ".join(sorted(quorum))
-        return Refuse(
-            Reason.CONFLICT, "gangwright.io/role", strangers[0], f"one of the roles with a minimum: {known}"
-        )
+    strange = {
+        own.role: own.keys.get("role", "gangwright.io/role")
+        for m in record.live()
+        if (own := m.pod.membership) is not None and own.role not in quorum
+    }
+    if strange and set(quorum) != {""}:
+        role, known = min(strange), ", ".join(sorted(quorum))
+        return Refuse(Reason.CONFLICT, strange[role], role, f"one of the roles with a minimum: {known}")
     return Spec(quorum, first.wish.over(group.wish) if group else first.wish, size)
-
-
-_SPOKEN = (
-    ("gangwright.io/min-members", lambda m: None if m.quorum is None else dict(m.quorum)),
-    ("gangwright.io/members", lambda m: m.size),
-    ("gangwright.io/strategy", lambda m: m.wish.strategy),
-    ("gangwright.io/level", lambda m: m.wish.level),
-    ("gangwright.io/level-required", lambda m: m.wish.required),
-    ("gangwright.io/timeout", lambda m: m.wish.timeout),
-    ("gangwright.io/start-timeout", lambda m: m.wish.start_timeout),
-    ("gangwright.io/pin", lambda m: m.wish.pin),
-    ("gangwright.io/on-member-loss", lambda m: m.wish.on_member_loss),
-    ("gangwright.io/preemption", lambda m: m.wish.give_way),
-    ("the gang's format", lambda m: m.format),
-)
-"""What all members must say alike, and where a person finds it."""
-
-
-_MAY_BE_SILENT = frozenset({"gangwright.io/min-members"})
-"""What one member may leave to the others: YuniKorn's drivers carry the task groups, their executors do not."""
-
-
-def _disagreement(said: Iterable[Membership]) -> Complaint | None:
-    said = list({id(membership): membership for membership in said}.values())  # most are one and the same
-    for name, get in _SPOKEN:
-        values = sorted({_plain(get(membership)) for membership in said})
-        if name in _MAY_BE_SILENT:
-            values = [value for value in values if value != _NOTHING]
-        if len(values) > 1:
-            return Complaint(name, " and ".join(values[:2]), "one value on all members of the gang")
-    return None
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, dict):
-        return ",".join(f"{role}={least}" if role else str(least) for role, least in sorted(value.items()))
-    return _NOTHING if value is None else str(value)
-
-
-_NOTHING = "nothing"
 
 
 def _refuse(reason: Reason, complaint: Complaint) -> Refuse:

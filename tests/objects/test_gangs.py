@@ -325,6 +325,11 @@ OVERLOOKED = {
         },
         YUNIKORN + "schedulingPolicyParameters",
     ),
+    "Spark's executors as a task group": (
+        {"spark-app-selector": "g"},
+        {YUNIKORN + "task-group-name": "ps", YUNIKORN + "task-groups": TASK_GROUPS},
+        YUNIKORN + "task-groups",
+    ),
     "KAI's segments": (
         {},
         {"pod-group-name": "g", "kai.scheduler/segment-size": "4"},

@@ -62,7 +62,13 @@ def read(
     if form is not ours.FORMAT:
         ours.stray(sheet)
     above, worth = ours.surplus(sheet)
-    whole = replace(membership, surplus=above, gain=worth, wish=wish.over(membership.wish))
+    whole = replace(
+        membership,
+        surplus=above,
+        gain=worth,
+        wish=wish.over(membership.wish),
+        keys={said: key for said, key in membership.keys.items() if getattr(wish, said, None) is None},
+    )
     return Reading(None if sheet.refused else whole, tuple(sheet.complaints))
 
 

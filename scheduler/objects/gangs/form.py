@@ -3,7 +3,7 @@
 Never here: a key of any format.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -51,6 +51,12 @@ def placement(sheet: Sheet, levels: Levels, required_key: str, preferred_key: st
             level = level_of(sheet, key, said, levels)
             return Wish(strategy=Strategy.PACK, level=level, required=required) if level else Wish()
     return Wish()
+
+
+def placement_keys(sheet: Sheet, required_key: str, preferred_key: str) -> Mapping[str, str]:
+    """Where such a format says its wish."""
+    said = required_key if required_key in sheet.annotations else preferred_key
+    return dict.fromkeys(("strategy", "level", "required"), said)
 
 
 def level_of(sheet: Sheet, key: str, said: str, levels: Levels) -> str | None:

@@ -4,7 +4,7 @@ from typing import Final
 
 from scheduler.model.workload import GangKey, Membership
 from scheduler.objects import labels as key
-from scheduler.objects.gangs.form import Format, Levels, Naming, in_annotation, placement
+from scheduler.objects.gangs.form import Format, Levels, Naming, in_annotation, placement, placement_keys
 from scheduler.objects.notes import Sheet, count, name
 
 NAME: Final = "kai"
@@ -25,6 +25,11 @@ def _read(sheet: Sheet, gang: GangKey, levels: Levels) -> Membership:
         role=role or "",
         quorum=None if least is None else {"": least},
         wish=placement(sheet, levels, key.KAI_REQUIRED, key.KAI_PREFERRED),
+        keys={
+            "quorum": key.KAI_MIN_MEMBER,
+            "role": key.KAI_ROLE,
+            **placement_keys(sheet, key.KAI_REQUIRED, key.KAI_PREFERRED),
+        },
     )
 
 

@@ -12,6 +12,11 @@ from scheduler.objects.notes import LONGEST_JSON, Sheet, count, json_of, text, t
 
 NAME: Final = "koordinator"
 
+_KEYS: Final = {
+    "size": key.KOORDINATOR_TOTAL,
+    "timeout": key.KOORDINATOR_WAIT,
+    **dict.fromkeys(("strategy", "level", "required"), key.KOORDINATOR_TOPOLOGY),
+}
 _REQUIRED: Final = {"MustGather": True, "PreferGather": False}
 _json: Final = json_of(dict[str, Any])
 _names: Final = json_of(list[str])
@@ -33,13 +38,18 @@ def _read(sheet: Sheet, gang: GangKey, levels: Levels) -> Membership:
         quorum=None if least is None else {"": least},
         size=size,
         wish=wish(sheet, gang, levels),
+        keys=_KEYS | {"quorum": key.KOORDINATOR_LIGHT_MIN if _is_light(sheet) else key.KOORDINATOR_MIN},
     )
+
+
+def _is_light(sheet: Sheet) -> bool:
+    return bool(sheet.labels.get(key.KOORDINATOR_LIGHT))
 
 
 def _sizes(sheet: Sheet) -> tuple[int | None, int | None]:
     if key.KOORDINATOR_GROUP in sheet.labels:
         return None, None
-    if sheet.labels.get(key.KOORDINATOR_LIGHT):
+    if _is_light(sheet):
         return _needed(sheet, key.KOORDINATOR_LIGHT_MIN, sheet.label(key.KOORDINATOR_LIGHT_MIN, count)), None
     least = _needed(sheet, key.KOORDINATOR_MIN, sheet.annotation(key.KOORDINATOR_MIN, count))
     return least, total(sheet, least)

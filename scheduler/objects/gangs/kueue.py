@@ -4,7 +4,16 @@ from typing import Final
 
 from scheduler.model.workload import GangKey, Membership
 from scheduler.objects import labels as key
-from scheduler.objects.gangs.form import Format, Levels, Naming, first, in_annotation, in_label, placement
+from scheduler.objects.gangs.form import (
+    Format,
+    Levels,
+    Naming,
+    first,
+    in_annotation,
+    in_label,
+    placement,
+    placement_keys,
+)
 from scheduler.objects.notes import Sheet, count
 
 NAME: Final = "kueue"
@@ -24,7 +33,18 @@ def _read(sheet: Sheet, gang: GangKey, levels: Levels) -> Membership:
         if field in sheet.annotations:
             sheet.overlooked(field, sheet.annotations[field], "a gang is placed as one piece")
     wish = placement(sheet, levels, key.KUEUE_REQUIRED, key.KUEUE_PREFERRED)
-    return Membership(gang, NAME, quorum=None if total is None else {"": total}, size=total, wish=wish)
+    return Membership(
+        gang,
+        NAME,
+        quorum=None if total is None else {"": total},
+        size=total,
+        wish=wish,
+        keys={
+            "quorum": key.KUEUE_TOTAL,
+            "size": key.KUEUE_TOTAL,
+            **placement_keys(sheet, key.KUEUE_REQUIRED, key.KUEUE_PREFERRED),
+        },
+    )
 
 
 FORMAT: Final = Format(NAME, _naming, _read)

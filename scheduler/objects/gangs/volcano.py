@@ -16,6 +16,13 @@ NAME: Final = "volcano"
 MODES: Final = {"hard": True, "soft": False}
 NO_TIERS: Final = f"tiers are not levels of this cluster; name one in {key.LEVEL}"
 
+_KEYS: Final = {
+    "quorum": key.VOLCANO_MIN_MEMBER,
+    "role": key.VOLCANO_ROLE,
+    "strategy": key.VOLCANO_TOPOLOGY,
+    "required": key.VOLCANO_TOPOLOGY,
+}
+
 
 def _naming(sheet: Sheet) -> Naming | None:
     return first(in_annotation(sheet, key.VOLCANO_GROUP), in_annotation(sheet, key.VOLCANO_GROUP_LEGACY))
@@ -34,6 +41,7 @@ def _read(sheet: Sheet, gang: GangKey, _levels: Levels) -> Membership:
         role=role or "",
         quorum=None if least is None else {"": least},
         wish=topology(hard=hard),
+        keys=_KEYS,
     )
 
 

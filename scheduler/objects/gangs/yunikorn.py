@@ -17,6 +17,16 @@ NAME: Final = "yunikorn"
 _TIMEOUT: Final = "placeholderTimeoutInSeconds"
 _STYLE: Final = "gangSchedulingStyle"
 
+_KEYS: Final = {
+    "quorum": key.YUNIKORN_ROLES,
+    "role": key.YUNIKORN_ROLE,
+    "timeout": f"{key.YUNIKORN_PARAMETERS}: {_TIMEOUT}",
+}
+_NO_PLACEHOLDERS: Final = (
+    "no placeholders stand in for executors, which only a driver that runs makes;"
+    " name no task group on the driver, and make the executors a gang by themselves"
+)
+
 
 class _TaskGroup(msgspec.Struct, rename="camel"):
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
@@ -52,7 +62,9 @@ def _read(sheet: Sheet, gang: GangKey, _levels: Levels) -> Membership:
     if minima is not None and role not in minima:
         remedy = f"write one of the task groups: {', '.join(sorted(minima))}"
         sheet.complain(key.YUNIKORN_ROLE, role or "", remedy)
-    return Membership(gang, NAME, role=role or "", quorum=minima, wish=_wish(sheet))
+    if minima is not None and len(minima) > 1 and key.YUNIKORN_APP_SPARK in sheet.labels:
+        sheet.overlooked(key.YUNIKORN_ROLES, sheet.annotations[key.YUNIKORN_ROLES], _NO_PLACEHOLDERS)
+    return Membership(gang, NAME, role=role or "", quorum=minima, wish=_wish(sheet), keys=_KEYS)
 
 
 def _wish(sheet: Sheet) -> Wish:
@@ -62,8 +74,7 @@ def _wish(sheet: Sheet) -> Wish:
         sheet.overlooked(
             key.YUNIKORN_PARAMETERS, said, "a gang that does not fit waits, its pods are not placed singly"
         )
-    field = f"{key.YUNIKORN_PARAMETERS}: {_TIMEOUT}"
-    return Wish(timeout=sheet.parsed(field, parameters.get(_TIMEOUT), timeout, fatal=False))
+    return Wish(timeout=sheet.parsed(_KEYS["timeout"], parameters.get(_TIMEOUT), timeout, fatal=False))
 
 
 FORMAT: Final = Format(NAME, _naming, _read)
