@@ -2,9 +2,17 @@
 
 from collections.abc import Iterable
 
-from tests.plane.audit import Request
+from tests.plane.audit import Audit, Request
+from tests.plane.installation import EXTENDER, GANGWRIGHT
 
 
 def forbidden(requests: Iterable[Request]) -> list[Request]:
     """Without those that nobody could make: the story was over, and its namespace is closed to everybody."""
     return [request for request in requests if "is being terminated" not in request.message]
+
+
+def check(audit: Audit) -> None:
+    """Looking back on a whole plane: both our accounts asked, and neither asked for what its role does not give it."""
+    for account in (EXTENDER, GANGWRIGHT):
+        assert audit.used(account.user), f"{account.user} asked for nothing, so its rights were not tried"
+        assert forbidden(audit.refused(account.user)) == []

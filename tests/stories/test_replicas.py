@@ -7,6 +7,7 @@ import pytest
 
 from tests.plane import Fleet, Plane
 from tests.plane.installation import Installation
+from tests.stories import rights
 from tests.stories.cluster import Cluster
 from tests.stories.test_kills import hard
 
@@ -15,18 +16,19 @@ FLEET = Fleet(racks=2, nodes_per_rack=3, gpus=4)
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
-    with Plane(controllers=True) as running:
+    with Plane(controllers=True, audit=True) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def replicas(plane: Plane) -> Iterator[list[Installation]]:
-    """As the Deployment runs them: one Lease, two Pods of a kube-scheduler and an extender each."""
+    """As the Deployment runs them: one Lease, two Pods of a kube-scheduler and an extender each; neither was forbidden anything."""
     with (
         Installation(plane, lease=True, name="gangwright", hostname="pod-a") as first,
         Installation(plane, manifests=None, lease=True, name="standby", hostname="pod-b") as second,
     ):
         yield [first, second]
+    rights.check(plane.audit)
 
 
 @pytest.fixture(scope="module")

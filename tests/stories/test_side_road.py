@@ -13,6 +13,7 @@ import pytest
 
 from tests.plane import ApiError, Fleet, NeverCameError, Plane, watches, where
 from tests.plane.installation import ROOT, Installation
+from tests.stories import rights
 from tests.stories.cluster import PLAN, SEAT, Cluster, bound, gated, per_node, pinned
 from tests.stories.conftest import STEADY
 from tests.stories.test_ffdl import EIGHT_GPUS, JOBS, LEARNERS, of_jobs
@@ -31,9 +32,10 @@ def plane() -> Iterator[Plane]:
 
 @pytest.fixture(scope="module")
 def gangwright(plane: Plane) -> Iterator[Installation]:
-    """The overlay for older clusters, with its configuration of kube-scheduler."""
+    """The overlay for older clusters, with its configuration of kube-scheduler; nothing of ours was forbidden there."""
     with Installation(plane, manifests=OVERLAY, config=CONFIG) as installed:
         yield installed
+    rights.check(plane.audit)
 
 
 async def test_gangs_are_whole(cluster: Cluster):
