@@ -1,10 +1,11 @@
 """The pure parts of the micro bench: what is planned for, what is read, and what is made of times."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
-from bench.micro import asking, canned, plan, world
+from bench.micro import asking, canned, filtering, plan, world
 from scheduler.model.decision import Place
 from scheduler.model.workload import Strategy
 from scheduler.placement import planner
@@ -14,6 +15,25 @@ def test_p99_is_what_99_of_100_do_not_exceed():
     """Of 1,000 figures ten are above it; of very few it is the largest."""
     assert asking.p99([float(n) for n in range(1000, 0, -1)]) == 990.0
     assert asking.p99([3.0, 1.0, 2.0]) == 3.0
+
+
+def test_p99_counts_the_worst_try_too():
+    """One try of five that was slow from end to end is a fifth of all calls, so it makes the figure."""
+    quick, slow = [1.0] * 100, [9.0] * 100
+
+    assert filtering.p99_of_all([quick, quick, slow, quick, quick]) == 9.0
+    assert filtering.p99_of_all([quick, [*quick[1:], 9.0], quick]) == 1.0
+
+
+def test_calls_that_warm_up_are_left_out(monkeypatch):
+    """The first calls to a service that has just started are in no figure; every call of every try is."""
+    told = iter([[99.0], [1.0], [2.0], [5.0], [4.0], [3.0]])
+    service = {"pod": {}, "node": "a", "url": "http://nowhere"}
+    monkeypatch.setattr(filtering, "child", lambda *_: nullcontext(service))
+    monkeypatch.setattr(asking, "times", lambda *_, **__: next(told))
+
+    assert filtering.held_p99() == 5.0
+    assert next(told, None) is None
 
 
 def test_cluster_is_half_full():
