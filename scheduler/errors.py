@@ -108,6 +108,11 @@ class Gone(KubeError):
 class Invalid(KubeError):
     """What we sent is wrong (400, 422)."""
 
+    @property
+    def of_another(self) -> bool:
+        """The uid that we sent is not the object's: its name is another's by now, and the one that was meant is gone."""
+        return "metadata.uid" in str(self)
+
 
 class TooManyRequests(KubeError):
     """Not now (429): the server is busy, or a disruption budget forbids an eviction (`causes` tells)."""

@@ -5,7 +5,7 @@ gated, then run this, then remove the Deployment. The pods go on as pods of thei
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 import msgspec
@@ -17,12 +17,12 @@ from rich.text import Text
 from scheduler import errors
 from scheduler.kube.access import find_access
 from scheduler.kube.actions import CALL_LIMIT, PASSING, RETRY_WITHIN, TRIES
-from scheduler.kube.client import STRATEGIC_MERGE_PATCH, Client
-from scheduler.objects import labels
+from scheduler.kube.changes import Malformed, Resource, Seen
+from scheduler.kube.client import Client
+from scheduler.kube.listing import listed
+from scheduler.model.workload import PodKey, Uid
+from scheduler.objects import labels, patches
 from scheduler.telemetry import log
-
-PAGE: Final = 500
-"""Pods of one page of the list, as the API server's own clients ask for."""
 
 AT_ONCE: Final = 16
 """Pods let go at a time, as many as Gangwright itself writes at once; see `api.concurrentWrites`."""
@@ -33,35 +33,17 @@ class _Gate(msgspec.Struct):
 
 
 class _Spec(msgspec.Struct, rename="camel"):
-    scheduling_gates: list[_Gate] = []
-
-
-class _Meta(msgspec.Struct):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
+    scheduling_gates: list[_Gate] | None = None
 
 
 class _Pod(msgspec.Struct):
-    metadata: _Meta
+    """Of a pod its gates alone, so that nothing else of it can be wrong."""
+
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
     @property
     def gated(self) -> bool:
-        return any(gate.name == labels.GATE for gate in self.spec.scheduling_gates)
-
-    @property
-    def place(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}"
-
-
-class _ListMeta(msgspec.Struct):
-    token: str = msgspec.field(default="", name="continue")
-
-
-class _Pods(msgspec.Struct):
-    metadata: _ListMeta
-    items: list[_Pod] | None = None
+        return any(gate.name == labels.GATE for gate in self.spec.scheduling_gates or ())
 
 
 def ungate(
@@ -102,41 +84,24 @@ async def _run(namespace: str, kubeconfig: str, *, dry_run: bool) -> tuple[int, 
         if not dry_run:
             return await let_go(client, pods)
         for pod in pods:
-            print(pod.place)
+            print(_place(pod))
         return len(pods), {}
 
 
-async def gated(client: Client, namespace: str = "") -> list[_Pod]:
+async def gated(client: Client, namespace: str = "") -> list[Seen[_Pod]]:
     """Every pod that has our gate, of one namespace or of all. Raises a KubeError when they cannot be listed."""
-    for _ in range(TRIES - 1):
-        try:
-            return [pod async for pod in _listed(client, namespace)]
-        except errors.Gone:  # the list is older than what the API server remembers: list again
-            continue
-    return [pod async for pod in _listed(client, namespace)]
-
-
-async def _listed(client: Client, namespace: str) -> AsyncIterator[_Pod]:
     path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
-    params = {"limit": str(PAGE), "fieldSelector": "spec.nodeName="}
-    while True:
-        page = _page(path, await _call(client, "GET", path, params))
-        for pod in page.items or ():
-            if pod.gated:
-                yield pod
-        if not page.metadata.token:
-            return
-        params["continue"] = page.metadata.token
+    found: list[Seen[_Pod]] = []
+    for change in await listed(client, Resource(path, _Pod, field_selector="spec.nodeName=")):
+        if isinstance(change, Malformed):
+            which = PodKey(*change.key) if change.key is not None else "a pod without a name"
+            raise errors.Garbled(f"GET {path}", f"{which}: {change.message}")
+        if isinstance(change, Seen) and change.object.gated:
+            found.append(change)
+    return found
 
 
-def _page(path: str, body: bytes) -> _Pods:
-    try:
-        return msgspec.json.decode(body, type=_Pods)
-    except msgspec.MsgspecError as error:
-        raise errors.Garbled(f"GET {path}", str(error)) from error
-
-
-async def let_go(client: Client, pods: Iterable[_Pod]) -> tuple[int, dict[str, errors.KubeError]]:
+async def let_go(client: Client, pods: Iterable[Seen[_Pod]]) -> tuple[int, dict[str, errors.KubeError]]:
     """Remove the gate of these pods, AT_ONCE at a time; how many lost it, and why others did not, by their names."""
     waiting = iter(pods)
     count, failures = 0, dict[str, errors.KubeError]()
@@ -147,7 +112,7 @@ async def let_go(client: Client, pods: Iterable[_Pod]) -> tuple[int, dict[str, e
             try:
                 freed = await _let_go(client, pod)
             except errors.KubeError as error:
-                failures[pod.place] = error
+                failures[_place(pod)] = error
             else:
                 count += freed
 
@@ -157,32 +122,32 @@ async def let_go(client: Client, pods: Iterable[_Pod]) -> tuple[int, dict[str, e
     return count, failures
 
 
-async def _let_go(client: Client, pod: _Pod) -> int:
+async def _let_go(client: Client, pod: Seen[_Pod]) -> int:
     """1 when the pod was let go; 0 when it was gone before. Raises KubeError."""
-    meta = pod.metadata
-    patch = {
-        "metadata": {"uid": meta.uid},
-        "spec": {"schedulingGates": [{"$patch": "delete", "name": labels.GATE}]},
-    }
     try:
-        path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}"
-        await _call(client, "PATCH", path, {"fieldManager": labels.FIELD_MANAGER}, patch)
+        await _send(client, patches.let_go(PodKey(*pod.key), Uid(pod.uid)))
     except errors.NotFound:
         return 0
     except errors.Invalid as error:
-        if "metadata.uid" in str(error):  # the name is another pod's by now
+        if error.of_another:
             return 0
         raise
-    print(pod.place)
+    print(_place(pod))
     return 1
 
 
+def _place(pod: Seen[_Pod]) -> str:
+    return str(PodKey(*pod.key))
+
+
 @stamina.retry(on=PASSING, attempts=TRIES, timeout=RETRY_WITHIN, wait_initial=0.2)
-async def _call(
-    client: Client, method: str, path: str, params: dict[str, str], patch: object = None
-) -> bytes:
-    """Call the API server, and again after a failure that may pass. Raises KubeError."""
-    body = None if patch is None else msgspec.json.encode(patch)
-    return await client.request(
-        method, path, params=params, body=body, content_type=STRATEGIC_MERGE_PATCH, timeout=CALL_LIMIT
+async def _send(client: Client, call: patches.Call) -> None:
+    """Make the call, and again after a failure that may pass. Raises KubeError."""
+    await client.request(
+        call.method,
+        call.path,
+        params=call.params,
+        body=call.body,
+        content_type=call.content_type,
+        timeout=CALL_LIMIT,
     )

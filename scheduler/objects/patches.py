@@ -81,12 +81,21 @@ def _write_plan(effect: WritePlan) -> Call:
 
 
 def _ungate(effect: Ungate) -> Call:
-    spec: dict[str, Any] = {"schedulingGates": [{"$patch": "delete", "name": labels.GATE}]}
+    spec = _without_our_gate()
     if effect.pin:
         required = {"nodeSelectorTerms": written(narrowed(effect.affinity, effect.node))}
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     annotations = {labels.SEAT: marks.write_seat(effect.node, effect.plan, pin=effect.pin)}
     return _patch(effect.key, effect.uid, STRATEGIC, {"metadata": {"annotations": annotations}, "spec": spec})
+
+
+def let_go(key: PodKey, uid: Uid) -> Call:
+    """A person takes our gate off a pod, which is then kube-scheduler's alone: it gets neither a seat nor a pin."""
+    return _patch(key, uid, STRATEGIC, {"spec": _without_our_gate()})
+
+
+def _without_our_gate() -> dict[str, Any]:
+    return {"schedulingGates": [{"$patch": "delete", "name": labels.GATE}]}
 
 
 def _nominate(effect: Nominate) -> Call:

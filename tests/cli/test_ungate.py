@@ -9,6 +9,7 @@ import stamina
 
 from scheduler import errors
 from scheduler.cli import ungate as room
+from scheduler.kube import listing
 from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
 from tests.cli.test_cli import gangwright
@@ -146,7 +147,7 @@ async def test_many_are_let_go_at_once(api, client):
 
 async def test_a_list_that_expires_is_begun_again(api, client, monkeypatch):
     """Every pod is found once, though a page's token grew too old on the way."""
-    monkeypatch.setattr(room, "PAGE", 2)
+    monkeypatch.setattr(listing, "PAGE", 2)
     api.holds(*(f"p{number}" for number in range(5)), namespaced=False)
     api.expiries = 2
 
@@ -157,7 +158,7 @@ async def test_a_list_that_expires_is_begun_again(api, client, monkeypatch):
 
 async def test_a_list_that_always_expires_is_an_error(api, client, monkeypatch):
     """Nothing is let go that was not listed whole, and nobody lists for ever."""
-    monkeypatch.setattr(room, "PAGE", 1)
+    monkeypatch.setattr(listing, "PAGE", 1)
     api.holds("p1", "p2")
     api.expiries = 99
 
@@ -214,3 +215,13 @@ async def test_an_answer_that_is_no_list_is_named(api, client):
 
     with pytest.raises(errors.Garbled, match="GET /api/v1/pods"):
         await room.gated(client)
+
+
+@pytest.mark.parametrize("gates", ["none", [1], {"name": "gangwright.io/planned"}])
+async def test_a_pod_that_cannot_be_read_is_told(api, client, gates):
+    """Whether it has our gate is not known, so nobody is told that all were let go."""
+    api.holds("p1")
+    api.put("p2", TEAM, spec={"schedulingGates": gates})
+
+    with pytest.raises(errors.Garbled, match=r"team/p2: .*schedulingGates"):
+        await let_go(client)

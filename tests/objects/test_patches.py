@@ -18,7 +18,7 @@ from scheduler.model.effects import (
 )
 from scheduler.model.workload import GangKey, Owner, PodKey, Uid
 from scheduler.objects.marks import read_plan, read_seat
-from scheduler.objects.patches import Call, calls
+from scheduler.objects.patches import Call, calls, let_go
 
 GANG, UID, KEY = GangKey("team", "g"), Uid("u-1"), PodKey("team", "p-0")
 POD = "/api/v1/namespaces/team/pods/p-0"
@@ -156,6 +156,17 @@ def announced(**more: object) -> tuple[Call, ...]:
 
 OWNER = Owner("Job", "train", "o-1", "batch/v1")
 POD_REFERENCE = {"apiVersion": "v1", "kind": "Pod", "namespace": "team", "name": "p-0", "uid": "u-1"}
+
+
+def test_a_pod_is_let_go_with_nothing_in_its_hands() -> None:
+    """Our gate goes from that very pod, and neither a seat nor a pin comes, as it would with an ungating."""
+    call = let_go(KEY, UID)
+
+    assert (call.method, call.path) == ("PATCH", POD)
+    assert call.content_type == "application/strategic-merge-patch+json"
+    assert json.loads(call.body) == {"metadata": {"uid": "u-1"}, "spec": {"schedulingGates": OPEN}}
+
+
 OWNER_REFERENCE = {
     "apiVersion": "batch/v1",
     "kind": "Job",
