@@ -1,7 +1,8 @@
 """Gangs on their way from seats to other seats: the new ones are kept before anybody is evicted.
 
 Lives here: the leases, for pods that their owners have not made yet; the order of the evictions; and who takes a lease. A
-lease uses room under a name of its own, so nobody else gets it. Never here: which seats (engine.draining).
+lease uses room under a name of its own, so nobody else gets it. Who moves is bound, or waits without a seat: what either asks
+of nodes holds no pin of ours, so the next of its owner asks the same. Never here: which seats (engine.draining).
 Everything ends by itself: a lease that nobody takes is given back, and an eviction that is refused ends a move of which
 nothing has happened yet. All of it is memory: a restart forgets the leases, and whoever was evicted waits in the queue.
 """
@@ -15,9 +16,9 @@ from scheduler.ledger.records import GangRecord, Member, Plan, Spec
 from scheduler.ledger.roll import lineage
 from scheduler.model import events as ev
 from scheduler.model.decision import TEXT, Reason
-from scheduler.model.demand import AnyOf, Demand, Operator, Requirement, Term
+from scheduler.model.demand import Demand
 from scheduler.model.effects import Announce, Effect
-from scheduler.model.workload import Gang, GangKey, Pod, Role, Uid
+from scheduler.model.workload import Gang, GangKey, Role, Uid
 
 if TYPE_CHECKING:
     from scheduler.ledger.ledger import Ledger
@@ -120,7 +121,7 @@ def begin(ledger: "Ledger", event: ev.MoveFound, now: float) -> None:
     if record is None or not isinstance(record.spec, Spec) or not there or record.key in ledger.moves:
         return
     leases = [
-        Lease(uid, node, roster.role_of(record.members[uid], record.spec), unpinned(record.members[uid].pod))
+        Lease(uid, node, roster.role_of(record.members[uid], record.spec), record.members[uid].pod.demand)
         for uid, node in event.seats.items()
     ]
     going = [
@@ -143,19 +144,6 @@ def _tell(record: GangRecord, going: list[Uid], event: ev.MoveFound) -> Iterator
         yield Announce(record.key, pod.uid, pod.key, pod.owner, Reason.MOVED, text)
 
 
-def unpinned(pod: Pod) -> Demand:
-    """What a pod asks of nodes without the pin that we gave it: what the next of its owner will ask."""
-    if pod.seat is None or not pod.seat.pin or pod.seat.node != pod.pinned:
-        return pod.demand
-    pin = Requirement("metadata.name", Operator.IN, (pod.seat.node,))
-    bare = tuple(Term(t.labels, tuple(own for own in t.fields if own != pin)) for t in pod.affinity)
-    free: tuple[AnyOf, ...] = (bare,) if all(term.labels or term.fields for term in bare) else ()
-    kept: list[AnyOf] = []
-    for terms in pod.demand.constraints:
-        kept += free if terms == pod.affinity else (terms,)
-    return replace(pod.demand, constraints=tuple(kept))
-
-
 def gang_of(
     ledger: "Ledger",
     record: GangRecord,
@@ -172,7 +160,7 @@ def gang_of(
     moving: set[Uid] = set()
     for which, members in enumerate((quorum, surplus)):
         for member in members:
-            role = (roster.role_of(member, spec), unpinned(member.pod))
+            role = (roster.role_of(member, spec), member.pod.demand)
             roles.setdefault(role, ([], []))[which].append(member.pod.uid)
             moving.add(member.pod.uid)
     anchors = tuple(

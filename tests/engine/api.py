@@ -37,6 +37,7 @@ from scheduler.model.workload import (
     SeatNote,
     Uid,
 )
+from scheduler.objects.affinity import unpinned
 from tests.engine.cast import traits_of
 
 GATED = "SchedulingGated"
@@ -204,7 +205,9 @@ class FakeApi:
         assert pod.pinned in {None, node}, f"{uid} is pinned to {pod.pinned} and bound to {node}"
         self.watched(pod, node)
         self.binds[uid] = node
-        self.write(replace(pod, node=node, nominated=None, pending=None, bound_at=float(int(self.now))))
+        self.write(
+            replace(there(pod, node), node=node, nominated=None, pending=None, bound_at=float(int(self.now)))
+        )
 
     def fail(self, uid: Uid, key: PodKey, reason: str) -> None:
         """kube-scheduler's word on a pod that it could not bind; it wipes the nomination as well."""
@@ -348,3 +351,13 @@ def pin(pod: Pod, node: str) -> Pod:
     others = tuple(terms for terms in pod.demand.constraints if terms != pod.affinity)
     demand = replace(pod.demand, constraints=(*others, narrowed))
     return replace(pod, demand=demand, affinity=narrowed, pinned=node)
+
+
+def there(pod: Pod, node: str) -> Pod:
+    """The pod as it is read once it has its node: the pin that came with its seat is no more of what it asks for."""
+    if pod.seat is None:
+        return pod
+    bare = unpinned(pod.affinity, node)
+    others = tuple(terms for terms in pod.demand.constraints if terms != pod.affinity)
+    demand = replace(pod.demand, constraints=(*others, bare) if bare else others)
+    return replace(pod, demand=demand, affinity=())
