@@ -4,15 +4,18 @@ Lives here: everything between a socket and an application. Never here: a route.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
 
 import structlog
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.log import server_logger
 from prometheus_client import Counter, Gauge
 
-from scheduler.errors import SettingsError
+from scheduler.errors import SettingsError, shortened
 from scheduler.serving.door import HEAD_LIMIT, Door, Doors
 from scheduler.serving.tls import Identity, Server
 from scheduler.settings import VerbsServer
@@ -61,6 +64,7 @@ async def serve(
     """
     own: Server = settings or VerbsServer()
     app.middlewares.insert(0, _through_door)
+    server_logger.addFilter(_is_ours)
     identity = Identity(own, section=section, anonymous=anonymous) if own.cert else None
     runner = web.AppRunner(
         app,
@@ -82,6 +86,15 @@ async def serve(
             server.close()
     finally:
         await runner.cleanup()
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Bytes that are no HTTP are a mistake of whoever sent them: a warning says it, where aiohttp has an error and a trace."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, HttpProcessingError):
+        _log.warning("not HTTP", said=shortened(str(error)))
+        return False
+    return True
 
 
 def _doors(

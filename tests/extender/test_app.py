@@ -317,6 +317,20 @@ async def test_garbage_is_no_request():
         assert b"Traceback" not in answer.body
 
 
+@pytest.mark.parametrize("length", ["-1", "3\r\nContent-Length: 4", "many"])
+async def test_a_head_that_is_not_http_is_a_warning(length, caplog):
+    """Whoever sends it gets 400; for us it is one line without a traceback, and no failure of ours."""
+    head = f"POST /v1/filter HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n"
+    with capture_logs() as lines:
+        async with connected() as raw:
+            answer = await raw.ask(head.encode())
+
+    assert answer.status == 400
+    assert [(line["event"], line["log_level"]) for line in lines] == [("not HTTP", "warning")]
+    assert "Content-Length" in lines[0]["said"]
+    assert caplog.records == []
+
+
 async def test_every_call_has_one_line_and_one_count():
     """The canonical line and the counters tell verb, result and reason."""
     metrics = Metrics()
