@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from scheduler.model.demand import AnyOf, Demand, HostPort, Toleration
 from scheduler.model.resources import PODS, Amounts, InvalidQuantity
 from scheduler.model.workload import Complaint
-from scheduler.objects import api, labels
+from scheduler.objects import api
 from scheduler.objects.affinity import can_be_narrowed, pinned_to, terms, unpinned
 from scheduler.objects.notes import shown
 from scheduler.objects.requests import needs
@@ -43,11 +43,12 @@ DEFAULT: Final = "default-scheduler"
 """Kubernetes' own."""
 
 
-def wanted(pod: api.Pod, volumes: Volumes) -> Wanted:
+def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
     """What the pod needs.
 
     Of a pod of the default scheduler that has its node only the room that it takes is of interest: nobody moves it. Of any
     other one also what it asks of nodes, without the pin that we gave it: what the next of its owner will ask.
+    pin: the node that our pin names; empty: we gave none, and a node that the affinity names is its owner's wish.
     """
     amounts, complaints = _room(pod)
     ports = tuple(sorted(set(_ports(pod.spec)), key=_port_order))
@@ -55,8 +56,8 @@ def wanted(pod: api.Pod, volumes: Volumes) -> Wanted:
     pinned = pinned_to(affinity)
     if pod.spec.node_name and pod.spec.scheduler_name in {"", DEFAULT}:
         return Wanted(Demand(amounts, ports=ports), pinned=pinned, complaints=complaints)
-    if pod.spec.node_name and labels.SEAT in (pod.metadata.annotations or {}):
-        affinity = unpinned(affinity, pod.spec.node_name)
+    if pod.spec.node_name and pin == pod.spec.node_name:
+        affinity = unpinned(affinity, pin)
     claims = claims_of(pod)
     reached = [volumes.reach(claim) for claim in claims]
     constraints = [affinity, *(found for found in reached if not isinstance(found, Unsettled))]

@@ -34,9 +34,9 @@ _PHASES: Final = {"": Phase.PENDING, **{phase.value: phase for phase in Phase}}
 def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: Interner) -> Pod:
     """The pod. What cannot be read becomes a complaint; nothing raises."""
     meta, spec, status = found.metadata, found.spec, found.status
-    want = wanted(found, volumes)
     reading = _reading(meta, levels, interner)
     seat, plan, marked = _marks(meta.annotations or {}, interner)
+    want = wanted(found, volumes, seat.node if seat is not None and seat.pin else "")
     gates = [gate.name for gate in spec.scheduling_gates or ()]
     complaints = (*want.complaints, *reading.complaints, *marked)
     return Pod(

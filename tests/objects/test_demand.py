@@ -5,6 +5,8 @@ import pytest
 from scheduler.model.demand import HostPort, Operator, Requirement, Term, Toleration
 from scheduler.objects import api
 from scheduler.objects.demand import claims_of, wanted
+from scheduler.objects.interner import Interner
+from scheduler.objects.pods import pod
 from scheduler.objects.volumes import ClaimKey, Unsettled, Volumes
 from tests.objects.reading import pod_with, struct
 
@@ -191,8 +193,24 @@ def test_a_bound_pod_of_ours_keeps_what_it_asks_of_nodes() -> None:
           {matchExpressions: [{key: zone, operator: In, values: [a]}],
            matchFields: [{key: metadata.name, operator: In, values: [n1]}]}]}}}
     """
-    found = wanted(struct(api.Pod, asks), Volumes())
+    found = wanted(struct(api.Pod, asks), Volumes(), "n1")
 
     assert found.demand.selector == (("accelerator", "h100"),)
     assert found.demand.constraints == ((Term((Requirement("zone", Operator.IN, ("a",)),)),),)
     assert found.pinned == "n1"
+
+
+@pytest.mark.parametrize(("pin", "kept"), [("true", 0), ("false", 1)])
+def test_a_node_that_the_owner_names_is_not_taken_for_our_pin(pin: str, kept: int) -> None:
+    """A seat that was only nominated left the affinity as its owner wrote it: nobody moves such a pod elsewhere."""
+    asks = f"""
+      metadata: {{uid: u, annotations: {{gangwright.io/seat: '{{"node":"n1","plan":"p","pin":{pin}}}'}}}}
+      spec:
+        schedulerName: gangwright
+        nodeName: n1
+        affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: [
+          {{matchFields: [{{key: metadata.name, operator: In, values: [n1]}}]}}]}}}}}}
+    """
+    found = pod(struct(api.Pod, asks), Volumes(), (), Interner())
+
+    assert len(found.demand.constraints) == kept

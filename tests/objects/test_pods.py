@@ -75,7 +75,7 @@ RUNNING = Pod(
     membership=Membership(GangKey("team", "serve"), "kueue", quorum={"": 3}, size=3),
     nominated="n7",
     pinned="n7",
-    seat=SeatNote("n7", "p-3"),
+    seat=SeatNote("n7", "p-3", pin=True),
     bound_at=NEW_YEAR + 2,
 )
 
