@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 from scheduler import errors
 
+BRIEF = 2.0
 SOON = 9.0
 LATE = 30.0
 STEADY = 10.0
-"""Seconds after which a stream that stood counts as progress, even if nothing happened on it."""
+"""Seconds after which a stream that stood counts as progress, even if nothing happened on it; not one that silence ended."""
 
 
 class Rule(NamedTuple):
@@ -40,8 +41,8 @@ CLOSED = Rule("closed", at_once=True)
 RULES: Mapping[type[errors.KubeError], Rule] = {
     errors.KubeError: Rule("refused", LATE),
     errors.Unreachable: Rule("unreachable"),
-    # Twice silent from one version: the version may lie in the future of a restored etcd.
-    errors.Silent: Rule("silent", at_once=True, relist_after=2),
+    # Twice silent from one version: the version may lie in the future of a restored etcd. The silence was wait enough.
+    errors.Silent: Rule("silent", BRIEF, at_once=True, relist_after=2),
     errors.Gone: Rule("expired", LATE, at_once=True, relist_after=1),
     errors.Garbled: Rule("garbled", LATE, at_once=True, relist_after=1),
     # The API server calls a version that it cannot read or serve a bad request, or a server error.

@@ -103,6 +103,8 @@ class Reflector(Generic[T]):
         self._version = ""
         self._started = float("inf")
         self._heard = float("-inf")
+        self._stands = False
+        self._stood = float("-inf")
 
     @property
     def count(self) -> int:
@@ -113,13 +115,21 @@ class Reflector(Generic[T]):
         """Seconds since the API server last told anything of this kind, bookmarks and pages included."""
         return now - self._heard
 
+    def blind_for(self, now: float) -> float:
+        """Seconds for which what is known of this kind may be the past; 0 while its watch stands, however quiet it is.
+
+        Why not the time of the last event: where nothing happens, nothing is heard. A watch that stands is silent for
+        `inactivity` seconds at most, or it is ended; one that is older than that was not looked at, for we slept.
+        """
+        return max(0.0, now - (self._heard + self._inactivity if self._stands else self._stood))
+
     async def run(self) -> Never:
         """List and watch until cancelled; faults of the API server never end it, errors of the sink do."""
         while True:
             self.fault = await self._round()
             rule = rule_of(self.fault)
             self.restarts[rule.cause] += 1
-            if self._clock() - self._started >= STEADY:
+            if self._clock() - self._started >= STEADY and not isinstance(self.fault, errors.Silent):
                 self._back_off.progress()
             delay = self._back_off.delay(rule, self.fault.retry_after if self.fault else None)
             if rule.relist_after and self._back_off.ends >= rule.relist_after:
@@ -179,6 +189,7 @@ class Reflector(Generic[T]):
     def _complete(self, unnamed: set[str]) -> None:
         gone: list[Change[T]] = [Gone(key_at(place), self._known.pop(place).uid) for place in sorted(unnamed)]
         self.synced = True
+        self._stood = self._clock()
         self._tell([*gone, Synced(len(self._known))])
 
     # The watch
@@ -195,7 +206,7 @@ class Reflector(Generic[T]):
         stream = self._client.stream(self.resource.path, params, inactivity=self._inactivity)
         async with stream as chunks:
             self._started = self._heard = self._clock()
-            self.fault = None
+            self.fault, self._stands = None, True
             lines = Lines()
             try:
                 async for chunk in chunks:
@@ -205,6 +216,8 @@ class Reflector(Generic[T]):
                 raise
             except errors.Unreachable:
                 return  # a stream that breaks is a stream that ends
+            finally:
+                self._stands, self._stood = False, min(self._clock(), self._heard + self._inactivity)
 
     def _take(self, lines: Sequence[bytes]) -> None:
         """Tell the sink of all these events at once; then raise what an ERROR among them said."""

@@ -76,6 +76,8 @@ class ApiServer:
         self.calls: list[Call] = []
         self.refusals: deque[Refuse] = deque()
         self.unknown: set[str] = set()
+        self.unpaged = 0
+        """Pages behind the first that are still to be refused."""
         self.streams: list[tuple[str, Stream]] = []
         self._moments: dict[str, list[dict[str, Any]]] = {}
         self._tokens = itertools.count()
@@ -204,6 +206,9 @@ class ApiServer:
 
     def _list(self, call: Call) -> web.Response:
         token = call.query.get("continue", "")
+        if token and self.unpaged:
+            self.unpaged -= 1
+            return web.Response(status=503, body=status_body(503))
         if token and token not in self._moments:
             return web.Response(status=410, body=status_body(410, reason="Expired"))
         if token:

@@ -10,7 +10,8 @@ from scheduler.kube.access import find_access
 from scheduler.kube.changes import Gone, Key, Seen, Synced
 from scheduler.kube.client import Client
 from scheduler.kube.lease import POLL
-from scheduler.kube.watch import Reflector
+from scheduler.kube.pace import BRIEF
+from scheduler.kube.watch import INACTIVITY, Reflector
 from tests.kube.api_server import PODS, ApiServer, Refuse, line
 from tests.kube.follower import Cache, Time, following, pods, until
 from tests.kube.kubeconfig import kubeconfig
@@ -255,6 +256,20 @@ async def test_lasting_silence_lists_again(cluster: ApiServer, client: Client) -
         assert reflector.restarts["silent"] >= 2
 
 
+async def test_lasting_silence_of_the_usual_length_lists_again(cluster: ApiServer, client: Client) -> None:
+    """A stream that was silent for all of its long life has made no progress: the second such one is not believed."""
+    loop, fast = asyncio.get_running_loop(), INACTIVITY / 0.02
+    time = Time()
+    reflector = Reflector(
+        client, pods(), Cache(), clock=lambda: fast * loop.time(), sleep=time.sleep, inactivity=0.02
+    )
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(reflector.run())
+        await until(lambda: lists(cluster) >= 3)
+        running.cancel()
+    assert max(time.slept) <= BRIEF
+
+
 async def test_retry_after_is_obeyed(cluster: ApiServer, client: Client) -> None:
     """After 429 the reflector waits at least as long as the server asks."""
     cluster.refusals.append(Refuse(429, {"Retry-After": "17"}))
@@ -278,6 +293,59 @@ async def test_an_outage_is_met_with_patience(cluster: ApiServer, client: Client
     assert time.slept[0] < time.slept[1] < time.slept[2]
     assert len(set(time.slept)) == len(time.slept)
     assert max(time.slept) <= 9
+
+
+# ── blind ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_quiet_watch_is_not_blind(cluster: ApiServer, client: Client) -> None:
+    """Nothing happens and not even a bookmark comes: as long as the watch stands, what is known is the present."""
+    time = Time()
+    async with following(client, Cache(), time) as reflector:
+        assert reflector.blind_for(time.now) == float("inf"), "nothing was read yet"
+        await until(lambda: bool(cluster.streams) and reflector.blind_for(time.now) == 0)
+        assert reflector.blind_for(time.now + INACTIVITY) == 0
+
+
+async def test_who_slept_is_blind(cluster: ApiServer, client: Client) -> None:
+    """A watch of which nothing was heard for longer than it may be silent was not looked at, whatever it seems."""
+    time = Time()
+    async with following(client, Cache(), time) as reflector:
+        await until(lambda: bool(cluster.streams) and reflector.blind_for(time.now) == 0)
+        assert reflector.blind_for(time.now + INACTIVITY + 50) == 50
+
+
+@pytest.mark.parametrize("status", [403, 410, 429, 500])
+async def test_a_kind_that_is_refused_is_blind(cluster: ApiServer, client: Client, status: int) -> None:
+    """From the end of the watch on, time counts until a watch stands again; other answers do not help."""
+    time = Time()
+    async with following(client, Cache(), time) as reflector:
+        await until(lambda: bool(cluster.streams) and reflector.blind_for(time.now) == 0)
+        cluster.refusals.extend(Refuse(status) for _ in range(1000))
+        ended = time.now
+        cluster.cut()
+        await until(lambda: len(time.slept) >= 4)
+        assert reflector.blind_for(time.now) == time.now - ended > 10
+        cluster.refusals.clear()
+        await until(lambda: bool(cluster.streams) and reflector.blind_for(time.now) == 0)
+
+
+async def test_the_first_page_of_a_list_is_not_the_list(api: ApiServer, client: Client) -> None:
+    """A list that breaks off behind its first page each time leaves the kind as blind as it was."""
+    for number in range(600):
+        api.put(f"pod-{number}")
+    time, blind = Time(), []
+    async with following(client, Cache(), time) as reflector:
+        await until(lambda: bool(api.streams) and reflector.blind_for(time.now) == 0)
+        ended = time.now
+        api.unpaged = 4
+        api.error(410)
+        while api.unpaged:
+            await asyncio.sleep(0)
+            blind.append((reflector.blind_for(time.now), time.now - ended))
+        await until(lambda: bool(api.streams) and reflector.blind_for(time.now) == 0)
+    assert blind[-1][0] > 3
+    assert all(measured == passed for measured, passed in blind if passed)
 
 
 async def test_an_absent_api_server_is_waited_for(tmp_path: Path) -> None:
