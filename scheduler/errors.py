@@ -6,6 +6,7 @@
     └── KubeError                               the API server's answer, or the lack of one
         ├── Unreachable                         no answer: refused, reset, name unknown, TLS, time over
         │   └── Silent                          the connection stands, and nothing was heard on it
+        ├── Fenced                              never sent: another may act by now
         ├── Garbled                             an answer that is not what the API says it is
         ├── Unauthorized            401         who we are was not believed
         ├── Forbidden               403         we may not do this
@@ -79,6 +80,10 @@ class Unreachable(KubeError):
 
 class Silent(Unreachable):
     """The connection stands, but nothing was heard on it for too long."""
+
+
+class Fenced(KubeError):
+    """The call was not made: it may be another replica's turn to act."""
 
 
 class Garbled(KubeError):

@@ -116,7 +116,7 @@ def _asked_about(engine: Engine) -> dict[str, Any]:
 
 async def _run(*, busy: bool) -> None:
     engine = Engine(world.POLICY)
-    service = Service(engine, acting=lambda _: True, silence=lambda _: 0.0, silent_after=10.0)
+    service = Service(engine, acting=lambda _: True, blind=lambda _: 0.0, blind_after=10.0)
     _tell(engine, nodes(), gang("held", 8, 1), [ev.Synced(), ev.TookOver()])
     engine.plan(service.clock())
     _tell(engine, full(), waiting() if busy else ())

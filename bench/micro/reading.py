@@ -44,7 +44,7 @@ async def read(url: str) -> dict[str, float]:
         access = await find_access(_kubeconfig(Path(folder), url), "")
     async with Client(access) as client:
         engine = Engine(world.POLICY)
-        service = Service(engine, acting=lambda _: True, silence=lambda _: 0.0, silent_after=10.0)
+        service = Service(engine, acting=lambda _: True, blind=lambda _: 0.0, blind_after=10.0)
         whole = asyncio.Event()
         intake = Intake(world.POLICY.levels, service.observe, whole.set)
         gc.collect()

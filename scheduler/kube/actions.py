@@ -8,6 +8,9 @@ different pods side by side. What people are told goes by a line of its own, so 
 delays a gang. Every call is a compare-and-swap on the pod's uid, so doing it twice is harmless, and passing
 failures are simply tried again.
 
+Before each call it is asked once more whether we may act: who slept, or lost the API server, may have been replaced since
+the effect was decided. What is not sent for that comes back as not done.
+
 An API server that does not answer is not stormed: the first call that finds it silent makes all others wait, and one
 a second asks whether it is back.
 """
@@ -75,10 +78,12 @@ class Actions:
         at_once: int = 16,
         epoch: Callable[[], float] = wall_clock,
         ask_every: float = ASK_EVERY,
+        acting: Callable[[], bool] = lambda: True,
     ) -> None:
         self._client = client
         self._epoch = epoch
         self._ask_every = ask_every
+        self._acting = acting
         self._silent = False
         self._turn = asyncio.Lock()
         self._report = report
@@ -128,6 +133,8 @@ class Actions:
     async def _send(self, call: patches.Call) -> None:
         if self._silent:
             await self._wait_for_a_turn()
+        if not self._acting():
+            raise errors.Fenced(f"{call.method} {call.path}", "not sent: the Lease is no longer ours")
         try:
             await self._client.request(
                 call.method,

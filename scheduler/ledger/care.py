@@ -297,8 +297,13 @@ def _set_time(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) ->
     if (facts.quorum and facts.bound >= facts.quorum) or not (held or torn or astray):
         record.deadline = None
     elif record.deadline is None and (held or torn):
-        wanted = record.spec.wish.timeout if isinstance(record.spec, Spec) else None
-        record.deadline = now + (ledger.policy.timeout if wanted is None else wanted)
+        record.deadline = now + time_limit(ledger, record)
+
+
+def time_limit(ledger: "Ledger", record: GangRecord) -> float:
+    """Seconds that this gang has for all of its quorum to be bound."""
+    wanted = record.spec.wish.timeout if isinstance(record.spec, Spec) else None
+    return ledger.policy.timeout if wanted is None else wanted
 
 
 def _enter(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> None:

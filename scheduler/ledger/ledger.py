@@ -13,13 +13,13 @@ from scheduler.ledger import (
     attained,
     books,
     care,
+    duty,
     freeing,
     history,
     moving,
     outcomes,
     pins,
     pods,
-    recovery,
     roster,
     surroundings,
     verdicts,
@@ -63,6 +63,8 @@ class Ledger:
         self.tally = Tally()
         self.synced = False
         self.acting = False
+        self.blind = False
+        """What we know may be the past."""
         self.wanting = Wanting()
         self.usage = Usages(policy.shares)
         self.runtimes = Runtimes()
@@ -108,8 +110,10 @@ class Ledger:
             ev.PolicyChanged: partial(surroundings.policy_changed, self),
             ev.EffectDone: self._effect_done,
             ev.EffectFailed: self._effect_failed,
-            ev.Synced: self._synced,
-            ev.TookOver: self._took_over,
+            ev.Synced: partial(duty.synced, self),
+            ev.TookOver: partial(duty.took_over, self),
+            ev.LostSight: partial(duty.lost_sight, self),
+            ev.SawAgain: partial(duty.saw_again, self),
             ev.Tick: self._tick,
         }
 
@@ -174,6 +178,8 @@ class Ledger:
 
     def next_deadline(self) -> float:
         """When the next Tick is due, in the time of `now`; infinity when nothing depends on time."""
+        if self.blind:
+            return FOREVER
         return min(min(self._wake.values(), default=FOREVER), self.paused.next_due(), self.moves.next_due())
 
     def check(self) -> list[str]:
@@ -330,26 +336,8 @@ class Ledger:
 
     @property
     def ready(self) -> bool:
-        """We know the cluster, and it is we who act."""
-        return self.synced and self.acting
-
-    def _synced(self, _event: ev.Synced, now: float) -> None:
-        if not self.synced:
-            self.synced = True
-            self._begin(now)
-
-    def _took_over(self, _event: ev.TookOver, now: float) -> None:
-        if not self.acting:
-            self.acting = True
-            self._begin(now)
-
-    def _begin(self, now: float) -> None:
-        """Once both are true: what an earlier run left behind comes before all that is new."""
-        if not self.ready:
-            return
-        self._effects += recovery.adopt(self, now)
-        for key in self.roll.gangs:
-            self.mark(key, anew=True)
+        """We know the cluster as it is now, and it is we who act."""
+        return self.synced and self.acting and not self.blind
 
     def _tick(self, _event: ev.Tick, now: float) -> None:
         for key, due in list(self._wake.items()):

@@ -104,6 +104,11 @@ class Moves:
         pod = next(iter(record.members.values())).pod if self._moves and record.members else None
         return [move for move in self if move.line == lineage(record.key, pod)] if pod is not None else []
 
+    def extend(self, by: float) -> None:
+        """None of them is over before this."""
+        for move in self:
+            move.by = max(move.by, by)
+
     def next_due(self) -> float:
         return min((move.by for move in self._moves.values()), default=float("inf"))
 

@@ -162,6 +162,16 @@ class TookOver:
 
 
 @dataclass(frozen=True, slots=True)
+class LostSight:
+    """From now on what we know may be the past: nothing is done by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SawAgain:
+    """What we know is the present again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
@@ -187,5 +197,7 @@ Event: TypeAlias = (
     | EffectFailed
     | Synced
     | TookOver
+    | LostSight
+    | SawAgain
     | Tick
 )

@@ -18,10 +18,14 @@ class Resource:
     type: type[api.ApiObject]
     optional: bool = False
     """It comes with a custom resource definition that need not be installed; missing is empty."""
+    decides: bool = False
+    """Gangs are placed, and taken down, by what is seen of it: while its watch does not stand, nothing is done. Of the
+    others the past does for a while: kube-scheduler and the API server look at volumes and quotas once more, and a group or
+    an owner that is seen late makes its gang late."""
 
 
 RESOURCES: Final = (
-    Resource("/api/v1/nodes", api.Node),
+    Resource("/api/v1/nodes", api.Node, decides=True),
     Resource("/api/v1/persistentvolumes", api.PersistentVolume),
     Resource("/api/v1/persistentvolumeclaims", api.PersistentVolumeClaim),
     Resource("/api/v1/resourcequotas", api.ResourceQuota),
@@ -31,6 +35,6 @@ RESOURCES: Final = (
     Resource("/apis/scheduling.volcano.sh/v1beta1/podgroups", api.VolcanoPodGroup, optional=True),
     Resource("/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups", api.KoordinatorPodGroup, optional=True),
     Resource("/apis/scheduling.run.ai/v2alpha2/podgroups", api.KaiPodGroup, optional=True),
-    Resource("/api/v1/pods", api.Pod),
+    Resource("/api/v1/pods", api.Pod, decides=True),
 )
 """Pods last: what they refer to is better known before them."""

@@ -15,7 +15,9 @@ async def drain(service: Service, node: str, _by: str) -> Drained:
     """Begin, or say how far it is. Raises DeskError where the node is not cordoned: its seats would be given out again."""
     known = service.engine.ledger.nodes.get(node)
     if not service.engine.ledger.ready:
-        raise DeskError("this replica does not act; ask again, or ask another one")
+        raise DeskError(
+            "this replica does not act, or does not see the cluster; ask again, or ask another one"
+        )
     if known is not None and known.schedulable:
         raise DeskError(f"{node} takes new pods: first `kubectl cordon {node}`")
     told, effects = service.engine.drain(node, service.clock())

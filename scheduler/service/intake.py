@@ -56,6 +56,11 @@ class Intake:
             for row in RESOURCES
         }
 
+    @property
+    def decisive(self) -> frozenset[str]:
+        """Names of the watches without which nothing is to be done."""
+        return frozenset(_name(row) for row in RESOURCES if row.decides)
+
     def _sink(self, row: Resource) -> ch.Sink[Any]:
         def sink(batch: Sequence[ch.Change[Any]]) -> None:
             events = [event for change in batch for event in self._understood(row, change)]

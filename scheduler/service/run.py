@@ -18,6 +18,7 @@ from scheduler.kube.access import find_access
 from scheduler.kube.actions import ANNOUNCERS, Actions, Outcome
 from scheduler.kube.client import Client
 from scheduler.kube.lease import Follower, LeaseName
+from scheduler.kube.sight import Sight
 from scheduler.kube.watch import Reflector
 from scheduler.model.effects import Evict
 from scheduler.model.events import EffectDone, EffectFailed
@@ -71,11 +72,11 @@ async def run(
     access = await find_access(settings.api.kubeconfig, settings.api.context)
     async with (
         Client(access, connections=connections(settings)) as client,
-        _parts(settings, client, metrics, source) as (service, intake, gauges),
+        _parts(settings, client, metrics, source) as (service, intake, sight, gauges),
     ):
         app = build_app(service, settings.verbs, metrics, lambda: _limit(service, settings))
         desk = Counter(service.engine, client, service.clock, partial(draining.drain, service))
-        checks = probes.build_app(metrics, lambda: _checks(service, intake, client, settings))
+        checks = probes.build_app(metrics, lambda: _checks(service, intake, sight, settings))
         async with (
             serve(
                 app, settings.verbs.host, settings.verbs.port, settings=settings.verbs, metrics=metrics
@@ -94,7 +95,7 @@ async def run(
 @asynccontextmanager
 async def _parts(
     settings: Settings, client: Client, metrics: Metrics, source: Source | None
-) -> AsyncIterator[tuple[Service, Intake, Gauges]]:
+) -> AsyncIterator[tuple[Service, Intake, Sight, Gauges]]:
     """The service and everything that works for it in the background; all of it ends together."""
     engine = Engine(settings.policy)
     lease = LeaseName(settings.lease.namespace, settings.lease.name) if settings.lease.follow else None
@@ -102,12 +103,15 @@ async def _parts(
     service = Service(
         engine,
         acting=follower.acting,
-        silence=lambda now: now - client.last_answer,
-        silent_after=settings.api.silent_after,
+        blind=lambda now: sight.blind_for(now),
+        blind_after=settings.api.silent_after,
         planned=metrics.plan_duration_seconds.observe,
     )
     service.actions = Actions(
-        client, lambda outcomes: _outcomes(service, metrics, outcomes), at_once=settings.api.concurrent_writes
+        client,
+        lambda outcomes: _outcomes(service, metrics, outcomes),
+        at_once=settings.api.concurrent_writes,
+        acting=lambda: follower.acting(steady()),
     )
     intake = Intake(
         settings.policy.levels,
@@ -118,6 +122,7 @@ async def _parts(
     reflectors = {
         name: Reflector(client, resource, sink) for name, (resource, sink) in intake.watches().items()
     }
+    sight = Sight(client, {name: reflectors[name] for name in intake.decisive})
     gauges = Gauges(engine, metrics, reflectors)
     foresight = keep_foreseeing(engine, steady, metrics.forecast_duration_seconds.observe)
     tasks = [
@@ -132,7 +137,7 @@ async def _parts(
     async with asyncio.TaskGroup() as group:
         running = [group.create_task(task) for task in tasks]
         try:
-            yield service, intake, gauges
+            yield service, intake, sight, gauges
         finally:
             for task in running:
                 task.cancel()
@@ -166,13 +171,11 @@ def _limit(service: Service, settings: Settings) -> int:
     return body_limit(len(ledger.nodes), ledger.roll.count, settings.verbs.body_limit)
 
 
-def _checks(service: Service, intake: Intake, client: Client, settings: Settings) -> list[probes.Check]:
+def _checks(service: Service, intake: Intake, sight: Sight, settings: Settings) -> list[probes.Check]:
     now = service.clock()
-    quiet, turned = now - client.last_answer, now - service.last_turn
+    turned = now - service.last_turn
     return [
         probes.Check("synced", intake.synced, f"still reading: {', '.join(intake.missing()) or 'nothing'}"),
-        probes.Check(
-            "fresh", quiet <= settings.api.silent_after, f"the API server last answered {quiet:.0f} s ago"
-        ),
+        probes.Check("fresh", sight.blind_for(now) <= settings.api.silent_after, sight.told(now)),
         probes.Check("planning", turned <= STALLED, f"the planning loop last turned {turned:.0f} s ago"),
     ]

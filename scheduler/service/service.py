@@ -19,7 +19,7 @@ from scheduler.kube.actions import Actions
 from scheduler.model.calls import Answer, Failed, FilterCall, PreemptCall, PrioritizeCall, Victims
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.effects import Effect
-from scheduler.model.events import Event, PodSeen, Synced, Tick, TookOver
+from scheduler.model.events import Event, LostSight, PodSeen, SawAgain, Synced, Tick, TookOver
 from scheduler.model.workload import Uid
 from scheduler.objects import labels
 
@@ -55,15 +55,19 @@ _log = structlog.get_logger("service")
 
 
 class Service:
-    """The engine, at work. `effects` takes what is to be done; `clock` never goes back, in seconds since the epoch."""
+    """The engine, at work. `clock` never goes back, in seconds since the epoch.
+
+    acting: whether it is we who may act.  blind: seconds for which what we know may be the past; above `blind_after` nothing
+    is done by it.
+    """
 
     def __init__(
         self,
         engine: Engine,
         *,
         acting: Callable[[float], bool],
-        silence: Callable[[float], float],
-        silent_after: float,
+        blind: Callable[[float], float],
+        blind_after: float,
         clock: Callable[[], float] = steady,
         planned: Callable[[float], None] = lambda _seconds: None,
     ) -> None:
@@ -73,12 +77,14 @@ class Service:
         """When the planning loop last turned; a probe asks."""
         self.actions: Actions | None = None
         self._acting = acting
-        self._silence = silence
-        self._silent_after = silent_after
+        self._blind = blind
+        self._blind_after = blind_after
         self._planned = planned
         self._woken = asyncio.Event()
         self._settling: asyncio.TimerHandle | None = None
         self._settle_at = float("-inf")
+        self._fenced = False
+        """Another replica may have acted since we last did."""
         self._expected: dict[Uid, list[asyncio.Future[None]]] = {}
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
@@ -97,10 +103,13 @@ class Service:
                             waiter.set_result(None)
 
     def _settle(self) -> None:
-        """Begin with what follows from all that was taken in."""
+        """Begin with what follows from all that was taken in; who may not do it any more leaves that to the loop's next turn."""
         if self._settling is not None:
             self._settling.cancel()
             self._settling = None
+        if self.engine.ledger.ready and not self._may_act():
+            self._woken.set()
+            return
         loop = asyncio.get_running_loop()
         began = loop.time()
         self.submit(self.engine.ledger.settle(self.clock()))
@@ -129,17 +138,23 @@ class Service:
         while self._follow_lease():
             self.last_turn = self.clock()
             self._woken.clear()
-            if self.engine.ledger.acting:
+            if self.engine.ledger.ready:
                 await self._plan()
             await self._rest()
 
     def _follow_lease(self) -> bool:
-        """Begin to act when it is our turn; False when it no longer is."""
+        """Begin to act when it is our turn, and put it off while we are blind; False when it is our turn no longer."""
         ledger, now = self.engine.ledger, self.clock()
         acting = self._acting(now)
-        if ledger.acting and not acting:
+        if self._fenced or (ledger.acting and not acting):
             return False
-        if acting and ledger.synced and not ledger.acting:
+        if not self._sees(now):
+            return True
+        if ledger.blind:
+            self.observe([SawAgain()])
+            self._settle()
+            _log.info("the picture is fresh again")
+        elif acting and ledger.synced and not ledger.acting:
             self.observe([TookOver()])
             self._settle()
             _log.info("acting", gangs=len(ledger.roll.gangs), holds=ledger.holds())
@@ -148,13 +163,32 @@ class Service:
             self._settle()
         return True
 
+    def _may_act(self) -> bool:
+        """Asked before every step: the process may have slept since the loop last turned. A no is remembered."""
+        now = self.clock()
+        if not self._acting(now):
+            self._fenced = self._fenced or self.engine.ledger.acting
+            return False
+        return self._sees(now)
+
+    def _sees(self, now: float) -> bool:
+        """What we know is the present; where it is not, gangs are not looked at any more."""
+        blind = self._blind(now)
+        if blind > self._blind_after and self.engine.ledger.ready:
+            self.observe([LostSight()])
+            _log.warning("the picture is stale: nothing is done by it", seconds=round(blind))
+        return blind <= self._blind_after
+
     async def _plan(self) -> None:
         """Ask about everybody who waits, in order."""
         began = turned = self.clock()
         asked = False
-        while (question := self.engine.ask(self.clock())) is not None:
+        while self._may_act() and (question := self.engine.ask(self.clock())) is not None:
             asked = True
             decision = await self._decision(question)
+            if not self._may_act():
+                self.engine.away = None
+                break
             self.submit(self.engine.settle(question, decision, self.clock()))
             if self.clock() - turned > TURN:
                 await _turn()
@@ -176,7 +210,7 @@ class Service:
 
     async def _rest(self) -> None:
         """Until something happens, a deadline comes, or it is time to look at the lease."""
-        pause = min(IDLE, self.engine.next_deadline() - self.clock())
+        pause = min(IDLE, self.engine.next_deadline() - self.clock()) if self.engine.ledger.ready else IDLE
         if pause <= 0 and self.engine.ledger.next_deadline() <= self.clock():
             await asyncio.sleep(0)
             return
@@ -191,7 +225,7 @@ class Service:
     def filter(self, call: FilterCall) -> Answer:
         now = self.clock()
         ours = call.scheduler in self.engine.policy.scheduler_names and not call.native_group
-        if ours and self._silence(now) > self._silent_after:
+        if ours and not self._may_act():
             return Failed(Reason.NOT_SYNCED)
         answer, effects = self.engine.filter(call, now)
         if effects:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,11 @@ def cluster(api: ApiServer) -> ApiServer:
 
 def lists(api: ApiServer) -> int:
     return sum(call.path == PODS and not call.watches for call in api.calls)
+
+
+def sees(reflector: Reflector[Any], time: Time) -> bool:
+    """Its watch stands."""
+    return reflector.blind_for(time.now + INACTIVITY) == 0
 
 
 def watches(api: ApiServer) -> list[dict[str, str]]:
@@ -303,7 +309,7 @@ async def test_a_quiet_watch_is_not_blind(cluster: ApiServer, client: Client) ->
     time = Time()
     async with following(client, Cache(), time) as reflector:
         assert reflector.blind_for(time.now) == float("inf"), "nothing was read yet"
-        await until(lambda: bool(cluster.streams) and reflector.blind_for(time.now) == 0)
+        await until(lambda: sees(reflector, time))
         assert reflector.blind_for(time.now + INACTIVITY) == 0
 
 
@@ -311,7 +317,7 @@ async def test_who_slept_is_blind(cluster: ApiServer, client: Client) -> None:
     """A watch of which nothing was heard for longer than it may be silent was not looked at, whatever it seems."""
     time = Time()
     async with following(client, Cache(), time) as reflector:
-        await until(lambda: bool(cluster.streams) and reflector.blind_for(time.now) == 0)
+        await until(lambda: sees(reflector, time))
         assert reflector.blind_for(time.now + INACTIVITY + 50) == 50
 
 
@@ -320,14 +326,14 @@ async def test_a_kind_that_is_refused_is_blind(cluster: ApiServer, client: Clien
     """From the end of the watch on, time counts until a watch stands again; other answers do not help."""
     time = Time()
     async with following(client, Cache(), time) as reflector:
-        await until(lambda: bool(cluster.streams) and reflector.blind_for(time.now) == 0)
+        await until(lambda: sees(reflector, time))
         cluster.refusals.extend(Refuse(status) for _ in range(1000))
         ended = time.now
         cluster.cut()
         await until(lambda: len(time.slept) >= 4)
         assert reflector.blind_for(time.now) == time.now - ended > 10
         cluster.refusals.clear()
-        await until(lambda: bool(cluster.streams) and reflector.blind_for(time.now) == 0)
+        await until(lambda: sees(reflector, time))
 
 
 async def test_the_first_page_of_a_list_is_not_the_list(api: ApiServer, client: Client) -> None:
@@ -336,14 +342,14 @@ async def test_the_first_page_of_a_list_is_not_the_list(api: ApiServer, client: 
         api.put(f"pod-{number}")
     time, blind = Time(), []
     async with following(client, Cache(), time) as reflector:
-        await until(lambda: bool(api.streams) and reflector.blind_for(time.now) == 0)
+        await until(lambda: sees(reflector, time))
         ended = time.now
         api.unpaged = 4
         api.error(410)
         while api.unpaged:
             await asyncio.sleep(0)
             blind.append((reflector.blind_for(time.now), time.now - ended))
-        await until(lambda: bool(api.streams) and reflector.blind_for(time.now) == 0)
+        await until(lambda: sees(reflector, time))
     assert blind[-1][0] > 3
     assert all(measured == passed for measured, passed in blind if passed)
 

@@ -50,8 +50,8 @@ class World:
         self.service = Service(
             self.engine,
             acting=lambda _now: self.acting,
-            silence=lambda _now: self.silence,
-            silent_after=10.0,
+            blind=lambda _now: self.silence,
+            blind_after=10.0,
         )
         self.service.actions = self.written  # type: ignore[assignment]
         self.written.service = self.service

@@ -1,0 +1,72 @@
+"""Whether we may do anything: everything was read, it is we who act, and what we know is the present.
+
+Lives here: what happens when that becomes true, or true again. Never here: how one knows (the service does).
+While we are blind, facts are still taken in, but no gang is looked at: no plan is made, and nobody is evicted for a limit or
+a lost seat. When we see again every limit begins anew: what came true meanwhile is told in no order, and nobody loses his
+place for a time in which nobody looked.
+"""
+
+from typing import TYPE_CHECKING
+
+from scheduler.ledger import care, recovery
+from scheduler.ledger.records import GangRecord, Step
+from scheduler.model import events as ev
+
+if TYPE_CHECKING:
+    from scheduler.ledger.ledger import Ledger
+
+
+def synced(ledger: "Ledger", _event: ev.Synced, now: float) -> None:
+    """Every list has been read."""
+    if not ledger.synced:
+        ledger.synced = True
+        _begin(ledger, now)
+
+
+def took_over(ledger: "Ledger", _event: ev.TookOver, now: float) -> None:
+    """It is we who act."""
+    if not ledger.acting:
+        ledger.acting = True
+        _begin(ledger, now)
+
+
+def _begin(ledger: "Ledger", now: float) -> None:
+    """Once both are true: what an earlier run left behind comes before all that is new."""
+    if not ledger.ready:
+        return
+    ledger.do(recovery.adopt(ledger, now))
+    for key in ledger.roll.gangs:
+        ledger.mark(key, anew=True)
+
+
+def lost_sight(ledger: "Ledger", _event: ev.LostSight, _now: float) -> None:
+    """From now on what we know may be the past. Who has nothing to do yet has nothing to leave off."""
+    ledger.blind = ledger.blind or ledger.ready
+
+
+def saw_again(ledger: "Ledger", _event: ev.SawAgain, now: float) -> None:
+    """All that was put off is looked at, and asked about, under limits that begin anew."""
+    if not ledger.blind:
+        return
+    ledger.blind = False
+    for record in ledger.roll.gangs.values():
+        _begin_limits(ledger, record, now)
+        ledger.mark(record.key)
+    ledger.moves.extend(now + ledger.policy.timeout)
+    ledger.wanting.ask_again()
+
+
+def _begin_limits(ledger: "Ledger", record: GangRecord, now: float) -> None:
+    if record.deadline is not None:
+        record.deadline = max(record.deadline, now + care.time_limit(ledger, record))
+    if record.plan is not None and record.plan.step is Step.FREE:
+        record.plan.free_by = max(record.plan.free_by, now + ledger.policy.timeout)
+    for member in record.members.values():
+        if member.hold is not None and member.hold.until is not None:
+            member.hold.until = max(member.hold.until, now + ledger.policy.score_hold)
+        if member.failing_since is not None:
+            member.failing_since = now
+        if member.starting_since is not None:
+            member.starting_since = now
+        if member.stranded_since is not None:
+            member.stranded_since = now
