@@ -76,6 +76,8 @@ class ApiServer:
         self.calls: list[Call] = []
         self.refusals: deque[Refuse] = deque()
         self.unknown: set[str] = set()
+        self.barred: dict[str, Refuse] = {}
+        """Collections of which neither a list nor a watch is answered otherwise."""
         self.unpaged = 0
         """Pages behind the first that are still to be refused."""
         self.streams: list[tuple[str, Stream]] = []
@@ -184,6 +186,8 @@ class ApiServer:
         self.calls.append(call)
         if self.refusals:
             return await self._refused(self.refusals.popleft())
+        if call.path in self.barred:
+            return await self._refused(self.barred[call.path])
         if call.path in self.unknown:
             return await self._refused(Refuse(404))
         if call.watches:

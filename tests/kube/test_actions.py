@@ -189,6 +189,61 @@ async def test_a_disruption_budget_is_not_pressed(api: ApiServer, running: Runni
     assert (outcome.kind, len(api.calls)) == (FailureKind.BUDGET, 1)
 
 
+async def test_who_may_not_act_any_more_sends_nothing(api: ApiServer, client: Client):
+    """What was queued is not sent once another may act, is told as not done, and goes on where it is our turn after all."""
+    for number in range(6):
+        api.put(f"p{number}", path=TEAM)
+    time, until_when = [0.0], 10.0
+    outcomes: list[Outcome] = []
+
+    def report(new) -> None:
+        time[0] += 4.0  # the process sleeps between two calls
+        outcomes.extend(new)
+
+    actions = Actions(client, report, at_once=1, epoch=lambda: 1.0, acting=lambda: time[0] < until_when)
+    task = asyncio.create_task(actions.run())
+    try:
+        actions.submit([an_ungating(f"p{number}") for number in range(6)])
+        async with asyncio.timeout(20):
+            while len(outcomes) < 6:
+                await asyncio.sleep(0.005)
+        sent = len(api.calls)
+        time[0] = 0.0
+        actions.submit([an_ungating("p5")])
+        async with asyncio.timeout(20):
+            while len(outcomes) < 7:
+                await asyncio.sleep(0.005)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    kinds = [outcome.kind if isinstance(outcome, EffectFailed) else None for outcome in outcomes]
+    assert sent == kinds[:6].count(None) < 6
+    assert set(kinds[sent:6]) == {FailureKind.UNAVAILABLE}
+    assert kinds[6] is None
+
+
+async def test_a_call_that_is_tried_again_is_fenced_too(api: ApiServer, client: Client):
+    """The lease ends while a call fails and waits for its next try: that try is not made."""
+    api.put("p1", path=TEAM)
+    api.refusals.append(Refuse(503))
+    outcomes: list[Outcome] = []
+    actions = Actions(client, outcomes.extend, at_once=1, epoch=lambda: 1.0, acting=lambda: not api.calls)
+    task = asyncio.create_task(actions.run())
+    try:
+        actions.submit([an_ungating()])
+        async with asyncio.timeout(20):
+            while not outcomes:
+                await asyncio.sleep(0.005)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    assert len(api.calls) == 1
+    assert isinstance(outcomes[0], EffectFailed)
+    assert "not sent" in outcomes[0].message
+
+
 class Away:
     """An API server that is away for so many calls."""
 

@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -177,6 +178,15 @@ class Installation:
 
     def ready(self) -> bool:
         return answers(f"{self.probes}/readyz")
+
+    def readiness(self) -> dict[str, str]:
+        """What /readyz says does not hold now, by the name of the check."""
+        try:
+            with _direct.open(f"{self.probes}/readyz", timeout=5) as answer:
+                told = json.load(answer)
+        except urllib.error.HTTPError as refused:
+            told = json.load(refused)
+        return {check["name"]: check["text"] for check in told["checks"] if not check["ok"]}
 
     def metrics(self) -> "Metrics":
         """What /metrics says now."""

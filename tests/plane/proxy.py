@@ -37,6 +37,16 @@ EXPIRED: Final = {
 }
 """What the API server says of a resource version that it has forgotten."""
 
+FORBIDDEN: Final = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "status": "Failure",
+    "reason": "Forbidden",
+    "code": 403,
+    "message": "barred at the door",
+}
+"""What is said of a collection that is barred."""
+
 
 @dataclass(frozen=True)
 class Write:
@@ -68,6 +78,7 @@ class Proxy:
         self._closed = False
         self._waiting = 0
         self._expired = 0
+        self._barred = ""
         self.knocks: list[str] = []
         """Methods of the requests that came while it was shut."""
 
@@ -123,7 +134,7 @@ class Proxy:
     def open(self) -> None:
         """Lets everything through, also what waits."""
         with self._change:
-            self._left, self._closed = None, False
+            self._left, self._closed, self._barred = None, False, ""
         self._run(self._wake())
 
     def until_shut(self, within: float = 30.0) -> None:
@@ -143,6 +154,11 @@ class Proxy:
     def expire(self, watches: int) -> None:
         """Answers the next so many watches with 410, as the API server does to one who comes too late."""
         self._expired = watches
+
+    def bar(self, path: str) -> None:
+        """Refuses to read this path, such as "/api/v1/pods", until `open`, and cuts what is open now; all else goes on."""
+        self._barred = path
+        self.cut()
 
     @property
     def expiring(self) -> int:
@@ -274,6 +290,8 @@ class Proxy:
             return web.Response(status=answer.status, body=await answer.read(), headers=_kept(answer.headers))
 
     async def _read(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._barred and request.path == self._barred:
+            return web.json_response(FORBIDDEN, status=403)
         if self._expired and "watch" in request.rel_url.query:
             self._expired -= 1
             return web.json_response(EXPIRED, status=410)

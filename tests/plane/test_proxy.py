@@ -119,6 +119,22 @@ async def test_cuts_and_expires_watches(caller, door):
     assert door.expiring == 0
 
 
+async def test_bars_one_path(caller, door):
+    """One path is refused to whoever reads it, and what was open is cut; another path, and writes, go through."""
+    async with caller.get("/a", params={"watch": "1"}) as watch:
+        await asyncio.to_thread(door.bar, "/a")
+        with pytest.raises(aiohttp.ClientError):
+            await watch.content.readline()
+    async with caller.get("/a") as refused:
+        assert (refused.status, json.loads(await refused.text())["code"]) == (403, 403)
+    assert await write(caller, "one") == (201, {"kept": 1})
+    async with caller.get("/b", params={"watch": "1"}) as other:
+        assert other.status == 200
+    door.open()
+    async with caller.get("/a", params={"watch": "1"}) as again:
+        assert again.status == 200
+
+
 async def test_says_what_never_came(door):
     """A wait that is in vain tells what went through."""
     with pytest.raises(NeverCameError, match=r"the door was not shut within 0\.01 s; went through: nothing"):

@@ -237,6 +237,72 @@ async def test_a_stale_picture_answers_nothing(world: World):
     assert world.service.filter(a_call(scheduler="other")) == Allowed(("n0000",), Reason.FOREIGN)
 
 
+async def test_nothing_is_planned_by_a_stale_picture(world: World):
+    """A gang that comes while we are blind waits, and is planned when we see again."""
+    world.sees(*nodes(2))
+    world.service.synced()
+    world.sees(ev.Tick())
+    await asyncio.sleep(0.05)
+    world.silence = 11.0
+    world.sees(*(a_member(i, of=4) for i in range(4)))
+    await asyncio.sleep(0.1)
+    assert world.written.effects == []
+    assert world.engine.ledger.blind
+
+    world.silence = 0.0
+
+    assert len(await world.until(Ungate, 4)) == 4
+
+
+async def test_a_moment_without_sight_forgets_nothing(world: World):
+    """Sight that is lost and found between two turns of the loop leaves no gang behind that nobody looked at."""
+    world.sees(*nodes(2))
+    world.service.synced()
+    await asyncio.sleep(0.05)
+    looks = iter([11.0])
+    world.service._blind = lambda _now: next(looks, 0.0)
+    world.sees(*(a_member(i, of=4) for i in range(4)))
+
+    assert len(await world.until(Ungate, 4)) == 4
+
+
+async def test_who_slept_submits_nothing(monkeypatch: pytest.MonkeyPatch):
+    """The lease ends while a plan is worked out: it is dropped, and the loop ends even if the lease seems ours again."""
+    world = World()
+    decide = room.decide
+
+    def sleeps(question, policy):
+        world.acting = False
+        return decide(question, policy)
+
+    monkeypatch.setattr(room, "INLINE_LIMIT", 0)
+    monkeypatch.setattr(room, "decide", sleeps)
+    world.sees(*nodes(2), *(a_member(i, of=4) for i in range(4)))
+    world.service.synced()
+    task = asyncio.create_task(world.service.run())
+    async with asyncio.timeout(5):
+        await task
+
+    assert world.written.effects == []
+    world.acting = True
+    async with asyncio.timeout(5):
+        await world.service.run()
+
+
+async def test_what_is_seen_after_the_lease_ended_is_not_acted_upon():
+    """Events that wait for their look when the lease ends bring no effects, and verbs no answer."""
+    world = World()
+    world.sees(*nodes(2), *(a_member(i, of=1) for i in range(1)))
+    world.service.synced()
+    world.engine.ledger.handle([ev.TookOver()], world.service.clock())
+    world.acting = False
+    world.sees(ev.NodeGone("n0000"))
+    await asyncio.sleep(0.05)
+
+    assert world.written.effects == []
+    assert world.service.filter(a_call()) == Failed(Reason.NOT_SYNCED)
+
+
 async def test_preempt_keeps_members_of_gangs_from_preempting(world: World):
     """A member of a gang gets no candidate from kube-scheduler's own preemption."""
     world.sees(*nodes(1), a_member(0, of=2))

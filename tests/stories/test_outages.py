@@ -6,13 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.plane import Fleet, Plane, watches, where
+from tests.plane.client import Object
 from tests.plane.installation import Installation
 from tests.plane.processes import Program
 from tests.plane.proxy import WRITES, Proxy
-from tests.stories.cluster import Cluster, gated
+from tests.stories.cluster import Cluster, gated, pinned
 from tests.stories.conftest import Outages
 from tests.stories.test_kills import hard, soft
-from tests.stories.workloads import gang
+from tests.stories.workloads import gang, made_by
 
 FLEET = Fleet(racks=2, nodes_per_rack=3, gpus=4)
 NAMES = [f"gang-{number}" for number in range(6)]
@@ -124,6 +125,57 @@ async def test_watches_expired(cluster: Cluster, door: Proxy):
     expired = await cluster.measured(lambda seen: restarts(seen, "expired") > 0)
     assert restarts(expired, "expired") > 0
     door.expire(0)
+
+
+PATIENCE = 25
+"""Seconds that the gang has to be bound, which is longer than it takes until we know that we are blind."""
+
+
+@pytest.mark.timeout(180)
+async def test_pods_alone_are_not_seen(cluster: Cluster, door: Proxy):
+    """Pods may not be read any more, all else may: who was bound unseen keeps its seat beyond its time limit, /readyz says what
+    is wrong, nobody is placed; and when pods are read again, all goes on.
+    """
+    await cluster.nodes(FLEET)
+    scheduler = cluster.gangwright.kube_scheduler
+    await asyncio.to_thread(scheduler.stop)  # so that the binds come when they are not seen
+    try:
+        await cluster.submit(made_by("ReplicaSet", "unseen", 4, timeout=f"{PATIENCE}s"))
+        members = await cluster.until("unseen", lambda pods: len(pods) == 4 and not any(map(gated, pods)))
+        began = asyncio.get_running_loop().time()
+        await asyncio.to_thread(door.bar, "/api/v1/pods")
+        for member in members:
+            await bind(cluster, member)
+        await cluster.submit(*hard("late"))
+        await cluster.running("unseen", 4)
+        await asyncio.sleep(began + PATIENCE + 5 - asyncio.get_running_loop().time())  # its time is up
+        told = await asyncio.to_thread(cluster.gangwright.readiness)
+    finally:
+        await asyncio.to_thread(scheduler.restart)
+    late = await cluster.members("late")
+    ready = await asyncio.to_thread(cluster.gangwright.ready)
+    door.open()
+
+    assert not ready
+    assert told["fresh"].startswith("the watch of pods does not stand for ")
+    assert "barred at the door" in told["fresh"]
+    assert all(map(gated, late))
+    await cluster.seated("late", 4)
+    assert {own["metadata"]["uid"] for own in await cluster.members("unseen")} == {
+        own["metadata"]["uid"] for own in members
+    }
+    assert len(await cluster.bound("unseen")) == 4
+    assert not [write for write in door.writes if write.path.endswith("/eviction")]
+    assert cluster.gangwright.ready()
+
+
+async def bind(cluster: Cluster, member: Object) -> None:
+    """As kube-scheduler does, to the one node that it may go to."""
+    node = pinned(member)
+    assert node is not None
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": member["metadata"]["name"]}}
+    await cluster.api.create(cluster.at(member, "binding"), {**body, "target": target})
 
 
 def restarts(metrics, cause):

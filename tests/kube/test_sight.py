@@ -1,0 +1,42 @@
+"""What is seen: the API server's answers and the watches that decide, the worst of them."""
+
+from pathlib import Path
+
+from scheduler.kube.access import find_access
+from scheduler.kube.client import Client
+from scheduler.kube.sight import Sight
+from tests.kube.api_server import PODS, ApiServer, Refuse
+from tests.kube.follower import Cache, Time, following, until
+from tests.kube.kubeconfig import kubeconfig
+
+
+async def test_one_kind_that_is_refused_blinds(api: ApiServer, tmp_path: Path):
+    """While other calls succeed the refused kind counts, and is told with the reason; afterwards all is seen again."""
+    api.put("a")
+    time = Time()
+    access = await find_access(kubeconfig(tmp_path, api.url))
+    async with Client(access, clock=time) as client, following(client, Cache(), time) as reflector:
+        sight = Sight(client, {"pods": reflector})
+        await until(lambda: bool(api.streams) and sight.blind_for(time.now) == 0)
+        api.barred[PODS] = Refuse(403)
+        api.cut()
+        await until(lambda: len(time.slept) >= 5)
+        await client.request("GET", f"{PODS}/a")
+        assert sight.blind_for(time.now) > 10 >= time.now - client.last_answer
+        assert sight.told(time.now).startswith("the watch of pods does not stand for ")
+        assert sight.told(time.now).endswith(f": GET {PODS}: 403: as scripted")
+        del api.barred[PODS]
+        await until(lambda: reflector.blind_for(time.now) == 0)
+        assert sight.blind_for(client.last_answer) == 0
+
+
+async def test_a_silent_api_server_blinds(api: ApiServer, tmp_path: Path):
+    """Where nothing at all was heard for longer than a watch may be silent, that is what is told."""
+    api.put("a")
+    time = Time()
+    access = await find_access(kubeconfig(tmp_path, api.url))
+    async with Client(access, clock=time) as client, following(client, Cache(), time) as reflector:
+        sight = Sight(client, {"pods": reflector})
+        await until(lambda: bool(api.streams) and sight.blind_for(time.now) == 0)
+        assert sight.blind_for(time.now + 30) == 30
+        assert sight.told(time.now + 30) == "the API server last answered 30 s ago"
