@@ -53,6 +53,7 @@ class Run:
             remakes_freely=True,
             suspends=True,
             namespace=self.job.namespace,
+            suspended=paused,
             paused=self.owner if paused else None,
             attained=self.attained,
             created=self.job.arrival,

@@ -36,6 +36,8 @@ class Maker:
     path: str
     name: str
     suspended: bool
+    paused: bool
+    """It was Gangwright that suspended it, which will resume it."""
 
 
 def suspend(
@@ -43,7 +45,8 @@ def suspend(
 ) -> None:
     """Suspend the Jobs, JobSets and ElasticJobs of a gang: its pods are deleted, and its room is free for others.
 
-    An ElasticJob saves a checkpoint first, where its spec says one.
+    An ElasticJob saves a checkpoint first, where its spec says one. A Job that Gangwright has suspended so that another gang
+    had room stays suspended from now on.
 
     Ends with 1 when the gang has none, which cannot be suspended then.
     """
@@ -70,19 +73,25 @@ async def _all(reach: Reach, namespace: str, gang: str, *, suspended: bool) -> i
                 f"no Job, JobSet or ElasticJob of a gang {gang} in namespace {namespace}; nothing else can be suspended"
             )
             return NO
-        word = "suspended" if suspended else "resumed"
         for own in found:
-            if own.suspended != suspended:
-                await _patch(client, own.path, suspended=suspended)
-            screen.line(
-                f"{own.kind.lower()}/{own.name} {word}{' before' if own.suspended == suspended else ''}"
-            )
+            screen.line(f"{own.kind.lower()}/{own.name} {await _set_one(client, own, suspended=suspended)}")
         return 0
 
 
-async def _patch(client: Client, path: str, *, suspended: bool) -> None:
-    body = msgspec.json.encode({"spec": {"suspend": suspended}})
-    await client.request("PATCH", path, params={"fieldManager": MANAGER}, body=body, content_type=MERGE_PATCH)
+async def _set_one(client: Client, own: Maker, *, suspended: bool) -> str:
+    """What was done, in words."""
+    word = "suspended" if suspended else "resumed"
+    ours = suspended and own.paused
+    if own.suspended == suspended and not ours:
+        return f"{word} before"
+    change: dict[str, Any] = {"spec": {"suspend": suspended}}
+    if own.kind == "Job":  # Gangwright may be about to suspend it too, and would resume it
+        change["metadata"] = {"annotations": {labels.STAYS: "true" if suspended else None}}
+    body = msgspec.json.encode(change)
+    await client.request(
+        "PATCH", own.path, params={"fieldManager": MANAGER}, body=body, content_type=MERGE_PATCH
+    )
+    return f"{word}; Gangwright had suspended it, and leaves it so now" if ours else word
 
 
 async def makers(client: Client, namespace: str, gang: str) -> list[Maker]:
@@ -129,5 +138,7 @@ def _is_owned(thing: dict[str, Any]) -> bool:
 
 
 def _maker(kind: str, path: str, thing: dict[str, Any]) -> Maker:
-    name = thing["metadata"]["name"]
-    return Maker(kind, f"{path}/{name}", name, bool((thing.get("spec") or {}).get("suspend")))
+    name, said = thing["metadata"]["name"], thing["metadata"].get("annotations") or {}
+    suspended = bool((thing.get("spec") or {}).get("suspend"))
+    paused = suspended and labels.PAUSED in said and labels.STAYS not in said
+    return Maker(kind, f"{path}/{name}", name, suspended, paused)

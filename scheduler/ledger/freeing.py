@@ -194,18 +194,29 @@ def _ask(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> Iterat
         pod = ledger.roll.pod(uid)
         if pod is None or not victim.asks or victim.again > now or (pod.deleting and victim.asked):
             continue
+        if victim.way is GiveWay.SUSPEND and _is_suspended(ledger, victim):
+            victim.asked, victim.accepted, victim.again = True, True, float("inf")
+            continue
         if not victim.asked and going[victim.key.namespace] >= ledger.policy.evictions_per_namespace:
             continue
         going[victim.key.namespace] += not victim.asked
         victim.asked = True
         victim.again = now + ledger.policy.outcome_limit
-        yield _request(record, uid, victim)
+        yield _request(ledger, record, uid, victim)
 
 
-def _request(record: GangRecord, uid: Uid, victim: Victim) -> Effect:
+def _is_suspended(ledger: "Ledger", victim: Victim) -> bool:
+    """Its Job is suspended already, perhaps by a person, whose it then stays: its pods leave without our asking."""
+    traits = ledger.owners.get(victim.owner.uid) if victim.owner is not None else None
+    return traits is not None and traits.suspended
+
+
+def _request(ledger: "Ledger", record: GangRecord, uid: Uid, victim: Victim) -> Effect:
     if victim.way is GiveWay.SUSPEND and victim.owner is not None:
         key = victim.key._replace(name=victim.owner.name)
-        return SuspendJob(record.key, uid, key, victim.owner, victim.attained)
+        traits = ledger.owners.get(victim.owner.uid)
+        version = traits.version if traits is not None else ""
+        return SuspendJob(record.key, uid, key, victim.owner, victim.attained, version)
     return Evict(record.key, uid, victim.key, Reason.PREEMPTED)
 
 

@@ -206,7 +206,7 @@ def _may_take(ledger: "Ledger", record: GangRecord, staying: list[Pod]) -> bool:
 def _leaves(ledger: "Ledger", pod: Pod) -> bool:
     """It is on its way out, or its Job is suspended."""
     owner = ledger.owners.get(pod.owner.uid) if pod.owner is not None else None
-    return pod.deleting or (owner is not None and owner.paused is not None)
+    return pod.deleting or (owner is not None and owner.suspended)
 
 
 def _suspends(ledger: "Ledger", pod: Pod) -> bool:

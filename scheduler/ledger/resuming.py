@@ -1,7 +1,8 @@
 """Jobs that we suspended so that a gang had room: resumed as soon as their pods are gone.
 
 A resumed Job makes new pods, which come gated and wait in the queue like all others: so the queue alone decides when they
-run again. That it was we who suspended it stands on the Job, so a restart forgets nobody.
+run again. That it was we who suspended it stands on the Job, so a restart forgets nobody. A person who says that it stays
+suspended, or resumes it, is heard: the first is never undone here, and what the second left of our word is taken off.
 """
 
 from collections.abc import Iterator
@@ -36,15 +37,16 @@ class Paused:
         return min(self._due.values(), default=float("inf"))
 
     def resume(self, ledger: "Ledger", now: float) -> Iterator[Effect]:
-        """Those whose pods are gone."""
+        """Those whose pods are gone, and those that a person resumed."""
         for uid, due in list(self._due.items()):
             if due > now:
                 continue
             traits = ledger.owners[uid]
             self._due[uid] = now + EVERY
-            if traits.paused is not None and not _has_pods(ledger, uid):
+            if traits.paused is not None and not (traits.suspended and _has_pods(ledger, uid)):
+                gang = GangKey(traits.namespace, f"job:{uid}")
                 key = PodKey(traits.namespace, traits.paused.name)
-                yield ResumeJob(GangKey(traits.namespace, f"job:{uid}"), Uid(uid), key, traits.paused)
+                yield ResumeJob(gang, Uid(uid), key, traits.paused, traits.version)
 
     def hurry(self, uid: str, now: float) -> None:
         """A pod of this owner is gone: it may have been the last."""

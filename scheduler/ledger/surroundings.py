@@ -55,8 +55,9 @@ def group_gone(ledger: "Ledger", event: ev.GroupGone, _now: float) -> None:
 def owner_seen(ledger: "Ledger", event: ev.OwnerSeen, now: float) -> None:
     """What is known of an owner now."""
     ledger.paused.seen(event.traits, now)
-    if ledger.owners.get(event.traits.uid) != event.traits:
-        ledger.owners[event.traits.uid] = event.traits
+    before = ledger.owners.get(event.traits.uid)
+    ledger.owners[event.traits.uid] = event.traits  # its version may be another, where nothing else is
+    if before != event.traits:
         for key in ledger.roll.owned_by(event.traits.uid):
             ledger.mark(key)
 

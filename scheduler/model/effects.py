@@ -1,4 +1,6 @@
-"""What is to be done in the cluster. Each effect is idempotent and a compare-and-swap on the pod's uid."""
+"""What is to be done in the cluster. Each effect is idempotent and a compare-and-swap on the pod's uid; what is done to a
+Job also on its version, for a person may suspend or resume it at the same time.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -91,17 +93,21 @@ class SuspendJob:
     owner: Owner
     attained: float
     """Device-seconds."""
+    version: str = ""
+    """Of the Job when it was last seen, which was not suspended then."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeJob:
-    """Resume a Job that we suspended: its new pods wait in the queue like all others."""
+    """Resume a Job that we suspended, and take our word off it: its new pods wait in the queue like all others."""
 
     gang: GangKey
     uid: Uid
     key: PodKey
     """Namespace and name of the Job."""
     owner: Owner
+    version: str = ""
+    """Of the Job when it was last seen, and said that it was we who suspended it."""
 
 
 Effect: TypeAlias = WritePlan | Ungate | Nominate | Evict | SuspendJob | ResumeJob | Announce

@@ -250,12 +250,17 @@ class OwnerTraits:
     suspends: bool = False
     """It can be suspended and resumed: a Job."""
     namespace: str = ""
+    suspended: bool = False
+    """It is suspended now, by whomever."""
     paused: Owner | None = None
-    """Itself, when it is suspended and it was we who did, so that another gang had room: resumed when its pods are gone."""
+    """Itself, when it says that we suspended it so that another gang had room: resumed when its pods are gone. None also
+    where a person said since that it stays suspended; not None also where a person resumed it and left our word on it."""
     attained: float = 0.0
     """Device-seconds that its pods had before they were last suspended by us."""
     created: float | None = None
     """Seconds since the epoch, of a Job: when it was made, however often its pods were made again since."""
+    version: str = field(default="", compare=False)
+    """Of the object when it said this: it is changed only as it was then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,8 +261,14 @@ class JobSpec(_Part):
     suspend: bool = False
 
 
+class VersionedMeta(Meta):
+    """Of objects that we change only as they were when we looked at them."""
+
+    resource_version: str = ""
+
+
 class Job(_Part):
-    metadata: Meta
+    metadata: VersionedMeta
     spec: JobSpec = field(default_factory=JobSpec)
 
 

@@ -30,6 +30,8 @@ PREEMPTION: Final = OURS + "preemption"
 """Annotation: how this gang gives way, `evict` or `suspend`."""
 CHECKPOINTED_AT: Final = OURS + "checkpointed-at"
 """Annotation, written by the training itself: when its last checkpoint was safe, as an RFC 3339 time."""
+STAYS: Final = OURS + "stay-suspended"
+"""Annotation of a suspended Job, a person's word: it stays so until a person resumes it, though it was we who suspended it."""
 SURPLUS: Final = OURS + "surplus"
 """Label: `true` above the quorum, taken first."""
 GAIN: Final = OURS + "gain"
@@ -123,7 +125,19 @@ SAID: Final = frozenset(
     if name.isupper()
     and isinstance(value, str)
     and value
-    not in {OURS, PLAN, SEAT, GATE, SEATED, PAUSED, ATTAINED, CHECKPOINTED_AT, ELASTIC_NUMBER, ELASTIC_AVOIDS}
+    not in {
+        OURS,
+        PLAN,
+        SEAT,
+        GATE,
+        SEATED,
+        PAUSED,
+        STAYS,
+        ATTAINED,
+        CHECKPOINTED_AT,
+        ELASTIC_NUMBER,
+        ELASTIC_AVOIDS,
+    }
 )
 """Whatever says something of a gang: pods of a namespace that agree in these say the same. (A name too many here
 would cost a little memory, nothing else.)"""

@@ -27,20 +27,21 @@ def of_reference(owner: Owner) -> OwnerTraits | None:
 
 def job(found: api.Job) -> OwnerTraits:
     """A Job counts the loss of a pod that never ran as a failure, unless one of two policies says otherwise."""
-    spec = found.spec
+    spec, meta = found.spec, found.metadata
     free = spec.pod_replacement_policy == "Failed" or any(map(_ignores_disruption, _rules(spec)))
-    said = found.metadata.annotations or {}
+    said = meta.annotations or {}
+    stays = spec.suspend and labels.STAYS in said
     return OwnerTraits(
-        found.metadata.uid,
+        meta.uid,
         free,
         tuple(_job_warnings(spec)),
         suspends=True,
-        paused=Owner("Job", found.metadata.name, found.metadata.uid, "batch/v1")
-        if spec.suspend and labels.PAUSED in said
-        else None,
-        namespace=found.metadata.namespace,
+        suspended=spec.suspend,
+        paused=Owner("Job", meta.name, meta.uid, "batch/v1") if labels.PAUSED in said and not stays else None,
+        namespace=meta.namespace,
         attained=_attained(said.get(labels.ATTAINED, "")),
-        created=epoch(found.metadata.creation_timestamp) or None,
+        created=epoch(meta.creation_timestamp) or None,
+        version=meta.resource_version,
     )
 
 

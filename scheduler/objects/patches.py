@@ -5,6 +5,9 @@ Lives here: what each effect says to the API server. Never here: sending it, or 
 Every PATCH carries the pod's uid, which the API server compares (422 for another pod of the same name), so a call
 done twice is harmless. The ungating PATCH is a strategic merge that deletes our gate alone: a merge PATCH would
 take the gates of others along, and server-side apply would leave ours.
+
+A PATCH of a Job that nobody asked for carries the version besides (409 for another): its owner, who suspends or resumes
+it at the same moment, is not to be taken for us.
 """
 
 from collections.abc import Mapping
@@ -117,26 +120,32 @@ def _suspend(effect: SuspendJob, now: float) -> Call:
     said = {
         labels.PAUSED: datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
         labels.ATTAINED: f"{effect.attained:.0f}",
+        labels.STAYS: None,  # of an earlier suspension: it runs now
     }
-    return _patch_job(effect.key, effect.owner, {"annotations": said}, suspend=True)
+    return _patch_job(effect.key, effect.owner, said, effect.version, suspend=True)
+
+
+_NOBODY: Final = {labels.PAUSED: None, labels.STAYS: None}
+"""Nobody's word stands on a Job that runs, nor on one whose suspension is not ours to end."""
 
 
 def _resume(effect: ResumeJob) -> Call:
-    return _patch_job(effect.key, effect.owner, {"annotations": {labels.PAUSED: None}}, suspend=False)
+    return _patch_job(effect.key, effect.owner, _NOBODY, effect.version, suspend=False)
 
 
-def _patch_job(key: PodKey, owner: Owner, metadata: dict[str, Any], *, suspend: bool) -> Call:
-    """A Job's `suspend` may be changed at any time; its uid is compared, as a pod's is."""
-    body = msgspec.json.encode({"metadata": {"uid": owner.uid, **metadata}, "spec": {"suspend": suspend}})
+def _patch_job(
+    key: PodKey, owner: Owner, said: Mapping[str, str | None], version: str, *, suspend: bool
+) -> Call:
+    """A Job's `suspend` may be changed at any time; its uid is compared, as a pod's is. version: empty, any will do."""
+    metadata = {"uid": owner.uid, "annotations": said} | ({"resourceVersion": version} if version else {})
+    body = msgspec.json.encode({"metadata": metadata, "spec": {"suspend": suspend}})
     path = f"/apis/batch/v1/namespaces/{quote(key.namespace, safe='')}/jobs/{quote(key.name, safe='')}"
     return Call("PATCH", path, body, MERGE)
 
 
 def set_suspended(namespace: str, owner: Owner, *, suspend: bool) -> Call:
     """A person suspends or resumes a Job: it is no longer we who paused it."""
-    return _patch_job(
-        PodKey(namespace, owner.name), owner, {"annotations": {labels.PAUSED: None}}, suspend=suspend
-    )
+    return _patch_job(PodKey(namespace, owner.name), owner, _NOBODY, "", suspend=suspend)
 
 
 def _announce(effect: Announce, now: float) -> tuple[Call, ...]:

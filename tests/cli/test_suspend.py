@@ -14,7 +14,7 @@ def put(cluster, job, *, path=JOBS, **meta):
 
 @pytest.mark.parametrize(("command", "value"), [("suspend", True), ("resume", False)])
 async def test_the_gangs_job(cluster, command, value):
-    """The Job whose pods are the gang's gets `spec.suspend`, and no other."""
+    """The Job whose pods are the gang's gets `spec.suspend` with a person's word that it stays so, and no other."""
     put(cluster, a_job(name="mine", suspend=not value))
     put(cluster, a_job(name="other", gang="another"))
 
@@ -23,7 +23,22 @@ async def test_the_gangs_job(cluster, command, value):
     assert (said.code, said.out) == (0, f"job/mine {command}{'ed' if value else 'd'}\n")
     ((path, _, kind, sent),) = cluster.patches
     assert (path, kind) == (f"{JOBS}/mine", "application/merge-patch+json")
-    assert sent == {"spec": {"suspend": value}}
+    word = {"gangwright.io/stay-suspended": "true" if value else None}
+    assert sent == {"metadata": {"annotations": word}, "spec": {"suspend": value}}
+
+
+async def test_a_job_that_gangwright_suspended_stays_so(cluster):
+    """It would be resumed: a person's word that it is not is written on it, once."""
+    job = put(cluster, a_job(suspend=True), annotations={"gangwright.io/paused": "2026-01-01T00:00:00+00:00"})
+
+    first = await cluster.say("suspend", "team/train")
+    job["metadata"]["annotations"]["gangwright.io/stay-suspended"] = "true"
+    second = await cluster.say("suspend", "team/train")
+
+    assert first.out == "job/train suspended; Gangwright had suspended it, and leaves it so now\n"
+    assert second.out == "job/train suspended before\n"
+    ((_, _, _, sent),) = cluster.patches
+    assert sent["metadata"] == {"annotations": {"gangwright.io/stay-suspended": "true"}}
 
 
 async def test_what_is_done_is_not_done_again(cluster):

@@ -121,8 +121,16 @@ class FakeApi:
 
     def put_owner(self, traits: OwnerTraits) -> None:
         if self.owners.get(traits.uid) != traits:
+            traits = replace(traits, version=str(self.version))
             self.owners[traits.uid] = traits
             self._tell(ev.OwnerSeen(traits))
+
+    def set_suspended(self, owner: Owner, *, suspended: bool, stays: bool = True) -> None:
+        """A person suspends or resumes a Job; `stays`: and says that it stays so, as `gangwright suspend` does."""
+        self._job(owner).suspended = suspended
+        traits = self.owners[owner.uid]
+        paused = None if suspended and stays else traits.paused
+        self.put_owner(replace(traits, suspended=suspended, paused=paused))
 
     def control(self, controller: Controller) -> None:
         self.controllers[controller.owner.uid] = controller
@@ -289,9 +297,9 @@ class FakeApi:
             case Evict():
                 self._evict(effect)
             case SuspendJob():
-                self._suspend(effect.owner, attained=effect.attained)
+                self._suspend(effect)
             case ResumeJob():
-                self._resume(effect.owner)
+                self._resume(effect)
             case Announce():
                 self.announced.append((self.now, effect))
                 self._get(effect.key, effect.uid)
@@ -326,13 +334,23 @@ class FakeApi:
         self.evicted.append(pod.uid)
         self.delete(effect.key)
 
-    def _suspend(self, owner: Owner, attained: float) -> None:
-        self._job(owner).suspended = True
-        self.put_owner(replace(self.owners[owner.uid], paused=owner, attained=attained))
+    def _suspend(self, effect: SuspendJob) -> None:
+        traits = self._unchanged(effect)
+        self._job(effect.owner).suspended = True
+        self.put_owner(replace(traits, suspended=True, paused=effect.owner, attained=effect.attained))
 
-    def _resume(self, owner: Owner) -> None:
-        self._job(owner).suspended = False
-        self.put_owner(replace(self.owners[owner.uid], paused=None))
+    def _resume(self, effect: ResumeJob) -> None:
+        traits = self._unchanged(effect)
+        self._job(effect.owner).suspended = False
+        self.put_owner(replace(traits, suspended=False, paused=None))
+
+    def _unchanged(self, effect: SuspendJob | ResumeJob) -> OwnerTraits:
+        """What the Job says, as long as it is the version that was looked at."""
+        self._job(effect.owner)
+        traits = self.owners[effect.owner.uid]
+        if traits.version != effect.version:
+            raise RefusalError(FailureKind.CONFLICT)
+        return traits
 
     def _job(self, owner: Owner) -> Controller:
         controller = self.controllers.get(owner.uid)

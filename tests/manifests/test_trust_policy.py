@@ -1,9 +1,13 @@
 """The trust policies on the real API server: only we plan, and we only plan."""
 
 import itertools
+import json
 
 import pytest
 
+from scheduler.model.effects import ResumeJob, SuspendJob
+from scheduler.model.workload import GangKey, Owner, PodKey, Uid
+from scheduler.objects import patches
 from tests.manifests.conftest import TEAM
 from tests.plane import ApiError, where
 
@@ -421,6 +425,40 @@ async def test_suspending_and_resuming(admin, ours):
     assert resumed["metadata"]["annotations"] == {"example.com/mine": "1", "gangwright.io/attained": "7"}
 
 
+async def test_a_person_was_there_first(admin, ours):
+    """What was decided on a Job as it was is refused when its owner has suspended it since, and stays his suspension."""
+    seen = (await a_job(admin))["metadata"]
+    owner = Owner("Job", seen["name"], seen["uid"], "batch/v1")
+    key = PodKey(TEAM, owner.name)
+    mine = {"metadata": {"annotations": {STAYS: "true"}}, "spec": {"suspend": True}}
+    told = await admin.patch(where("jobs", TEAM, owner.name), mine, how="merge")
+    for effect in (
+        SuspendJob(GangKey(TEAM, "g"), Uid("u"), key, owner, 7.0, seen["resourceVersion"]),
+        ResumeJob(GangKey(TEAM, "g"), Uid("u"), key, owner, seen["resourceVersion"]),
+    ):
+        (call,) = patches.calls(effect, 0.0)
+        with pytest.raises(ApiError) as refused:
+            await ours.patch(call.path, json.loads(call.body), how="merge")
+        assert refused.value.status == 409
+
+    kept = await admin.get(where("jobs", TEAM, owner.name))
+    assert kept["metadata"]["annotations"] == told["metadata"]["annotations"]
+    assert kept["spec"]["suspend"] is True
+
+
+async def test_a_word_that_is_over_is_taken_off(admin, ours):
+    """That a Job stays suspended is its owner's word: we end it with the suspension, and never give it."""
+    job = await a_job(admin, suspend=True)
+    forged = {"metadata": {"annotations": {STAYS: "true"}}}
+    assert JOB_ANNOTATIONS in await refusal(ours.patch(job_at(job), forged, how="merge"))
+
+    await admin.patch(job_at(job), forged, how="merge")
+    over = {"metadata": {"annotations": {STAYS: None}}, "spec": {"suspend": False}}
+    resumed = await ours.patch(job_at(job), over, how="merge", fieldManager="gangwright")
+    assert resumed["metadata"]["annotations"] == {"example.com/mine": "1"}
+
+
+STAYS = "gangwright.io/stay-suspended"
 JOB_METADATA, JOB_ANNOTATIONS, JOB_SPEC = (
     "no labels, finalizers or owners",
     "no annotation of a Job but",

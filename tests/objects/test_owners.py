@@ -33,6 +33,30 @@ def test_birth_of_a_job_is_read() -> None:
     assert job(struct(api.Job, "metadata: {uid: u}")).created is None
 
 
+NOTED = "metadata: {name: j, uid: u, resourceVersion: '17', annotations: {%s}}\nspec: {suspend: %s}"
+PAUSED, STAYS = "gangwright.io/paused: '2026-01-01T00:00:00+00:00'", "gangwright.io/stay-suspended: 'true'"
+
+
+@pytest.mark.parametrize(
+    ("said", "suspended", "ours"),
+    [
+        ("", "true", False),
+        (PAUSED, "true", True),
+        (f"{PAUSED}, {STAYS}", "true", False),
+        (STAYS, "true", False),
+        (PAUSED, "false", True),
+        (f"{PAUSED}, {STAYS}", "false", True),
+        ("", "false", False),
+    ],
+)
+def test_whose_suspension_it_is(said: str, suspended: str, ours: bool) -> None:
+    """Ours as long as our word stands on the Job and nobody said that it stays suspended; of a Job that runs, our word is left over."""
+    traits = job(struct(api.Job, NOTED % (said, suspended)))
+
+    assert traits.paused == (Owner("Job", "j", "u", "batch/v1") if ours else None)
+    assert (traits.suspended, traits.version) == (suspended == "true", "17")
+
+
 def test_a_deadline_that_runs_while_waiting_is_told() -> None:
     """`activeDeadlineSeconds` begins with the Job, not with the gang."""
     traits = job(struct(api.Job, "metadata: {uid: u}\nspec: {activeDeadlineSeconds: 600}"))

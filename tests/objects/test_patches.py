@@ -265,11 +265,27 @@ def test_a_job_is_suspended_and_resumed_by_its_uid() -> None:
             "annotations": {
                 "gangwright.io/paused": "2026-01-01T00:00:00+00:00",
                 "gangwright.io/attained": "1234",
+                "gangwright.io/stay-suspended": None,
             },
         },
         "spec": {"suspend": True},
     }
+    words = {"gangwright.io/paused": None, "gangwright.io/stay-suspended": None}
     assert json.loads(resume.body) == {
-        "metadata": {"uid": OWNER.uid, "annotations": {"gangwright.io/paused": None}},
+        "metadata": {"uid": OWNER.uid, "annotations": words},
         "spec": {"suspend": False},
     }
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        SuspendJob(GANG, UID, PodKey("team", "train"), OWNER, 0.0, version="17"),
+        ResumeJob(GANG, UID, PodKey("team", "train"), OWNER, version="17"),
+    ],
+)
+def test_a_job_is_changed_as_it_was_seen(effect) -> None:
+    """The version that was looked at goes along, so that the API server refuses when a person was there first."""
+    (call,) = calls(effect, NOW)
+
+    assert json.loads(call.body)["metadata"]["resourceVersion"] == "17"

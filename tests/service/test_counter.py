@@ -175,7 +175,8 @@ async def test_a_job_is_suspended_and_resumed(owned, api, client, what, suspend)
     assert said == f"Job train is {what.removesuffix('e')}ed"
     assert (call.method, call.path) == ("PATCH", f"{JOBS}/train")
     assert sent["spec"] == {"suspend": suspend}
-    assert sent["metadata"] == {"uid": "Job/train", "annotations": {"gangwright.io/paused": None}}
+    words = {"gangwright.io/paused": None, "gangwright.io/stay-suspended": None}
+    assert sent["metadata"] == {"uid": "Job/train", "annotations": words}
 
 
 @pytest.mark.parametrize("status", [403, 404, 422, 500])
