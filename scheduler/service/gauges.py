@@ -9,6 +9,7 @@ from scheduler.engine import Engine
 from scheduler.kube.watch import Reflector
 from scheduler.model.decision import Quality
 from scheduler.placement import quality
+from scheduler.service.guarantees import Guarantees
 from scheduler.telemetry.metrics import Metrics
 
 
@@ -21,6 +22,7 @@ class Gauges:
         self._reflectors = reflectors
         self._told: Counter[tuple[str, ...]] = Counter()
         self._lost = 0.0
+        self._guarantees = Guarantees(engine)
         self.fragments: Mapping[str, float] = {}
         """Fragmentation by resource, as last measured."""
 
@@ -103,5 +105,6 @@ class Gauges:
             metrics.resource_use_ratio,
             {name: float(used[i] / total[i]) for i, name in enumerate(names) if total[i] > 0},
         )
+        metrics.set_ratio(metrics.guaranteed_ratio, self._guarantees.check())
         self.fragments = quality.fragmentation(picture, self._engine.demands_seen())
         metrics.set_ratio(metrics.fragmentation_ratio, self.fragments)

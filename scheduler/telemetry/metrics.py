@@ -159,6 +159,13 @@ METRICS: Final = (
         UNIT,
     ),
     Metric("resource_use_ratio", G, "Share of the allocatable amount in use, by resource.", ("resource",)),
+    Metric(
+        "guaranteed_ratio",
+        G,
+        "Share of the allocatable amount that `queue.shares` guarantees to all namespaces together, by resource;"
+        " above 1 not all of them can have it at once.",
+        ("resource",),
+    ),
     Metric("status_duration_seconds", H, "Time to answer a person or the page, by route.", ("route",), SHORT),
     Metric(
         "status_requests_total",
@@ -231,6 +238,7 @@ class Metrics:
     fragmentation_ratio: Gauge
     alignment: Histogram
     resource_use_ratio: Gauge
+    guaranteed_ratio: Gauge
     status_duration_seconds: Histogram
     status_requests_total: Counter
     status_reviews_total: Counter
