@@ -12,12 +12,12 @@ gang itself: nobody has to leave for it.
     victims_improve   exchanges
     victims_counted   priorities and domains
     victims_exact     a few units: every set
+    victims_bounds    which of these sets need not be asked about
     preempt_mixed     gangs whose seats cannot be counted
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -31,12 +31,10 @@ from scheduler.placement import planner
 from scheduler.placement.masks import Masks
 from scheduler.placement.preempt_mixed import Case, mixed
 from scheduler.placement.victims import stand
+from scheduler.placement.victims_bounds import Even, even_of
 from scheduler.placement.victims_counted import counted
 from scheduler.placement.victims_exact import FEW, cheapest_first
 from scheduler.placement.victims_seats import asks_of, countable
-
-_QUESTIONS: Final = 256
-"""To the planner about sets of a few units, cheapest first; then an answer that may be dearer has to do."""
 
 _IN_VAIN: Final = frozenset({Reason.NEVER_FITS, Reason.NO_NODE_MATCHES})
 """Nobody's leaving helps."""
@@ -73,7 +71,8 @@ def choose(
         return found if isinstance(found, Place) else None
 
     case = Case(snapshot, core, standing, asks_of(snapshot, core, allowed, masks), prove)
-    for taken in _answers(case):
+    over = planner.even_over(snapshot, core, allowed, masks) if len(units) <= FEW else None
+    for taken in _answers(case, None if over is None else even_of(*over)):
         if taken is not None and (place := prove(taken)) is not None:
             return Preempt(
                 place.seats, tuple(standing.units[unit] for unit in np.flatnonzero(taken).tolist())
@@ -81,12 +80,13 @@ def choose(
     return None
 
 
-def _answers(case: Case) -> Iterator[Mask | None]:
-    """Sets to be proven, the best first."""
+def _answers(case: Case, even: Even | None) -> Iterator[Mask | None]:
+    """Sets to be proven, the best first; of a few units every set that could suffice."""
     if not case.asks:
         return
     if len(case.standing.units) <= FEW:
-        yield from islice(cheapest_first(case.standing, case.asks), _QUESTIONS)
-    elif countable(case.gang, case.asks):
+        yield from cheapest_first(case.standing, case.asks, even)
+        return
+    if countable(case.gang, case.asks):
         yield counted(case.standing, case.asks[0])
     yield mixed(case)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scheduler.model.cluster import Mask
 from scheduler.model.resources import Vector
 from scheduler.placement.victims import Standing
+from scheduler.placement.victims_bounds import Change, Even, evenly, together
 from scheduler.placement.victims_seats import Ask
 
 FEW: Final = 12
@@ -22,10 +23,10 @@ _BLOCK: Final = 1_000_000
 """Numbers in one array; more are done in several steps."""
 
 
-def cheapest_first(standing: Standing, asks: tuple[Ask, ...]) -> Iterator[Mask]:
-    """Every set bool[u] that leaves each ask, were it alone, its seats in one domain; the cheapest first.
+def cheapest_first(standing: Standing, asks: tuple[Ask, ...], even: Even | None = None) -> Iterator[Mask]:
+    """Every set bool[u] that counting does not rule out; the cheapest first. No set that suffices is left out.
 
-    A gang's surplus is in every set that the gang is in.
+    A gang's surplus is in every set that the gang is in.  even: where all members must lie evenly.
     """
     count = len(standing.units)
     sets = (np.arange(2**count)[:, None] >> np.arange(count) & 1).astype(bool)
@@ -36,7 +37,7 @@ def cheapest_first(standing: Standing, asks: tuple[Ask, ...]) -> Iterator[Mask]:
     step = max(1, _BLOCK // max(1, len(rows) * standing.free.shape[1]))
     for begin in range(0, len(sets), step):
         block = sets[begin : begin + step]
-        yield from block[_suffice(standing, asks, block)]
+        yield from block[_suffice(standing, asks, even, block)]
 
 
 def _prices(standing: Standing, sets: Mask) -> list[Vector]:
@@ -59,8 +60,8 @@ def _rooms(standing: Standing, sets: Mask) -> tuple[NDArray[np.int64], NDArray[n
     return rows, standing.free[rows] + freed
 
 
-def _suffice(standing: Standing, asks: tuple[Ask, ...], sets: Mask) -> Mask:
-    """bool[s]: in some domain every ask, were it alone, has its seats."""
+def _suffice(standing: Standing, asks: tuple[Ask, ...], even: Even | None, sets: Mask) -> Mask:
+    """bool[s]: in some domain every ask, were it alone, has its seats, and so have each two of them together."""
     rows, room = _rooms(standing, sets)
     able: NDArray[np.bool_] = np.ones((len(sets), asks[0].domains), dtype=bool)
     for ask in asks:
@@ -69,4 +70,9 @@ def _suffice(standing: Standing, asks: tuple[Ask, ...], sets: Mask) -> Mask:
         member = ask.domain[rows][:, None] == np.arange(ask.domains)
         np.logical_and(able, ask.found(standing.free) + more @ member >= ask.need, out=able)
     found: NDArray[np.bool_] = np.logical_or.reduce(able, axis=1)
+    hope = np.flatnonzero(found)
+    change = Change(standing.free, rows, room[hope])
+    found[hope] = (able[hope] & together(change, asks)).any(axis=1)
+    if even is not None:
+        found[hope] &= evenly(change, asks, even)
     return found
