@@ -1,0 +1,113 @@
+"""Kube-scheduler's verbs beside a long queue: what they cost, in questions to the planner and in gangs looked at."""
+
+import pytest
+
+from scheduler.engine import engine as door
+from scheduler.engine.asking import Asking
+from scheduler.engine.sieve import Sieve
+from scheduler.model.calls import FilterCall, PreemptCall, Refused, Victims
+from scheduler.model.decision import Reason
+from tests.engine.cast import a_gang_of_pods, a_pod
+from tests.engine.stage import a_world
+from tests.engine.world import World
+
+MANY = 1_000
+FULL = "n0"
+
+
+class Work:
+    """What was done since it was last asked."""
+
+    def __init__(self) -> None:
+        self.questions = self.looks = 0
+
+    def done(self) -> tuple[int, int]:
+        questions, looks = self.questions, self.looks
+        self.questions = self.looks = 0
+        return questions, looks
+
+
+@pytest.fixture
+def work(monkeypatch) -> Work:
+    """Counts questions that are answered, and gangs of the queue that are looked at."""
+    counted = Work()
+    answer, first_open = Asking.answer, Sieve.first_open
+
+    def answers(self, question):
+        counted.questions += 1
+        return answer(self, question)
+
+    def looks(self, records):
+        def each():
+            for record in records:
+                counted.looks += 1
+                yield record
+
+        return first_open(self, each())
+
+    monkeypatch.setattr(Asking, "answer", answers)
+    monkeypatch.setattr(Sieve, "first_open", looks)
+    return counted
+
+
+def a_queue(waiting: int) -> World:
+    """A full node, and so many gangs that wait for it, each of which was told so."""
+    world = a_world(4)
+    world.submit(a_gang_of_pods("runs", 4, gpu=1))
+    world.settle(1.0)
+    for number in range(waiting):
+        world.submit(a_gang_of_pods(f"waits-{number}", 1, gpu=1 + number % 4))
+    world.watch()
+    world.plan()
+    return world
+
+
+def a_late_one(world: World):
+    """A pod without our gate, of which the service was just told."""
+    (pod,) = world.submit([a_pod("late", gated=False, gpu=1)])
+    world.tell(world.api.feed[world.seen :], look=False)
+    world.seen = len(world.api.feed)
+    return pod
+
+
+@pytest.mark.parametrize("waiting", [0, MANY])
+def test_filter_asks_about_the_pod_alone(work, waiting):
+    """Whoever waits and was told so is not asked about again for it, and is looked at once, and once more at the end."""
+    world = a_queue(waiting)
+    pod = a_late_one(world)
+    work.done()
+
+    answer, _ = world.engine.filter(FilterCall(pod.uid, pod.key, pod.scheduler, False, (FULL,)), world.now)
+
+    questions, looks = work.done()
+    assert isinstance(answer, Refused)
+    assert answer.reason is Reason.NO_ROOM
+    assert 1 <= questions <= 2  # about the pod, and how room could be made for it
+    assert looks <= 2 * (waiting + 1) + 16
+
+
+@pytest.mark.parametrize("waiting", [0, MANY])
+def test_filter_asks_no_more_than_so_many_questions_when_room_came_back(work, waiting):
+    """All who wait could be asked about: a verb asks a few of them, and leaves the rest to the planning pass."""
+    world = a_queue(waiting)
+    pod = a_late_one(world)
+    world.api.remove(world.bound("runs")[0].key)
+    world.tell(world.api.feed[world.seen :], look=False)
+    work.done()
+
+    world.engine.filter(FilterCall(pod.uid, pod.key, pod.scheduler, False, (FULL,)), world.now)
+
+    assert work.done()[0] <= door.INLINE_QUESTIONS
+
+
+@pytest.mark.parametrize("waiting", [0, MANY])
+def test_preempt_looks_at_nobody_who_waits(work, waiting):
+    """Whose victims they are is worked out from the pod and the nodes; the queue is not gone through."""
+    world = a_queue(waiting)
+    pod = a_late_one(world)
+    victims = {FULL: Victims((world.bound("runs")[0].uid,))}
+    work.done()
+
+    world.engine.preempt(PreemptCall(pod.uid, pod.key, pod.scheduler, False, victims))
+
+    assert work.done() == (0, 0)
