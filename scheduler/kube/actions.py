@@ -226,6 +226,6 @@ def _words(error: errors.KubeError) -> str:
 def _kind(error: errors.KubeError) -> FailureKind:
     if _refused_by_budget(error):
         return FailureKind.BUDGET
-    if isinstance(error, errors.Invalid) and "metadata.uid" in str(error):
-        return FailureKind.NOT_FOUND  # the name is another pod's by now
+    if isinstance(error, errors.Invalid) and error.of_another:
+        return FailureKind.NOT_FOUND
     return next((kind for cls, kind in KINDS if isinstance(error, cls)), FailureKind.UNAVAILABLE)
