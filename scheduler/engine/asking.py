@@ -28,7 +28,7 @@ from scheduler.model.effects import Effect
 from scheduler.model.events import Decided, Freed
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Reservation
-from scheduler.model.victims import Preempt, Unit
+from scheduler.model.victims import FREELY, Preempt, Unit
 from scheduler.model.workload import Gang
 from scheduler.placement import reservation as time
 from scheduler.placement.masks import Masks
@@ -205,8 +205,9 @@ class Asking:
         picture = asked.snapshot
         may_take = None if only_time else self._rights.of(record, gang, now)
         units: tuple[Unit, ...] = ()
+        terms = FREELY
         if may_take is not None:
-            units = self._rights.within(self.running.units(picture, may_take, now), gang)
+            units, terms = self._rights.terms(self.running.units(picture, may_take, now), gang)
         if units and asked.kept is not None and self.front.reserved is not None:
             units = self.running.staying(units, picture, self.front.reserved.start, now)
         in_time = front and self.policy.backfill is Backfill.RESERVE and (whole or not units)
@@ -215,6 +216,7 @@ class Asking:
             leaving=self.running.leaving(picture, now) if front else (),
             stays=self.running.stays(picture, now) if in_time else None,
             now=now,
+            terms=terms,
         )
         return replace(asked, making=making)
 

@@ -12,7 +12,7 @@ from scheduler.ledger import Ledger, freeing
 from scheduler.ledger.records import GangRecord
 from scheduler.model.decision import Shortfall
 from scheduler.model.policy import Policy
-from scheduler.model.victims import Unit
+from scheduler.model.victims import By, Unit
 from scheduler.model.workload import GangKey, Pod
 from scheduler.placement import planner, preemption, reservation
 from scheduler.placement.masks import Masks
@@ -52,8 +52,9 @@ def inquire(ledger: Ledger, asking: Asking, key: GangKey, now: float) -> Inquiry
         return None
     seat = asking.about(record, gang, now)
 
-    def lower(other: GangRecord | None, pod: Pod) -> bool:
-        return other is not record and pod.priority < gang.priority and freeing.may_be_asked(pod)
+    def lower(other: GangRecord | None, pod: Pod) -> By | None:
+        asked = other is not record and pod.priority < gang.priority and freeing.may_be_asked(pod)
+        return By.ORDER if asked else None
 
     units = asking.running.units(seat.snapshot, lower, now) if ledger.lowest < gang.priority else ()
     return Inquiry(replace(seat, making=None), tuple(units))

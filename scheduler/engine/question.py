@@ -14,7 +14,7 @@ from scheduler.model.cluster import Mask, Matrix, Snapshot
 from scheduler.model.decision import Decision, Place, Reason, Wait
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Reservation, Stay
-from scheduler.model.victims import Preempt, Unit
+from scheduler.model.victims import FREELY, Preempt, Terms, Unit
 from scheduler.model.workload import Gang, Uid
 from scheduler.placement import planner, preemption, reservation
 from scheduler.placement.masks import Masks
@@ -30,7 +30,7 @@ DEARER = 16
 class MakingRoom:
     """What is to be known of those who run now, to make room for somebody.
 
-    units: who may be asked to leave.  leaving: those who leave already, or were asked to.  stays: who leaves when;
+    units: who may be asked to leave, and `terms`, what holds of all together who do.  leaving: those who leave already, or were asked to.  stays: who leaves when;
     None: no room is to be kept in time for this gang.
     """
 
@@ -38,6 +38,7 @@ class MakingRoom:
     leaving: tuple[Stay, ...]
     stays: tuple[Stay, ...] | None
     now: float
+    terms: Terms = FREELY
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,9 @@ def _make_room(question: Question, making: MakingRoom, policy: Policy, masks: Ma
         if isinstance(decision, Place):
             return Preempt(decision.seats, ())
     if making.units:
-        chosen = preemption.choose(snapshot, gang, making.units, policy, question.allowed, masks)
+        chosen = preemption.choose(
+            snapshot, gang, making.units, policy, question.allowed, masks, making.terms
+        )
         if chosen is not None:
             return chosen
     if making.stays is not None:

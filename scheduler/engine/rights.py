@@ -1,9 +1,10 @@
 """Whom a gang may ask to leave.
 
 The rights, in this order of force: nobody is asked by a gang that must not preempt, or too soon after the last time;
-lower priority gives way; a borrower gives way to the namespace whose guaranteed room it uses; and with the order `las`
-a gang that has had much gives way to one of equal priority that has had little, if it can be suspended; and where the
-setting says so, who was let past another and runs longer than it was expected to is suspended for it.
+lower priority gives way; with the order `las` a gang that has had much gives way to one of equal priority that has had
+little, if it can be suspended; where the setting says so, who was let past another and runs longer than it was expected
+to is suspended for it; and a borrower gives way to the namespace whose guaranteed room it uses. No right reaches what
+another namespace uses within its guarantee.
 Never here: who of them is chosen (placement.preemption), or how they leave (ledger.freeing).
 """
 
@@ -19,10 +20,11 @@ from scheduler.ledger.rivals import line
 from scheduler.model.decision import Ceiling, Decision, Place, Reason, Wait
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Order, Overrun, Reclaim
-from scheduler.model.victims import Unit
+from scheduler.model.victims import FREELY, By, Terms, Unit
 from scheduler.model.workload import Gang, GangKey, Pod
 
 Right = Callable[[GangRecord | None, Pod], bool]
+"""Whether it says that a pod, of the gang it is of if it is ours, gives way."""
 
 
 class Rights:
@@ -54,26 +56,26 @@ class Rights:
             return None
         if any(m.pod.nominated and m.hold is None for m in record.live()):
             return None  # kube-scheduler makes room for it
-        asked = (
-            self._lower(gang),
-            self._borrower(record, gang, now),
-            self._had_more(record, gang, now),
-            self._overran(gang, now),
-        )
-        rights = [right for right in asked if right is not None]
-        if not rights:
+        asked = (self._lower(gang), self._had_more(record, gang, now), self._overran(gang, now))
+        by_order = [right for right in asked if right is not None]
+        borrows = self._borrower(record, gang, now)
+        if not by_order and borrows is None:
             return None
         spared = freeing.spared(record, now)
         if self._policy.shares:
             record.at_odds = self._ledger.rivals.at_odds(line(record), now)
         makers = {m.pod.owner.uid for m in record.live() if m.pod.owner is not None}
 
-        def may_take(other: GangRecord | None, pod: Pod) -> bool:
-            if pod.uid in spared or not freeing.may_be_asked(pod):
-                return False
+        def may_take(other: GangRecord | None, pod: Pod) -> By | None:
+            if other is record or pod.uid in spared or not freeing.may_be_asked(pod):
+                return None
             if pod.owner is not None and pod.owner.uid in makers:
-                return False  # its own kin: what is taken from a controller's pods it makes again, or loses whole
-            return other is not record and any(right(other, pod) for right in rights)
+                return (
+                    None  # its own kin: what is taken from a controller's pods it makes again, or loses whole
+                )
+            if any(right(other, pod) for right in by_order):
+                return By.ORDER
+            return By.CLAIM if borrows is not None and borrows(other, pod) else None
 
         return may_take
 
@@ -85,39 +87,36 @@ class Rights:
         return over, frozenset(late)
 
     def _lower(self, gang: Gang) -> Right | None:
-        """Lower priority; of another namespace only what it has beyond its guarantee, or nobody could rely on that."""
+        """Lower priority; of another namespace nobody who uses what is guaranteed to it, when it has no more than that."""
         if self._ledger.lowest >= gang.priority:
             return None
         usage, own = self._ledger.usage, gang.key.namespace
         if not usage.shares:
             return lambda _other, pod: pod.priority < gang.priority
-        borrowers = usage.borrowers(but=own)
 
         def lower(_other: GangRecord | None, pod: Pod) -> bool:
             namespace = pod.key.namespace
-            open_to_all = (
-                namespace == own or namespace in borrowers or not usage.guards(namespace, pod.demand)
+            return pod.priority < gang.priority and (
+                namespace == own or not usage.guards(namespace, pod.demand)
             )
-            return open_to_all and pod.priority < gang.priority
 
         return lower
 
     def _borrower(self, record: GangRecord, gang: Gang, now: float) -> Right | None:
-        """Namespaces that use more than is guaranteed to them, when this gang stays within what is guaranteed to its own.
+        """Namespaces that use more than is guaranteed to them of what this gang asks for within the guarantee of its own.
 
-        Two gangs that take their room back from each other by turns are kept from it.
+        Where only lower priority gives back, it gives way anyhow. Two gangs that take their room back from each other by
+        turns are kept from it.
         """
         usage = self._ledger.usage
-        if not usage.within_guarantee(gang):
-            return None
-        lower = self._policy.reclaim is Reclaim.LOWER
-        borrowers = usage.borrowers(but=gang.key.namespace)
+        claimed = usage.claims(gang) if self._policy.reclaim is Reclaim.ANY else ()
+        borrowers = usage.borrowers(claimed, but=gang.key.namespace) if claimed else ()
         if not borrowers:
             return None
         rivals, own = self._ledger.rivals, line(record)
 
         def borrower(other: GangRecord | None, pod: Pod) -> bool:
-            if pod.key.namespace not in borrowers or (lower and pod.priority >= gang.priority):
+            if pod.key.namespace not in borrowers:
                 return False
             return other is None or not rivals.alternate(own, line(other), now)
 
@@ -172,20 +171,18 @@ class Rights:
             return Wait(Reason.OVER_CEILING, ceiling=Ceiling(*next(iter(beyond.values()))))
         return replace(decision, seats=seats, unseated=(*decision.unseated, *beyond)) if beyond else decision
 
-    def within(self, units: tuple[Unit, ...], gang: Gang) -> tuple[Unit, ...]:
-        """Only so much of a borrower's as it has borrowed; what is lower in priority and not guaranteed may all be taken."""
+    def terms(self, units: tuple[Unit, ...], gang: Gang) -> tuple[tuple[Unit, ...], Terms]:
+        """Those of them who could leave by what namespaces are guaranteed, and on which terms all together.
+
+        Nobody but its own namespace takes what one uses within its guarantee, by whatever right. Units of the gang's own
+        pass as if there were no shares.
+        """
         usage = self._ledger.usage
-        if not usage.shares:
-            return units
-        taken = usage.excess()
-
-        def free_to_take(unit: Unit) -> bool:
-            namespace = unit.gang.namespace
-            guarded = namespace != gang.key.namespace and usage.guards_any(namespace, unit.uids)
-            return unit.priority < gang.priority and not guarded
-
-        return tuple(
-            unit
-            for unit in sorted(units, key=lambda unit: (unit.lost, unit.gang, unit.uids))
-            if free_to_take(unit) or usage.take_from(taken, unit.gang.namespace, unit.uids)
-        )
+        if not usage.shares or not units:
+            return units, FREELY
+        claimed = usage.claims(gang)
+        of_use = {unit.gang for unit in units if usage.uses(unit.uids, claimed)}
+        units = tuple(unit for unit in units if unit.by is By.ORDER or unit.gang in of_use)
+        uids = [uid for unit in units for uid in unit.uids]
+        limits = usage.limits(uids, freeing.going(self._ledger), gang.key.namespace)
+        return units, Terms(limits, claimed)

@@ -17,7 +17,7 @@ from scheduler.ledger.records import GangRecord, Member, Spec
 from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Reason
 from scheduler.model.queueing import Estimate, Stay
-from scheduler.model.victims import Kind, Unit
+from scheduler.model.victims import By, Kind, Unit
 from scheduler.model.workload import GangKey, GiveWay, Pod, gang_of_one
 from scheduler.placement.reservation import expected_ends
 
@@ -35,8 +35,8 @@ SEATED: Final = WHOLE | {State.HELD}
 SPARE: Final = 1024
 """Gangs that are gone and of which something is still kept, at most, beside as many as there are."""
 
-MayTake = Callable[[GangRecord | None, Pod], bool]
-"""Whether a pod, and the gang it is of if it is ours, may be asked to leave for somebody."""
+MayTake = Callable[[GangRecord | None, Pod], By | None]
+"""By what right a pod, of the gang it is of if it is ours, may be asked to leave for somebody; None: by none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Group:
     uses: Matrix
     way: GiveWay
 
-    def unit(self, key: GangKey, now: float) -> Unit:
+    def unit(self, key: GangKey, now: float, by: By) -> Unit:
         """The same, with what would be lost now."""
         return Unit(
             gang=key,
@@ -63,6 +63,7 @@ class Group:
             priority=max(pod.priority for pod in self.pods),
             lost=0.0 if self.kind is Kind.SURPLUS else sum(attained.unsaved(pod, now) for pod in self.pods),
             way=self.way,
+            by=by,
         )
 
 
@@ -157,14 +158,16 @@ class Running:
             if record.state not in WHOLE:
                 continue
             groups = self._groups(record, snapshot)
-            taken = [g for g in groups if all(may_take(record, pod) for pod in g.pods)]
-            for group in taken:
-                if group.kind is Kind.SURPLUS or len(taken) == len(groups):
-                    yield group.unit(record.key, now)
+            rights = [(group, _right(may_take, record, group.pods)) for group in groups]
+            whole = all(by is not None for _, by in rights)
+            for group, by in rights:
+                if by is not None and (group.kind is Kind.SURPLUS or whole):
+                    yield group.unit(record.key, now, by)
         for uid, pod in self._ledger.roll.strangers.items():
-            if pod.node is not None and not pod.deleting and may_take(None, pod):
+            by = may_take(None, pod) if pod.node is not None and not pod.deleting else None
+            if by is not None:
                 for group in self._group(snapshot, Kind.POD, [pod], GiveWay.EVICT):
-                    yield group.unit(gang_of_one(pod.key.namespace, uid), now)
+                    yield group.unit(gang_of_one(pod.key.namespace, uid), now, by)
 
     def _groups(self, record: GangRecord, snapshot: Snapshot) -> tuple[Group, ...]:
         """Its surplus one by one, and the rest, which takes all surplus along; a Job that is suspended leaves whole."""
@@ -192,6 +195,17 @@ class Running:
         footing = self._footing(snapshot, pods)
         if footing is not None and len(footing[0]) == len(pods):
             yield Group(kind, tuple(pods), *footing, way)
+
+
+def _right(may_take: MayTake, record: GangRecord, pods: Sequence[Pod]) -> By | None:
+    """The right by which all of these may be taken."""
+    by = By.ORDER
+    for pod in pods:
+        own = may_take(record, pod)
+        if own is None:
+            return None
+        by = max(by, own)
+    return by
 
 
 def _seated(member: Member) -> bool:

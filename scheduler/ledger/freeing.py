@@ -63,7 +63,7 @@ def start(ledger: "Ledger", record: GangRecord, preempt: Preempt, name: str, now
     for member, node in members:
         if member is not None:
             ledger.hold(member, Hold(node, name), now)
-    if any(_overdrawn(ledger, record, plan, _going(ledger))):
+    if any(_overdrawn(ledger, record, plan, going(ledger))):
         _let_be(ledger, record, plan)
         return False
     record.plan = plan
@@ -177,14 +177,14 @@ def _overdrawn(ledger: "Ledger", record: GangRecord, plan: Plan, but: Collection
         yield member is not None and ledger.nodes.is_overdrawn(node, member.pod.demand, but)
 
 
-def _going(ledger: "Ledger") -> set[Uid]:
+def going(ledger: "Ledger") -> set[Uid]:
     """All whose room will be free: they leave, or were asked to."""
     return {*ledger.deleted, *(uid for plan in ledger.freeing.values() for uid in plan.victims)}
 
 
 def _ask(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> Iterator[Effect]:
     """Victims that were not asked yet, as many of each namespace as its budget allows."""
-    going = Counter(
+    asked = Counter(
         victim.key.namespace
         for other in ledger.freeing.values()
         for victim in other.victims.values()
@@ -197,9 +197,9 @@ def _ask(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> Iterat
         if victim.way is GiveWay.SUSPEND and _is_suspended(ledger, victim):
             victim.asked, victim.accepted, victim.again = True, True, float("inf")
             continue
-        if not victim.asked and going[victim.key.namespace] >= ledger.policy.evictions_per_namespace:
+        if not victim.asked and asked[victim.key.namespace] >= ledger.policy.evictions_per_namespace:
             continue
-        going[victim.key.namespace] += not victim.asked
+        asked[victim.key.namespace] += not victim.asked
         victim.asked = True
         victim.again = now + ledger.policy.outcome_limit
         yield _request(ledger, record, uid, victim)
@@ -241,7 +241,7 @@ def is_stuck(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> bo
     if plan.step is not Step.FREE:
         return False
     refused = now >= plan.free_by and not all(_goes(v) for v in plan.victims.values())
-    return refused or any(_taken_apart(ledger, plan)) or any(_overdrawn(ledger, record, plan, _going(ledger)))
+    return refused or any(_taken_apart(ledger, plan)) or any(_overdrawn(ledger, record, plan, going(ledger)))
 
 
 def _taken_apart(ledger: "Ledger", plan: Plan) -> Iterator[bool]:

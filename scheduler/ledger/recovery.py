@@ -189,17 +189,18 @@ def _may_take(ledger: "Ledger", record: GangRecord, staying: list[Pod]) -> bool:
     preempts = ledger.policy.preemption and all(m.pod.preempts for m in record.live())
     if gang is None or not preempts:
         return False
-    borrowers: frozenset[str] = frozenset()
-    if ledger.policy.reclaim is Reclaim.ANY and ledger.usage.within_guarantee(gang):
-        borrowers = ledger.usage.borrowers(but=gang.key.namespace)
+    leaving = {pod.uid for pod in staying if _leaves(ledger, pod)}
+    asked = [pod for pod in staying if pod.uid not in leaving]
+    usage, own = ledger.usage, gang.key.namespace
+    claimed = usage.claims(gang) if ledger.policy.reclaim is Reclaim.ANY else frozenset()
+    borrowers = usage.borrowers(claimed, but=own)
+    if usage.limits([pod.uid for pod in asked], freeing.going(ledger) | leaving, own):
+        return False  # a namespace would lose what it uses within its guarantee
     return all(
-        _leaves(ledger, pod)
-        or (
-            (pod.priority < gang.priority or pod.key.namespace in borrowers)
-            and freeing.may_be_asked(pod)
-            and not _suspends(ledger, pod)
-        )
-        for pod in staying
+        (pod.priority < gang.priority or pod.key.namespace in borrowers)
+        and freeing.may_be_asked(pod)
+        and not _suspends(ledger, pod)
+        for pod in asked
     )
 
 

@@ -5,10 +5,11 @@ Only pods that are given room through us count, bound or with a seat held: what 
 share out.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
 from scheduler.model.demand import Demand
 from scheduler.model.queueing import Share, Usage
+from scheduler.model.victims import Limit
 from scheduler.model.workload import Gang, Uid
 
 Sums = dict[str, float]
@@ -23,6 +24,7 @@ class Usages:
         """Changes whenever anybody's use or share does."""
         self._places: dict[Uid, tuple[str, Demand]] = {}
         self._used: dict[str, Sums] = {}
+        self._excess: tuple[int, Mapping[str, Sums]] = -1, {}
 
     def adopt(self, shares: Mapping[str, Share]) -> None:
         """These shares count from now on."""
@@ -93,60 +95,90 @@ class Usages:
                     used |= {name: used.get(name, 0.0) + value for name, value in own.items()}
         return beyond
 
-    def within_guarantee(self, gang: Gang) -> bool:
-        """With the quorum its namespace uses no more than is guaranteed to it, of everything that it is guaranteed any of."""
+    def claims(self, gang: Gang) -> frozenset[str]:
+        """What the gang asks for that is guaranteed to its namespace; nothing, unless the quorum stays within all of it."""
         share = self.shares.get(gang.key.namespace)
         if share is None or not share.guaranteed:
-            return False
+            return frozenset()
         used, needs = self._used.get(gang.key.namespace, {}), _needs(gang)
         named = [(name, least) for name, least in share.guaranteed if needs.get(name)]
-        return bool(named) and all(used.get(name, 0.0) + needs[name] <= least for name, least in named)
+        within = all(used.get(name, 0.0) + needs[name] <= least for name, least in named)
+        return frozenset(name for name, _ in named) if within else frozenset()
 
-    def excess(self) -> dict[str, Sums]:
+    def excess(self) -> Mapping[str, Sums]:
         """By namespace and resource, what it uses above its guarantee; a namespace without a share is guaranteed nothing.
 
         Only resources that somebody is guaranteed: of anything else nothing is lent.
         """
+        if self._excess[0] != self.version:
+            self._excess = self.version, dict(self._exceeding())
+        return self._excess[1]
+
+    def _exceeding(self) -> Iterator[tuple[str, Sums]]:
         named = {name for share in self.shares.values() for name, _ in share.guaranteed}
-        found: dict[str, Sums] = {}
         for namespace, used in self._used.items():
             least = dict(self.shares.get(namespace, Share()).guaranteed)
             above = {name: used[name] - least.get(name, 0) for name in used if name in named}
             above = {name: value for name, value in above.items() if value > 0}
             if above:
-                found[namespace] = above
-        return found
+                yield namespace, above
 
     def guards(self, namespace: str, demand: Demand) -> bool:
-        """Something that a pod of this demand uses is guaranteed to the namespace."""
+        """A pod of this demand uses something that is guaranteed to the namespace, which uses no more of it than that."""
         share = self.shares.get(namespace)
         if share is None or not share.guaranteed:
             return False
-        wants = dict(demand.requests)
-        return any(least and wants.get(name) for name, least in share.guaranteed)
+        wants, above = dict(demand.requests), self.excess().get(namespace, {})
+        return any(least and wants.get(name) and name not in above for name, least in share.guaranteed)
 
-    def guards_any(self, namespace: str, uids: Iterable[Uid]) -> bool:
-        """Something that one of these pods uses is guaranteed to the namespace."""
-        return any(uid in self._places and self.guards(namespace, self._places[uid][1]) for uid in uids)
+    def borrowers(self, names: Collection[str], but: str) -> frozenset[str]:
+        """Namespaces that use more than is guaranteed to them of one of these resources."""
+        return frozenset(
+            namespace
+            for namespace, above in self.excess().items()
+            if namespace != but and any(name in above for name in names)
+        )
 
-    def borrowers(self, but: str) -> frozenset[str]:
-        """Namespaces that use more than is guaranteed to them of anything that is guaranteed to somebody."""
-        return frozenset(self.excess()) - {but}
+    def uses(self, uids: Iterable[Uid], names: Collection[str]) -> bool:
+        """One of these pods uses some of these resources."""
+        return any(
+            name in names and value
+            for uid in uids
+            if uid in self._places
+            for name, value in self._places[uid][1].requests
+        )
 
-    def take_from(self, excess: dict[str, Sums], namespace: str, uids: Iterable[Uid]) -> bool:
-        """Take these pods off what their namespace has in excess; False, and nothing is taken, when it is less than that."""
-        left = excess.get(namespace)
-        if left is None:
-            return False
-        sums: Sums = {}
+    def limits(self, uids: Iterable[Uid], going: Iterable[Uid], own: str) -> tuple[Limit, ...]:
+        """How much of these pods, were they to leave for the namespace `own`, is more than theirs are guaranteed.
+
+        going: pods that leave already.  Only limits that these pods could pass.
+        """
+        theirs: dict[tuple[str, str], dict[Uid, float]] = {}
         for uid in uids:
-            for name, value in self._places[uid][1].requests if uid in self._places else ():
-                sums[name] = sums.get(name, 0.0) + value
-        if any(name in left and left[name] < value for name, value in sums.items()):
-            return False
-        for name in left:
-            left[name] -= sums.get(name, 0.0)
-        return True
+            for limit, value in self._guarded(uid):
+                if limit[0] != own:
+                    theirs.setdefault(limit, {})[uid] = value
+        less: dict[tuple[str, str], float] = {}
+        for uid in going if theirs else ():
+            for limit, value in self._guarded(uid):
+                less[limit] = less.get(limit, 0.0) + value
+        found: list[Limit] = []
+        for (namespace, name), uses in sorted(theirs.items()):
+            above = self.excess().get(namespace, {}).get(name, 0.0) - less.get((namespace, name), 0.0)
+            if sum(uses.values()) > above:
+                found.append(Limit(max(0.0, above), uses))
+        return tuple(found)
+
+    def _guarded(self, uid: Uid) -> Iterator[tuple[tuple[str, str], float]]:
+        """What the pod uses of the resources that are guaranteed to its namespace."""
+        place = self._places.get(uid)
+        share = self.shares.get(place[0]) if place is not None else None
+        if place is None or share is None:
+            return
+        wants = dict(place[1].requests)
+        for name, least in share.guaranteed:
+            if least and wants.get(name):
+                yield (place[0], name), float(wants[name])
 
     def check(self, places: Mapping[Uid, tuple[str, Demand]]) -> list[str]:
         """Sentences about what must never be true: the sums are those of exactly these pods."""

@@ -1,8 +1,9 @@
 """Who may have to leave so that a gang finds room."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,15 @@ class Kind(IntEnum):
     """The quorum of a gang, and with it all of the gang's surplus."""
 
 
+class By(IntEnum):
+    """By what right somebody may be asked to leave; the greater says less."""
+
+    ORDER = 0
+    """It goes behind: of lower priority, or its turn is over, or it runs longer than it was to."""
+    CLAIM = 1
+    """Only for what it uses of a guarantee that its namespace has borrowed."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
     """Pods that leave together or stay together.
@@ -38,6 +48,34 @@ class Unit:
     priority: int
     lost: float
     way: GiveWay = GiveWay.EVICT
+    by: By = By.ORDER
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Of the pods of one namespace only so many may leave that what they use is no more than `most`.
+
+    uses: what each pod uses of the one resource of which this is the limit.
+    """
+
+    most: float
+    uses: Mapping[Uid, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds of all together who leave, beside that each of them may be asked to.
+
+    claimed: the resources that are guaranteed to the gang's namespace and asked for by the gang.  Who may leave only by
+    `By.CLAIM` does so for these alone: they are short, and without him the gang would lack one of them where it sits.
+    """
+
+    limits: tuple[Limit, ...] = ()
+    claimed: frozenset[str] = field(default_factory=frozenset)
+
+
+FREELY: Final = Terms()
+"""Anybody of those in question, and as many as it takes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from scheduler.placement.victims import Standing
 from scheduler.placement.victims_cover import solve
 from scheduler.placement.victims_search import search_of
 from scheduler.placement.victims_seats import Ask
+from scheduler.placement.victims_terms import Held
 
 Prove: TypeAlias = Callable[[Mask], Place | None]
 """Where the planner seats the gang once the set bool[u] has left."""
@@ -37,13 +38,14 @@ _SPARED: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The gang, and those who may leave."""
+    """The gang, and those who may leave, on which terms."""
 
     snapshot: Snapshot
     gang: Gang
     standing: Standing
     asks: tuple[Ask, ...]
     prove: Prove
+    terms: Held
 
 
 def mixed(case: Case) -> Mask | None:
@@ -141,7 +143,7 @@ def _in_the_way(case: Case, taken: Mask, level: int) -> Mask:
     place = _seated(case, taken)
     if place is None:
         return taken
-    standing, needed = case.standing, _needed(case, place)
+    standing, needed = case.standing, needed_by(case, place)
     used = np.flatnonzero(needed.any(axis=1))
     # One "seat" a node: what is free there less what is needed, plus one, so that none is left wanting
     # exactly where every column is at least one.
@@ -156,7 +158,7 @@ def _in_the_way(case: Case, taken: Mask, level: int) -> Mask:
     return taken if answer is None or not _seated(case, answer.taken) else answer.taken
 
 
-def _needed(case: Case, place: Place) -> Matrix:
+def needed_by(case: Case, place: Place) -> Matrix:
     """float64[n, r]: what the gang's members use on each node."""
     needed = np.zeros_like(case.standing.free)
     axis = case.snapshot.axis

@@ -531,9 +531,9 @@ def test_surplus_stays_below_the_ceiling() -> None:
 
 
 def test_two_gangs_that_throw_each_other_out_by_turns_are_stopped_and_it_is_said() -> None:
-    """Each is right in its turn, by another resource; after a turn of each the loser waits, and is told why."""
-    shares = {"default": Share(((GPU, 4),)), "lab": Share((("cpu", 16_000),))}
-    policy = replace(POLICY, shares=shares, preemption_cooldown=5.0)
+    """Each is right in its turn, by shares that somebody sets anew; after a turn of each the loser waits, and is told why."""
+    shares = [{"lab": Share((("cpu", 16_000),))}, {"default": Share(((GPU, 4),))}]
+    policy = replace(POLICY, shares=shares[0], preemption_cooldown=5.0)
     world = World([a_node("n0", gpu=4, cpu=16, rack="r")], policy)
     for namespace, needs in (("default", {"gpu": 2, "cpu": 2}), ("lab", {"gpu": 1, "cpu": 8})):
         owner = an_owner("ReplicaSet", namespace)
@@ -548,7 +548,9 @@ def test_two_gangs_that_throw_each_other_out_by_turns_are_stopped_and_it_is_said
                 namespace=namespace,
             )
         )
-    world.settle(600)
+    for number in range(30):
+        world.engine.adopt(replace(policy, shares=shares[number % 2]), world.now)
+        world.settle(20)
     asked = [e for e in world.said if isinstance(e, Evict)]
     assert 0 < len({e.uid for e in asked}) <= 2 * (TURNS + 1)
     assert max(at for at, told_ in world.api.announced if told_.reason is Reason.MAKING_ROOM) < 300

@@ -3,7 +3,8 @@
 import pytest
 
 from scheduler.model.policy import Policy
-from scheduler.model.queueing import Share
+from scheduler.model.queueing import Reclaim, Share
+from scheduler.model.workload import Strategy
 from tests.builders import a_node
 from tests.engine.api import Controller
 from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner
@@ -17,19 +18,30 @@ def a_world(**shares: Share) -> World:
     return World([a_node("n1", gpu=4), a_node("n2", gpu=4)], Policy(shares=shares, preemption_cooldown=1.0))
 
 
-def replicas(world: World, name: str, namespace: str, *, priority: int = 0) -> None:
-    """Four pods of one GPU each, made again whenever they are lost."""
-    owner, membership = an_owner("ReplicaSet", name), a_membership(name, 4, namespace=namespace)
+def replicas(
+    world: World,
+    name: str,
+    namespace: str,
+    *,
+    count: int = 4,
+    gpu: int = 1,
+    cpu: int = 0,
+    priority: int = 0,
+    **wish,
+) -> None:
+    """Pods of one GPU each, or as is said, made again whenever they are lost."""
+    owner, membership = an_owner("ReplicaSet", name), a_membership(name, count, namespace=namespace, **wish)
     world.control(
         Controller(
             owner,
-            4,
+            count,
             lambda pod: a_pod(
                 pod,
                 namespace=namespace,
                 owner=owner,
                 membership=membership,
-                gpu=1,
+                gpu=gpu,
+                cpu=cpu,
                 priority=priority,
                 created=world.now,
             ),
@@ -90,3 +102,93 @@ def test_what_is_not_guaranteed_is_open() -> None:
     world.settle(5.0)
 
     assert bound(world, ("high", "default")) == [1]
+
+
+def test_a_guarantee_of_one_resource_reclaims_no_other() -> None:
+    """GPUs that are guaranteed to nobody are not taken from those who go before, for CPUs that lie idle."""
+    shares = {"team": Share(guaranteed=(("cpu", 8_000),))}
+    world = World([a_node("n1", gpu=4, cpu=64)], Policy(shares=shares, preemption_cooldown=1.0))
+    replicas(world, "first", "others", cpu=1, priority=1000)
+    world.submit(a_gang_of_pods("low", 4, namespace="team", gpu=1, cpu=1))
+    world.settle(60.0)
+
+    assert bound(world, ("first", "others"), ("low", "team")) == [4, 0]
+    assert world.api.evicted == []
+
+
+def test_only_those_leave_by_a_claim_who_are_in_the_way_of_what_is_claimed() -> None:
+    """CPUs are claimed and short: who uses them where the gang sits leaves, and who keeps only its GPU there stays."""
+    shares = {"team": Share(guaranteed=(("cpu", 8_000),))}
+    world = World([a_node("n1", gpu=2, cpu=8)], Policy(shares=shares, preemption_cooldown=1.0))
+    replicas(world, "both", "others", count=1, gpu=2, cpu=1, priority=1000)
+    replicas(world, "cpus", "others", count=1, gpu=0, cpu=7, priority=1000)
+    world.submit(a_gang_of_pods("greedy", 1, namespace="team", gpu=1, cpu=7))
+    world.settle(30.0)
+    assert bound(world, ("both", "others"), ("cpus", "others")) == [1, 1]
+
+    world.submit(a_gang_of_pods("modest", 1, namespace="team", cpu=7))
+    world.settle(30.0)
+    assert bound(world, ("both", "others"), ("modest", "team")) == [1, 1]
+
+
+@pytest.mark.parametrize("priority", [0, 100], ids=["reclaims", "goes before"])
+def test_who_borrows_something_keeps_the_rest_of_its_guarantee(priority: int) -> None:
+    """A namespace that uses more CPUs than its own keeps the GPUs that it uses within its guarantee."""
+    shares = {
+        "lender": Share(guaranteed=((GPU, 4),)),
+        "team": Share(guaranteed=((GPU, 4), ("cpu", 4_000))),
+    }
+    nodes = [a_node(name, gpu=4, cpu=32) for name in ("n1", "n2")]
+    world = World(nodes, Policy(shares=shares, preemption_cooldown=1.0))
+    replicas(world, "cpus", "team", gpu=0, cpu=4)
+    replicas(world, "lodges", "others", cpu=1)
+    world.settle(300.0)
+    replicas(world, "keeps", "team", cpu=1)
+    world.submit(a_gang_of_pods("own", 4, namespace="lender", gpu=1, priority=priority))
+    world.settle(60.0)
+
+    kept = (("cpus", "team"), ("keeps", "team"), ("lodges", "others"), ("own", "lender"))
+    assert bound(world, *kept) == [4, 4, 0, 4]
+
+
+def test_lent_room_comes_back_where_the_cheapest_units_do_not_make_it() -> None:
+    """What has just begun stands in nobody's way; the one gang whose leaving makes room is as much as was borrowed."""
+    nodes = [a_node(name, gpu=4) for name in ("n1", "n2", "n3")]
+    shares = {"lender": HALF, "lodger": Share(guaranteed=((GPU, 8),))}
+    world = World(nodes, Policy(shares=shares, preemption_cooldown=1.0))
+    replicas(world, "long", "lodger", count=1, gpu=4)
+    replicas(world, "across", "lodger", count=2, gpu=2, strategy=Strategy.SPREAD, level="host")
+    world.settle(300.0)
+    for name in ("new", "newer"):
+        replicas(world, name, "lodger", count=1, gpu=2)
+    world.submit(a_gang_of_pods("own", 1, namespace="lender", gpu=4))
+    world.settle(60.0)
+
+    assert bound(world, ("own", "lender"), ("across", "lodger")) == [1, 2]
+
+
+def test_who_leaves_already_is_not_taken_off_the_guarantee_once_more() -> None:
+    """Two lenders at once get no more than was borrowed: what leaves for the first does not count for the second."""
+    world = World(
+        [a_node("n1", gpu=4), a_node("n2", gpu=4)],
+        Policy(shares={"one": HALF, "two": HALF, "lodger": HALF}, preemption_cooldown=1.0),
+    )
+    world.api.grace = lambda _pod: 60.0
+    for name in ("keeps", "lends"):
+        replicas(world, name, "lodger")
+    for lender in ("one", "two"):
+        world.submit(a_gang_of_pods("own", 4, namespace=lender, gpu=1))
+    world.settle(300.0)
+
+    assert sorted(bound(world, ("keeps", "lodger"), ("lends", "lodger"))) == [0, 4]
+
+
+def test_only_lower_priority_gives_back_where_the_setting_says_so() -> None:
+    """A borrower of equal priority keeps what is lent to it, one of lower priority does not."""
+    for priority, left in ((0, 4), (1, 0)):
+        policy = Policy(shares={"lender": HALF}, reclaim=Reclaim.LOWER, preemption_cooldown=1.0)
+        world = World([a_node("n1", gpu=4)], policy)
+        replicas(world, "lodges", "others")
+        world.submit(a_gang_of_pods("own", 4, namespace="lender", gpu=1, priority=priority))
+        world.settle(30.0)
+        assert bound(world, ("lodges", "others")) == [left]
