@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.model.policy import Policy
-from scheduler.model.queueing import Overrun
+from scheduler.model.queueing import Overrun, Share
 from scheduler.model.workload import GiveWay, Wish
 from tests.builders import a_node
 from tests.engine.api import Controller
@@ -63,3 +63,19 @@ def test_who_never_passed_anybody_may_take_his_time() -> None:
     world.settle(120.0)
 
     assert len(world.bound("slow")) == 2
+
+
+def test_who_overstays_is_suspended_with_shares_as_well() -> None:
+    """A weight of another namespace changes nothing between two gangs of one."""
+    policy = Policy(overrun=Overrun.SUSPEND, preemption_cooldown=1.0, shares={"others": Share(weight=2.0)})
+    world = World([a_node("n1", gpu=4)], policy)
+    a_job(world, "long", 1, 100.0)
+    world.settle(1.0)
+    a_job(world, "head", 2, 100.0)
+    world.settle(1.0)
+    a_job(world, "liar", 1, 5.0, GiveWay.SUSPEND)
+    world.settle(60.0)
+    end(world, "long")
+    world.settle(60.0)
+
+    assert [len(world.bound(name)) for name in ("head", "liar")] == [2, 0]

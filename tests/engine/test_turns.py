@@ -1,14 +1,17 @@
 """Turns by attained service: Jobs that give way by being suspended share devices that only one of them fits."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.engine.turns import Over
 from scheduler.model.policy import Policy
-from scheduler.model.queueing import Order
+from scheduler.model.queueing import Order, Share
 from scheduler.model.workload import GangKey, GiveWay
 from scheduler.placement import queue
-from tests.builders import a_node
+from tests.builders import GPU, a_node
 from tests.engine.api import Controller
 from tests.engine.cast import a_membership, a_pod, an_owner
 from tests.engine.world import World
@@ -19,24 +22,35 @@ SERVICES = st.tuples(st.integers(0, queue.LAST_BAND), BIRTHS)
 LAS = Policy(order=Order.LAS, las_quantum=QUANTUM, preemption_cooldown=1.0)
 
 
-def a_job(world: World, name: str, *, gpu: int = 2, give_way: GiveWay | None = GiveWay.SUSPEND) -> None:
+def a_job(
+    world: World,
+    name: str,
+    *,
+    gpu: int = 2,
+    give_way: GiveWay | None = GiveWay.SUSPEND,
+    namespace: str = "default",
+) -> None:
     """Two pods, of `gpu` devices each."""
-    owner, membership = an_owner("Job", name), a_membership(name, 2, give_way=give_way)
+    owner, membership = an_owner("Job", name), a_membership(name, 2, namespace=namespace, give_way=give_way)
     world.control(
         Controller(
             owner,
             2,
-            lambda pod: a_pod(pod, owner=owner, membership=membership, gpu=gpu, created=world.now),
+            lambda pod: a_pod(
+                pod, namespace=namespace, owner=owner, membership=membership, gpu=gpu, created=world.now
+            ),
+            namespace=namespace,
         )
     )
 
 
-def turns(world: World, seconds: float, *names: str) -> list[str]:
-    """Who ran, in order, watched for so long."""
+def turns(world: World, seconds: float, *names: str, apart: str = "default") -> list[str]:
+    """Who ran, in order, watched for so long; the last of them in the namespace `apart`."""
+    places = dict.fromkeys(names, "default") | {names[-1]: apart}
     ran: list[str] = []
     for _ in range(int(seconds)):
         world.settle(1.0)
-        now = [name for name in names if len(world.bound(name)) == 2]
+        now = [name for name in names if len(world.bound(name, places[name])) == 2]
         assert len(now) <= 1, "two run where one has room"
         ran += [name for name in now if ran[-1:] != [name]]
     return ran
@@ -52,6 +66,40 @@ def test_two_jobs_take_turns() -> None:
     assert turns(world, 40 * QUANTUM, "one", "two") == ["one", "two", "one"]
     had = [world.api.owners[f"Job/{name}"].attained for name in ("one", "two")]
     assert all(had)
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        {"others": Share(weight=2.0)},
+        {"default": Share(ceiling=((GPU, 8),))},
+        {"default": Share(guaranteed=((GPU, 4),))},
+    ],
+    ids=["a weight", "a ceiling", "a guarantee"],
+)
+def test_turns_inside_a_namespace_are_the_same_with_shares(shares: dict[str, Share]) -> None:
+    """Whatever is shared out between namespaces, two Jobs of one take turns."""
+    world = World([a_node("n1", gpu=4)], replace(LAS, shares=shares))
+    a_job(world, "one")
+    world.settle(1.0)
+    a_job(world, "two")
+
+    assert turns(world, 20 * QUANTUM, "one", "two") == ["one", "two", "one"]
+
+
+@pytest.mark.parametrize(("guaranteed", "order"), [(4, ["one"]), (0, ["one", "two", "one"])])
+def test_no_turn_is_taken_from_what_another_namespace_is_guaranteed(
+    guaranteed: int, order: list[str]
+) -> None:
+    """A Job within its namespace's guarantee runs on beside one of another namespace that has had less."""
+    world = World(
+        [a_node("n1", gpu=4)], replace(LAS, shares={"default": Share(((GPU, guaranteed),), weight=1.0)})
+    )
+    a_job(world, "one")
+    world.settle(1.0)
+    a_job(world, "two", namespace="others")
+
+    assert turns(world, 20 * QUANTUM, "one", "two", apart="others") == order
 
 
 def test_of_two_that_had_much_the_older_goes_on() -> None:
