@@ -104,6 +104,7 @@ class Gangs(RuleBasedStateMachine):
             "gated": one.gated,
             "owner": owner,
             "gpu": one.gpu,
+            "cpu": one.cpu,
             "namespace": one.namespace,
             "preempts": one.preempts,
         }
@@ -463,15 +464,14 @@ class Gangs(RuleBasedStateMachine):
 
     def _room(self, pod: Pod, without: Container[Uid] = ()) -> int:
         """How many pods like this the cluster could take in now, or were some others gone."""
-        gpu = dict(pod.demand.requests)[GPU]
-        taken: dict[str, int] = dict.fromkeys(self.world.api.nodes, 0)
+        wants = [(name, amount) for name, amount in pod.demand.requests if name in {GPU, "cpu"} and amount]
+        free = {name: dict(node.capacity) for name, node in self.world.api.nodes.items()}
         for uid, node, demand in accountant.placed(self.world.api, self.world.engine):
-            if node in taken and uid not in without:
-                taken[node] += dict(demand.requests).get(GPU, 0)
-        free = {
-            name: dict(node.capacity).get(GPU, 0) - taken[name] for name, node in self.world.api.nodes.items()
-        }
-        return sum(max(0, left) // gpu for left in free.values())
+            for name, amount in demand.requests if node in free and uid not in without else ():
+                free[node][name] = free[node].get(name, 0) - amount
+        return sum(
+            max(0, min(left.get(name, 0) // amount for name, amount in wants)) for left in free.values()
+        )
 
     def _nobody_is_left(self) -> None:
         """I14: when all pods are gone the ledger is as empty as on its first day."""

@@ -43,8 +43,14 @@ SHARES: tuple[Mapping[str, Share], ...] = (
     {},
     {"default": Share(((GPU, 2),)), "lab": Share(((GPU, 3),), weight=2.0)},
     {"default": Share(ceiling=((GPU, 4),)), "lab": Share(((GPU, 2),), ((GPU, 3),))},
+    {"default": Share(((GPU, 2), ("cpu", 16_000))), "lab": Share((("cpu", 32_000),))},
 )
-"""None; guarantees that are lent; ceilings, and a guarantee of one namespace alone."""
+"""None; guarantees that are lent; ceilings, and a guarantee of one namespace alone; two resources, of which one is
+guaranteed to both namespaces.
+"""
+
+CPUS = (0, 0, 4, 16)
+"""Of nodes that have 32 each."""
 
 PRIORITIES = (0, 0, 0, 10, 20)
 GRACES = (0.0, 0.0, 4.0, 60.0)
@@ -79,7 +85,7 @@ rules = st.builds(
     order=st.sampled_from(Order),
     backfill=st.sampled_from(Backfill),
     reclaim=st.sampled_from(Reclaim),
-    shares=st.sampled_from([0, 0, 1, 2]),
+    shares=st.sampled_from([0, 0, 1, 2, 3, 3]),
     preemption=st.sampled_from([True, True, True, False]),
     overrun=st.sampled_from(Overrun),
 )
@@ -90,7 +96,7 @@ def some_rules(chance: Random) -> Rules:
         order=chance.choice(list(Order)),
         backfill=chance.choice(list(Backfill)),
         reclaim=chance.choice(list(Reclaim)),
-        shares=chance.choice([0, 0, 1, 2]),
+        shares=chance.choice([0, 0, 1, 2, 3, 3]),
         preemption=chance.random() < 0.75,
         overrun=chance.choice(list(Overrun)),
     )
@@ -104,6 +110,7 @@ class Wanted:
     spare: int = 0
     """Members above the quorum."""
     gpu: int = 1
+    cpu: int = 0
     kind: str = ""
     priority: int = 0
     gated: bool = True
@@ -127,6 +134,7 @@ wanted = st.builds(
     count=st.integers(1, 4),
     spare=st.sampled_from([0, 0, 0, 1]),
     gpu=st.sampled_from([1, 1, 2]),
+    cpu=st.sampled_from(CPUS),
     kind=st.sampled_from(["", "ReplicaSet", "StatefulSet", "ReplicaSet", "Job"]),
     priority=st.sampled_from(PRIORITIES),
     gated=st.sampled_from([True, True, True, False]),
@@ -148,6 +156,7 @@ def a_wish(chance: Random) -> Wanted:
         count=chance.randint(1, 4),
         spare=chance.choice([0, 0, 0, 1]),
         gpu=chance.choice([1, 1, 2]),
+        cpu=chance.choice(CPUS),
         kind=chance.choice(["", "ReplicaSet", "ReplicaSet", "StatefulSet", "Job"]),
         priority=chance.choice(PRIORITIES),
         gated=chance.random() < 0.75,

@@ -113,26 +113,18 @@ class Witness:
             pods = [pod for uid in unit.uids if (pod := engine.ledger.roll.pod(uid)) is not None]
             if unit.gang == record.key:
                 yield "I8: it takes its own"
-            for pod in pods:
-                may = (
+            lacking = [
+                pod
+                for pod in pods
+                if not (
                     pod.priority < record.priority
-                    or self._borrowed(engine, record, question, pod)
                     or self._had_more(engine, record, unit, pod, now)
                     or _overran(engine, record, unit, pod, now)
                 )
-                if not may:
-                    yield f"I8: {pod.key} of priority {pod.priority} for one of {record.priority}"
-
-    def _borrowed(self, engine: Engine, record: GangRecord, question: Question, pod: Pod) -> bool:
-        """The pod's namespace uses more than its own of what the gang's has not enough of."""
-        policy = engine.policy
-        if policy.reclaim is Reclaim.LOWER or pod.key.namespace == record.key.namespace:
-            return False
-        own = dict(policy.shares.get(record.key.namespace, Share()).guaranteed).get(GPU)
-        theirs = dict(policy.shares.get(pod.key.namespace, Share()).guaranteed).get(GPU, 0)
-        needs = sum(dict(role.demand.requests).get(GPU, 0) * len(role.quorum) for role in question.gang.roles)
-        lends = own is not None and used(engine, record.key.namespace) + needs <= own
-        return lends and used(engine, pod.key.namespace) > theirs
+            ]
+            if lacking and not _reclaimed(engine, record, question, answer, unit):
+                yield f"I8: {lacking[0].key} of priority {lacking[0].priority} for one of {record.priority}"
+        yield from _below_guarantee(engine, record, answer)
 
     def _had_more(self, engine: Engine, record: GangRecord, unit: Unit, pod: Pod, now: float) -> bool:
         policy = engine.policy
@@ -173,6 +165,91 @@ class Witness:
             return  # it died before anybody was asked, and the room came by itself
         left = [pod.key for pod in self.world.api.pods.values() if pod.uid in making.uids and uses_room(pod)]
         assert not left, f"{effect} while {left} are still there"
+
+
+def _reclaimed(engine: Engine, record: GangRecord, question: Question, answer: Preempt, unit: Unit) -> bool:
+    """The unit leaves for something that is guaranteed to the gang's namespace, which is short, and which it has borrowed:
+    without it the gang would lack that on a node on which it sits. Surplus goes with its gang.
+    """
+    policy, own = engine.policy, record.key.namespace
+    if policy.reclaim is Reclaim.LOWER or unit.gang.namespace == own:
+        return False
+    if unit.kind is Kind.SURPLUS:
+        whole = [o for o in answer.victims if o.gang == unit.gang and o.kind is Kind.GANG]
+        if whole:
+            return _reclaimed(engine, record, question, answer, whole[0])
+    asked = {name for role in question.gang.roles for name, amount in role.demand.requests if amount}
+    claimed = {name for name in guaranteed(engine, own) if name in asked}
+    for name in claimed:
+        needs = sum(
+            dict(role.demand.requests).get(name, 0) * len(role.quorum) for role in question.gang.roles
+        )
+        if used(engine, own, name) + needs > guaranteed(engine, own)[name]:
+            return False
+    return _is_short(engine, question, claimed) and any(
+        used(engine, unit.gang.namespace, name) > guaranteed(engine, unit.gang.namespace).get(name, 0)
+        and _lacks(question, answer, unit, name)
+        for name in claimed
+    )
+
+
+def _is_short(engine: Engine, question: Question, names: Container[str]) -> bool:
+    """Of these resources alone the gang does not find enough where nobody leaves."""
+    picture = _soon(question)
+    roles = [
+        replace(
+            role,
+            surplus=(),
+            demand=replace(role.demand, requests=tuple(r for r in role.demand.requests if r[0] in names)),
+        )
+        for role in question.gang.roles
+    ]
+    asked = replace(question, snapshot=picture, gang=replace(question.gang, roles=tuple(roles)), making=None)
+    return not isinstance(decide(asked, engine.policy), Place)
+
+
+def _lacks(question: Question, answer: Preempt, unit: Unit, name: str) -> bool:
+    """Were only this unit to stay, with the surplus that goes with it, the gang had too little of this where it sits."""
+    picture = _soon(question)
+    if name not in picture.axis.index:
+        return False
+    column, wants = picture.axis.index[name], {}
+    for role in question.gang.roles:
+        wants |= dict.fromkeys(role.quorum, dict(role.demand.requests).get(name, 0))
+    left = {node: float(picture.free[row, column]) for node, row in picture.index.items()}
+    for other in answer.victims:
+        stays = other is unit or (unit.kind is Kind.GANG and other.gang == unit.gang)
+        for row, uses in zip(other.rows, other.uses, strict=True) if not stays else ():
+            left[picture.names[row]] += float(uses[column])
+    needs: dict[str, float] = {}
+    for uid, node in answer.seats.items():
+        needs[node] = needs.get(node, 0.0) + wants[uid]
+    return any(amount and left[node] < amount for node, amount in needs.items())
+
+
+def _below_guarantee(engine: Engine, record: GangRecord, answer: Preempt) -> Iterator[str]:
+    """Nobody takes of another namespace what it uses within its guarantee; who leaves already counts no longer."""
+    going = {uid for plan in engine.ledger.freeing.values() for uid in plan.victims} | set(
+        engine.ledger.deleted
+    )
+    for namespace in {unit.gang.namespace for unit in answer.victims} - {record.key.namespace}:
+        for name, least in guaranteed(engine, namespace).items():
+            before = used(engine, namespace, name, but=going)
+            after = used(engine, namespace, name, but=going | set(answer.uids))
+            if after < min(before, least):
+                yield f"I8: {namespace} is left with {after} of {name}, and {least} are guaranteed to it"
+
+
+def guaranteed(engine: Engine, namespace: str) -> dict[str, float]:
+    return {name: least for name, least in engine.policy.shares.get(namespace, Share()).guaranteed if least}
+
+
+def _soon(question: Question) -> Snapshot:
+    """The picture without those who leave already."""
+    picture = question.snapshot
+    for stay in question.making.leaving if question.making is not None else ():
+        picture = _freed(picture, stay.rows, stay.uses)
+    return picture
 
 
 def _overran(engine: Engine, record: GangRecord, unit: Unit, pod: Pod, now: float) -> bool:
@@ -217,10 +294,7 @@ def _whole(engine: Engine, answer: Preempt) -> Iterator[str]:
 
 def _needless(engine: Engine, question: Question, answer: Preempt) -> Iterator[str]:
     """I9: nobody could have been left out. The surplus of a gang that goes whole goes with it."""
-    assert question.making is not None
-    picture = question.snapshot
-    for stay in question.making.leaving:
-        picture = _freed(picture, stay.rows, stay.uses)
+    picture = _soon(question)
     whole = {unit.gang for unit in answer.victims if unit.kind is Kind.GANG}
     for one in answer.victims:
         if one.kind is Kind.SURPLUS and one.gang in whole:
@@ -241,10 +315,10 @@ def _freed(picture: Snapshot, rows: np.ndarray, uses: np.ndarray) -> Snapshot:
     return replace(picture, free=free)
 
 
-def used(engine: Engine, namespace: str, but: Container[Uid] = ()) -> float:
-    """GPUs of this namespace's pods that are bound or have a seat held."""
+def used(engine: Engine, namespace: str, name: str = GPU, but: Container[Uid] = ()) -> float:
+    """What this namespace's pods use that are bound or have a seat held."""
     return sum(
-        dict(member.pod.demand.requests).get(GPU, 0)
+        dict(member.pod.demand.requests).get(name, 0)
         for key, record in engine.ledger.roll.gangs.items()
         for uid, member in record.members.items()
         if key.namespace == namespace and uid not in but and (member.bound or member.hold is not None)
