@@ -54,8 +54,8 @@ class Rights:
             return None
         if now < record.preempted_at + self._policy.preemption_cooldown:
             return None
-        if any(m.pod.nominated and m.hold is None for m in record.live()):
-            return None  # kube-scheduler makes room for it
+        if any(m.pod.nominated and m.hold is None and not m.bound for m in record.live()):
+            return None  # kube-scheduler makes room for it; what stands on one that is bound is of the past
         asked = (self._lower(gang), self._had_more(record, gang, now), self._overran(gang, now))
         by_order = [right for right in asked if right is not None]
         borrows = self._borrower(record, gang, now)

@@ -1,8 +1,14 @@
 """What a nomination keeps a gang from, and for how long."""
 
+from dataclasses import replace
+
+from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Order, Overrun, Reclaim
+from tests.builders import a_node
+from tests.engine.cast import a_gang_of_pods
 from tests.engine.machine import Gangs
 from tests.engine.wishes import Rules, Wanted
+from tests.engine.world import World
 
 
 def wanted(count: int, gpu: int, kind: str, priority: int) -> Wanted:
@@ -36,3 +42,20 @@ def test_who_is_nominated_no_more_may_ask_others_for_room() -> None:
     story.think()
     story.carry_out(count=1, outcome="told", times=1, which=0)
     story.teardown()
+
+
+def test_a_nomination_left_on_a_bound_member_keeps_nobody_from_making_room() -> None:
+    """Its nomination came true, and stands on it still; a member that is made again has room made for it."""
+    world = World([a_node("n1", gpu=2)], Policy(preemption_cooldown=1.0))
+    first, second = a_gang_of_pods("high", 2, gpu=1, priority=10)
+    world.submit([first, second])
+    world.settle(5.0)
+    world.api.write(replace(world.api.pods[first.key], nominated="n1"))
+    world.api.delete(second.key)
+    world.steal("n1", gpu=1)
+    world.settle(1.0)
+    again = replace(second, uid=f"{second.uid}-again", created=world.now)
+    world.submit([again])
+    world.settle(60.0)
+
+    assert len(world.bound("high")) == 2
