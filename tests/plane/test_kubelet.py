@@ -368,6 +368,7 @@ async def test_signals_frost_and_memory(submit, told, kubelet):
     """A test may kill what runs, and say that it was for want of memory."""
     pod = await submit("a", "trap 'echo hup' HUP; echo up; while :; do sleep 0.02; done")
     await logged(kubelet, pod, "up")
+    await told("a", in_phase("Running"))  # it may speak before anybody knows that it runs
     kubelet.freeze(pod)
     kubelet.kill(pod, signal.SIGHUP)
     kubelet.thaw(pod)
