@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from scheduler import errors
+from scheduler.kube import calls
 from scheduler.kube.access import find_access
 from scheduler.kube.actions import CALL_LIMIT, PASSING, RETRY_WITHIN, TRIES
 from scheduler.kube.changes import Malformed, Resource, Seen
@@ -143,11 +144,4 @@ def _place(pod: Seen[_Pod]) -> str:
 @stamina.retry(on=PASSING, attempts=TRIES, timeout=RETRY_WITHIN, wait_initial=0.2)
 async def _send(client: Client, call: patches.Call) -> None:
     """Make the call, and again after a failure that may pass. Raises KubeError."""
-    await client.request(
-        call.method,
-        call.path,
-        params=call.params,
-        body=call.body,
-        content_type=call.content_type,
-        timeout=CALL_LIMIT,
-    )
+    await calls.make(client, call, CALL_LIMIT)

@@ -25,6 +25,7 @@ import stamina
 import structlog
 
 from scheduler import errors
+from scheduler.kube import calls
 from scheduler.kube.client import Client
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.events import EffectDone, EffectFailed, FailureKind
@@ -136,14 +137,7 @@ class Actions:
         if not self._acting():
             raise errors.Fenced(f"{call.method} {call.path}", "not sent: the Lease is no longer ours")
         try:
-            await self._client.request(
-                call.method,
-                call.path,
-                params=call.params,
-                body=call.body,
-                content_type=call.content_type,
-                timeout=CALL_LIMIT,
-            )
+            await calls.make(self._client, call, CALL_LIMIT)
         except errors.Unreachable:
             self._silent = True
             raise

@@ -12,6 +12,7 @@ import structlog
 from scheduler.engine import Engine
 from scheduler.engine.inquiry import Found
 from scheduler.errors import KubeError
+from scheduler.kube import calls
 from scheduler.kube.client import Client
 from scheduler.ledger.records import GangRecord
 from scheduler.model.decision import TEXT, Place, Reason, Refuse, Wait
@@ -78,14 +79,7 @@ class Counter:
         call = patches.set_suspended(gang.namespace, owner, suspend=suspend)
         word = "suspended" if suspend else "resumed"
         try:
-            await self._client.request(
-                call.method,
-                call.path,
-                params=call.params,
-                body=call.body,
-                content_type=call.content_type,
-                timeout=WAIT,
-            )
+            await calls.make(self._client, call, WAIT)
         except KubeError as error:
             raise DeskError(f"Job {owner.name} could not be {word}: {error}") from None
         _log.info(word, gang=str(gang), job=owner.name, by=by)

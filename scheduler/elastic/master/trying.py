@@ -11,6 +11,7 @@ from typing import Final
 
 from scheduler import errors
 from scheduler.elastic.master.calls import Call
+from scheduler.kube import calls
 from scheduler.kube.actions import PASSING
 from scheduler.kube.client import Client
 
@@ -75,14 +76,7 @@ class Trying:
         if not self._acting():
             raise errors.Unreachable(f"{call.method} {call.path}", "the Lease is no longer ours")
         try:
-            answer = await self._client.request(
-                call.method,
-                call.path,
-                params=call.params,
-                body=call.body,
-                content_type=call.content_type,
-                timeout=CALL_LIMIT,
-            )
+            answer = await calls.make(self._client, call, CALL_LIMIT)
         except errors.KubeError as error:
             self._counted(what, result(error))
             raise
