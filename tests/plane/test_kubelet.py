@@ -375,7 +375,9 @@ async def test_signals_frost_and_memory(submit, told, kubelet):
     assert "hup" not in kubelet.log(pod), "it stands still"
     kubelet.thaw(pod)
     async with asyncio.timeout(20):
-        while "hup" not in kubelet.log(pod):  # a shell that is about to start a command may not hear the first
+        while "hup" not in kubelet.log(
+            pod
+        ):  # a shell that is about to start a command may not hear the first
             await asyncio.sleep(0.2)
             kubelet.kill(pod, signal.SIGHUP)
     kubelet.kill(pod, memory=True)
