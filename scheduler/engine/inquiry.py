@@ -4,7 +4,7 @@ Lives here: the question, asked of the picture that the planner would get, and i
 would be asked to leave if the gang might ask (`rights` says whether it may).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from scheduler.engine.asking import Asking
 from scheduler.engine.question import Question
@@ -57,4 +57,4 @@ def inquire(ledger: Ledger, asking: Asking, key: GangKey, now: float) -> Inquiry
         return By.ORDER if asked else None
 
     units = asking.running.units(seat.snapshot, lower, now) if ledger.lowest < gang.priority else ()
-    return Inquiry(replace(seat, making=None), tuple(units))
+    return Inquiry(seat, tuple(units))

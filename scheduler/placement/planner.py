@@ -106,6 +106,10 @@ class _Ground:
         return task_of(self.snapshot, self.gang, pool, len(quorum), self.eligible(members), self.anchors)
 
 
+def _quorum(gang: Gang, allowed: Mapping[Uid, Mask] | None) -> list[Batch]:
+    return [batch for role in gang.roles for batch in batches(role.demand, role.quorum, allowed)]
+
+
 def _named(snapshot: Snapshot, names: frozenset[str]) -> Mask:
     out = np.zeros(len(snapshot.names), dtype=bool)
     out[[snapshot.index[name] for name in names if name in snapshot.index]] = True
@@ -138,7 +142,7 @@ def decide(
     refused = _unknown_level(snapshot, gang, policy)
     if refused is not None:
         return refused
-    quorum = [b for role in gang.roles for b in batches(role.demand, role.quorum, allowed)]
+    quorum = _quorum(gang, allowed)
     surplus = [b for role in gang.roles for b in batches(role.demand, role.surplus, allowed)]
     ground = _as_is(snapshot, gang, masks)
     excluded = next((b for b in quorum if not masks.of(snapshot, b.demand).matches.any()), None)
@@ -163,7 +167,7 @@ def nearest(
 
     Left out are levels of which one domain could hold the whole quorum. A gang that is spread looks for no domain: nothing is told.
     """
-    quorum = [b for role in gang.roles for b in batches(role.demand, role.quorum, allowed)]
+    quorum = _quorum(gang, allowed)
     if gang.strategy is Strategy.SPREAD or not quorum or _unknown_level(snapshot, gang, policy) is not None:
         return ()
     masks, topology = masks or Masks(), snapshot.topology
@@ -228,7 +232,7 @@ def _in_vain(ground: _Ground) -> Wait | None:
     """Why the quorum could not be seated in an empty cluster; None: it could."""
     snapshot, gang, masks = ground.snapshot, ground.gang, ground.masks
     easier = Strategy.SPREAD if gang.strategy is Strategy.SPREAD else Strategy.PACK
-    quorum = [batch for role in gang.roles for batch in batches(role.demand, role.quorum, None)]
+    quorum = _quorum(gang, None)
 
     def ask() -> Wait | None:
         emptied = _emptied(snapshot, gang, easier, masks)

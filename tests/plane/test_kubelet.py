@@ -372,11 +372,14 @@ async def test_signals_frost_and_memory(submit, told, kubelet):
         while not kubelet.pids(pod):  # it may speak before its kubelet knows of it
             await asyncio.sleep(0.02)
     kubelet.freeze(pod)
+    kubelet.kill(pod, signal.SIGHUP)
     kubelet.thaw(pod)
     async with asyncio.timeout(20):
-        while "hup" not in kubelet.log(pod):  # a shell that starts a command just then may not hear it
-            kubelet.kill(pod, signal.SIGHUP)
+        while "hup" not in kubelet.log(
+            pod
+        ):  # once on a busy machine the first was not heard; why is not known
             await asyncio.sleep(0.2)
+            kubelet.kill(pod, signal.SIGHUP)
     kubelet.kill(pod, memory=True)
     state = only(await told("a", in_phase("Failed")))["state"]["terminated"]
     assert (state["exitCode"], state["reason"]) == (137, "OOMKilled")
