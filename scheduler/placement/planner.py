@@ -187,7 +187,7 @@ def even_over(
     column = snapshot.topology.level(gang.level)
     if column is None or gang.strategy is not Strategy.SPREAD or not gang.required:
         return None
-    quorum = [b for role in gang.roles for b in batches(role.demand, role.quorum, allowed)]
+    quorum = _quorum(gang, allowed)
     return _as_is(snapshot, gang, masks).task(quorum, []), snapshot.topology.columns[column]
 
 

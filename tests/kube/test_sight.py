@@ -1,23 +1,36 @@
 """What is seen: the API server's answers and the watches that decide, the worst of them."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
 from scheduler.kube.sight import Sight
+from scheduler.kube.watch import Reflector
 from tests.kube.api_server import PODS, ApiServer, Refuse
 from tests.kube.follower import Cache, Time, following, until
 from tests.kube.kubeconfig import kubeconfig
 
 
-async def test_one_kind_that_is_refused_blinds(api: ApiServer, tmp_path: Path):
-    """While other calls succeed the refused kind counts, and is told with the reason; afterwards all is seen again."""
+@asynccontextmanager
+async def seeing(
+    api: ApiServer, folder: Path, time: Time
+) -> AsyncGenerator[tuple[Client, Reflector[Any], Sight], None]:
+    """A watch of pods stands, and nothing is unseen."""
     api.put("a")
-    time = Time()
-    access = await find_access(kubeconfig(tmp_path, api.url))
+    access = await find_access(kubeconfig(folder, api.url))
     async with Client(access, clock=time) as client, following(client, Cache(), time) as reflector:
         sight = Sight(client, {"pods": reflector})
         await until(lambda: bool(api.streams) and sight.blind_for(time.now) == 0)
+        yield client, reflector, sight
+
+
+async def test_one_kind_that_is_refused_blinds(api: ApiServer, tmp_path: Path):
+    """While other calls succeed the refused kind counts, and is told with the reason; afterwards all is seen again."""
+    time = Time()
+    async with seeing(api, tmp_path, time) as (client, reflector, sight):
         api.barred[PODS] = Refuse(403)
         api.cut()
         await until(lambda: len(time.slept) >= 5)
@@ -32,11 +45,7 @@ async def test_one_kind_that_is_refused_blinds(api: ApiServer, tmp_path: Path):
 
 async def test_a_silent_api_server_blinds(api: ApiServer, tmp_path: Path):
     """Where nothing at all was heard for longer than a watch may be silent, that is what is told."""
-    api.put("a")
     time = Time()
-    access = await find_access(kubeconfig(tmp_path, api.url))
-    async with Client(access, clock=time) as client, following(client, Cache(), time) as reflector:
-        sight = Sight(client, {"pods": reflector})
-        await until(lambda: bool(api.streams) and sight.blind_for(time.now) == 0)
+    async with seeing(api, tmp_path, time) as (_, _, sight):
         assert sight.blind_for(time.now + 30) == 30
         assert sight.told(time.now + 30) == "the API server last answered 30 s ago"
