@@ -31,12 +31,14 @@ BY_LEASE: Final = {"leaderElect": True}
 class Road:
     """One way for pods to their nodes.
 
-    extender: Gangwright runs beside kube-scheduler. gated: pods wait for it behind our gate. native: pods are members of
-    kube-scheduler's own gangs. config: of kube-scheduler. settings: of Gangwright, laid over the shipped ones.
+    extender: Gangwright runs beside kube-scheduler. gated: pods wait behind our gate. by_hand: the bench itself takes it
+    away (see `bare`). native: pods are members of kube-scheduler's own gangs. config: of kube-scheduler. settings: of
+    Gangwright, laid over the shipped ones.
     """
 
     extender: bool = True
     gated: bool = True
+    by_hand: bool = False
     native: bool = False
     config: Path = SCHEDULER_CONFIG
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -45,6 +47,7 @@ class Road:
 ROADS: Final[Mapping[str, Road]] = {
     "none": Road(extender=False, gated=False),
     "native": Road(extender=False, gated=False, native=True),
+    "bare": Road(extender=False, by_hand=True),
     "pinned": Road(),
     "gangwright": Road(),
     "nominated": Road(settings={"gangs.pin": "soft"}),

@@ -41,3 +41,8 @@ async def hold(api: Client) -> None:
 async def release(api: Client) -> None:
     """The Lease is anybody's; kube-scheduler looks at it every two seconds (`retryPeriod`)."""
     await api.patch(PATH, {"spec": {"holderIdentity": ""}}, how="merge")
+
+
+async def taken(api: Client) -> None:
+    """Waits until somebody leads: kube-scheduler binds from here on. Raises NeverCameError."""
+    await api.until(PATH, lambda lease: lease["spec"].get("holderIdentity"))

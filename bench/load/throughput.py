@@ -4,17 +4,20 @@ The method. All pods exist before anything moves, in gangs of eight, each of one
 (kube-scheduler on the roads without our gate, Gangwright on those with it) stands by until the bench lets its Lease
 go. The clock runs from the first write to a pod to the last bind, both as seen by a watch of the bench's own. The
 roads are taken in turns, each turn beginning with another one, so that whatever drifts on the machine drifts for all.
+
+The road `bare` (see there) is not measured unless asked for: `--roads none,bare,pinned` tells what of the difference to
+`none` is the API server's price of a pin, and what is Gangwright's own.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
-from bench.load import cluster, effort, seen, start
+from bench.load import bare, cluster, effort, seen, start
 from bench.load.effort import Run
 from bench.load.figures import by_turn, median, medians, order, ratios, rounded
 from bench.load.roads import ROADS, running
-from bench.load.work import gangs
+from bench.load.work import Object, gangs
 from tests.plane import Client, NeverCameError, Plane
 
 GANG: Final = 8
@@ -34,7 +37,10 @@ async def measure(
         owner = await cluster.furnish(api, nodes)
         for turn in range(repeats):
             for road in order(roads, turn):
-                run = await _run(plane, api, road, f"{road}-{turn}-", pods, owner)
+                names = [name for fleet in cluster.fleets(nodes) for name in fleet.names()]
+                row = ROADS[road]
+                bodies = gangs(f"{road}-{turn}-", pods, GANG, owner, gated=row.gated, native=row.native)
+                run = await _run(plane, api, road, bodies, names)
                 runs[road].append(run)
                 cluster.say(f"turn {turn + 1} {road}: {pods / run.seconds:.0f} pods/s, {run}")
     seconds = {road: [run.seconds for run in own] for road, own in runs.items()}
@@ -54,20 +60,22 @@ async def measure(
     yield ratios(speeds, over="none")
 
 
-async def _run(plane: Plane, api: Client, road: str, prefix: str, pods: int, owner: str) -> Run:
+async def _run(plane: Plane, api: Client, road: str, pods: Sequence[Object], nodes: Sequence[str]) -> Run:
     """Raises NeverCameError."""
-    row = ROADS[road]
+    count = len(pods)
     await start.hold(api)
-    bodies = gangs(prefix, pods, GANG, owner, gated=row.gated, native=row.native)
     try:
-        async with running(plane, row, waiting=True):
-            await api.create_all(seen.PODS, bodies)
-            async with seen.binds(api) as bound, seen.first_write(api, pods) as written:
+        async with running(plane, ROADS[road], waiting=True):
+            await api.create_all(seen.PODS, pods)
+            async with seen.binds(api) as bound, seen.first_write(api, count) as written:
                 before = effort.spent(plane)
                 await start.release(api)
+                if ROADS[road].by_hand:
+                    await start.taken(api)
+                    await bare.write(api, pods, nodes, cluster.GPUS)
                 began = await _first(written, road)
-                await bound.reach(pods, within=GRACE + pods / SLOWEST)
-                cpu = effort.per_pod(before, effort.spent(plane), pods)
+                await bound.reach(count, within=GRACE + count / SLOWEST)
+                cpu = effort.per_pod(before, effort.spent(plane), count)
                 return Run(max(bound.times.values()) - began, cpu)
     finally:
         await cluster.clear(api)

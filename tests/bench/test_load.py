@@ -1,8 +1,10 @@
 """The pure parts of the load bench: what is submitted, and what is made of the runs."""
 
+import asyncio
+
 import pytest
 
-from bench.load import cluster, figures, work
+from bench.load import bare, cluster, figures, work
 from bench.load.roads import ROADS
 
 
@@ -74,6 +76,22 @@ def test_medians_skip_who_did_not_run():
     assert figures.medians([{"a": 1.0}, {"a": 3.0, "b": 5.0}]) == {"a": 2.0, "b": 5.0}
 
 
-def test_only_gated_roads_need_gangwright():
-    """A pod behind our gate would wait for ever where Gangwright does not run."""
-    assert all(road.extender for road in ROADS.values() if road.gated)
+def test_somebody_takes_every_gate_away():
+    """A pod behind our gate would wait for ever where neither Gangwright runs nor the bench writes."""
+    assert all(road.extender != road.by_hand for road in ROADS.values() if road.gated)
+    assert not any(road.by_hand for road in ROADS.values() if not road.gated)
+
+
+def test_bare_writer_fills_node_after_node():
+    """Every pod gets one PATCH, as many to a node as it holds, in the order of the pods."""
+    pods = work.gangs("g", 5, 8, "uid", gated=True)
+    written = []
+
+    class Api:
+        async def patch(self, path, body):
+            written.append((path, body))
+
+    asyncio.run(bare.write(Api(), pods, ["n0", "n1", "n2"], 2))
+
+    assert [path.rpartition("/")[2] for path, _ in written] == [f"g0-{number}" for number in range(5)]
+    assert [body for _, body in written] == [bare.pin(node) for node in ("n0", "n0", "n1", "n1", "n2")]
