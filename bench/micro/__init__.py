@@ -5,11 +5,13 @@ Lives here: measurements without a cluster. `python -m bench.micro` prints one l
     plan_64_5000_ms       deciding a gang of 64 on 5,000 nodes      \\  the worst of all strategies and levels,
     plan_1000_15000_ms    deciding a gang of 1,000 on 15,000 nodes  /   required and preferred (`plan`)
     preempt_100_over_1000_ms  choosing whom a gang of 100 displaces on 100 full nodes with 1,000 pods (`preempt`)
+    plan_10000_waiting_ms  one pass over 10,000 waiting gangs after a pod has ended, the worst of all orders (`queue`)
     filter_held_p99_ms    a filter call for a pod whose seat is held, over HTTP, to an idle service (`filtering`)
+    filter_bare_p99_ms    the same to a server that looks at nothing, in turns with it: the machine's own part (`bare`)
     filter_busy_p99_ms    the same while the service plans for 1,000 gangs that wait
     cache_mib             what 5,000 nodes and 50,000 pods add to the process (`cache`)
     cache_load_s          how long it takes until they are all known
 
-Each figure is the best of several tries: what disturbs a try on a shared machine only ever makes it slower. Programs
-that are measured run as processes of their own, so that the bench's work is not counted as theirs.
+Each figure but the p99s, which are of all calls, is the best of several tries: what disturbs a try on a shared machine only
+ever makes it slower. Programs that are measured run as processes of their own, so that the bench's work is not counted as theirs.
 """

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 import pytest
 
 from bench.micro import asking, canned, filtering, plan, world
+from bench.micro.children import child
 from scheduler.model.decision import Place
 from scheduler.model.workload import Strategy
 from scheduler.placement import planner
@@ -32,8 +33,31 @@ def test_calls_that_warm_up_are_left_out(monkeypatch):
     monkeypatch.setattr(filtering, "child", lambda *_: nullcontext(service))
     monkeypatch.setattr(asking, "times", lambda *_, **__: next(told))
 
-    assert filtering.held_p99() == 5.0
+    assert filtering.busy_p99() == 5.0
     assert next(told, None) is None
+
+
+def test_bare_server_is_asked_in_turns(monkeypatch):
+    """Each try of ours is followed by one of the server that looks at nothing; each has a p99 of its own calls."""
+    asked = []
+
+    def times(url, *_, **__):
+        asked.append(url)
+        return [2.0 if url == "extender" else 1.0]
+
+    monkeypatch.setattr(
+        filtering, "child", lambda module, *_: nullcontext({"pod": {}, "node": "a", "url": module[12:]})
+    )
+    monkeypatch.setattr(asking, "times", times)
+
+    assert filtering.held_p99() == (2.0, 1.0)
+    assert asked == ["extender", "bare"] * (1 + filtering.TRIES)
+
+
+def test_bare_server_answers_what_it_was_asked():
+    """The floor is a real server behind a real connection, which gives the node back."""
+    with child("bench.micro.bare") as server:
+        assert len(asking.times(server["url"], asking.body({}, ["n1"]), count=3)) == 3
 
 
 def test_cluster_is_half_full():
