@@ -29,7 +29,7 @@ class Policy:
     """How long the best-scored node is kept for a pod that Prioritize was asked about."""
     pin_grace: float = 5.0
     """PodScheduled=False for so long, and no room in our own picture: the pin is broken."""
-    pin_limit: float = 30.0
+    pin_limit: float = 20.0
     """PodScheduled=False for so long: the pin is broken, whatever our picture says."""
     barred: float = 300.0
     """A node whose pin broke is not given to that gang for so long; doubles each time."""

@@ -244,7 +244,7 @@ def test_a_seat_lost_on_the_way_does_not_begin_the_time_anew() -> None:
     desk = Desk(*(a_node(f"n{number}", gpu=8) for number in range(1, 9)))
     desk.see(a_pod("alone", gpu=1, membership=a_gang_of_pods("train", 1)[0].membership))
     desk.bring_on_its_way("train", alone="n1")
-    for number in range(2, 6):
+    for number in range(2, 9):
         desk.fail_to_bind("alone")
         desk.wait(POLICY.pin_limit + 0.1)
         if desk.wanted("train") is None:
