@@ -1,15 +1,18 @@
 """Two replicas: the one beside the kube-scheduler that leads acts, and the other takes over what it began."""
 
 import asyncio
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from tests.plane import Fleet, Plane
-from tests.plane.installation import Installation
+from tests.plane.installation import EXTENDER, Installation
+from tests.plane.processes import Program
+from tests.plane.proxy import Proxy
 from tests.stories import rights
 from tests.stories.cluster import Cluster
-from tests.stories.test_kills import hard
+from tests.stories.test_kills import HARD, hard
 
 FLEET = Fleet(racks=2, nodes_per_rack=3, gpus=4)
 
@@ -21,11 +24,22 @@ def plane() -> Iterator[Plane]:
 
 
 @pytest.fixture(scope="module")
-def replicas(plane: Plane) -> Iterator[list[Installation]]:
+def doors(plane: Plane) -> Iterator[list[Proxy]]:
+    """Before the API server each replica has a door of its own, so that it is known who wrote."""
+    context = plane.context(EXTENDER)
+    with Proxy(plane.url, context) as first, Proxy(plane.url, context) as second:
+        yield [first, second]
+
+
+@pytest.fixture(scope="module")
+def replicas(plane: Plane, doors: list[Proxy]) -> Iterator[list[Installation]]:
     """As the Deployment runs them: one Lease, two Pods of a kube-scheduler and an extender each; neither was forbidden anything."""
+    urls = [door.url for door in doors]
     with (
-        Installation(plane, lease=True, name="gangwright", hostname="pod-a") as first,
-        Installation(plane, manifests=None, lease=True, name="standby", hostname="pod-b") as second,
+        Installation(plane, lease=True, name="gangwright", hostname="pod-a", through=urls[0]) as first,
+        Installation(
+            plane, manifests=None, lease=True, name="standby", hostname="pod-b", through=urls[1]
+        ) as second,
     ):
         yield [first, second]
     rights.check(plane.audit)
@@ -63,3 +77,38 @@ async def test_the_standby_takes_over(cluster: Cluster, replicas: list[Installat
     taken_over = await the_one_that_acts([one for one in replicas if one is not leader])
     assert taken_over is not leader
     await asyncio.to_thread(leader.kube_scheduler.restart)
+
+
+@pytest.mark.timeout(240)
+async def test_a_leader_that_slept(cluster: Cluster, replicas: list[Installation], doors: list[Proxy]):
+    """Frozen between two writes of a gang the leader is replaced, and the other finishes the gang; woken, it writes nothing more."""
+    await cluster.nodes(FLEET)
+    leader = await the_one_that_acts(replicas)
+    door = doors[replicas.index(leader)]
+    door.forget()
+    door.shut_after(HARD - 2)
+    await cluster.submit(*hard("begun"))
+    await asyncio.to_thread(door.until_shut)
+    try:
+        signalled(leader, signal.SIGSTOP)
+        await cluster.seated("begun", 4, within=60.0)
+    finally:
+        door.open()
+        signalled(leader, signal.SIGCONT)
+    await ended(leader.extender)
+    await asyncio.to_thread(leader.kube_scheduler.restart)
+    await asyncio.to_thread(leader.restart)
+
+    assert len(door.writes) == HARD - 2, "the two that were left are the other's"
+
+
+def signalled(replica: Installation, number: signal.Signals) -> None:
+    for program in (replica.extender, replica.kube_scheduler):
+        program.signal(number)
+
+
+async def ended(program: Program, within: float = 15.0) -> None:
+    """By itself."""
+    async with asyncio.timeout(within):
+        while program.alive:
+            await asyncio.sleep(0.1)
