@@ -172,6 +172,26 @@ class Cluster:
         return where(kind, self.namespace)
 
 
+async def a_loud_neighbour(cluster: Cluster, node: str) -> None:
+    """Beside it no pod with the rule QUIET may be, which kube-scheduler knows and the planner does not."""
+    there = {"nodeSelector": {"kubernetes.io/hostname": node}}
+    loud = pod("loud", gang="loud", scheduler="default-scheduler", spec=there, labels={"app": "loud"})
+    await cluster.submit(loud)
+    await cluster.seated("loud", 1)
+
+
+async def bind(api: Client, member: Object, node: str) -> None:
+    """As kube-scheduler does."""
+    meta = member["metadata"]
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": meta["name"]},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    await api.create(where("pods", meta["namespace"], meta["name"], "binding"), body)
+
+
 def bound(pods: Iterable[Object]) -> dict[str, str]:
     """Pod → node, of those that have one and have not ended."""
     return {

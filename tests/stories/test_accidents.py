@@ -13,9 +13,9 @@ from tests.plane import Fleet, Plane, watches, where
 from tests.plane.client import Object
 from tests.plane.installation import Installation
 from tests.plane.proxy import Proxy
-from tests.stories.cluster import PLAN, Cluster, bound, gated, pinned
+from tests.stories.cluster import PLAN, Cluster, a_loud_neighbour, bound, gated, pinned
 from tests.stories.test_kills import hard, soft
-from tests.stories.workloads import made_by, pod
+from tests.stories.workloads import QUIET, made_by, pod
 
 SPARE = Fleet(racks=1, nodes_per_rack=4, gpus=2)
 """Two nodes more than a gang of four needs."""
@@ -179,17 +179,3 @@ async def test_rule_that_we_do_not_model(cluster: Cluster, door: Proxy):
 
     assert set((await cluster.seated("gang", 2)).values()) == {fleet[1]}
     assert [pinned(own) for own in await cluster.members("gang")] == [None, None]
-
-
-APART = {"labelSelector": {"matchLabels": {"app": "loud"}}, "topologyKey": "kubernetes.io/hostname"}
-QUIET = {
-    "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [APART]}},
-}
-"""Not beside anybody loud: a rule that kube-scheduler knows and the planner does not."""
-
-
-async def a_loud_neighbour(cluster: Cluster, node: str) -> None:
-    there = {"nodeSelector": {"kubernetes.io/hostname": node}}
-    loud = pod("loud", gang="loud", scheduler="default-scheduler", spec=there, labels={"app": "loud"})
-    await cluster.submit(loud)
-    await cluster.seated("loud", 1)

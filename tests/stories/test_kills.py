@@ -11,8 +11,8 @@ import pytest
 from tests.plane import Fleet, Plane
 from tests.plane.installation import Installation
 from tests.plane.proxy import Proxy
-from tests.stories.cluster import Cluster, gated, said
-from tests.stories.workloads import gang, made_by, pod
+from tests.stories.cluster import Cluster, a_loud_neighbour, gated, said
+from tests.stories.workloads import QUIET, gang, made_by, pod
 
 HARD, SOFT = 1 + 4, 1 + 4 + 4
 """Writes of a gang of four."""
@@ -99,6 +99,25 @@ def rolled_back(pods):
 
 def partly_bound(pods):
     return any(said(own, "PartlyBound") for own in pods)
+
+
+@pytest.mark.parametrize("evictions", [1, 2, 3])
+async def test_killed_between_evictions_of_a_roll_back(cluster: Cluster, door: Proxy, evictions: int):
+    """Two of four can never be bound, and we die after so many of the four were evicted: nobody goes twice, and all come back."""
+    fleet = await cluster.nodes(Fleet(racks=1, nodes_per_rack=2, gpus=3))
+    await a_loud_neighbour(cluster, fleet[0])
+    door.shut_after(evictions, of="/eviction")
+    await cluster.submit(made_by("ReplicaSet", "gang", 4, pin="hard", timeout="4s", spec=QUIET))
+    await asyncio.to_thread(door.until_shut)
+    cluster.gangwright.kill()
+    await cluster.remove("loud")
+    door.open()
+    await asyncio.to_thread(cluster.gangwright.restart)
+
+    await cluster.seated("gang", 4, within=REPAIRED)
+    await cluster.nothing_held()
+    gone = [own.path for own in door.writes if own.path.endswith("/eviction") and own.status == 201]
+    assert evictions <= len(gone) == len(set(gone)) <= 4
 
 
 async def test_killed_over_and_over(cluster: Cluster, door: Proxy):

@@ -6,11 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.plane import Fleet, Plane, watches, where
-from tests.plane.client import Object
 from tests.plane.installation import Installation
 from tests.plane.processes import Program
 from tests.plane.proxy import WRITES, Proxy
-from tests.stories.cluster import Cluster, gated, pinned
+from tests.stories.cluster import Cluster, bind, gated, pinned
 from tests.stories.conftest import Outages
 from tests.stories.test_kills import hard, soft
 from tests.stories.workloads import gang, made_by
@@ -145,7 +144,9 @@ async def test_pods_alone_are_not_seen(cluster: Cluster, door: Proxy):
         began = asyncio.get_running_loop().time()
         await asyncio.to_thread(door.bar, "/api/v1/pods")
         for member in members:
-            await bind(cluster, member)
+            node = pinned(member)
+            assert node is not None
+            await bind(cluster.api, member, node)
         await cluster.submit(*hard("late"))
         await cluster.running("unseen", 4)
         await asyncio.sleep(began + PATIENCE + 5 - asyncio.get_running_loop().time())  # its time is up
@@ -167,15 +168,6 @@ async def test_pods_alone_are_not_seen(cluster: Cluster, door: Proxy):
     assert len(await cluster.bound("unseen")) == 4
     assert not [write for write in door.writes if write.path.endswith("/eviction")]
     assert cluster.gangwright.ready()
-
-
-async def bind(cluster: Cluster, member: Object) -> None:
-    """As kube-scheduler does, to the one node that it may go to."""
-    node = pinned(member)
-    assert node is not None
-    target = {"apiVersion": "v1", "kind": "Node", "name": node}
-    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": member["metadata"]["name"]}}
-    await cluster.api.create(cluster.at(member, "binding"), {**body, "target": target})
 
 
 def restarts(metrics, cause):

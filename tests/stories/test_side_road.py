@@ -6,15 +6,18 @@ story that takes them away.
 
 import asyncio
 import json
+import signal
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.plane import ApiError, Fleet, NeverCameError, Plane, watches, where
-from tests.plane.installation import ROOT, Installation
+from tests.plane.client import Object
+from tests.plane.installation import EXTENDER, ROOT, Installation
+from tests.plane.proxy import Proxy
 from tests.stories import rights
-from tests.stories.cluster import PLAN, SEAT, Cluster, bound, gated, per_node, pinned
+from tests.stories.cluster import PLAN, SEAT, Cluster, bind, bound, gated, per_node, pinned, racks
 from tests.stories.conftest import STEADY
 from tests.stories.test_ffdl import EIGHT_GPUS, JOBS, LEARNERS, of_jobs
 from tests.stories.workloads import gang, interleaved, made_by, pod
@@ -31,11 +34,28 @@ def plane() -> Iterator[Plane]:
 
 
 @pytest.fixture(scope="module")
-def gangwright(plane: Plane) -> Iterator[Installation]:
+def way(plane: Plane) -> Iterator[Proxy]:
+    with Proxy(plane.url, plane.context(EXTENDER)) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def gangwright(plane: Plane, way: Proxy) -> Iterator[Installation]:
     """The overlay for older clusters, with its configuration of kube-scheduler; nothing of ours was forbidden there."""
-    with Installation(plane, manifests=OVERLAY, config=CONFIG) as installed:
+    with Installation(plane, manifests=OVERLAY, config=CONFIG, through=way.url) as installed:
         yield installed
     rights.check(plane.audit)
+
+
+@pytest.fixture
+def door(way: Proxy, gangwright: Installation) -> Iterator[Proxy]:
+    """Open, and kube-scheduler goes on, when the story is over."""
+    way.forget()
+    yield way
+    way.open()
+    gangwright.kube_scheduler.signal(signal.SIGCONT)
+    if not gangwright.extender.alive:
+        gangwright.restart()
 
 
 async def test_gangs_are_whole(cluster: Cluster):
@@ -80,6 +100,69 @@ async def test_incomplete_gang_holds_nothing(cluster: Cluster):
 
     await cluster.submit(pod("late-3", gang="late", min_members=4))
     await cluster.seated("late", 4)
+
+
+async def nominated(cluster: Cluster, door: Proxy, writes: int) -> list[Object]:
+    """A gang of four of which nobody is bound: we were killed when so many were nominated.
+
+    kube-scheduler is stopped by then: it asked about three, and when the fourth comes the gang is planned.
+    """
+    await cluster.submit(made_by("ReplicaSet", "gang", 3, min_members=4, timeout="4s"))
+    await cluster.told("gang", "MissingMembers")
+    cluster.gangwright.kube_scheduler.signal(signal.SIGSTOP)
+    door.shut_after(writes, of="/status")
+    await cluster.api.patch(where("replicasets", cluster.namespace, "gang"), {"spec": {"replicas": 4}})
+    await asyncio.to_thread(door.until_shut)
+    cluster.gangwright.kill()
+    members = await cluster.members("gang")
+    assert sum("nominatedNodeName" in own["status"] for own in members) == writes
+    return members
+
+
+async def go_on(cluster: Cluster, door: Proxy) -> None:
+    """kube-scheduler first, which asks nobody for a while."""
+    cluster.gangwright.kube_scheduler.signal(signal.SIGCONT)
+    door.open()
+    await asyncio.to_thread(cluster.gangwright.restart)
+
+
+def evicted(door: Proxy) -> list[str]:
+    return [write.path for write in door.writes if write.path.endswith("/eviction") and write.status == 201]
+
+
+@pytest.mark.parametrize(("nominations", "binds"), [(2, 0), (4, 1), (4, 3)])
+async def test_killed_half_way(cluster: Cluster, door: Proxy, nominations: int, binds: int):
+    """Killed after some nominations, or binds, and started again, we make the gang whole where it began, and a rival too."""
+    await cluster.nodes(Fleet(racks=2, nodes_per_rack=2, gpus=2))
+    members = await nominated(cluster, door, nominations)
+    for member in members[:binds]:
+        await bind(cluster.api, member, member["status"]["nominatedNodeName"])
+    await cluster.submit(*gang("rival", 4))
+    await go_on(cluster, door)
+
+    places = await cluster.seated("gang", 4)
+    await cluster.seated("rival", 4)
+    assert len(racks(places)) == 1
+    assert places.keys() == {own["metadata"]["name"] for own in members}
+    assert evicted(door) == []
+    await cluster.nothing_held()
+
+
+async def test_room_stolen_after_the_first_bind(cluster: Cluster, door: Proxy):
+    """We die when one of four is bound, and the others' room is taken: the one is evicted once, and later all four are seated."""
+    await cluster.nodes(EIGHT_GPUS)
+    first, *_ = await nominated(cluster, door, 4)
+    await bind(cluster.api, first, first["status"]["nominatedNodeName"])
+    await cluster.submit(*(pod(f"thief-{n}", gang="thief", scheduler="default-scheduler") for n in range(7)))
+    await cluster.seated("thief", 7)
+    await go_on(cluster, door)
+
+    await cluster.until("gang", lambda pods: len(pods) == 4 and not bound(pods))
+    assert evicted(door) == [f"{cluster.at(first)}/eviction"]
+    await cluster.remove("thief")
+    await cluster.seated("gang", 4)
+    assert len(evicted(door)) == 1
+    await cluster.nothing_held()
 
 
 @pytest.mark.parametrize(("strategy", "expected"), [("pack", [4]), ("spread", [1, 1, 1, 1])])

@@ -19,6 +19,12 @@ KINDS = {
 }
 """API version and plural of the controllers."""
 
+APART = {"labelSelector": {"matchLabels": {"app": "loud"}}, "topologyKey": "kubernetes.io/hostname"}
+QUIET = {
+    "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [APART]}},
+}
+"""Not beside anybody loud: a rule that kube-scheduler knows and the planner does not."""
+
 
 def pod(
     name: str,
