@@ -21,6 +21,7 @@ from scheduler import errors
 from scheduler.clock import steady
 from scheduler.kube.access import Access
 from scheduler.kube.faults import UNWELL, read_status, refusal
+from scheduler.kube.sockets import probed
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -177,7 +178,10 @@ class Client:
         if self._session is None:  # not in __init__: aiohttp wants a running event loop
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    limit=self._connections, ssl=self._access.tls or True, keepalive_timeout=IDLE_LIMIT
+                    limit=self._connections,
+                    ssl=self._access.tls or True,
+                    keepalive_timeout=IDLE_LIMIT,
+                    socket_factory=probed,
                 ),
                 headers={
                     "User-Agent": f"gangwright/{scheduler.__version__}",

@@ -6,8 +6,11 @@ objects for refusals. It forgets nothing unless told to, and counts every reques
 """
 
 import asyncio
+import ctypes
 import itertools
 import json
+import socket
+import struct
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -16,6 +19,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 PODS = "/api/v1/pods"
+
+ATTACH_FILTER = 26
+"""Linux' SO_ATTACH_FILTER."""
 
 
 @dataclass
@@ -51,6 +57,12 @@ def status_body(
     details = {"causes": [{"reason": cause} for cause in causes]}
     status = {"kind": "Status", "code": code, "message": message, "reason": reason, "details": details}
     return json.dumps(status).encode()
+
+
+def drop_all(receiver: Any) -> None:
+    """A filter of the kernel's before this socket, which lets nothing pass: the one instruction `return 0`."""
+    code = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
+    receiver.setsockopt(socket.SOL_SOCKET, ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(code)))
 
 
 class Stream:
@@ -165,6 +177,11 @@ class ApiServer:
         for _, stream in self.streams:
             stream.transport.abort()
             stream.queue.put_nowait(None)
+
+    def vanish(self) -> None:
+        """The machine is gone without a word: what comes on the watches that are open now is not even acknowledged."""
+        for _, stream in self.streams:
+            drop_all(stream.transport.get_extra_info("socket"))
 
     def mute(self) -> None:
         """From now on nothing reaches the watches that are open now."""

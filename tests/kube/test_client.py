@@ -7,6 +7,7 @@ import pytest
 
 import scheduler
 from scheduler import errors
+from scheduler.kube import sockets
 from scheduler.kube.access import find_access
 from scheduler.kube.client import STRATEGIC_MERGE_PATCH, Client
 from tests.kube.api_server import PODS, ApiServer, Refuse, line, status_body
@@ -176,6 +177,19 @@ async def test_a_silent_stream_is_silent_not_broken(api: ApiServer, client: Clie
         async with client.stream(PODS, {"watch": "1", "resourceVersion": "100"}, inactivity=0.05) as chunks:
             async for _ in chunks:
                 pass
+
+
+async def test_a_stream_whose_other_end_is_gone_breaks(
+    api: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that vanishes without a word is known to be gone long before the silence on its stream has become too long."""
+    monkeypatch.setattr(sockets, "PROBES", {"TCP_KEEPIDLE": 1, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 1})
+    with pytest.raises(errors.Unreachable) as caught:
+        async with client.stream(PODS, {"watch": "1", "resourceVersion": "100"}, inactivity=10.0) as chunks:
+            api.vanish()
+            async for _ in chunks:
+                pass
+    assert not isinstance(caught.value, errors.Silent)
 
 
 async def test_an_error_of_the_caller_passes_through_a_stream(api: ApiServer, client: Client) -> None:
