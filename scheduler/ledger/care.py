@@ -180,7 +180,7 @@ def _keep_time(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -
     record.deadline = None
     roll_back = facts.bound == 0 or (not record.was_bound and pins.remakeable(record, ledger.owners))
     effects: list[Effect] = []
-    for member in list(record.live()):
+    for member in _as_they_leave(record):
         if member.bound:
             wanted = roll_back and plans.remakes(member, ledger.owners)
         else:
@@ -195,6 +195,13 @@ def _keep_time(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -
         _back_off(ledger, record, now)
     ledger.tally.decisions[Reason.TIMED_OUT if roll_back else Reason.PARTLY_BOUND] += 1
     return effects
+
+
+def _as_they_leave(record: GangRecord) -> list[Member]:
+    """Who is bound goes first, and of those last who carries the plan: should we die between two evictions, the next start still reads
+    that the gang was never whole, for as long as anybody of it is bound.
+    """
+    return sorted(record.live(), key=lambda member: 1 + (member.pod.plan is not None) if member.bound else 3)
 
 
 def _back_off(ledger: "Ledger", record: GangRecord, now: float) -> None:

@@ -220,8 +220,10 @@ def torn(pods: list[Pod], bound: int, *, node: str = "n1", at: float | None = No
     ]
 
 
-@pytest.mark.parametrize("writer", [0, 2])
-def test_a_gang_torn_by_a_crash_is_rolled_back_when_its_plan_cannot_go_on(writer: int) -> None:
+@pytest.mark.parametrize(("writer", "order"), [(0, ["train-1", "train-0"]), (2, ["train-0", "train-1"])])
+def test_a_gang_torn_by_a_crash_is_rolled_back_when_its_plan_cannot_go_on(
+    writer: int, order: list[str]
+) -> None:
     """The plan names who is still gated, so the quorum was never whole: it has its time limit, and no longer."""
     pods = torn(a_gang(), 2)
     note = PlanNote("plan", {pod.uid: "elsewhere" for pod in pods})
@@ -229,7 +231,26 @@ def test_a_gang_torn_by_a_crash_is_rolled_back_when_its_plan_cannot_go_on(writer
     desk, effects = restarted(*pods)
     assert names([*effects, *desk.wait(POLICY.timeout - 0.1)]) == []
     assert desk.ledger.census() == {("waiting", "PartlyBound"): 1}
-    assert names(desk.wait(0.2)) == ["train-0", "train-1"]
+    assert names(desk.wait(0.2)) == order
+
+
+@pytest.mark.parametrize("rest", ["on their way", "behind the gate"])
+@pytest.mark.parametrize("bound", [{0, 1}, {2, 3}, {1, 2}, {0, 3}])
+def test_a_roll_back_that_was_interrupted_goes_on(bound: set[int], rest: str) -> None:
+    """Killed after any of its evictions: the next start knows that the gang was never whole, and nobody of it stays bound."""
+    waiting = {"on their way": lambda pod: pinned(pod, "n2"), "behind the gate": lambda pod: pod}[rest]
+    pods = planned(a_gang(4), *["n1" if n in bound else "elsewhere" for n in range(4)])
+    runs = {"gated": False, "node": "n1", "phase": Phase.RUNNING, "bound_at": 1.0}
+    pods = [replace(pod, **runs) if n in bound else waiting(pod) for n, pod in enumerate(pods)]
+    desk, _ = restarted(*pods)
+    order = names(desk.wait(POLICY.timeout + 0.1))
+    for evictions in range(len(order) + 1):
+        gone = order[:evictions]
+        left = [pod for pod in pods if pod.key.name not in gone]
+        anew = [a_pod(f"next-{n}", membership=pods[0].membership, owner=OWNER) for n in range(evictions)]
+        desk, _ = restarted(*left, *(replace(pod, created=9.0) for pod in anew))
+        evicted = names(desk.wait(POLICY.timeout + 0.1))
+        assert {pod.key.name for pod in left if pod.node} <= set(evicted)
 
 
 def test_a_torn_gang_that_nobody_makes_again_is_shown_in_part() -> None:

@@ -122,7 +122,7 @@ def test_a_gang_in_part_is_taken_down_when_all_can_be_made_again() -> None:
     desk = a_desk()
     desk.bring_on_its_way("train", **SEATS)
     desk.bind("train-0", "train-1")
-    assert names(desk.wait(POLICY.timeout + 0.1)) == ["train-0", "train-1", "train-2"]
+    assert names(desk.wait(POLICY.timeout + 0.1)) == ["train-1", "train-0", "train-2"]
     new = remade(desk, "train-0", "train-1", "train-2")
     desk.wait(POLICY.backoff)
     wanted = desk.wanted("train")
