@@ -1,19 +1,26 @@
 """Room is made for a gang that matters more: by whom, how far, and what happens when it does not go as planned."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
-from tests.plane import Fleet, Plane, where
+from tests.plane import Fleet, Plane, watches, where
 from tests.plane.client import Object
 from tests.plane.installation import Installation
+from tests.plane.kubelet import Image, Kubelet
 from tests.plane.proxy import Proxy
-from tests.stories.cluster import Cluster, bound, gated
+from tests.stories.cluster import Cluster, bound, gated, said
 from tests.stories.conftest import Outages, Tune
-from tests.stories.workloads import gang, made_by, pod
+from tests.stories.workloads import GANG, gang, made_by, pod
 
 EIGHT = Fleet(racks=1, nodes_per_rack=2, gpus=4)
 EVICTION = "/eviction"
+
+HEEDS = ["sh", "-c", "trap exit TERM; echo up; while sleep 0.1; do :; done"]
+STUBBORN = ["sh", "-c", "trap '' TERM; echo up; while sleep 0.1; do :; done"]
+"""Commands of pods that end when they are asked to, and of those that have to be killed."""
 
 pytestmark = pytest.mark.usefixtures("priorities")
 
@@ -253,6 +260,90 @@ async def test_the_preemptor_is_deleted_half_way(cluster: Cluster, door: Proxy, 
     await cluster.seated("heir", 2)
     await cluster.nothing_held()
     assert len(evicted(door)) == 2
+
+
+async def test_two_that_want_one_room(cluster: Cluster, door: Proxy):
+    """Of two urgent gangs that only one gang could give way to, one runs whole in its place; the other is told that it waits."""
+    await cluster.nodes(EIGHT)
+    await cluster.submit(*urgent("rock", 4), made_by("ReplicaSet", "crew", 4))
+    rock = await cluster.running("rock", 4)
+    crew = await cluster.running("crew", 4)
+    door.hold_after(2, of=EVICTION)
+    await cluster.submit(*urgent("storm", 4), *urgent("flood", 4))
+    await asyncio.to_thread(door.until_held)
+    (waits,) = {"storm", "flood"} - {await told_one(cluster, "MakingRoom", "storm", "flood")}
+    await cluster.told(waits, "NoRoom")
+    door.open()
+
+    (runs,) = {"storm", "flood"} - {waits}
+    places = await cluster.running(runs, 4)
+    assert set(places.values()) == set(crew.values())
+    await cluster.until("crew", waits_whole)
+    await cluster.gone_by()
+    assert sorted(evicted(door)) == sorted(crew)
+    assert await cluster.bound("rock") == rock
+    assert await cluster.bound(waits) == {}
+
+    await cluster.remove(runs)
+    await cluster.running(waits, 4)
+    await cluster.nothing_held()
+
+
+async def told_one(cluster: Cluster, reason: str, *gangs: str) -> str:
+    """The first of these gangs that is told this reason."""
+    pods, among = where("pods", cluster.namespace), f"{GANG} in ({', '.join(gangs)})"
+    found = await watches.until(
+        cluster.api, pods, lambda seen: any(said(own, reason) for own in seen), labels=among
+    )
+    name: str = next(own["metadata"]["labels"][GANG] for own in found if said(own, reason))
+    return name
+
+
+@pytest_asyncio.fixture
+async def kubelet(plane: Plane, cluster: Cluster) -> AsyncIterator[Kubelet]:
+    """Four GPUs on two nodes whose pods run as processes; one that names no command of its own ends when it is asked to."""
+    fleet = Fleet(prefix="real-", racks=1, nodes_per_rack=2, gpus=2)
+    running = Kubelet(plane, fleet, images={"none": Image(entrypoint=HEEDS)})
+    await asyncio.to_thread(running.start)
+    yield running
+    await asyncio.to_thread(running.stop)
+
+
+async def test_a_victim_that_does_not_heed(cluster: Cluster, door: Proxy, kubelet: Kubelet):
+    """Two of four victims stay until they are killed: nobody else has the room of those that went, not even after our restart,
+    and the gang starts whole."""
+    patient = {"terminationGracePeriodSeconds": 60}
+    crew = gang("crew", 4, spec=patient)
+    for member in crew[:2]:
+        member["spec"]["containers"][0]["command"] = STUBBORN
+    await cluster.submit(*crew)
+    await cluster.running("crew", 4)
+    for member in crew:
+        await up(kubelet, f"{cluster.namespace}/{member['metadata']['name']}")
+    await cluster.submit(*urgent("storm", 4))
+    stubborn = await cluster.until("crew", lambda pods: len(pods) == 2)
+
+    await cluster.submit(*gang("small", 2, expected_runtime="1s"))
+    await cluster.told("small", "NoRoom")
+    cluster.gangwright.kill()
+    await asyncio.to_thread(cluster.gangwright.restart)
+    await cluster.submit(*urgent("flood", 2))
+    await cluster.told("flood", "NoRoom")
+    assert len(await cluster.bound("crew")) == 2
+    assert await cluster.bound("storm") == {}
+    for member in stubborn:
+        await cluster.api.delete(cluster.at(member), grace=1)
+
+    await cluster.running("storm", 4)
+    assert sorted(evicted(door)) == [f"crew-{number}" for number in range(4)]
+    assert await cluster.bound("small") == await cluster.bound("flood") == {}
+
+
+async def up(kubelet: Kubelet, member: str) -> None:
+    """The pod's command has said how it takes SIGTERM."""
+    async with asyncio.timeout(20):
+        while "up" not in kubelet.log(member):
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("evictions", [0, 1, 2, 3, 4])
