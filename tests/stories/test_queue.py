@@ -1,13 +1,15 @@
 """Who goes first, and who may start past a gang that waits."""
 
+import asyncio
+
 import pytest
 
-from tests.plane import Fleet, Plane
+from tests.plane import ApiError, Fleet, Plane, where
 from tests.plane.client import Object
 from tests.plane.installation import Installation
-from tests.stories.cluster import Cluster
+from tests.stories.cluster import Cluster, gated
 from tests.stories.conftest import Tune
-from tests.stories.workloads import gang
+from tests.stories.workloads import gang, pod
 
 EIGHT = Fleet(racks=1, nodes_per_rack=2, gpus=4)
 
@@ -108,3 +110,64 @@ async def test_a_duration_that_does_not_parse(cluster: Cluster):
     assert "gangwright.io/expected-runtime: 'soon'" in message
     assert "90s, 5m or 1h30m" in message
     assert await cluster.bound("sometime") == {}
+
+
+def of(priority: str) -> Object:
+    """The part of a pod's description that says how much it matters."""
+    return {"priorityClassName": priority}
+
+
+async def test_a_class_that_there_is_not(cluster: Cluster):
+    """A pod of an unknown class is refused when it is made; those of its gang that came wait for it and keep nothing."""
+    await cluster.nodes(EIGHT)
+    await cluster.submit(*gang("runs", 4))
+    runs = await cluster.running("runs", 4)
+    *others, last = gang("lacks", 4)
+    await cluster.submit(*others)
+    with pytest.raises(ApiError, match="no PriorityClass with name absent was found") as refused:
+        await cluster.submit({**last, "spec": {**last["spec"], **of("absent")}})
+    assert refused.value.status == 403
+
+    assert "3 of 4" in await cluster.told("lacks", "MissingMembers")
+    await cluster.submit(*gang("peer", 4))
+    await cluster.running("peer", 4)
+    assert await cluster.bound("runs") == runs
+    assert await cluster.bound("lacks") == {}
+
+
+@pytest.mark.usefixtures("priorities")
+async def test_a_class_that_is_deleted_meanwhile(cluster: Cluster):
+    """A gang keeps the priority that stands on its pods: it goes before an older one, and who matters less gives way to it."""
+    await cluster.nodes(EIGHT)
+    await cluster.submit(*gang("less", 4), *gang("more", 4, spec=of("urgent")))
+    for name in ("less", "more"):
+        await cluster.running(name, 4)
+    await cluster.submit(*gang("older", 4))
+    await cluster.told("older", "NoRoom")
+    made = await cluster.api.create(
+        where("priorityclasses"), {"metadata": {"generateName": "fleeting-"}, "value": 500}
+    )
+    fleeting: str = made["metadata"]["name"]
+    await admitted(cluster, of(fleeting))
+    await cluster.submit(*gang("late", 8, spec=of(fleeting)))
+    await cluster.told("late", "NoRoom")
+    await cluster.api.delete(where("priorityclasses", name=fleeting))
+    await cluster.complete("more")
+
+    await cluster.running("late", 8)
+    assert await cluster.members("less") == []
+    older = await cluster.members("older")
+    assert [gated(own) for own in older] == [True] * 4
+
+
+async def admitted(cluster: Cluster, spec: Object) -> None:
+    """The API server takes pods of a class that was just made; it admits by a list of its own, which follows in a moment."""
+    trial = pod("trial", spec=spec)
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await cluster.api.request("POST", where("pods", cluster.namespace), body=trial, dryRun="All")
+            except ApiError:
+                await asyncio.sleep(0.05)
+            else:
+                return
