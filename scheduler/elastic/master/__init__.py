@@ -10,6 +10,7 @@ Lives here: everything between the pure rooms of elastic training and the world.
     carrying   pods, events and the policy of one job
     charge     one job: its membership, its workers that wait, its timer
     room       what the nodes have free
+    seeing     whether pods are seen, told to the jobs
     master     all jobs: which watch concerns which
     desk       the rendezvous' questions
     sizes      sizes, decided for all jobs together every few seconds

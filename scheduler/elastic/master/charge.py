@@ -37,9 +37,11 @@ from scheduler.elastic.membership.events import (
     Event,
     Exited,
     Listed,
+    LostSight,
     NodeDoomed,
     Persisted,
     Restored,
+    SawAgain,
     SpecRefused,
     SpecSeen,
     Uid,
@@ -84,13 +86,16 @@ class Charge:
         )
         self._writer = self._begin_to_write()
         self._doomed: dict[str, str] = {}
+        self._blind = ""
         self._failures = 0
 
     # ── its life ────────────────────────────────────────────────────────────────────────────────────────
 
-    def begin(self, job: Job, workers: Mapping[Uid, Known], doomed: Mapping[str, str]) -> None:
-        """Take it over from what stands at the API server."""
-        self.job, self.workers, self._doomed = job, dict(workers), dict(doomed)
+    def begin(
+        self, job: Job, workers: Mapping[Uid, Known], doomed: Mapping[str, str], blind: str = ""
+    ) -> None:
+        """Take it over from what stands at the API server. blind: why its pods are not seen, if they are not."""
+        self.job, self.workers, self._doomed, self._blind = job, dict(workers), dict(doomed), blind
         self._counting.known(self.owner.key, decode_status(job.status), self.owner.uid)
         self._anew()
 
@@ -114,6 +119,7 @@ class Charge:
             self._let_in(status.assignment.number, (seat.uid for seat in status.assignment.ring))
         events: list[Event] = [Restored(status), self._read_spec(self.job)]
         events += [NodeDoomed(node, why) for node, why in self._doomed.items()]
+        events += [LostSight(self._blind)] if self._blind else []
         events += [known.seen for known in self.workers.values()]
         self.feed(*events, Listed())
 
@@ -177,6 +183,13 @@ class Charge:
         else:
             self._doomed.pop(node, None)
         self.feed(event)
+
+    def sight_turned(self, why: str) -> None:
+        """why: its pods are not seen; empty: they are."""
+        before, self._blind = self._blind, why
+        if bool(before) != bool(why):
+            self.feed(LostSight(why) if why else SawAgain())
+            self.refresh()
 
     def _read_spec(self, job: Job) -> SpecSeen | SpecRefused:
         spec, wrong = decode_spec(job.spec)

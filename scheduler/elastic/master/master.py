@@ -4,7 +4,7 @@ Lives here: the sinks of the watches, and the charges by uid. Never here: a requ
 everything has been read, and while another master acts, facts are only kept.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from scheduler.elastic.master.reading import Job, Known
 from scheduler.elastic.master.room import Room
 from scheduler.elastic.membership.events import NodeCleared, NodeDoomed, Uid
 from scheduler.elastic.membership.limits import Limits
+from scheduler.elastic.workers import Owner
 from scheduler.kube import changes as ch
 from scheduler.objects import api
 
@@ -53,6 +54,7 @@ class Master:
         self._jobs: dict[Uid, Job] = {}
         self._workers: dict[Uid, Known] = {}
         self._doomed: dict[str, str] = {}
+        self._blind: dict[str, str] = {}
         self._sources = watched(namespaces)
         self._missing = set(self._sources)
 
@@ -136,7 +138,7 @@ class Master:
         charge = Charge(owner, self._site, self._limits, self._counting)
         self.charges[owner.uid] = charge
         workers = {uid: known for uid, known in self._workers.items() if known.owner == owner}
-        charge.begin(job, workers, self._doomed)
+        charge.begin(job, workers, self._doomed, self._why_blind(owner))
 
     def _job_seen(self, job: Job) -> None:
         uid = job.metadata.uid
@@ -192,6 +194,15 @@ class Master:
         if charge is not None:
             charge.worker_gone(gone.uid)
 
+    def sight_turned(self, blind: Mapping[str, str]) -> None:
+        """Which watches of pods do not stand, by name, and why; every other does."""
+        self._blind = dict(blind)
+        for charge in list(self.charges.values()):
+            charge.sight_turned(self._why_blind(charge.owner))
+
+    def _why_blind(self, owner: Owner) -> str:
+        return self._blind.get(PODS if self.whole else inside(PODS, owner.namespace), "")
+
     # ── nodes ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _node_seen(self, node: api.Node) -> None:
@@ -219,9 +230,14 @@ def watched(namespaces: Sequence[str]) -> dict[str, tuple[str, str]]:
     """By name of a watch: its kind, and the path of the collection."""
     found = {NODES: (NODES, calls.NODES)}
     for kind, path in ((JOBS, calls.JOBS), (PODS, calls.PODS)):
-        inside = {f"{kind} of {name}": (kind, calls.inside(path, name)) for name in namespaces}
-        found |= inside or {kind: (kind, path)}
+        limited = {inside(kind, name): (kind, calls.inside(path, name)) for name in namespaces}
+        found |= limited or {kind: (kind, path)}
     return found
+
+
+def inside(kind: str, namespace: str) -> str:
+    """The name of a watch of one namespace."""
+    return f"{kind} of {namespace}"
 
 
 def identity_of(said: str, pod: str, host: str, chance: Random) -> str:

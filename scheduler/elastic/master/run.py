@@ -16,7 +16,8 @@ from scheduler.clock import steady
 from scheduler.elastic.master.carrying import Site
 from scheduler.elastic.master.counting import Counting
 from scheduler.elastic.master.desk import Desk
-from scheduler.elastic.master.master import PODS, Master, identity_of
+from scheduler.elastic.master.master import Master, identity_of
+from scheduler.elastic.master.seeing import TOLD_WITHIN, keep_seeing, seeing
 from scheduler.elastic.master.sizes import keep_sizing
 from scheduler.elastic.master.trying import Trying
 from scheduler.elastic.membership.limits import Limits
@@ -27,7 +28,7 @@ from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
 from scheduler.kube.holding import Holder
 from scheduler.kube.lease import LeaseName
-from scheduler.kube.watch import Reflector
+from scheduler.kube.watch import INACTIVITY, Reflector
 from scheduler.serving import probes
 from scheduler.serving.server import serve
 from scheduler.settings import Settings
@@ -67,7 +68,7 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
             desk = Desk(
                 master,
                 leading=lambda: holder.leading(steady()),
-                seeing=partial(_seeing, reflectors),
+                seeing=lambda: seeing(reflectors, steady()),
                 interval=settings.rendezvous.beat,
             )
             async with rendezvous(
@@ -134,6 +135,7 @@ async def _parts(
         tasks = [
             holder.run(),
             _keep_shown(counting, reflectors, holder),
+            keep_seeing(master, reflectors, settings.api.silent_after),
             *(r.run() for r in reflectors.values()),
         ]
         running = [group.create_task(task) for task in tasks]
@@ -168,6 +170,7 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(
         ring=ring.members,
         ring_bound=ring.bound,
+        unseen=INACTIVITY + settings.api.silent_after + TOLD_WITHIN,
         silent=settings.rendezvous.silent_after,
         collective=settings.workers.gloo_timeout,
         start=own.start_limit,
@@ -196,12 +199,6 @@ async def _keep_shown(counting: Counting, reflectors: Mapping[str, Reflector[Any
         now = steady()
         counting.refresh(now, reflectors, leading=holder.leading(now))
         await asyncio.sleep(REFRESH)
-
-
-def _seeing(reflectors: Mapping[str, Reflector[Any]]) -> bool:
-    """Every watch of pods stands."""
-    pods = [reflector for name, reflector in reflectors.items() if name.startswith(PODS)]
-    return all(reflector.synced and reflector.fault is None for reflector in pods)
 
 
 def _checks(master: Master, holder: Holder, client: Client, settings: Settings) -> list[probes.Check]:

@@ -77,6 +77,16 @@ class StartRefused(Struct, frozen=True):
     why: str
 
 
+class LostSight(Struct, frozen=True):
+    """The watch of the job's pods does not stand: by now they may be others than was told."""
+
+    why: str
+
+
+class SawAgain(Struct, frozen=True):
+    """It stands again, and tells whatever has happened since."""
+
+
 class Beat(Struct, frozen=True):
     """A worker lives. Sent every second, and at once when its phase changes."""
 
@@ -187,6 +197,8 @@ Event: TypeAlias = (
     | WorkerSeen
     | WorkerGone
     | StartRefused
+    | LostSight
+    | SawAgain
     | Beat
     | Arrived
     | Leaving

@@ -29,8 +29,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     """From a seat until READY. An image of tens of gigabytes takes minutes to pull."""
     trouble: float = 60.0
     """A container that cannot start for a named reason (its image cannot be pulled): the kubelet has tried a few times by then."""
-    unseen: float = 30.0
-    """From StartWorker until the pod is seen; after it the pod is taken for not made."""
+    unseen: float = 90.0
+    """From StartWorker until the pod is seen; after it the pod is taken for not made. A watch that is dead may pass for a quiet one
+    for 70 s, and it is told after another 10 that it does not stand; then nothing follows from what is not seen."""
     newcomers: float = 30.0
     """READY newcomers wait for those that still start; then the round goes on without the late ones."""
     coalesce: float = 1.0

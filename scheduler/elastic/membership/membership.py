@@ -45,6 +45,8 @@ NOTES: Final[dict[type[Any], Callable[[State, Any, float], None]]] = {
     events.WorkerSeen: noting.worker_seen,
     events.WorkerGone: ending.worker_gone,
     events.StartRefused: noting.start_refused,
+    events.LostSight: noting.lost_sight,
+    events.SawAgain: noting.saw_again,
     events.Beat: noting.beat,
     events.Arrived: noting.arrived,
     events.Leaving: noting.leaving,

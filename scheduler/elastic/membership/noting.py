@@ -15,9 +15,11 @@ from scheduler.elastic.membership.events import (
     Beat,
     Leaving,
     Listed,
+    LostSight,
     NodeCleared,
     NodeDoomed,
     Restored,
+    SawAgain,
     Sized,
     SpecRefused,
     SpecSeen,
@@ -146,6 +148,22 @@ def start_refused(s: State, event: StartRefused, now: float) -> None:
     s.refusal = event.why
     s.do(Tell("Warning", "StartRefused", f"the API server made no pod: {event.why}"))
     ending.failed_again(s, now)
+
+
+def lost_sight(s: State, event: LostSight, _now: float) -> None:
+    """From now on what is known of pods may be the past; what workers say themselves is not."""
+    s.blind = event.why
+
+
+def saw_again(s: State, _: SawAgain, now: float) -> None:
+    """What came true meanwhile is told in no order: whatever a pod may take too long for begins anew."""
+    if not s.blind:
+        return
+    s.blind = ""
+    for start in s.starts.values():
+        start.at = now
+    for worker in s.workers.values():
+        worker.waiting_since = now
 
 
 def beat(s: State, event: Beat, now: float) -> None:

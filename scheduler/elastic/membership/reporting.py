@@ -63,7 +63,12 @@ def reason(s: State, now: float) -> str:
         return "the spec cannot be read: " + "; ".join(str(one) for one in s.problems)
     if not s.listed:
         return "the master has started, and reads which workers there are"
-    return _waiting(s, now) or _why_this_size(s)
+    said = _waiting(s, now) or _why_this_size(s)
+    return "; ".join(part for part in (_unseen(s), said) if part)
+
+
+def _unseen(s: State) -> str:
+    return f"{s.blind}: no worker is started, and none taken for not made, until it does" if s.blind else ""
 
 
 def _waiting(s: State, now: float) -> str:
@@ -208,6 +213,7 @@ def _facts(s: State) -> dict[str, script.Fact]:
         "QuorumReady": (bool(s.record.ring), now_phase.value, s.over[2] if s.over else ""),
         "Resizing": (s.flight is not None, s.flight.cause if s.flight else "None", ""),
         "MembersHeard": (not s.unheard, "NoBeats" if s.unheard else "BeatsCome", s.unheard),
+        "PodsSeen": (not s.blind, "WatchBroken" if s.blind else "WatchStands", _unseen(s)),
         saving.FAILED: (bool(s.save_error), saving.FAILED if s.save_error else "None", s.save_error),
         "Suspended": (now_phase is Phase.SUSPENDED, now_phase.value, ""),
         "Complete": (now_phase is Phase.SUCCEEDED, now_phase.value, s.over[2] if s.over else ""),

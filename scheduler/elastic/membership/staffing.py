@@ -2,7 +2,8 @@
 
 Lives here: the comparison of who is there with what is wanted. Never here: who leaves a round (`choosing`).
 The quorum is `core`, started together; what is wanted above it is `surplus`. A worker that is to be replaced does not count, so
-its replacement starts first; who is superfluous then makes way in the next round.
+its replacement starts first; who is superfluous then makes way in the next round. While pods are not seen none is made, or made
+again: whoever is missing may be there.
 """
 
 from scheduler.elastic.membership import ending, roll
@@ -23,8 +24,10 @@ def look(s: State, now: float) -> None:
         if not roll.entitled(s):
             s.sized = None  # what there was room for says nothing of the room when it goes on
         return
-    _forget_unseen(s, now)
     _trim(s, now)
+    if s.blind:
+        return
+    _forget_unseen(s, now)
     _renew(s, now)
     if now >= s.start_after:
         _start(s, now)

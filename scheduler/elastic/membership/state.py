@@ -57,6 +57,8 @@ class State:
     workers: dict[Uid, Worker] = field(default_factory=dict)
     gone: dict[Uid, None] = field(default_factory=dict)
     """Pods that existed, so that late words of them make no ghosts; the latest of them."""
+    blind: str = ""
+    """Why pods may be others than was told: their watch does not stand. Empty: it stands."""
     starts: dict[int, Start] = field(default_factory=dict)
     counter: int = 0
     """The highest number of a StartWorker."""

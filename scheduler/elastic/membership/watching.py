@@ -122,7 +122,12 @@ def _slow_start(o: Sight) -> bool:
 
 
 def _trouble(o: Sight) -> bool:
-    return not o.inside and bool(o.w.waiting) and o.now - o.w.waiting_since > o.s.limits.trouble
+    return (
+        not o.s.blind
+        and not o.inside
+        and bool(o.w.waiting)
+        and o.now - o.w.waiting_since > o.s.limits.trouble
+    )
 
 
 Row = tuple[str, Callable[[Sight], bool], str, bool]

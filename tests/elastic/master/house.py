@@ -17,6 +17,7 @@ from scheduler.elastic.master.carrying import Site
 from scheduler.elastic.master.counting import Counting
 from scheduler.elastic.master.desk import Desk
 from scheduler.elastic.master.master import Master
+from scheduler.elastic.master.seeing import keep_seeing, seeing
 from scheduler.elastic.master.trying import Trying
 from scheduler.elastic.membership import Limits
 from scheduler.elastic.rendezvous import bodies
@@ -49,6 +50,7 @@ class House:
         self.metrics = ElasticMetrics()
         self.counting = Counting(self.metrics)
         self.confinement = settings.pop("confinement", Confinement.INGRESS)
+        self.blind_after = settings.pop("blind_after", 10.0)
         self.master = Master(self.counting, **{"limits": LIMITS, "taints": ("going",), **settings})
         self.leading = True
         self.seeing = True
@@ -58,8 +60,10 @@ class House:
 
     async def __aenter__(self) -> Self:
         self._client = Client(await find_access(kubeconfig(self._folder, self.api.url)))
-        reflectors = [Reflector(self._client, *watch) for watch in self.master.watches().values()]
-        self._tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
+        watches = {name: Reflector(self._client, *watch) for name, watch in self.master.watches().items()}
+        running = [watch.run() for watch in watches.values()]
+        running += [keep_seeing(self.master, watches, self.blind_after, sleep=lambda _: asyncio.sleep(0.02))]
+        self._tasks = [asyncio.create_task(one) for one in running]
         await until(lambda: self.master.synced)
         self.trying = Trying(
             self._client,
@@ -70,7 +74,12 @@ class House:
             counted=self.counting.wrote,
             acting=lambda: self.leading,
         )
-        self.desk = Desk(self.master, leading=lambda: self.leading, seeing=lambda: self.seeing, interval=1.0)
+        self.desk = Desk(
+            self.master,
+            leading=lambda: self.leading,
+            seeing=lambda: self.seeing and seeing(watches, steady()),
+            interval=1.0,
+        )
         self.master.begin(Site(self.trying, KIT, self.confinement, 10273, steady))
         return self
 

@@ -58,6 +58,7 @@ class Walk:
         for pod in world.pods.values():
             pod.broken, pod.crashes, pod.never_ready, pod.slowness = "", False, False, 1.0
             pod.disk_full = False
+        world.see_again()
         world.run(30)
         world.change(suspend=False)
         end = world.now + RECOVERY_S
@@ -109,6 +110,13 @@ def _uncordon(walk: Walk) -> None:
         walk.world.uncordon(node)
 
 
+def _sight(walk: Walk) -> None:
+    if walk.world.unseen is None:
+        walk.world.lose_sight()
+    else:
+        walk.world.see_again()
+
+
 def _young(pod: Pod) -> bool:
     return pod.child in {"none", "starting"}
 
@@ -152,6 +160,7 @@ ACTIONS: dict[str, tuple[int, Callable[[Walk], None]]] = {
     "crash": (1, lambda walk: walk.to(_crash, _young)),
     "never": (1, lambda walk: walk.to(_never, _young)),
     "disk": (1, lambda walk: walk.to(lambda pod: setattr(pod, "disk_full", True))),
+    "sight": (2, _sight),
     "slow": (1, lambda walk: walk.to(_slow)),
     "master": (2, lambda walk: walk.world.die(walk.rng.uniform(0.2, 8.0)) if walk.world.up else None),
 }

@@ -75,6 +75,8 @@ class World:
         self.down_until = 0.0
         self.masters = 0
         self.up = False
+        self.unseen: list[Pod] | None = None
+        """What the watch of pods has to tell when it stands again; None: it stands."""
         self.want: int | None = None
         self.size_due = 0.0
         self.witness = Witness(self)
@@ -86,6 +88,7 @@ class World:
         """A master starts, and reads what there is."""
         self.up, self.due = True, self.now
         self.masters += 1
+        self.unseen = None
         self.writing = None
         self.membership = Membership("ns/job", selector="gangwright.io/elastic-job=job", limits=self.limits)
         self.handle(events.Restored(decode_status(self.stored)))
@@ -190,6 +193,9 @@ class World:
         self.later(self.faults.late(), lambda: self._tell_now(pod))
 
     def _tell_now(self, pod: Pod) -> None:
+        if self.unseen is not None:
+            self.unseen.append(pod)
+            return
         self.handle(self.seen(pod) if pod.uid in self.pods else events.WorkerGone(pod.uid))
 
     def delete(self, pod: Pod, grace_s: float = GRACE_S) -> None:
@@ -223,6 +229,20 @@ class World:
     def uncordon(self, node: str) -> None:
         self.cordoned.discard(node)
         self.handle(events.NodeCleared(node))
+
+    def lose_sight(self) -> None:
+        """The watch of pods breaks; the master finds out after a while."""
+        missed: list[Pod] = []
+        self.unseen = missed
+        why = events.LostSight("the watch of pods does not stand")
+        self.later(10.0, lambda: self.handle(why) if self.unseen is missed else None)
+
+    def see_again(self) -> None:
+        """The watch stands again; what it missed comes after that."""
+        pods, self.unseen = self.unseen or [], None
+        self.handle(events.SawAgain())
+        for pod in pods:
+            self.tell(pod)
 
     # Time
 
