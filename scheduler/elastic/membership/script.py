@@ -29,6 +29,11 @@ def taken(s: State, record: Round) -> tuple[int | None, float | None]:
     return record.global_batch if BATCH in uses else None, record.lr_scale if RATE in uses else None
 
 
+def keeps_its_batch(s: State) -> bool:
+    """Steps were made, and no batch was asked for with them."""
+    return s.uses is not None and BATCH not in s.uses
+
+
 def tells_no_epoch(s: State) -> bool:
     """Steps were made, and no epoch was told with them."""
     return s.uses is not None and EPOCH not in s.uses and roll.epoch(s) <= 0

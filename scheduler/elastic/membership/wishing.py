@@ -21,7 +21,7 @@ def view(s: State, now: float) -> JobView | None:
     spec = s.spec
     if spec is None or s.over or spec.suspend or spec.workers is not None or s.finishing_at is not None:
         return None
-    per_worker = spec.per_worker(spec.stage(roll.epoch(s)))
+    per_worker, limit = _batch(s, spec, spec.stage(roll.epoch(s)))
     placed = [w for w in (*roll.entitled(s), *roll.newcomers(s)) if w.seated and not w.going]
     return JobView(
         name=s.key,
@@ -40,20 +40,26 @@ def view(s: State, now: float) -> JobView | None:
         idle=s.last_resize.idle_seconds if s.last_resize else None,
         warm=s.warm,
         per_worker=per_worker,
-        batch_limit=batches.most(spec.batch, per_worker, spec.min_workers),
+        batch_limit=limit,
         epoch=roll.epoch(s) if s.record.ring and not script.tells_no_epoch(s) else None,
         epoch_s=s.epoch_s,
-        schedule=tuple(_stages(spec)),
+        schedule=tuple(_stages(s, spec)),
     )
 
 
-def _stages(spec: Spec) -> Iterator[Stage]:
+def _batch(s: State, spec: Spec, place: int) -> tuple[int | None, int | None]:
+    """What one worker takes of a step in this phase, and all together at the most; nothing where the script keeps its own."""
+    if script.keeps_its_batch(s):
+        return None, None
+    per_worker = spec.per_worker(place)
+    return per_worker, batches.most(spec.batch, per_worker, spec.min_workers)
+
+
+def _stages(s: State, spec: Spec) -> Iterator[Stage]:
     """Those that state a size, each with the batch that its own rounds will have."""
     for place, one in enumerate(spec.schedule):
         if one.workers is not None:
-            per_worker = spec.per_worker(place)
-            limit = batches.most(spec.batch, per_worker, spec.min_workers)
-            yield Stage(one.epoch, one.workers, per_worker, limit)
+            yield Stage(one.epoch, one.workers, *_batch(s, spec, place))
 
 
 def _remaining(s: State) -> float | None:

@@ -172,6 +172,24 @@ def test_the_policy_hears_of_an_epoch_that_was_told(
 
 
 @pytest.mark.parametrize(
+    ("uses", "batch", "limit"), [(("rate",), None, None), (("batch",), 32, 1024), (None, 32, 1024)]
+)
+def test_a_batch_that_nobody_takes_bounds_no_size(
+    uses: tuple[str, ...] | None, batch: int | None, limit: int | None
+) -> None:
+    """Of a script that keeps its own batch the policy hears none, of no phase either; of any other the spec's."""
+    made = talk(batch=GIVEN, schedule=(Stage(epoch=0, workers=4), Stage(epoch=1, workers=6, batch=64)))
+    made.change(workers=None)
+    train(made, uses)
+
+    view = made.job.wishes(made.now)
+    assert view is not None
+    assert (view.per_worker, view.batch_limit) == (batch, limit)
+    assert [one.per_worker for one in view.schedule] == ([32, 64] if batch else [None, None])
+    assert [one.batch_limit for one in view.schedule] == [limit, limit]
+
+
+@pytest.mark.parametrize(
     ("total", "samples", "remaining"),
     [(1000.0, 640.0, 360.0), (600.0, 640.0, 0.0), (None, 640.0, None), (1000.0, 0.0, None), (float("inf"), 640.0, None)],
 )  # fmt: skip
