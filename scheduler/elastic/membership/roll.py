@@ -109,7 +109,9 @@ def names(workers: Iterable[Worker], most: int = 4) -> str:
 
 
 def epoch(s: State) -> float:
-    return max([s.record.epoch, *(w.beat.epoch for w in ring(s) if w.beat)])
+    """The last one that anybody told of, of a state that is left: in somebody's memory, or in the checkpoint."""
+    kept = s.record.ring or s.record.holding or (s.spec and s.spec.checkpoint.path)
+    return max([s.record.epoch if kept else 0.0, *(w.beat.epoch for w in ring(s) if w.beat)])
 
 
 def awaited(s: State) -> list[Worker]:

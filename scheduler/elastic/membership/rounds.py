@@ -23,12 +23,13 @@ def decided(s: State, number: int, cause: str, choice: Choice, *, save: bool) ->
     people = (*choice.ring, *choice.leaving, *choice.holding)
     best = max(people, key=lambda w: (roll.position(w), -w.since), default=None)
     step = max((roll.position(w) for w in people), default=-1)
-    epoch = max(s.record.epoch, *(w.beat.epoch if w.beat else 0.0 for w in people), 0.0)
+    restore = _restore(s, choice.ring, people)
+    anew = step < 0 and not restore and bool(choice.ring)
+    epoch = 0.0 if anew else max([s.record.epoch, *(w.beat.epoch for w in people if w.beat)])
     place = spec.stage(epoch)
     stage = spec.schedule[place] if place >= 0 else None
     per_worker = spec.per_worker(place)
     size, base = len(choice.ring), spec.min_workers
-    restore = _restore(s, choice.ring, people)
     return Round(
         number=number,
         cause=cause,
@@ -38,7 +39,7 @@ def decided(s: State, number: int, cause: str, choice: Choice, *, save: bool) ->
         saver=_saver(s, choice) if save else None,
         sync=restore is not None or _sync(choice.ring),
         restore=restore,
-        samples=_samples(s, best) if step >= 0 or restore or not choice.ring else 0,
+        samples=0 if anew else _samples(s, best),
         step=step if step >= 0 else 0 if choice.ring else s.record.step,
         epoch=epoch,
         env=dict(stage.env) if stage else {},

@@ -41,7 +41,7 @@ def view(s: State, now: float) -> JobView | None:
         warm=s.warm,
         per_worker=per_worker,
         batch_limit=limit,
-        epoch=roll.epoch(s) if s.record.ring and not script.tells_no_epoch(s) else None,
+        epoch=_epoch(s),
         epoch_s=s.epoch_s,
         schedule=tuple(_stages(s, spec)),
     )
@@ -53,6 +53,12 @@ def _batch(s: State, spec: Spec, place: int) -> tuple[int | None, int | None]:
         return None, None
     per_worker = spec.per_worker(place)
     return per_worker, batches.most(spec.batch, per_worker, spec.min_workers)
+
+
+def _epoch(s: State) -> float | None:
+    """Before a job's first round, and before the first after a pause, the last that is known."""
+    known = roll.epoch(s)
+    return known if known > 0 or (s.record.ring and not script.tells_no_epoch(s)) else None
 
 
 def _stages(s: State, spec: Spec) -> Iterator[Stage]:

@@ -145,7 +145,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     batch_limit: int | None = None
     """Samples of a step that all workers take together at the most; None without limit."""
     epoch: float | None = None
-    """Epochs done, fraction included; None when nobody trains, or the script tells of no epoch."""
+    """Epochs done, fraction included, the last known ones while nobody trains; None before the first, when the state is gone, or
+    the script tells of no epoch."""
     epoch_s: float | None = None
     """Seconds that an epoch takes now."""
     schedule: tuple[Stage, ...] = ()

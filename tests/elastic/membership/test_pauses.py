@@ -2,9 +2,11 @@
 
 import pytest
 
-from scheduler.elastic.job import Phase, Spec
+from scheduler.elastic.job import Phase, Spec, Stage
 from scheduler.elastic.job.spec import Checkpoint
 from scheduler.elastic.membership import Membership, effects, events
+from scheduler.elastic.sizing import schedule
+from scheduler.elastic.sizing.parameters import Schedule
 from tests.elastic.membership.test_losses import a_job
 from tests.elastic.membership.world import TEMPLATE, World
 
@@ -39,6 +41,56 @@ def test_a_job_that_goes_on_starts_its_quorum_until_the_policy_speaks() -> None:
     assert world.run(30, lambda: world.trains(2))
 
     assert [one.role for one in world.sentences(effects.StartWorker)[before:]] == ["core", "core"]
+
+
+def resumed(path: str, *, restarted: bool) -> World:
+    """A job in the second phase of its schedule that was suspended, and goes on before it has a round."""
+    stages = (Stage(epoch=0.0, workers=2), Stage(epoch=0.5, workers=4, env={"PHASE": "2"}))
+    world = a_job(
+        2, schedule=stages, policy="schedule", parameters=Schedule(), checkpoint=Checkpoint(path=path)
+    )
+    world.size(4)
+    assert world.run(60, lambda: world.trains(4) and world.steps() > 60)
+    world.change(suspend=True)
+    assert world.run(30, lambda: world.phase is Phase.SUSPENDED)
+    world.want = None
+    if restarted:
+        world.die(1.0)
+        world.run(2)
+    world.change(suspend=False)
+    return world
+
+
+def asked(world: World) -> tuple[int, str]:
+    """What the policy would like for the job by the epoch that it hears of."""
+    view = world.membership.wishes(world.now)
+    assert view is not None
+    found = schedule.desire(view)
+    return found.size, found.reason
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_job_that_goes_on_is_in_the_phase_in_which_it_was_suspended(*, restarted: bool) -> None:
+    """Before its first round the last epoch is known, to a new master too: the schedule does not begin from its start."""
+    world = resumed("/ckpt", restarted=restarted)
+    record = world.status.assignment
+
+    assert record is not None
+    assert record.epoch > 0.5
+    assert asked(world) == (4, f"the schedule at epoch {record.epoch:g}")
+    assert world.run(30, lambda: world.trains(4)), world.status.reason
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_job_that_begins_anew_begins_its_schedule_anew(*, restarted: bool) -> None:
+    """What was not saved is gone, its epoch too: size and rounds are those of the first phase again."""
+    world = resumed("", restarted=restarted)
+    assert asked(world) == (2, "the schedule at its beginning, for no epoch is told yet")
+    assert world.run(30, lambda: world.trains(2)), world.status.reason
+    record = world.status.assignment
+
+    assert record is not None
+    assert (record.epoch, record.stage, record.env) == (0.0, 0, {})
 
 
 def test_the_others_hold_the_state_until_it_is_saved() -> None:
