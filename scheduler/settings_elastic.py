@@ -110,7 +110,9 @@ class RendezvousServer:
 
     values_limit: Annotated[int, reader.size(2**20, 2**34)] = 128 * 2**20
     """Bytes of the values of all jobs together; a quarter of the memory that the manifests give the master. When it is
-    full, the job that holds most of it gives up its oldest round for others, and gets nothing more itself."""
+    full, rounds in which all members train already make room first: they need their values no more. So it bounds how many
+    meet at one moment: sixteen rings of 170, or 44 of 100. Beyond that the job that holds most of it gives up its oldest
+    round for others, and waits for room itself, up to `workers.glooTimeout`."""
 
     connections: Annotated[int, reader.whole(4, 65536)] = 8192
     """Connections at a time. A worker keeps a few, and one for each question that waits. Beyond it the one that never asked

@@ -35,13 +35,16 @@ _log = structlog.get_logger("elastic")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is the same for all jobs. port: where workers reach the rendezvous. clock: seconds since the epoch."""
+    """What is the same for all jobs. port: where workers reach the rendezvous. clock: seconds since the epoch. met: told of a job and
+    a round in which all its members train.
+    """
 
     trying: Trying
     kit: Kit
     confinement: Confinement
     port: int
     clock: Callable[[], float]
+    met: Callable[[str, int], None] = lambda _job, _round: None
 
 
 class Carrying:

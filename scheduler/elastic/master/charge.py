@@ -260,6 +260,7 @@ class Charge:
                 self._carrying.tell(effect)
             case Resized():
                 self._counting.resized(effect)
+                self._site.met(self.owner.key, effect.round)
             case Finish():
                 _log.info("job over", job=self.owner.key, phase=effect.phase, reason=effect.reason)
             case Abort():

@@ -102,7 +102,7 @@ async def _act(
     )
     kit = kit_of(settings, meeting)
     master.forgotten = meeting.forget
-    site = Site(trying, kit, settings.workers.confine, URL(kit.master).port or 443, steady)
+    site = Site(trying, kit, settings.workers.confine, URL(kit.master).port or 443, steady, meeting.met)
     try:
         master.begin(site)
         async with asyncio.TaskGroup() as group:

@@ -29,13 +29,14 @@ class Rendezvous:
     """A rendezvous that is open.
 
     address: what workers are told, `https://HOST:PORT`. port: where it listens. authority: the certificate, PEM, by which
-    workers check it. forget: drops the values of a job (`namespace/name`) that is gone.
+    workers check it. forget: drops the values of a job (`namespace/name`) that is gone. met: told of a round of a job in which all train.
     """
 
     address: str
     port: int
     authority: str
     forget: Callable[[str], None]
+    met: Callable[[str, int], None]
 
 
 @asynccontextmanager
@@ -86,7 +87,9 @@ async def rendezvous(
                 backlog=settings.backlog,
             ) as port,
         ):
-            yield Rendezvous(_address(settings.names[0], port), port, shown.authority, values.forget)
+            yield Rendezvous(
+                _address(settings.names[0], port), port, shown.authority, values.forget, values.met
+            )
     finally:
         await tokens.close()
 

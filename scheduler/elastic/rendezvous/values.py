@@ -4,8 +4,9 @@ Lives here: one name space a job and round, so that nothing of one round is ever
 value that is not there yet. Never here: who may read it, or what a value means: it is bytes.
 
 The newest round and the two before it are kept: a member may still read the last one's while the next begins. All jobs
-together have a bound too, and it is a job's share that it bounds: whoever holds most makes room, so that nobody who
-fills it keeps others from meeting.
+together have a bound too. A round whose members have all met needs its values no more, and makes room first, so that what
+jobs at work have laid down keeps nobody from meeting. Then it is a job's share that is bounded: whoever holds most makes
+room, so that nobody who fills it does.
 """
 
 import asyncio
@@ -96,6 +97,8 @@ class Values:
         self._bounds = keys, size
         self._total = total
         self._jobs: dict[str, dict[int, Round]] = {}
+        self._met: dict[str, int] = {}
+        """The newest round of a job in which all members train."""
         self.size = 0
         """Bytes of memory that all values take."""
 
@@ -117,18 +120,38 @@ class Values:
         """Set a value of a round. Raises Refused when the round is over, or full, or there is no room for this job."""
         one = self.round(job, number)
         grown = one.growth(key, value)
-        self._make_room(job, grown)
+        self._make_room(job, number, grown)
         one.put(key, value)
         self.size += grown
 
-    def _make_room(self, job: str, more: int) -> None:
-        """The job that holds most gives up its oldest round; when that is the one that asks, it is refused."""
+    def met(self, job: str, number: int) -> None:
+        """All members of this round train in it: they read and write no more, but for process sets that they make later."""
+        if job in self._jobs:
+            self._met[job] = max(number, self._met.get(job, 0))
+
+    def _make_room(self, job: str, number: int, more: int) -> None:
+        """Rounds in which members have met go first. Then the job that holds most gives up its oldest one; when that is the one
+        that asks, it is refused.
+        """
         while self.size + more > self._total:
+            if spent := self._spent(job, number):
+                self._drop(*spent)
+                continue
             largest = max(self._jobs, key=self._held)
             if largest == job or self._held(largest) <= self._held(job) + more:
-                bound = f"the values of all jobs take at most {self._total} bytes"
+                bound = f"the values of all jobs take at most {self._total} bytes (rendezvous.valuesLimit)"
                 raise Refused(Reason.NO_ROOM, f"{bound}, and no job holds more of them than this one")
             self._drop(largest, min(self._jobs[largest]))
+
+    def _spent(self, job: str, number: int) -> tuple[str, int] | None:
+        """The oldest round that is met, of the job that holds most; never the one that grows."""
+        met = [
+            (-self._held(name), name, one)
+            for name, newest in self._met.items()
+            for one in self._jobs[name]
+            if one <= newest and (name, one) != (job, number)
+        ]
+        return min(met)[1:] if met else None
 
     def _held(self, job: str) -> int:
         return sum(one.size for one in self._jobs[job].values())
@@ -139,6 +162,7 @@ class Values:
         gone.close()
         if not self._jobs[job]:
             del self._jobs[job]
+            self._met.pop(job, None)
 
     def forget(self, job: str) -> None:
         """The job is gone."""

@@ -57,6 +57,8 @@ class House:
         self._folder = folder
         self._tasks: list[asyncio.Task[Any]] = []
         self.actors: list[Any] = []
+        self.met: list[tuple[str, int]] = []
+        """What the rendezvous was told."""
 
     async def __aenter__(self) -> Self:
         self._client = Client(await find_access(kubeconfig(self._folder, self.api.url)))
@@ -80,7 +82,7 @@ class House:
             seeing=lambda: self.seeing and seeing(watches, steady()),
             interval=1.0,
         )
-        self.master.begin(Site(self.trying, KIT, self.confinement, 10273, steady))
+        self.master.begin(Site(self.trying, KIT, self.confinement, 10273, steady, self._meets))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -94,6 +96,9 @@ class House:
         for task in self._tasks:
             if not task.cancelled():
                 task.result()  # a sink must not raise
+
+    def _meets(self, name: str, number: int) -> None:
+        self.met.append((name, number))
 
     # What a test looks at
 

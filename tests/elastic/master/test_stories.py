@@ -43,6 +43,21 @@ async def test_workers_meet_and_train(api, house):
     await house.until(lambda: status(api).get("phase") == "Running" and status(api)["workers"] == 2)
 
 
+async def test_the_rendezvous_is_told_when_all_have_met(api, house):
+    """Once for each round, by the job's name, when all its members train; not before."""
+    job(api)
+    await house.until(lambda: len(pods(api)) == 2)
+    first = Actor(house, seat(api, pods(api)[0]))
+    house.actors.append(first)
+    await house.until(lambda: any(one["phase"] == "Ready" for one in status(api).get("members", ())))
+    assert house.met == []
+    second = Actor(house, seat(api, pods(api)[1]))
+    house.actors.append(second)
+    await house.until(lambda: status(api).get("phase") == "Running")
+
+    assert house.met == [("team/train", first.round)]
+
+
 async def test_asked_again_the_same_is_said(api, house):
     """An assignment whose answer was lost is told again."""
     job(api)

@@ -32,19 +32,19 @@ BOUNDS = {
 }
 
 
-def lay(values: Values, bounds: RendezvousServer, number: int, members: int) -> None:
+def lay(values: Values, bounds: RendezvousServer, number: int, members: int, job: str = "team/job") -> None:
     """What a ring of so many members of a job with the longest name lays down, as Horovod 0.28.1 does. Raises Refused."""
     address = b"x" * 136 * (members - 1)
     assert len(address) <= bounds.value_limit, "the route refuses the value"
     for hash_ in ("", "_process_set_hash_" + "9" * 20):
-        values.put("team/job", number, f"cross_0{hash_}/0", b"")
-        values.put("team/job", number, f"cross_0{hash_}/rank_0", b"00")
+        values.put(job, number, f"cross_0{hash_}/0", b"")
+        values.put(job, number, f"cross_0{hash_}/rank_0", b"00")
         for rank in range(members):
             pod = worker_name("j" * LONGEST_JOB, 10_000_000 + rank, "abcde")
-            values.put("team/job", number, f"global{hash_}/{rank}", address)
-            values.put("team/job", number, f"global{hash_}/rank_{rank}", b"00")
-            values.put("team/job", number, f"local_{pod}{hash_}/0", b"")
-            values.put("team/job", number, f"local_{pod}{hash_}/rank_0", b"00")
+            values.put(job, number, f"global{hash_}/{rank}", address)
+            values.put(job, number, f"global{hash_}/rank_{rank}", b"00")
+            values.put(job, number, f"local_{pod}{hash_}/0", b"")
+            values.put(job, number, f"local_{pod}{hash_}/rank_0", b"00")
 
 
 @pytest.mark.parametrize(("bounds", "bound"), BOUNDS.values(), ids=BOUNDS)
@@ -68,6 +68,32 @@ def test_the_largest_ring_by_default():
     """What the settings say of the default, and of what more would take, is so."""
     assert mesh.largest(RendezvousServer()).members == 170
     assert mesh.largest(RendezvousServer(round_limit=62 * MI, values_limit=186 * MI)).members == 482
+
+
+def test_jobs_at_work_keep_nobody_from_meeting():
+    """By default: sixteen jobs train in rings as large as can be; another one meets, and each of them meets anew, twice."""
+    bounds = RendezvousServer()
+    values = Values(keys=bounds.keys, size=bounds.round_limit, total=bounds.values_limit)
+    jobs = [f"team/job-{place}" for place in range(17)]
+    assert len(jobs) * mesh.lain(170) > bounds.values_limit > (len(jobs) - 1) * mesh.lain(170)
+    for number in (1, 2, 3):
+        for job in jobs:
+            lay(values, bounds, number, 170, job)
+            values.met(job, number)
+
+    assert values.size <= bounds.values_limit
+
+
+def test_as_many_rings_meet_at_once_as_the_settings_say():
+    """Sixteen of 170 members, 44 of 100; who comes on top of them is told of the setting."""
+    bounds = RendezvousServer()
+    for members, rings in ((170, 16), (100, 44)):
+        values = Values(keys=bounds.keys, size=bounds.round_limit, total=bounds.values_limit)
+        for place in range(rings):
+            lay(values, bounds, 1, members, f"team/job-{place}")
+        with pytest.raises(Refused, match=r"rendezvous\.valuesLimit"):
+            lay(values, bounds, 1, members, "team/another")
+            lay(values, bounds, 2, members, "team/another")
 
 
 def test_where_not_even_a_pair_fits():

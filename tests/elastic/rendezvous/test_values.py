@@ -163,6 +163,28 @@ async def test_who_fills_the_room_of_all_keeps_nobody_from_meeting():
     assert values.size <= 16384
 
 
+def test_who_has_met_makes_room_first():
+    """Rounds in which all train go before any that still meets, the oldest of the largest job first; not the one that grows."""
+    values = Values(keys=8, size=4096, total=4 * weight("a", b"x" * 1000))
+    for job, number in (("team/a", 1), ("team/a", 2), ("team/b", 1), ("team/c", 5)):
+        values.put(job, number, "a", b"x" * 1000)
+    values.met("team/a", 2)
+    values.met("team/c", 5)
+    values.met("team/nobody", 1)
+
+    values.put("team/b", 1, "b", b"x" * 1000)
+    assert rounds(values) == {("team/a", 2), ("team/b", 1), ("team/c", 5)}
+    values.put("team/c", 5, "b", b"x" * 1000)
+    assert rounds(values) == {("team/b", 1), ("team/c", 5)}
+    values.put("team/d", 1, "a", b"x" * 1000)
+    assert rounds(values) == {("team/b", 1), ("team/d", 1)}
+    assert values.size == 3 * weight("a", b"x" * 1000)
+
+
+def rounds(values):
+    return {(job, number) for job, rounds in values._jobs.items() for number in rounds}
+
+
 @pytest.mark.parametrize(("members", "fits"), [(170, True), (1000, False)])
 def test_how_many_members_a_round_is_for_by_default(members, fits):
     """What Horovod 0.28.1 lays down: an address of 136 bytes for each other member, twice, and some small words."""
