@@ -36,7 +36,7 @@ _log = structlog.get_logger("elastic")
 @dataclass(frozen=True, slots=True)
 class Site:
     """What is the same for all jobs. port: where workers reach the rendezvous. clock: seconds since the epoch. met: told of a job and
-    a round in which all its members train.
+    a round in which all its members train. broken: of one in which a member's process has ended.
     """
 
     trying: Trying
@@ -45,6 +45,7 @@ class Site:
     port: int
     clock: Callable[[], float]
     met: Callable[[str, int], None] = lambda _job, _round: None
+    broken: Callable[[str, int], None] = lambda _job, _round: None
 
 
 class Carrying:

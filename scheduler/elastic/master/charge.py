@@ -302,6 +302,8 @@ class Charge:
 
     def exited(self, event: Exited) -> bool:
         """Whether the agent is to start the child again."""
+        if event.round is not None and event.round in self.rounds.get(event.uid, ()):
+            self._site.broken(self.owner.key, event.round)
         self.feed(event)
         return self._membership is not None and self._membership.restart(event.uid)
 

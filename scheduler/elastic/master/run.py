@@ -102,7 +102,15 @@ async def _act(
     )
     kit = kit_of(settings, meeting)
     master.forgotten = meeting.forget
-    site = Site(trying, kit, settings.workers.confine, URL(kit.master).port or 443, steady, meeting.met)
+    site = Site(
+        trying,
+        kit,
+        settings.workers.confine,
+        URL(kit.master).port or 443,
+        steady,
+        meeting.met,
+        meeting.broken,
+    )
     try:
         master.begin(site)
         async with asyncio.TaskGroup() as group:

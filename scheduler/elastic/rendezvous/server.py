@@ -29,7 +29,8 @@ class Rendezvous:
     """A rendezvous that is open.
 
     address: what workers are told, `https://HOST:PORT`. port: where it listens. authority: the certificate, PEM, by which
-    workers check it. forget: drops the values of a job (`namespace/name`) that is gone. met: told of a round of a job in which all train.
+    workers check it. forget: drops the values of a job (`namespace/name`) that is gone. met: told of a round of a job in which all train. broken: told
+    of one in which a member's process has ended.
     """
 
     address: str
@@ -37,6 +38,7 @@ class Rendezvous:
     authority: str
     forget: Callable[[str], None]
     met: Callable[[str, int], None]
+    broken: Callable[[str, int], None]
 
 
 @asynccontextmanager
@@ -88,7 +90,12 @@ async def rendezvous(
             ) as port,
         ):
             yield Rendezvous(
-                _address(settings.names[0], port), port, shown.authority, values.forget, values.met
+                _address(settings.names[0], port),
+                port,
+                shown.authority,
+                values.forget,
+                values.met,
+                values.broken,
             )
     finally:
         await tokens.close()

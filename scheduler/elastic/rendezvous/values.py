@@ -35,6 +35,7 @@ class Round:
         self._values: dict[str, bytes] = {}
         self._awaited: dict[str, set[asyncio.Future[None]]] = {}
         self._over = False
+        self._broken = False
         self.size = 0
 
     def __len__(self) -> int:
@@ -56,18 +57,32 @@ class Round:
         self._wake(self._awaited.pop(key, set()))
 
     async def get(self, key: str, wait: float) -> bytes | None:
-        """The value as soon as it is there, None after `wait` seconds. Raises Refused when the round ends meanwhile."""
-        if key not in self._values and wait > 0:
+        """The value as soon as it is there, None after `wait` seconds. Raises Refused when the round ends meanwhile, or is broken
+        and has no such value.
+        """
+        if key not in self._values and wait > 0 and not self._broken:
             await self._until(key, wait)
         if self._over:
             raise Refused(
                 Reason.ROUND_OVER, "the values of this round are gone: newer rounds needed their room"
             )
+        if self._broken and key not in self._values:
+            raise Refused(
+                Reason.ROUND_OVER, "a member has ended before all had met: nobody meets in this round"
+            )
         return self._values.get(key)
+
+    def break_off(self) -> None:
+        """A member's process has ended, and nobody meets without it: who waits for a value waits no longer."""
+        self._broken = True
+        self._wake_all()
 
     def close(self) -> None:
         """Nobody waits any longer."""
         self._over = True
+        self._wake_all()
+
+    def _wake_all(self) -> None:
         for waiting in self._awaited.values():
             self._wake(waiting)
         self._awaited.clear()
@@ -128,6 +143,14 @@ class Values:
         """All members of this round train in it: they read and write no more, but for process sets that they make later."""
         if job in self._jobs:
             self._met[job] = max(number, self._met.get(job, 0))
+
+    def broken(self, job: str, number: int) -> None:
+        """The process of a member of this round has ended. Where not all have met it never had come to the end of its `init`, for
+        which it needs every value there is; so nobody else comes to the end of it.
+        """
+        newest = max(self._jobs.get(job, ()), default=number)
+        if max(self._met.get(job, 0), newest - OLD - 1) < number:
+            self.round(job, number).break_off()
 
     def _make_room(self, job: str, number: int, more: int) -> None:
         """Rounds in which members have met go first. Then the job that holds most gives up its oldest one; when that is the one

@@ -58,7 +58,9 @@ class House:
         self._tasks: list[asyncio.Task[Any]] = []
         self.actors: list[Any] = []
         self.met: list[tuple[str, int]] = []
-        """What the rendezvous was told."""
+        """Told to the rendezvous."""
+        self.broken: list[tuple[str, int]] = []
+        """The same."""
 
     async def __aenter__(self) -> Self:
         self._client = Client(await find_access(kubeconfig(self._folder, self.api.url)))
@@ -82,7 +84,7 @@ class House:
             seeing=lambda: self.seeing and seeing(watches, steady()),
             interval=1.0,
         )
-        self.master.begin(Site(self.trying, KIT, self.confinement, 10273, steady, self._meets))
+        self.master.begin(Site(self.trying, KIT, self.confinement, 10273, steady, self._meets, self._breaks))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -99,6 +101,9 @@ class House:
 
     def _meets(self, name: str, number: int) -> None:
         self.met.append((name, number))
+
+    def _breaks(self, name: str, number: int) -> None:
+        self.broken.append((name, number))
 
     # What a test looks at
 

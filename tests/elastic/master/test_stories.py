@@ -58,6 +58,18 @@ async def test_the_rendezvous_is_told_when_all_have_met(api, house):
     assert house.met == [("team/train", first.round)]
 
 
+async def test_the_rendezvous_is_told_of_a_member_that_has_ended(api, house):
+    """By the job's name and the round, when it was a member of that; an end of anybody else says nothing of who meets."""
+    job(api)
+    first, second = await train(house, 2)
+    for told in (Exit(why="", round=None), Exit(why="", round=first.round + 1), Exit(why="", round=0)):
+        await house.desk.exit(first.uid, told)
+    assert house.broken == []
+    await house.desk.exit(second.uid, Exit(why="", signal=9, round=second.round))
+
+    assert house.broken == [("team/train", second.round)]
+
+
 async def test_asked_again_the_same_is_said(api, house):
     """An assignment whose answer was lost is told again."""
     job(api)

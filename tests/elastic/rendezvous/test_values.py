@@ -100,6 +100,39 @@ async def test_a_round_that_closes_lets_everybody_go():
     assert told.value.reason is Reason.ROUND_OVER
 
 
+async def test_a_round_in_which_somebody_has_ended_lets_everybody_go():
+    """Whoever waits, or comes later, for a value that is not there is told; what was laid down is read, and later rounds go on."""
+    values = Values(keys=8, size=4096, total=1 << 20)
+    values.put("team/job", 3, "a", b"1")
+    waiting = asyncio.create_task(values.round("team/job", 3).get("b", 60))
+    await asyncio.sleep(0)
+    values.broken("team/job", 3)
+    values.broken("team/job", 4)  # before anybody came
+
+    with pytest.raises(Refused) as told:
+        await waiting
+    assert (told.value.reason, told.value.status) == (Reason.ROUND_OVER, 409)
+    for number in (3, 4):
+        with pytest.raises(Refused, match="nobody meets"):
+            await values.round("team/job", number).get("c", 60)
+    assert await values.round("team/job", 3).get("a", 60) == b"1"
+    values.put("team/job", 5, "b", b"2")
+    assert await values.round("team/job", 5).get("b", 60) == b"2"
+
+
+async def test_who_ends_after_all_have_met_breaks_nothing():
+    """Nor does a late word of a round that is gone."""
+    values = Values(keys=8, size=4096, total=1 << 20)
+    values.put("team/job", 5, "a", b"1")
+    values.met("team/job", 5)
+    for number in (1, 5):
+        values.broken("team/job", number)
+
+    assert await values.round("team/job", 5).get("b", 0.001) is None
+    with pytest.raises(Refused):
+        values.round("team/job", 1)
+
+
 async def test_a_job_that_is_gone_takes_its_values_along():
     """Whoever waits for one is let go; a job of the same name begins with nothing."""
     values = Values(keys=8, size=4096, total=1 << 20)

@@ -9,10 +9,12 @@ import os
 import re
 import signal
 import time
+from datetime import datetime
 
 import pytest
 
-from tests.stories.elastic.jobs import HANGING, SCRIPT, job, of_size, slots, stillness, whole
+from tests.plane import where
+from tests.stories.elastic.jobs import DYING, HANGING, SCRIPT, job, of_size, slots, stillness, whole
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -132,6 +134,36 @@ async def test_a_newcomer_is_killed_at_the_door(jobs, kubelet):
     ):  # not yet inside `init`
         assert status["restarts"] == 0
         assert whole(await jobs.steps("train"))
+
+
+@pytest.mark.parametrize("after", [0, 0.03])
+async def test_a_newcomer_is_killed_inside_init(jobs, kubelet, tmp_path, after):
+    """Out of Horovod's `init` nobody comes back who misses another there: the member ends as soon as that is known, before the time
+    is up, and the job goes on from what was saved last, with both.
+    """
+    kept, marked = tmp_path / "kept", tmp_path / "marked"
+    await asyncio.to_thread(kubelet.add, slots(2))
+    command = (DYING, marked, after, SCRIPT, "--epochs", 10000, "--step-time", 0.2, "--batch", 16)
+    checkpoint = {"path": str(kept), "every": "1s"}
+    await jobs.submit(job("train", 1, 2, *command, spec={"workers": 1, "checkpoint": checkpoint}))
+    alone = await jobs.until("train", of_size(1))
+    await jobs.until_step("train", lambda _: _saved(kept) > 1)
+    marked.touch()
+    await jobs.say("train", workers=2)
+
+    status = await jobs.until("train", lambda now: of_size(2)(now) and not marked.exists())
+    met = await jobs.until_step("train", lambda step: step["size"] == 2)
+    events = await jobs.api.items(where("events", jobs.namespace))
+    newcomer, member = (
+        datetime.fromisoformat(own["eventTime"])
+        for own in sorted(events, key=lambda own: own["eventTime"])
+        if own["reason"] == "ProcessRestarted"
+    )
+    assert (member - newcomer).total_seconds() < COLLECTIVE
+    assert {own["name"] for own in status["members"]} > {own["name"] for own in alone["members"]}
+    assert status["restarts"] == 1
+    steps = {step["step"] for step in await jobs.steps("train")}
+    assert steps >= set(range(1, met["step"] + 1))
 
 
 async def test_a_node_dies(jobs, kubelet):
