@@ -20,10 +20,17 @@ from scheduler.cli.options import (
 )
 from scheduler.cli.remote import POD, Remote
 from scheduler.clock import steady
-from scheduler.status.shapes import DrainAnswer
+from scheduler.status.shapes import DrainAnswer, Move
 
 EVERY: Final = 2.0
 """Seconds between two questions to the service, with --wait."""
+
+NEXT: Final = (
+    "what moves is gone in a moment: ask again, or with --wait",
+    "what stays needs room elsewhere, or its owner to end it: then ask again",
+)
+HIDDEN: Final = ("what is left on it is in namespaces whose pods you may not list",)
+"""What a person does next, where the node is not empty."""
 
 
 def drain(
@@ -46,11 +53,20 @@ def drain(
     remote = Remote(Reach(kubeconfig, context, settings, server or POD))
     until = steady() + (duration_of("--timeout", timeout) if wait else 0.0)
     answer = remote.drain(node)
+    told: list[Move] = []
     while not answer.done and steady() < until:
+        if answer.moves != told:
+            _tell(told := answer.moves)
         time.sleep(min(EVERY, max(0.0, until - steady())))
         answer = remote.drain(node)
     _show(answer, output)
     raise typer.Exit(OK if answer.done else NO)
+
+
+def _tell(moves: list[Move]) -> None:
+    """What is waited for, beside the answer."""
+    for own in moves:
+        screen.note(f"{own.namespace}/{own.name}, {own.pods} on it: {own.outcome}")
 
 
 def _show(answer: DrainAnswer, output: Form) -> None:
@@ -61,3 +77,5 @@ def _show(answer: DrainAnswer, output: Form) -> None:
     if moves:
         screen.table(("NAMESPACE", "GANG", "PODS", "WHAT HAPPENS"), moves)
     screen.line(f"node {answer.node}: {'nothing of ours is left' if answer.done else 'not empty yet'}")
+    for step in () if answer.done else NEXT if moves else HIDDEN:
+        screen.note(step)

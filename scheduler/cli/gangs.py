@@ -25,6 +25,7 @@ from scheduler.cli.options import (
 )
 from scheduler.cli.screen import span
 from scheduler.cli.sources import source
+from scheduler.model.decision import ruled_out
 from scheduler.status.shapes import Forecast, GangDetail, GangRow, MemberRow
 
 COLOURS: Final = {
@@ -156,9 +157,7 @@ def tell(found: GangDetail, now: float, seats: dict[str, str]) -> None:
     for name, value in _facts(found, now):
         screen.line(f"  {name}: {value}")
     for short in found.shortfalls:
-        blocked = ", ".join(
-            f"{kind} rules out {count} nodes" for kind, count in sorted(short.blocked.items())
-        )
+        blocked = ruled_out(short.blocked)
         best = f"the best {short.level}, {short.domain}, has" if short.domain else "there is"
         screen.line(f"  lacks: {short.needed} × {short.demand}; {best} room for {short.best}")
         if blocked:

@@ -138,16 +138,19 @@ async def read(client: Client, chosen: Policy) -> Reading:
     found = Reading(chosen, steady())
     async with asyncio.TaskGroup() as group:
         tasks = {name: group.create_task(_listed(client, name, kind)) for name, kind in found.kinds.items()}
-    for name, task in tasks.items():
-        found.take(name, task.result())
+    every = {name: task.result() for name, task in tasks.items()}
+    for name, changes in every.items():
+        found.take(name, changes or ())
+    if unread := [name for name, changes in every.items() if changes is None]:
+        screen.note(f"the answer does without what you may not list: {', '.join(unread)}")
     return found
 
 
-async def _listed(client: Client, name: str, resource: ch.Resource[Any]) -> list[ch.Change[Any]]:
+async def _listed(client: Client, name: str, resource: ch.Resource[Any]) -> list[ch.Change[Any]] | None:
+    """All of a kind; None where it may not be read, and there is an answer without it."""
     try:
         return await listed(client, resource)
     except errors.Forbidden:
         if name in NEEDED:
             raise
-        screen.note(f"{name} may not be listed with your rights: the answer does without them")
-        return []
+        return None

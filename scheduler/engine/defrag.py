@@ -25,7 +25,7 @@ TRIES: Final = 16
 """Sets of gangs that are tried."""
 
 NOT_WAITING: Final = "the gang does not wait for seats"
-NONE_FOUND: Final = "no moves were found: the gangs that could move have no other room either"
+NONE_FOUND: Final = "the gangs that could move have no other room either"
 NO_GANGS: Final = f"nothing smaller could move: {NOBODY}"
 
 

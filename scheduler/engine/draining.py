@@ -25,6 +25,8 @@ UNDER_WAY: Final = "its gang is on its way to its seats; ask again in a moment"
 NOT_VALID: Final = "its gang is not valid as it says of itself"
 NOBODY: Final = "nobody would make it again at no cost"
 OF_NODE: Final = "it belongs to the node"
+NO_OTHER_ROOM: Final = "no other room"
+"""Not the text of a reason: a gang that runs waits for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,7 @@ def _told(decision: Decision) -> str:
     if isinstance(decision, Place):
         return ""
     lacks = getattr(decision, "shortfall", None)
-    return TEXT[decision.reason] + (f": {lacks}" if lacks else "")
+    return f"{NO_OTHER_ROOM}: {lacks or TEXT[decision.reason]}"
 
 
 def _event(record: GangRecord, found: _Found) -> MoveFound:
@@ -188,7 +190,7 @@ def _departure(record: GangRecord, found: _Found, leaving: tuple[PodKey, ...]) -
     return Departure(
         record.key,
         seats={m.pod.key: found.seats[m.pod.uid] for m in found.leaving if m.pod.uid in found.seats},
-        stays={record.members[uid].pod.key: TEXT[Reason.NO_ROOM] for uid in found.unseated},
+        stays={record.members[uid].pod.key: NO_OTHER_ROOM for uid in found.unseated},
         whole=found.whole,
         leaving=leaving,
     )

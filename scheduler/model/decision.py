@@ -107,11 +107,16 @@ class Shortfall:
             if self.domain
             else "; room for"
         )
-        obstacles = ", ".join(
-            f"{kind} rules out {count} nodes" for kind, count in sorted(self.blocked.items())
-        )
+        obstacles = ruled_out(self.blocked)
         text = f"needs {self.needed} × {self.demand} {where} {self.best}".replace(" ; ", "; ")
         return f"{text} ({obstacles})" if obstacles else text
+
+
+def ruled_out(blocked: Mapping[str, int]) -> str:
+    """What is in the way, in words: "cordon rules out 1 node, room rules out 4 nodes"; empty for nothing."""
+    return ", ".join(
+        f"{kind} rules out {count} node{'s' if count != 1 else ''}" for kind, count in sorted(blocked.items())
+    )
 
 
 @dataclass(frozen=True, slots=True)

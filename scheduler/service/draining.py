@@ -46,6 +46,6 @@ def _parts(own: Departure) -> Iterator[str]:
         )
         yield f"{'the whole gang moves' if own.whole else 'moves'} to {nodes}"
     for why, count in sorted(Counter(own.stays.values()).items()):
-        yield f"{count} stay: {why}"
+        yield f"{count} {'stays' if count == 1 else 'stay'}: {why}"
     if own.leaving:
         yield f"{len(own.leaving)} on their way out"

@@ -15,6 +15,7 @@ from tests.status.reviewing import ADMIN, BOB, everybody
 from tests.status.scene import a_scene
 from tests.status.served import served
 
+KEEPER = "token-of-keeper"
 SYSTEM = "/api/v1/namespaces/gangwright-system/pods"
 
 
@@ -99,8 +100,10 @@ async def service():
     world = a_scene()
     desk = Desk()
     desk.gangs = world.engine.ledger.roll.gangs
-    async with served(world.engine, everybody(), desk=desk, endless=True) as running:
-        running.engine = world.engine
+    known = everybody()
+    known.know(KEEPER, "keeper", ("patch", "nodes", ""), ("create", "pods/eviction", ""))
+    async with served(world.engine, known, desk=desk, endless=True) as running:
+        running.engine, running.desk = world.engine, desk
         yield running
 
 
@@ -206,3 +209,24 @@ async def test_drain(door, service):
 
     assert (first.code, f"moves away from {node}" in first.out) == (1, True)
     assert (second.code, second.json["done"]) == (0, True)
+
+
+async def test_drain_says_what_it_waits_for_and_what_next(door, service):
+    """--wait names what is still on the node, once, beside the answer; whoever did not wait is told how to go on."""
+    node = service.engine.snapshot().names[0]
+
+    asked = await door.say("drain", node, "--server", service.url)
+    service.desk.left = 3
+    waited = await door.say("drain", node, "--server", service.url, "--wait")
+
+    assert "ask again, or with --wait" in asked.err
+    assert waited.err.count(f"1 on it: moves away from {node}") == 1
+    assert waited.out == f"node {node}: nothing of ours is left\n"
+
+
+async def test_drain_of_what_may_not_be_seen(tmp_path, service):
+    """Who keeps nodes and may list no pods is told why no gang is named."""
+    async with Doorway(tmp_path, token=KEEPER) as door:
+        said = await door.say("drain", service.engine.snapshot().names[0], "--server", service.url)
+
+    assert (said.code, "namespaces whose pods you may not list" in said.err) == (1, True), said

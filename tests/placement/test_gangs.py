@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduler.model.decision import Place, Reason, Refuse
+from scheduler.model.decision import Place, Reason, Refuse, Shortfall
 from scheduler.model.demand import HostPort
 from scheduler.model.topology import Level
 from tests.builders import (
@@ -332,6 +332,12 @@ class TestAnswers:
             "needs 2 × 4 nvidia.com/gpu, 0.5 cpu, 2Gi memory in one rack; "
             "best rack a0/a0-r0 has room for 1 (room rules out 3 nodes)"
         )
+
+    def test_sentence_about_one_node(self):
+        """One is not "1 nodes"."""
+        short = Shortfall(2, "1 nvidia.com/gpu", "rack", "", 1, {"cordon": 1, "room": 2})
+
+        assert str(short).endswith("room for 1 (cordon rules out 1 node, room rules out 2 nodes)")
 
     def test_level_by_another_name(self):
         """Levels are configuration: any label, any word, any number of them."""

@@ -64,7 +64,7 @@ async def test_a_gang_is_moved_and_told_of() -> None:
         (
             Departure(TRAIN, {pods("a")[0]: "n1"}, dict.fromkeys(pods("b"), "no room")),
             2,
-            "moves to n1; 1 stay: no room",
+            "moves to n1; 1 stays: no room",
         ),
         (Departure(TRAIN, leaving=pods("a", "b")), 2, "2 on their way out"),
         (Departure(TRAIN, {pods("a")[0]: "n1"}, whole=True), 1, "the whole gang moves to n1"),
