@@ -1,7 +1,7 @@
 """What Gangwright is for, told as stories on a real control plane: each test is one sentence that is true in a cluster.
 
-Lives here: `workloads` (what people submit), `cluster` (what a story does and sees), `accountant` (who counts along
-and believes nobody), and the stories. Never here: anything of `scheduler`. A story knows Gangwright as a user and an
+Lives here: `workloads` (what people submit), `people` (who asks, and with which rights), `cluster` (what a story does and
+sees), `accountant` (who counts along and believes nobody), and the stories. Never here: anything of `scheduler`. A story knows Gangwright as a user and an
 administrator do: by manifests/, pods, events, conditions and metrics.
 
     test_ffdl        the deadlock of gangs without a gang scheduler, and its end; one machine or two
@@ -16,6 +16,8 @@ administrator do: by manifests/, pods, events, conditions and metrics.
     test_kills       our process dies between any two writes
     test_accidents   nodes, pods and schedulers that fail in the middle of a gang
     test_outages     the API server stops, or forgets            test_replicas    one replica takes over from another
+    test_cli         what people ask and do              test_status      the same of the status service, with rights
+    test_moves       moves that would help, and nodes that are drained
     elastic          jobs that change their size, with Horovod that trains for real
     test_rights      nothing was done that was not allowed
 """

@@ -14,6 +14,7 @@ from tests.plane import where
 from tests.plane.client import Client
 from tests.plane.nodes import GPU
 from tests.stories.cluster import Cluster
+from tests.stories.people import binding, hired
 from tests.stories.test_cli import named
 from tests.stories.workloads import gang, made_by
 
@@ -25,29 +26,10 @@ Post = Callable[[str], Awaitable[tuple[int, Any]]]
 @pytest_asyncio.fixture
 async def kubeconfig(cluster: Cluster, tmp_path: Path) -> Path:
     """Of a service account that may edit in the story's namespace, and nothing anywhere else."""
-    account = where("serviceaccounts", cluster.namespace)
-    await cluster.api.create(account, {"metadata": {"name": PERSON}})
-    cluster.gangwright.plane.apply([_edits(cluster.namespace)])
-    asked = {"spec": {"expirationSeconds": 3600}}
-    token = (await cluster.api.create(f"{account}/{PERSON}/token", asked))["status"]["token"]
-    found = yaml.safe_load(cluster.gangwright.plane.kubeconfig().read_text(encoding="utf-8"))
-    for user in found["users"]:
-        user["user"] = {"token": token}
-    for context in found["contexts"]:
-        context["context"]["namespace"] = cluster.namespace
-    place = tmp_path / "kubeconfig"
-    place.write_text(yaml.safe_dump(found), encoding="utf-8")
-    return place
-
-
-def _edits(namespace: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": PERSON, "namespace": namespace},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
-        "subjects": [{"kind": "ServiceAccount", "name": PERSON, "namespace": namespace}],
-    }
+    plane, home = cluster.gangwright.plane, cluster.namespace
+    person = await hired(cluster.api, plane, home, PERSON, tmp_path)
+    plane.apply([binding(PERSON, "edit", PERSON, home, inside=home)])
+    return person.kubeconfig
 
 
 @pytest_asyncio.fixture
