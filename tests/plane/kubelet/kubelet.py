@@ -22,6 +22,7 @@ from tests.plane.kubelet.ground import Ground
 from tests.plane.kubelet.images import PLAIN, Image
 from tests.plane.kubelet.life import Life
 from tests.plane.kubelet.machine import Machine
+from tests.plane.kubelet.serving import Server
 from tests.plane.nodes import Fleet
 
 T = TypeVar("T")
@@ -164,11 +165,13 @@ class Kubelet:
         return self._machines[node]
 
     def _life(self, pod: Object | str) -> Life:
-        for machine in self._machines.values():
-            for life in list(machine.lives.values()):
-                if key(life.pod) == _name(pod):
-                    return life
+        if life := self._found(_name(pod)):
+            return life
         raise DescriptionError(f"pod: {_name(pod)!r} is on none of the nodes here")
+
+    def _found(self, name: str) -> Life | None:
+        lives = (life for machine in self._machines.values() for life in list(machine.lives.values()))
+        return next((life for life in lives if key(life.pod) == name), None)
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -189,7 +192,9 @@ class Kubelet:
             "KUBERNETES_SERVICE_HOST": server.hostname or "",
             "KUBERNETES_SERVICE_PORT": str(server.port),
         }
-        self._ground = Ground(self._client, self.folder, self._isolation, self.images, cluster)
+        self._server = Server(self._found, self._plane.server_context())
+        port = await self._server.start()
+        self._ground = Ground(self._client, self.folder, self._isolation, self.images, cluster, port)
 
     async def _added(self, body: Object) -> str:
         machine = Machine(self._ground, body, _ips())
@@ -198,6 +203,7 @@ class Kubelet:
         return machine.name
 
     async def _close(self) -> None:
+        await self._server.stop()
         machines = self._machines.values()
         await asyncio.gather(*(machine.die() for machine in machines))
         with suppress(aiohttp.ClientError):  # an API server that is down has forgotten them already

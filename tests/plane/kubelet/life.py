@@ -8,6 +8,7 @@ import itertools
 import signal
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -106,6 +107,12 @@ class Life:
             if container in {"", name}:
                 self._killed_for_memory |= {name} if memory else set()
                 (own.signal_all if all_ else own.signal)(number)
+
+    def runs(self, container: str) -> list[Path]:
+        """The logs of a container's runs, the first one first."""
+        found = self.logs.glob(f"{container}-*.log")
+        numbered = {file.stem.removeprefix(f"{container}-"): file for file in found}
+        return [numbered[text] for text in sorted(filter(str.isdecimal, numbered), key=int)]
 
     @property
     def busy(self) -> bool:

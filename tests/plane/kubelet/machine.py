@@ -43,6 +43,7 @@ class Machine:
         """Its object comes into the cluster, and it takes pods. Raises ApiError."""
         self._body["status"]["conditions"] = _conditions()
         self._body["status"]["addresses"] = [{"type": "InternalIP", "address": self._ground.host}]
+        self._body["status"]["daemonEndpoints"] = {"kubeletEndpoint": {"Port": self._ground.port}}
         lease = {"metadata": {"name": self.name, "namespace": LEASES}, "spec": self._lease()}
         await self._ground.api.create(where("nodes"), self._body)
         with suppress(ApiError):  # the one of a node of the same name is still there
