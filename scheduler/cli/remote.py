@@ -40,6 +40,11 @@ PODS: Final = ch.Resource(
 )
 """Where manifests/ put the service."""
 
+ROLE: Final = (
+    f"you may not list pods and forward ports in {HOME}: ask an administrator for the ClusterRole gangwright-view there, "
+    "or give --server URL"
+)
+
 LIMIT: Final = aiohttp.ClientTimeout(total=30.0, sock_connect=10.0)
 PAGE: Final = 1000
 
@@ -134,7 +139,10 @@ class Remote:
                 yield session
             return
         async with Client(access) as client:
-            pods = [own.object for own in await listed(client, PODS) if isinstance(own, ch.Seen)]
+            try:
+                pods = [own.object for own in await listed(client, PODS) if isinstance(own, ch.Seen)]
+            except errors.Forbidden as error:
+                raise SettingsError("--server", POD, ROLE) from error
         running = [pod.metadata.name for pod in pods if pod.status.phase == "Running"]
         if not running:
             raise SettingsError(
@@ -156,6 +164,8 @@ async def _acting(access: Access, pods: list[str]) -> AsyncIterator[aiohttp.Clie
             try:
                 status = await _call(session, "GET", "/v1/cluster", shapes.ClusterStatus)
             except errors.Unreachable as error:
+                if forwarding.forbidden:
+                    raise SettingsError("--server", POD, ROLE) from error
                 faults.append(f"{pod}: {forwarding.fault or error}")
                 continue
             if status.acting or pod == pods[-1]:

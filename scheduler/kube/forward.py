@@ -35,14 +35,20 @@ class Forwarding:
         self._path = path
         self.fault = ""
         """What the kubelet said last about why it cannot connect."""
-        self._carrying: set[asyncio.Task[object]] = set()
+        self.forbidden = False
+        """The API server does not let us: the right to get and create pods/portforward is not ours."""
+        self._carrying: set[asyncio.Task[None]] = set()
 
-    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry one connection until either side ends it."""
-        own = asyncio.current_task()
-        if own is not None:
-            self._carrying.add(own)
-            own.add_done_callback(self._carrying.discard)
+    def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry one connection until either side ends it.
+
+        In a task of ours: of one that asyncio makes it tells on the terminal when it is cancelled, before Python 3.12.
+        """
+        task = asyncio.create_task(self._carry(reader, writer))
+        self._carrying.add(task)
+        task.add_done_callback(self._carrying.discard)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(CONNECT_LIMIT):
                 socket = await self._open()
@@ -75,6 +81,7 @@ class Forwarding:
             )
         except aiohttp.WSServerHandshakeError as error:
             self.fault = f"the API server refuses to forward a port: {error.status}"
+            self.forbidden = error.status == 403
             raise
 
     async def _out(self, reader: asyncio.StreamReader, socket: aiohttp.ClientWebSocketResponse) -> None:

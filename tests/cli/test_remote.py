@@ -10,6 +10,7 @@ from scheduler.engine.inquiry import Found
 from scheduler.status.desk import Drained, Moved
 from tests.cli.manifests import a_job
 from tests.cli.speaking import Cluster
+from tests.kube.api_server import Refuse
 from tests.kube.kubeconfig import kubeconfig
 from tests.status.reviewing import ADMIN, BOB, everybody
 from tests.status.scene import a_scene
@@ -143,8 +144,18 @@ async def test_through_the_api_server(door, service):
 
     said = await door.say("list", "-A", "--server", "pod")
 
-    assert said.code == 0, said.err
+    assert (said.code, said.err) == (0, "")
     assert "train" in {own["GANG"] for own in said.rows}
+
+
+async def test_the_pods_may_not_be_listed(door):
+    """Who lacks the role for people is told its name: exit code 2."""
+    door.refusals.append(Refuse(403))
+
+    said = await door.say("list", "--server", "pod")
+
+    assert said.code == 2
+    assert "the ClusterRole gangwright-view there" in said.err
 
 
 async def test_nobody_listens_in_the_pod(door):

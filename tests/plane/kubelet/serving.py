@@ -143,9 +143,13 @@ async def _carried(
         await socket.close()
 
     task = asyncio.create_task(back())
-    async for message in socket:
-        if message.type is WSMsgType.BINARY and message.data[:1] == DATA:
-            writer.write(message.data[1:])
-    task.cancel()
-    writer.close()
-    await asyncio.gather(task, return_exceptions=True)
+    try:
+        async for message in socket:
+            if message.type is WSMsgType.BINARY and message.data[:1] == DATA:
+                writer.write(message.data[1:])
+    finally:
+        task.cancel()
+        writer.close()
+        await asyncio.gather(task, return_exceptions=True)
+        with suppress(OSError):
+            await writer.wait_closed()
