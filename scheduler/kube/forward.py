@@ -23,6 +23,10 @@ CHUNK: Final = 2**16
 CONNECT_LIMIT: Final = 10.0
 """Seconds until the kubelet has answered."""
 
+LOOK: Final = 0.002
+FAREWELL: Final = 500
+"""Seconds between two looks at a connection that ends, and how many of them the API server has to end TLS: a second."""
+
 DATA, ERROR = 0, 1
 
 
@@ -49,9 +53,11 @@ class Forwarding:
         task.add_done_callback(self._carrying.discard)
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        wire = None
         try:
             async with asyncio.timeout(CONNECT_LIMIT):
                 socket = await self._open()
+            wire = socket.get_extra_info("socket")
             async with socket:
                 await _first(self._out(reader, socket), self._in(socket, writer))
         except (aiohttp.ClientError, OSError) as error:
@@ -60,6 +66,7 @@ class Forwarding:
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
+            await _ended(wire)
 
     async def end(self) -> None:
         """End every connection."""
@@ -119,6 +126,14 @@ async def forwarded(
         finally:
             server.close()
             await forwarding.end()
+
+
+async def _ended(wire: Any) -> None:
+    """TLS has said farewell. aiohttp does not wait for that, and what the loop ends in the middle of it is a leak."""
+    for _ in range(FAREWELL):
+        if wire is None or wire.fileno() == -1:
+            return
+        await asyncio.sleep(LOOK)
 
 
 async def _first(*both: Coroutine[Any, Any, None]) -> None:
