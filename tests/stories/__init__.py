@@ -17,7 +17,7 @@ administrator do: by manifests/, pods, events, conditions and metrics.
     test_accidents   nodes, pods and schedulers that fail in the middle of a gang
     test_outages     the API server stops, or forgets            test_replicas    one replica takes over from another
     test_cli         what people ask and do              test_status      the same of the status service, with rights
-    test_moves       moves that would help, and nodes that are drained
+    test_moves       moves that would help, and drains   test_kubelets    logs of a gang; the service in its Pod
     elastic          jobs that change their size, with Horovod that trains for real
     test_rights      nothing was done that was not allowed
 """
