@@ -8,6 +8,7 @@ SHELL := /bin/bash
 PYTHONS := python3.13 python3.12 python3.11 python3
 FITS := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in $(PYTHONS); do if $$name -c '$(FITS)' 2>/dev/null; then command -v $$name; break; fi; done)
+unexport PYTHONDONTWRITEBYTECODE  # images often set it: every process would then compile all tests anew, asserts and all
 BIN := .venv/bin
 READY := .venv/.ready
 

@@ -57,6 +57,14 @@ def chosen(machine: Machine, *words: str) -> str:
     return machine.runs("make", "--eval", "chosen: ; @echo $(PYTHON)", "chosen", *words).stdout.strip()
 
 
+def test_what_is_compiled_once_is_kept(machine: Machine) -> None:
+    """Recipes let Python write its bytecode, though the environment forbids it as many images do."""
+    machine.has_real("make", "env")
+    seen = 'seen: ; @echo "$${PYTHONDONTWRITEBYTECODE-not there}"'
+    said = machine.runs("env", "PYTHONDONTWRITEBYTECODE=1", "make", "--eval", seen, "seen")
+    assert said.stdout.strip() == "not there", said.stderr
+
+
 def test_the_first_python_that_can_make_an_environment_is_taken(machine: Machine) -> None:
     """A newer Python without venv, or an older one, is passed over; who names one gets that one."""
     machine.has_real("make")
