@@ -5,13 +5,14 @@ import pytest
 from tests.engine.protocol import Protocol, explore, start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "strangers", "crashes"),
     [
         ((2, 2, 2), 0, 1),
         ((1, 2, 3), 0, 1),
         ((3, 3, 2), 0, 1),
-        pytest.param((2, 2, 2), 1, 1, marks=pytest.mark.slow),
+        ((2, 2, 2), 1, 1),
     ],
 )
 def test_whatever_happens_all_gangs_can_still_end(sizes: tuple[int, ...], strangers: int, crashes: int):
