@@ -90,7 +90,9 @@ class Asking:
         if first is not None and first.wanted is not None and sieve.is_open(first):
             return self.about(first, first.wanted, now)
         changes = self._ledger.nodes.room + self._ledger.standing  # neither ever shrinks
-        record = self._pass.next(self._ledger.wanting, changes, sieve.first_open)
+        if self._due <= now:
+            self._pass.doubt()  # time alone may have opened somebody
+        record = self._pass.next(self._ledger.wanting, changes, sieve.under, sieve.first_open)
         if record is None and self._due <= now:
             later = (other.verdict_until for other in self._ledger.wanting.queue())
             self._due = min((time for time in later if time > now), default=float("inf"))
@@ -300,8 +302,12 @@ class Asking:
 
     def _look_again(self, record: GangRecord, now: float) -> None:
         """When time alone may bring this gang room: it may ask others to leave then, or its reservation is due anew."""
-        record.verdict_until = min(self._rights.next_turn(record, now), self.front.due_again(record, now))
-        self._due = min(self._due if self._due > now else float("inf"), record.verdict_until)
+        self._ask_by(record, min(self._rights.next_turn(record, now), self.front.due_again(record, now)))
+
+    def _ask_by(self, record: GangRecord, time: float) -> None:
+        record.verdict_until = time
+        self._ledger.wanting.touch(record)
+        self._due = min(self._due, time)
 
     def _settle_room(self, question: Question, answer: Answer, now: float) -> list[Effect]:
         record = self._ledger.roll.gangs.get(question.gang.key)
@@ -313,8 +319,7 @@ class Asking:
         if isinstance(answer, Reservation):
             self.front.reserve(answer, question.snapshot.nodes_version, now)
             if record is not None:
-                record.verdict_until = min(record.verdict_until, max(answer.start, now + RESERVE_EVERY))
-                self._due = min(self._due if self._due > now else float("inf"), record.verdict_until)
+                self._ask_by(record, min(record.verdict_until, max(answer.start, now + RESERVE_EVERY)))
         elif record is not None and question.making is not None and question.making.stays is None:
             kind = self._kind(record, now)
             if kind is not None and record.verdict_shape == question.shape and self._may_take(record, now):

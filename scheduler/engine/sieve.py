@@ -5,7 +5,7 @@ again what a gang like them was told. Lives here: that look, first as a glance a
 of whoever is asked about (`asking`), or how the answer is worked out (`question`).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -51,6 +51,13 @@ class Sieve:
     """Somebody may give way to this gang who was not asked about yet."""
     mark: Callable[[GangKey], None]
     """Another reason is to be told of this gang than before."""
+
+    @property
+    def under(self) -> Hashable:
+        """Whoever is not open, and of whom nothing is new, stays so for as long as this does and no time of his own has come."""
+        apart = [None if record is None else record.number for record in (self.only, self.first)]
+        place = (self.fence, self.order, self.above, self.highest)
+        return (*apart, *place, self.room, self.version, self.standing)
 
     def first_open(self, records: Iterable[GangRecord]) -> GangRecord | None:
         """The first of these, which are in the order of the queue, about whom an answer would tell something new."""

@@ -141,6 +141,7 @@ class Ledger:
         if record is not None:
             self._dirty[key] = None
             self._census.touch(key)
+            self.wanting.touch(record)
             if anew:
                 record.spec = None
 

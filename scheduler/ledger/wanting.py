@@ -2,8 +2,8 @@
 
 import operator
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import islice, takewhile
 from typing import Any, Final, TypeAlias
 
 from scheduler.ledger.aging import Aging
@@ -54,6 +54,8 @@ class Wanting:
         """By identity, who has come since."""
         self._left: dict[int, GangRecord] = {}
         """And who of it has gone."""
+        self.touched: dict[int, GangRecord] = {}
+        """By identity, those of whom something may be new since a pass has looked at all of them."""
         self._stale = self._shuffled = False
         """The queue is another; and somebody who is still in it has another place."""
         self.version = 0
@@ -67,6 +69,11 @@ class Wanting:
     def has(self, record: GangRecord) -> bool:
         """This gang waits, and it is still this one and not another of its name."""
         return self._records.get(record.key) is record
+
+    def touch(self, record: GangRecord) -> None:
+        """Something about this gang may be new, so it is looked at again if it waits."""
+        if self.has(record):
+            self.touched[id(record)] = record
 
     def queue(self) -> Sequence[GangRecord]:
         """In order; another list as soon as anything changes, so that whoever reads one reads it to its end."""
@@ -103,6 +110,7 @@ class Wanting:
         known, wanted = self._records.get(record.key) is record, waiting.gang
         order = self.turn(waiting, now)
         self._aging.note(record.key, self.ages_at(waiting), now)
+        self.touch(record)
         same = known and record.wanted == wanted
         if same and record.order == order:
             return
@@ -148,6 +156,7 @@ class Wanting:
 
     def _comes(self, record: GangRecord) -> None:
         self._records[record.key] = record
+        self.touch(record)
         if id(record) in self._left:
             del self._left[id(record)]
             self._shuffled = True  # it has another place now than when it went
@@ -158,6 +167,7 @@ class Wanting:
         record = self._records.pop(key, None)
         if record is not None and self._added.pop(id(record), None) is None:
             self._left[id(record)] = record
+        self.touched.pop(id(record), None)
         return record is not None
 
     def _changed(self) -> None:
@@ -174,18 +184,31 @@ HEAD: Final = 4
 
 
 class Pass:
-    """Where in the queue the asking has come to."""
+    """Where in the queue the asking has come to.
+
+    Who was looked at and is not worth a question is looked at again only when he was touched, or when the circumstances are
+    others than they were: so a pass costs as much as what has changed.
+    """
 
     def __init__(self) -> None:
-        self._cursor: tuple[object, ...] = ()
+        self._cursor: Turn = ()
         self._began: tuple[int, int] = (-1, -1)
         self._seen: tuple[int, int] = (-1, -1)
         self._head = 0
         self._left = HEAD
+        self._passed: Turn = ()
+        """Nobody up to this place in the queue is open, but for those who were touched: under these circumstances."""
+        self._under: Hashable = None
 
-    def next(self, wanting: Wanting, room: int, first_open: FirstOpen) -> GangRecord | None:
-        """The next open gang; None at the end of a pass in which nothing changed."""
+    def next(self, wanting: Wanting, room: int, under: Hashable, first_open: FirstOpen) -> GangRecord | None:
+        """The next open gang; None at the end of a pass in which nothing changed.
+
+        under: what decides, beside the gang itself, whether it is open.
+        """
         queue = wanting.queue()
+        if (wanting.shuffles, under) != self._under:
+            self._under, self._passed = (wanting.shuffles, under), ()
+            wanting.touched.clear()
         while True:
             now = (wanting.version, room)
             if now != self._seen:
@@ -194,7 +217,7 @@ class Pass:
                 self._began = now  # nobody was passed yet: what changed until now is seen by this very pass
             if (record := self._at_head(queue, first_open)) is not None:
                 return record
-            if (record := self._onwards(queue, first_open)) is not None:
+            if (record := self._onwards(wanting, queue, first_open)) is not None:
                 return record
             if self._began == now:
                 self._cursor, self._head, self._left = (), 0, HEAD
@@ -205,6 +228,10 @@ class Pass:
         """Ask from the head once more, whatever changed."""
         self._began = (-1, -1)
 
+    def doubt(self) -> None:
+        """Look at everybody again."""
+        self._under = None
+
     def _at_head(self, queue: Sequence[GangRecord], first_open: FirstOpen) -> GangRecord | None:
         while self._left and self._head < min(HEAD, len(queue)) and queue[self._head].order <= self._cursor:
             record = queue[self._head]
@@ -214,11 +241,29 @@ class Pass:
                 return record
         return None
 
-    def _onwards(self, queue: Sequence[GangRecord], first_open: FirstOpen) -> GangRecord | None:
-        start = bisect_right(queue, self._cursor, key=lambda record: record.order)
-        record = first_open(islice(queue, start, None))
+    def _onwards(
+        self, wanting: Wanting, queue: Sequence[GangRecord], first_open: FirstOpen
+    ) -> GangRecord | None:
+        record = self._among_touched(wanting, first_open)
+        if record is None:
+            known = self._cursor <= self._passed  # who is looked at now comes right after those
+            start = bisect_right(queue, max(self._cursor, self._passed), key=_ORDER)
+            record = first_open(islice(queue, start, None))
+            if record is not None:
+                wanting.touch(record)
+            if known and queue:
+                self._passed = record.order if record is not None else queue[-1].order
         if record is not None:
             self._cursor, self._left = record.order, HEAD
-        elif start < len(queue):
-            self._cursor = queue[-1].order
         return record
+
+    def _among_touched(self, wanting: Wanting, first_open: FirstOpen) -> GangRecord | None:
+        """The first open gang of those who were looked at before, and touched since."""
+        if self._cursor >= self._passed:
+            return None
+        between = (r for r in wanting.touched.values() if self._cursor < r.order <= self._passed)
+        again = sorted(between, key=_ORDER)
+        found = first_open(again)
+        for record in takewhile(lambda record: record is not found, again):
+            del wanting.touched[id(record)]
+        return found

@@ -62,9 +62,9 @@ def a_queue(waiting: int) -> World:
     return world
 
 
-def a_late_one(world: World):
+def a_late_one(world: World, name: str = "late"):
     """A pod without our gate, of which the service was just told."""
-    (pod,) = world.submit([a_pod("late", gated=False, gpu=1)])
+    (pod,) = world.submit([a_pod(name, gated=False, gpu=1)])
     world.tell(world.api.feed[world.seen :], look=False)
     world.seen = len(world.api.feed)
     return pod
@@ -84,6 +84,23 @@ def test_filter_asks_about_the_pod_alone(work, waiting):
     assert answer.reason is Reason.NO_ROOM
     assert 1 <= questions <= 2  # about the pod, and how room could be made for it
     assert looks <= 2 * (waiting + 1) + 16
+
+
+@pytest.mark.parametrize("waiting", [0, MANY])
+def test_filter_looks_at_nobody_of_whom_nothing_is_new(work, waiting):
+    """Asked once more about a pod, or about another one, it looks at that gang and at the head of the queue alone."""
+    world = a_queue(waiting)
+    for name in ("late", "later", "last"):
+        pod = a_late_one(world, name)
+        for _ in range(2):
+            work.done()
+            call = FilterCall(pod.uid, pod.key, pod.scheduler, False, (FULL,))
+            answer, _ = world.engine.filter(call, world.now)
+            looks = work.done()[1]
+
+            assert isinstance(answer, Refused)
+            assert answer.reason is Reason.NO_ROOM
+            assert name == "late" or looks <= 16
 
 
 @pytest.mark.parametrize("waiting", [0, MANY])

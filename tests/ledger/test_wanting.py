@@ -1,5 +1,6 @@
 """The queue, against a list that is sorted anew each time."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.ledger.records import GangRecord
-from scheduler.ledger.wanting import REORDER, Wanting
+from scheduler.ledger.wanting import REORDER, Pass, Wanting
 from scheduler.model.queueing import Waiting
 from scheduler.model.workload import GangKey
 from tests.builders import a_gang
@@ -122,3 +123,95 @@ def test_the_version_changes_with_the_order():
     world.queue.reorder(2 * REORDER)
     assert world.queue.version > before
     assert [record.key.namespace for record in world.queue.queue()] == ["b", "a"]
+
+
+class Asked:
+    """A pass, and beside it one that looks at everybody each time. Gangs are open until they are asked about."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.passes = [Pass(), Pass()]
+        self.open: set[GangKey] = set()
+        self.room = 0
+        self.looks = 0
+
+    def comes(self, key: GangKey) -> None:
+        self.open.add(key)
+        self.world.comes(key, again=False)
+
+    def goes(self, key: GangKey) -> None:
+        self.world.goes(key)
+        self.open.discard(key)
+
+    def opens(self, key: GangKey) -> None:
+        """Something of this gang alone is new."""
+        if key in self.world.records:
+            self.open.add(key)
+            self.world.queue.touch(self.world.records[key][0])
+
+    def grows(self) -> None:
+        """Everybody may be seated now."""
+        self.room += 1
+        self.open |= set(self.world.records)
+
+    def first_open(self, records: Iterable[GangRecord]) -> GangRecord | None:
+        for record in records:
+            self.looks += 1
+            if record.key in self.open:
+                return record
+        return None
+
+    def next(self) -> GangRecord | None:
+        """Both say the same; who looks at everybody is asked first, since the other one forgets who was touched."""
+        queue, (sparing, thorough) = self.world.queue, self.passes
+        touched = dict(queue.touched)
+        thorough.doubt()
+        every = thorough.next(queue, self.room, (), self.first_open)
+        queue.touched = touched
+        self.looks = 0
+        found = sparing.next(queue, self.room, self.room, self.first_open)
+        assert (found and found.key) == (every and every.key)
+        if found is not None:
+            self.open.discard(found.key)
+            queue.touch(found)
+        return found
+
+
+@pytest.mark.slow
+@settings(max_examples=400)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(("comes", "goes", "opens")), KEYS),
+            st.just(("grows",)),
+            st.just(("asks",)),
+        ),
+        max_size=80,
+    )
+)
+def test_a_pass_finds_whoever_a_look_at_everybody_finds(steps):
+    """In the same order, whatever happens between two questions."""
+    asked = Asked()
+    for name, *keys in steps:
+        getattr(asked, "next" if name == "asks" else name)(*keys)
+    while asked.next() is not None:
+        pass
+    assert not asked.open
+
+
+def test_a_pass_costs_what_has_changed():
+    """After everybody was looked at once, only who came, or was touched, and the head are looked at."""
+    asked = Asked()
+    for number in range(100):
+        asked.comes(GangKey("a", f"g{number:03}"))
+    for _ in range(2):
+        while asked.next() is not None:
+            pass
+    asked.comes(GangKey("a", "late"))
+    asked.opens(GangKey("a", "g050"))
+
+    assert [asked.next().key.name, asked.looks] == ["g050", 1]
+    asked.next()
+    assert asked.looks < 10
+    assert asked.next() is None
+    assert asked.looks < 10
