@@ -26,7 +26,6 @@ class Front:
     def __init__(self, ledger: Ledger) -> None:
         self.reserved: Reservation | None = None
         self._ledger = ledger
-        self._runtimes = ledger.runtimes
         self._first: GangRecord | None = None
         self._shuffles = 0
         """Of the queue when `_first` was its first."""
@@ -85,11 +84,10 @@ class Front:
 
     def longest(self, record: GangRecord) -> float:
         """How many seconds it runs at the longest, as far as anybody knows. Kept: everybody who waits is asked in a pass."""
-        if not record.knows_longest():
-            record.longest_lore = lore = self._runtimes.lore(record.key.namespace)
-            record.longest_version, record.longest_pulse = lore.version, record.pulse
-            record.longest = self._ledger.expect(record).high
-        return record.longest
+        if (known := record.reach.high) is not None:
+            return known
+        record.reach = reach = self._ledger.reach(record)
+        return float("inf") if reach.high is None else reach.high
 
     def is_short(self, record: GangRecord, now: float) -> bool:
         """It would leave before the reservation begins, if it began now."""

@@ -135,8 +135,8 @@ class Sieve:
                     continue
             short = False
             if fence:
-                seconds = record.longest if record.knows_longest() else longest(record)
-                short = seconds <= spare
+                seconds = record.reach.high
+                short = (longest(record) if seconds is None else seconds) <= spare
             shape = record.verdict_shape
             known = None if shape is None else answers[short].get(shape)
             if known is None:

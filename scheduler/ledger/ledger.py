@@ -28,11 +28,11 @@ from scheduler.ledger.applying import as_waiting
 from scheduler.ledger.census import Case, Census
 from scheduler.ledger.nodes import NodeTable
 from scheduler.ledger.quotas import Quotas
-from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Spec, Step
+from scheduler.ledger.records import UNASKED, GangRecord, Hold, Member, Plan, Spec, Step
 from scheduler.ledger.resuming import Paused
 from scheduler.ledger.rivals import Rivals
 from scheduler.ledger.roll import Roll
-from scheduler.ledger.runtimes import Runtimes
+from scheduler.ledger.runtimes import Reach, Run, Runtimes
 from scheduler.ledger.spares import Spares
 from scheduler.ledger.tally import Tally
 from scheduler.ledger.usage import Usages
@@ -216,11 +216,21 @@ class Ledger:
         """
         if record.doubted and (says := history.declared(record)) is not None:
             return Estimate(says, says, says)
+        run = self._run(record)
+        return self.runtimes.likely(run) if forecast else self.runtimes.of(run)
+
+    def reach(self, record: GangRecord) -> Reach:
+        """How many seconds it runs at the longest, by `expect`: until it is looked at again."""
+        says = history.declared(record) if record.doubted else None
+        return self.runtimes.reach(self._run(record)) if says is None else Reach(says)
+
+    def _run(self, record: GangRecord) -> Run:
+        """What is asked of `runtimes` about it."""
         default = self.policy.default_runtime
         if record.run is None or record.run_for != record.pulse or record.run[-1] != default:
             whose = (record.key.namespace, history.kind(record), len(record.members))
             record.run, record.run_for = (*whose, history.declared(record), default), record.pulse
-        return self.runtimes.likely(record.run) if forecast else self.runtimes.of(record.run)
+        return record.run
 
     def stands(self, priority: int) -> None:
         """Somebody of this priority has his place from now on; of highest priority he gives way to hardly anybody."""
@@ -374,7 +384,7 @@ class Ledger:
         record.pulse += 1
         self.looks += 1
         effects, wake = care.look_after(self, record, now)
-        record.run = None  # its members and what they declare may be others now
+        record.run, record.reach = None, UNASKED  # its members and what they declare may be others now
         self._effects += effects
         if record.key not in self.roll.gangs or pods.recalled(self, record):
             return

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from scheduler.ledger.runtimes import Lore, Run
+from scheduler.ledger.runtimes import Reach, Run
 from scheduler.model.cluster import Mask
 from scheduler.model.decision import Reason, Refuse, Wait
 from scheduler.model.effects import Effect
 from scheduler.model.victims import Unit
 from scheduler.model.workload import Gang, GangKey, GiveWay, Owner, Phase, Pin, Pod, PodKey, Uid, Wish
 
-NO_LORE = Lore()
-"""Of a gang about whose runtime nobody has asked yet."""
+UNASKED = Reach()
+"""Of a gang about whose runtime nobody has asked since it was looked at."""
 
 _SUCCEEDED, _FAILED = Phase.SUCCEEDED, Phase.FAILED
 
@@ -213,11 +213,8 @@ class GangRecord:
     """It would have left before that reservation begins."""
     verdict_until: float = float("inf")
     """Time alone makes the verdict worth asking for again."""
-    longest: float = float("inf")
-    """How many seconds it runs at the longest, as far as anybody knows: at that pulse, by that version of what is known."""
-    longest_pulse: int = -1
-    longest_lore: Lore = NO_LORE
-    longest_version: int = -1
+    reach: Reach = UNASKED
+    """How many seconds it runs at the longest, as far as anybody knows."""
     run: Run | None = None
     """What `runtimes` is asked about it, worked out for `run_for`."""
     run_for: int = -1
@@ -283,10 +280,6 @@ class GangRecord:
     """What the planner is to be asked, worked out at the last look."""
     order: tuple[Any, ...] = ()
     """The gang's place in the queue: smaller goes first."""
-
-    def knows_longest(self) -> bool:
-        """`longest` is what is known now: neither the gang was looked at since, nor was anything learned."""
-        return self.longest_version == self.longest_lore.version and self.longest_pulse == self.pulse
 
     def live(self) -> list[Member]:
         return [member for member in self.members.values() if member.live]

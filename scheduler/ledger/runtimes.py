@@ -137,10 +137,13 @@ def _at(ordered: list[float], part: float) -> float:
 
 
 @dataclass(slots=True, eq=False)
-class Lore:
-    """What is known of one namespace's gangs, as far as it can be told apart from what was known before."""
+class Reach:
+    """How many seconds all gangs of one run take at the longest; None: it is to be worked out, since more is known by now.
 
-    version: int = 0
+    Shared by all of them, so that whoever asks about thousands has it worked out once for as long as nothing is learned.
+    """
+
+    high: float | None = None
 
 
 class Runtimes:
@@ -150,7 +153,8 @@ class Runtimes:
         self._told: dict[Run, Estimate] = {}
         self._worth: dict[Key, tuple[Estimate, Estimate]] = {}
         """Ratios of actual to declared, by PRIOR and by LEANING: what thousands of one class of declared span have in common."""
-        self._lore: dict[str, Lore] = {}
+        self._versions: dict[str, int] = {}
+        self._reaches: dict[Run, Reach] = {}
         self._ended: Final = _Memory()
         self._ratios: Final = _Memory()
 
@@ -160,18 +164,11 @@ class Runtimes:
 
     def version(self, namespace: str) -> int:
         """Grows whenever something was learned of this namespace's gangs, which nothing else tells anything of."""
-        found = self._lore.get(namespace)
-        return 0 if found is None else found.version
-
-    def lore(self, namespace: str) -> Lore:
-        """The version itself, for whoever keeps it: he need not ask by name for each of thousands of gangs."""
-        found = self._lore.get(namespace)
-        if found is None:
-            found = self._lore[namespace] = Lore()
-        return found
+        return self._versions.get(namespace, 0)
 
     def _learned(self, namespace: str) -> None:
-        self.lore(namespace).version += 1
+        self._versions[namespace] = self.version(namespace) + 1
+        self._forget(reach for run, reach in self._reaches.items() if run[0] == namespace)
         self._told = {run: told for run, told in self._told.items() if run[0] != namespace}
         self._worth = {key: worth for key, worth in self._worth.items() if key[0] != namespace}
 
@@ -209,6 +206,23 @@ class Runtimes:
                 self._told.clear()
             told = self._told[asked] = self._expect(*asked)
         return told
+
+    def reach(self, asked: Run) -> Reach:
+        """How many seconds such a gang runs at the longest, to be kept by whoever asks: it forgets by itself what is no longer true."""
+        found = self._reaches.get(asked)
+        if found is None:
+            if len(self._reaches) >= OWNERS:
+                self._forget(self._reaches.values())
+                self._reaches.clear()
+            found = self._reaches[asked] = Reach()
+        if found.high is None:
+            found.high = self.of(asked).high
+        return found
+
+    @staticmethod
+    def _forget(reaches: Iterable[Reach]) -> None:
+        for reach in reaches:
+            reach.high = None
 
     def likely(self, asked: Run) -> Estimate:
         """How many seconds such a gang will run, for a forecast: nothing is reserved or let past by it."""

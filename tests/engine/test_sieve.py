@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine.sieve import Sieve
-from scheduler.ledger.records import GangRecord
-from scheduler.ledger.runtimes import Lore
+from scheduler.ledger.records import UNASKED, GangRecord
+from scheduler.ledger.runtimes import Reach
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.workload import GangKey
 from tests.builders import a_gang
@@ -26,7 +26,7 @@ NAMESPACES = ("red", "blue")
 WANTED = {priority: a_gang(priority=priority) for priority in (0, 5)}
 OTHER = a_gang(priority=0)
 LONGEST = {"red": 20.0, "blue": 80.0}
-"""Seconds, as far as anybody knows by now; what a record remembers may be stale."""
+"""Seconds, as far as anybody knows by now; a record may remember them, or nobody has asked since it was looked at."""
 
 
 class Dice:
@@ -45,7 +45,6 @@ class Dice:
     def record(self, number: int) -> GangRecord:
         wanted = self.mostly(WANTED[0], WANTED[5], None)
         namespace, fresh = self.one_of(*NAMESPACES), self.one_of(True, False)
-        pulse, version = (4, 2) if fresh else self.one_of((3, 2), (4, 1), (3, 1))
         return GangRecord(
             GangKey(namespace, f"g{number}"),
             wanted=wanted,
@@ -59,10 +58,7 @@ class Dice:
             verdict_standing=self.one_of(8, 9),
             verdict_until=self.mostly(float("inf"), NOW, NOW + 1),
             verdict_shape=self.mostly(self.one_of(0, 1), None, 2),
-            longest=LONGEST[namespace] if fresh else self.one_of(1.0, 99.0),
-            longest_pulse=pulse,
-            longest_lore=Lore(2),
-            longest_version=version,
+            reach=Reach(LONGEST[namespace]) if fresh else self.one_of(UNASKED, Reach()),
             pulse=4,
         )
 
@@ -135,7 +131,7 @@ def test_who_is_like_another_is_told_the_same() -> None:
     record = GangRecord(
         GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict=WAITS[1], verdict_for=WANTED[0]
     )
-    record.verdict_shape, record.verdict_room, record.pulse, record.longest_pulse = 0, 6, 4, 4
+    record.verdict_shape, record.verdict_room = 0, 6
     scene = Scene([record], fence=0, before=0, above=float("inf"), first=None, only=None)
 
     assert scene.sieve().first_open([record]) is None
