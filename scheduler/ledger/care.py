@@ -57,11 +57,13 @@ def look_after(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[E
     effects: list[Effect] = []
     _expire(ledger, record, now)
     effects += _mend(ledger, record, now)
-    effects += _keep_time(ledger, record, _facts(record, spec), now)
+    effects += _keep_time(ledger, record, spec, now)
     effects += moving.arrive(ledger, record, now)
     effects += _carry_on(ledger, record, now)
     effects += _tidy(record, now)
     facts = _facts(record, spec)
+    if facts.quorum and facts.bound >= facts.quorum:
+        record.deadline = None
     healed = healing.heal(ledger, record, facts, now)
     if healed is not None:
         effects += healed
@@ -166,18 +168,18 @@ def _give_back(record: GangRecord, member: Member) -> list[Effect]:
     return [Nominate(record.key, pod.uid, pod.key, "", "")] if pod.nominated else []
 
 
-def _keep_time(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> list[Effect]:
+def _keep_time(ledger: "Ledger", record: GangRecord, spec: Spec | None, now: float) -> list[Effect]:
     """The quorum was let go and must be bound before its deadline, or the gang is rolled back.
 
     A gang that was whole once is never taken down for members that it lost: the rest of its quorum waits. It backs off only where
     nobody of it runs: members that run stand idle until the others come, so those keep the first claim.
     """
-    if facts.quorum and facts.bound >= facts.quorum:
-        record.deadline = None
-        return []
     if record.deadline is None or record.deadline > now:
         return []
     record.deadline = None
+    facts = _facts(record, spec)
+    if facts.quorum and facts.bound >= facts.quorum:
+        return []
     roll_back = facts.bound == 0 or (not record.was_bound and pins.remakeable(record, ledger.owners))
     effects: list[Effect] = []
     for member in _as_they_leave(record):
@@ -296,12 +298,15 @@ def _set_time(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) ->
     Who was let go and lost his seat goes on under the same limit: seats given one after the other are one try.
     For seats that others have to leave first there is none: it begins when they have left.
     """
+    if facts.quorum and facts.bound >= facts.quorum:
+        record.deadline = None
+        return
     leased = record.plan.seats if record.plan is not None and record.plan.step is Step.FREE else ()
     unbound = [m for m in record.live() if m.pod.node is None and m.pod.uid not in leased]
     held = any(m.hold is not None and m.hold.until is None for m in unbound)
     torn = 0 < facts.bound < facts.quorum and not record.was_bound
     astray = any(not m.pod.gated for m in unbound)
-    if (facts.quorum and facts.bound >= facts.quorum) or not (held or torn or astray):
+    if not (held or torn or astray):
         record.deadline = None
     elif record.deadline is None and (held or torn):
         record.deadline = now + time_limit(ledger, record)

@@ -75,21 +75,20 @@ def due(
     """What is to be said now.  said: its `words`."""
     if record.state not in _WAITING | {State.HELD} and not _seated_unsaid(record):
         return
-    speaker = _speaker(record)
-    if speaker is None:
+    if not record.live():
         return
     if said is not None:
         why, message = said
         if _speak(record, why, message, policy, now):
             record.told_waiting = True
-            yield _announce(record, speaker, why, message, seated=False)
+            yield _announce(record, why, message, seated=False)
     elif _seated_unsaid(record) and now >= _may_say_seated(record, policy):
         record.told_waiting = False
         record.notices[Reason.SEATED] = Notice(TEXT[Reason.SEATED], now, policy.announce_every)
-        yield _announce(record, speaker, Reason.SEATED, TEXT[Reason.SEATED], seated=True)
+        yield _announce(record, Reason.SEATED, TEXT[Reason.SEATED], seated=True)
     for text in _warnings(record, owners, quotas) if record.state in _WAITING | {State.HELD} else ():
         if _speak(record, Reason.WARNING, text, policy, now):
-            yield _announce(record, speaker, Reason.WARNING, text, seated=None)
+            yield _announce(record, Reason.WARNING, text, seated=None)
 
 
 def _seated_unsaid(record: GangRecord) -> bool:
@@ -114,9 +113,9 @@ def next_due(record: GangRecord, said: Words, policy: Policy) -> float:
     return last.at + (min(last.span, policy.announce_every) if message != last.message else last.span)
 
 
-def _speaker(record: GangRecord) -> Member | None:
+def _speaker(record: GangRecord) -> Member:
     """The member on which people are told: who bears the condition already, or else the eldest."""
-    return min(record.live(), key=lambda m: (not m.pod.told_waiting, m.arrival), default=None)
+    return min(record.live(), key=lambda m: (not m.pod.told_waiting, m.arrival))
 
 
 def sentence(record: GangRecord, why: Reason) -> str:
@@ -199,18 +198,16 @@ _PATIENT = frozenset({Reason.QUEUED, Reason.MISSING_MEMBERS, Reason.NO_QUORUM_KN
 
 def _warnings(record: GangRecord, owners: Mapping[str, OwnerTraits], quotas: Quotas) -> list[str]:
     """What will not work as asked, in one text: what is overlooked, what the owner or a quota stands in the way of."""
-    members = sorted(record.live(), key=lambda m: m.arrival)
-    said = [str(c) for m in members[:1] for c in m.pod.complaints if not c.fatal]
-    speaker = members[0].pod.owner if members else None
-    traits = owners.get(speaker.uid) if speaker else None
+    eldest = min(record.live(), key=lambda m: m.arrival, default=None)
+    said = [str(c) for c in eldest.pod.complaints if not c.fatal] if eldest else []
+    owner = eldest.pod.owner if eldest else None
+    traits = owners.get(owner.uid) if owner else None
     said += [str(c) for c in traits.warnings] if traits else []
     said += quotas.too_small(record)
     return ["; ".join(said)] if said else []
 
 
-def _announce(
-    record: GangRecord, member: Member, why: Reason, message: str, *, seated: bool | None
-) -> Announce:
-    pod = member.pod
+def _announce(record: GangRecord, why: Reason, message: str, *, seated: bool | None) -> Announce:
+    pod = _speaker(record).pod
     turned = not (seated is False and pod.told_waiting)
     return Announce(record.key, pod.uid, pod.key, pod.owner, why, message, seated, turned)

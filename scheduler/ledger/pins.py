@@ -48,7 +48,7 @@ def broken(
     record: GangRecord, nodes: NodeTable, policy: Policy, now: float
 ) -> Iterator[tuple[Member, str, str]]:
     """Members whose seat is lost, with the node and the cause."""
-    for member in list(record.live()):
+    for member in [m for m in record.members.values() if m.pod.node is None and not m.pod.gated and m.live]:
         node = seat(member)
         if node is None or (member.hold is None and not evictable(member)):
             continue
@@ -146,7 +146,7 @@ def renominate(record: GangRecord, now: float) -> Iterator[Effect]:
     """Nominations that kube-scheduler wiped while the seat is still held."""
     if record.plan is not None and record.plan.step is not Step.DONE:
         return
-    for member in record.live():
+    for member in [m for m in record.members.values() if m.hold is not None and m.live]:
         hold, pod = member.hold, member.pod
         wiped = hold is not None and hold.until is None and pod.nominated != hold.node
         if not wiped or hold is None or pod.gated or pod.node is not None or member.tied is not None:

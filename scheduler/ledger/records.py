@@ -282,11 +282,20 @@ class GangRecord:
     """The gang's place in the queue: smaller goes first."""
 
     def live(self) -> list[Member]:
-        return [member for member in self.members.values() if member.live]
+        """Members that are `live`; spelt out, for it is asked a dozen times for every event."""
+        return [
+            member
+            for member in self.members.values()
+            if member.evicting is None
+            and not (pod := member.pod).deleting
+            and pod.phase is not _SUCCEEDED
+            and pod.phase is not _FAILED
+        ]
 
     def waiting(self) -> list[Member]:
         """Members that can be given a seat now, in order of arrival."""
-        return sorted((m for m in self.live() if self.is_plannable(m)), key=lambda m: m.arrival)
+        unseated = (m for m in self.members.values() if m.hold is None and m.pod.node is None and m.live)
+        return sorted((m for m in unseated if self.is_plannable(m)), key=lambda m: m.arrival)
 
     def is_plannable(self, member: Member) -> bool:
         pod = member.pod

@@ -198,19 +198,21 @@ _BOUND, _HELD, _WAITING, _RUNNING = range(4)
 def facts(record: GangRecord, spec: Spec) -> Facts:
     """Counts of the members, those of the quorum capped by role. Called for every event, so it only counts."""
     tallies = {role: [0, 0, 0, 0] for role in spec.quorum}
+    everybody = tallies.get("")
     live = 0
     for member in record.members.values():
-        alive = member.live
+        alive, pod = member.live, member.pod
         live += alive
-        tally = tallies.get(role_of(member, spec))
-        if tally is None or is_surplus(member):
+        own = pod.membership
+        tally = tallies.get(own.role, everybody) if own is not None else everybody
+        if tally is None or (own is not None and own.surplus):
             continue
-        if member.pod.phase is Phase.SUCCEEDED:
+        if pod.phase is Phase.SUCCEEDED:
             tally[_BOUND] += 1
             tally[_RUNNING] += 1
-        elif alive and member.pod.node is not None:
+        elif alive and pod.node is not None:
             tally[_BOUND] += 1
-            tally[_RUNNING] += member.pod.phase is Phase.RUNNING
+            tally[_RUNNING] += pod.phase is Phase.RUNNING
         elif alive:
             tally[_HELD] += member.hold is not None
             tally[_WAITING] += record.is_plannable(member)
