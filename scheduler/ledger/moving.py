@@ -200,7 +200,7 @@ def carry_on(ledger: "Ledger", now: float) -> list[Effect]:
 
 def _go(ledger: "Ledger", record: GangRecord, move: Move, now: float) -> list[Effect]:
     """Of a whole gang one goes first: where a disruption budget forbids that, nothing has happened."""
-    begun = any(_leaves(record.members.get(uid)) for uid in move.asked)
+    begun = _has_begun(record, move)
     for uid in [uid for uid in move.asked if (m := record.members.get(uid)) is not None and m.live]:
         if begun and move.whole:
             _ask_again(ledger, record, record.members[uid], now)
@@ -221,6 +221,15 @@ def _ask_again(ledger: "Ledger", record: GangRecord, member: Member, now: float)
     pins.evict(record, member, Reason.MOVED, ledger.policy, now)
     member.evict_again = now + AGAIN
     ledger.mark(record.key)
+
+
+def _has_begun(record: GangRecord, move: Move) -> bool:
+    return any(_leaves(record.members.get(uid)) for uid in move.asked)
+
+
+def _may_not_be(record: GangRecord, move: Move) -> bool:
+    """Of a gang that moves whole somebody is yet to be asked, or the first was asked and may be refused."""
+    return move.whole and bool(move.going or (move.asked and not _has_begun(record, move)))
 
 
 def _leaves(member: Member | None) -> bool:
@@ -296,7 +305,7 @@ def arrive(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
         return []
     gang = roster.request(record, record.spec, ledger.policy)
     found = match(ledger, record, gang) if gang is not None else None
-    if not found or any(move.whole and move.going for move, _ in found.values()):
+    if not found or any(_may_not_be(record, move) for move, _ in found.values()):
         return []
     if any(ledger.nodes.is_overdrawn(own.node, own.demand) for _, own in found.values()):
         return []

@@ -116,6 +116,22 @@ def test_a_budget_that_protects_the_rest_is_not_pressed() -> None:
     assert world.engine.ledger.moves.names() == set()
 
 
+def test_a_gang_that_may_not_move_takes_none_of_the_seats() -> None:
+    """Nobody sits down elsewhere before the first of those who run has been let go, not even where enough others wait already."""
+    world = World([a_node(f"a{n}", gpu=1, rack="a") for n in range(3)])
+    a_gang(world, 4, level="rack", required=True, quorum=3)
+    world.settle(5)
+    for number in range(4):
+        world.api.put_node(a_node(f"b{number}", gpu=1, rack="b"))
+    world.settle(5)
+    world.api.protected |= {pod.uid for pod in world.bound("train")}
+    for lost in nodes_of(world.bound("train"))[:2]:
+        world.api.delete_node(lost)
+    world.settle(60)
+    assert len([e for e in world.said if isinstance(e, Evict)]) == 1
+    assert seats(world, "train") == 1
+
+
 def test_restart_begins_anew_with_everybody() -> None:
     """The gang asked for it: after the loss of one all are new."""
     world = a_world(2, 2, 2)

@@ -67,6 +67,10 @@ class Witness:
             before = engine.ledger.freeing.get(question.gang.key)
             effects = settle(question, answer, now)
             plan = engine.ledger.freeing.get(question.gang.key)
+            if plan is None and not answer.victims:
+                self.makings.pop(
+                    question.gang.key, None
+                )  # the room has come by itself, and the plan went on at once
             if plan is not None and plan is not before:
                 assert not wrong, f"{question.gang.key} makes room: {wrong}"
                 self._note(
