@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from scheduler.engine.running import MayTake
 from scheduler.engine.turns import Turns
-from scheduler.ledger import Ledger, freeing
+from scheduler.ledger import Ledger, attained, freeing
 from scheduler.ledger.records import GangRecord
 from scheduler.ledger.rivals import line
 from scheduler.model.decision import Ceiling, Decision, Place, Reason, Wait
@@ -141,7 +141,13 @@ class Rights:
         return lambda other, pod: other is not None and other.key in late and pod.priority <= gang.priority
 
     def _late(self, now: float) -> set[GangKey]:
-        return {key for key, other in self._ledger.suspendable.items() if now >= self._overruns_at(other)}
+        """Who has run too long and can be suspended for it: nobody is evicted for that."""
+        ledger = self._ledger
+        return {
+            key
+            for key, other in ledger.suspendable.items()
+            if now >= self._overruns_at(other) and attained.leaves_as_one(other, ledger.owners, ledger.roll)
+        }
 
     def _overruns_at(self, other: GangRecord) -> float:
         """When this gang has run longer than it was expected to at the longest; infinity where that harms nobody."""

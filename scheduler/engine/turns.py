@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from scheduler.ledger import Ledger, attained
 from scheduler.ledger.records import GangRecord
-from scheduler.model.workload import GangKey, GiveWay
+from scheduler.model.workload import GangKey
 from scheduler.placement import queue
 from scheduler.placement.queue import Service
 
@@ -103,13 +103,11 @@ class Turns:
         return queue.band(had.so_far(now), self._quantum), had.born
 
     def _turn_is_over(self, now: float) -> Iterator[tuple[Service, GangKey]]:
-        for key, other in self._ledger.suspendable.items():
-            if self._had(other).turn_is_over(now, self._quantum) and self._leaves_as_one(other):
+        ledger = self._ledger
+        for key, other in ledger.suspendable.items():
+            over = self._had(other).turn_is_over(now, self._quantum)
+            if over and attained.leaves_as_one(other, ledger.owners, ledger.roll):
                 yield self._service(other, now), key
-
-    def _leaves_as_one(self, other: GangRecord) -> bool:
-        suspends = attained.way(other, self._ledger.owners) is GiveWay.SUSPEND
-        return suspends and attained.leaves_alone(other, self._ledger.roll)
 
     def _had(self, record: GangRecord) -> _Had:
         made_for = (record.number, record.pulse)

@@ -69,6 +69,11 @@ def leaves_alone(record: GangRecord, roll: Roll) -> bool:
     return all(key == record.key for owner in owners for key in roll.owned_by(owner))
 
 
+def leaves_as_one(record: GangRecord, owners: Mapping[str, OwnerTraits], roll: Roll) -> bool:
+    """It would be suspended, and nobody else with it."""
+    return way(record, owners) is GiveWay.SUSPEND and leaves_alone(record, roll)
+
+
 def note(
     suspendable: dict[GangKey, GangRecord], record: GangRecord, owners: Mapping[str, OwnerTraits]
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Overrun, Share
-from scheduler.model.workload import GiveWay, Wish
+from scheduler.model.workload import GiveWay, Pod, Wish
 from tests.builders import a_node
 from tests.engine.api import Controller
 from tests.engine.cast import a_membership, a_pod, an_owner
@@ -63,6 +63,31 @@ def test_who_never_passed_anybody_may_take_his_time() -> None:
     world.settle(120.0)
 
     assert len(world.bound("slow")) == 2
+
+
+def test_who_cannot_be_suspended_alone_may_overstay() -> None:
+    """Two gangs of one Job: for what one of them ran too long the other would go too, so neither leaves, nor is evicted."""
+    world = World([a_node("n1", gpu=4)], Policy(overrun=Overrun.SUSPEND, preemption_cooldown=1.0))
+    a_job(world, "long", 1, 100.0)
+    world.settle(1.0)
+    a_job(world, "head", 2, 100.0)
+    world.settle(1.0)
+    owner, wish = an_owner("Job", "liars"), Wish(expected_runtime=5.0, give_way=GiveWay.SUSPEND)
+
+    def liar(name: str) -> Pod:
+        membership = replace(a_membership(name, 1), wish=wish)
+        return a_pod(name, owner=owner, membership=membership, gpu=1, created=world.now)
+
+    world.control(Controller(owner, 2, liar))
+    world.settle(60.0)
+    liars = {pod.uid for pod in world.api.pods.values() if pod.owner == owner and pod.node}
+    assert len(liars) == 2, "short gangs pass the one that waits"
+
+    end(world, "long")
+    world.settle(60.0)
+
+    assert world.bound("head") == []
+    assert {pod.uid for pod in world.api.pods.values() if pod.owner == owner and pod.node} == liars
 
 
 def test_who_overstays_is_suspended_with_shares_as_well() -> None:
