@@ -25,7 +25,7 @@ from scheduler.cli.options import (
 )
 from scheduler.cli.screen import span
 from scheduler.cli.sources import source
-from scheduler.model.decision import ruled_out
+from scheduler.model.obstacles import ruled_out
 from scheduler.status.shapes import Forecast, GangDetail, GangRow, MemberRow
 
 COLOURS: Final = {

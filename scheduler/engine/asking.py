@@ -75,8 +75,7 @@ class Asking:
         if self.away is not None:
             return None
         self._ledger.wanting.reorder(now, at_once=self._ranking.shares_moved())
-        needy, self._needy = self._needy, None
-        only_time, self._only_time = self._only_time, False
+        needy = self._needy
         if (
             needy is not None
             and needy.wanted is not None
@@ -84,8 +83,9 @@ class Asking:
             and self._ledger.wanting.has(needy)
         ):
             return self.about_room(
-                needy, needy.wanted, now, front=self.front.is_first(needy), only_time=only_time
+                needy, needy.wanted, now, front=self.front.is_first(needy), only_time=self._only_time
             )
+        self._needy, self._only_time = None, False
         first, sieve = self.front.first(), self._sieve(now)
         if first is not None and first.wanted is not None and sieve.is_open(first):
             return self.about(first, first.wanted, now)
@@ -239,8 +239,11 @@ class Asking:
         return self._ledger.nodes.room, self._ledger.nodes.version
 
     def settle(self, question: Question, answer: Answer, now: float) -> list[Effect]:
-        """Take the planner's answer, which may have been made elsewhere and be stale by now."""
-        self.away = None
+        """Take the planner's answer, which may have been made elsewhere and be stale by now.
+
+        Only now it is forgotten who needs room: whoever asks may find the question too large to answer, and drop it.
+        """
+        self.away, self._needy, self._only_time = None, None, False
         if question.making is not None:
             return self._settle_room(question, answer, now)
         return [] if isinstance(answer, Preempt | Reservation) else self._settle_seat(question, answer, now)

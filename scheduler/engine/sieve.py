@@ -1,8 +1,8 @@
 """Who of those who wait is worth a question.
 
-Everybody who waits is looked at in every pass, thousands of them while a verb waits its turn; nearly all are to be told
-again what a gang like them was told. Lives here: that look, first as a glance and then closely. Never here: what becomes
-of whoever is asked about (`asking`), or how the answer is worked out (`question`).
+Where something that concerns all has changed everybody who waits is looked at, thousands of them while a verb waits its turn;
+nearly all are to be told again what a gang like them was told. Lives here: that look, first as a glance and then closely. Never
+here: what becomes of whoever is asked about (`asking`), or how the answer is worked out (`question`).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping

@@ -272,7 +272,7 @@ def _carry_on(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
 
 
 def _stands(ledger: "Ledger", record: GangRecord, plan: Plan) -> bool:
-    return isinstance(record.spec, Spec) and plans.stands(record, plan, ledger.nodes)
+    return isinstance(record.spec, Spec) and plans.stands(record, plan, ledger.nodes, freeing.booked(ledger))
 
 
 def _tidy(record: GangRecord, now: float) -> list[Effect]:

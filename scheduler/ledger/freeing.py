@@ -182,6 +182,11 @@ def going(ledger: "Ledger") -> set[Uid]:
     return {*ledger.deleted, *(uid for plan in ledger.freeing.values() for uid in plan.victims)}
 
 
+def booked(ledger: "Ledger") -> set[Uid]:
+    """Who sits on room that others still have to leave: it takes none from a plan that has its own."""
+    return {uid for plan in ledger.freeing.values() for uid in plan.seats}
+
+
 def _ask(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> Iterator[Effect]:
     """Victims that were not asked yet, as many of each namespace as its budget allows."""
     asked = Counter(

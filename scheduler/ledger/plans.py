@@ -7,7 +7,7 @@ the one before it, so a crash leaves a prefix that the next start can finish.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from scheduler.ledger.nodes import NodeTable
@@ -108,10 +108,10 @@ def is_reversible(record: GangRecord, plan: Plan) -> bool:
     return plan.step < Step.UNGATE and not plan.begun and not loose
 
 
-def stands(record: GangRecord, plan: Plan, nodes: NodeTable) -> bool:
+def stands(record: GangRecord, plan: Plan, nodes: NodeTable, but: Collection[Uid] = ()) -> bool:
     """All that the plan was made for is still there: every pod with its seat, every node with its room.
 
-    As long as others have to leave first, room is not asked for.
+    As long as others have to leave first, room is not asked for. but: whose seats do not count against it.
     """
     for uid, node in plan.seats.items():
         member = record.members.get(uid)
@@ -120,7 +120,7 @@ def stands(record: GangRecord, plan: Plan, nodes: NodeTable) -> bool:
         known = nodes.get(node)
         if known is None or not (known.schedulable or member.pod.demand.tolerates_cordon):
             return False
-        if plan.step is not Step.FREE and nodes.is_overdrawn(node, member.pod.demand):
+        if plan.step is not Step.FREE and nodes.is_overdrawn(node, member.pod.demand, but):
             return False
     return not plan.spoiled
 

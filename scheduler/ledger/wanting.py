@@ -62,6 +62,8 @@ class Wanting:
         """Changes whenever the queue does."""
         self.shuffles = 0
         """Grows whenever those who are in it change places by themselves."""
+        self.rekeyed = 0
+        """Grows whenever their places are worked out anew: what was a place before is none now, even where the order is the same."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -144,6 +146,7 @@ class Wanting:
         for record in movers:
             record.order = shifted(record.order, moved[record.key.namespace])
         self._sorted = sorted(before, key=_ORDER)  # most are in order already, which is quick
+        self.rekeyed += 1
         if any(map(operator.is_not, before, self._sorted)):
             self.version += 1
             self.shuffles += 1
@@ -206,8 +209,8 @@ class Pass:
         under: what decides, beside the gang itself, whether it is open.
         """
         queue = wanting.queue()
-        if (wanting.shuffles, under) != self._under:
-            self._under, self._passed = (wanting.shuffles, under), ()
+        if (wanting.rekeyed, under) != self._under:
+            self._under, self._passed = (wanting.rekeyed, under), ()
             wanting.touched.clear()
         while True:
             now = (wanting.version, room)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from scheduler.model.obstacles import ruled_out
 from scheduler.model.workload import Uid
 
 
@@ -110,13 +111,6 @@ class Shortfall:
         obstacles = ruled_out(self.blocked)
         text = f"needs {self.needed} × {self.demand} {where} {self.best}".replace(" ; ", "; ")
         return f"{text} ({obstacles})" if obstacles else text
-
-
-def ruled_out(blocked: Mapping[str, int]) -> str:
-    """What is in the way, in words: "cordon rules out 1 node, room rules out 4 nodes"; empty for nothing."""
-    return ", ".join(
-        f"{kind} rules out {count} node{'s' if count != 1 else ''}" for kind, count in sorted(blocked.items())
-    )
 
 
 @dataclass(frozen=True, slots=True)

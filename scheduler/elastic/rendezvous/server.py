@@ -29,8 +29,8 @@ class Rendezvous:
     """A rendezvous that is open.
 
     address: what workers are told, `https://HOST:PORT`. port: where it listens. authority: the certificate, PEM, by which
-    workers check it. forget: drops the values of a job (`namespace/name`) that is gone. met: told of a round of a job in which all train. broken: told
-    of one in which a member's process has ended.
+    workers check it. forget: drops the values of a job (`namespace/name`) that is gone. met: told of a round of a job in which
+    all train. broken: told of one in which a member's process has ended.
     """
 
     address: str

@@ -171,7 +171,7 @@ class Values:
         met = [
             (-self._held(name), name, one)
             for name, newest in self._met.items()
-            for one in self._jobs[name]
+            for one in self._jobs.get(name, ())
             if one <= newest and (name, one) != (job, number)
         ]
         return min(met)[1:] if met else None
@@ -185,10 +185,10 @@ class Values:
         gone.close()
         if not self._jobs[job]:
             del self._jobs[job]
-            self._met.pop(job, None)
 
     def forget(self, job: str) -> None:
         """The job is gone."""
+        self._met.pop(job, None)
         for number in list(self._jobs.get(job, ())):
             self._drop(job, number)
 
