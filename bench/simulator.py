@@ -141,7 +141,9 @@ class Simulation:
         self._tell([*told, ev.Tick()] if wish <= self.now else told)
 
     def _check_moves(self, own: float, wish: float) -> None:
-        """Raises StuckError when nothing can happen any more, or the engine asks again and again to be woken in vain."""
+        """Raises StuckError when nothing can happen any more, or the engine asks again and again to be woken in
+        vain.
+        """
         self._woken = self._woken + 1 if wish < own and (own == NEVER or wish <= self.now) else 0
         if min(own, wish) == NEVER or self._woken > PATIENCE:
             waiting = [run.job.name for run in self._owned.values()]

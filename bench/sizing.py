@@ -1,12 +1,13 @@
 """How quickly a sizing policy finds its size, over measured step times of real jobs: `python -m bench.sizing`.
 
-Lives here: a job as its step times (Pollux, OSDI'21: `data/pollux-osdi21`), trained by its own clock, resized by what the policy says;
-and the size that would have been the best, from all step times at once, by the rule's own measure. Never here: a policy.
+Lives here: a job as its step times (Pollux, OSDI'21: `data/pollux-osdi21`), trained by its own clock, resized by what
+the policy says; and the size that would have been the best, from all step times at once, by the rule's own measure.
+Never here: a policy.
 
-A job begins with `LEAST` workers and measures once a beat. A newcomer takes `WARM` seconds to start, while the others train on; then
-all stand still for `IDLE` seconds. A policy is asked every `ASKED` seconds, and all room is free. Reported: the size found and the best one,
-how near it is by the rule's measure, and in seconds and in the job's run time: since when the job has had a size within `NEAR` of the best,
-and when the last resize of the search was.
+A job begins with `LEAST` workers and measures once a beat. A newcomer takes `WARM` seconds to start, while the others
+train on; then all stand still for `IDLE` seconds. A policy is asked every `ASKED` seconds, and all room is free.
+Reported: the size found and the best one, how near it is by the rule's measure, and in seconds and in the job's run
+time: since when the job has had a size within `NEAR` of the best, and when the last resize of the search was.
 """
 
 import csv
@@ -228,8 +229,8 @@ def main() -> None:
 
 
 def summary(runs: list[Run]) -> dict[str, float]:
-    """By policy: the least nearness; the share of the run time until it was near the best, of all jobs together, in the median, and the largest;
-    the median of the seconds until then, and until the last resize of the search."""
+    """By policy: the least nearness; the share of the run time until it was near the best, of all jobs together, in the
+    median, and the largest; the median of the seconds until then, and until the last resize of the search."""
     found = {}
     for policy in POLICIES:
         own = [one for one in runs if one.policy == policy]

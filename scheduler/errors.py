@@ -18,9 +18,9 @@
         └── ServerError             5xx
 
 Lives here: plain classes with plain fields, for the rooms that touch the world; what decides fails by its answer, never
-by one of these. Never here: anything that decides what to do about an error. Why one tree: a caller catches what it can treat and lets the rest
-pass, and whatever reaches a person names what was wrong, where, and what would be right. No text of an error
-ever holds a credential; texts of strangers are cut to `TEXT_LIMIT` characters.
+by one of these. Never here: anything that decides what to do about an error. Why one tree: a caller catches what it can
+treat and lets the rest pass, and whatever reaches a person names what was wrong, where, and what would be right. No
+text of an error ever holds a credential; texts of strangers are cut to `TEXT_LIMIT` characters.
 """
 
 TEXT_LIMIT = 256
@@ -115,7 +115,9 @@ class Invalid(KubeError):
 
     @property
     def of_another(self) -> bool:
-        """The uid that we sent is not the object's: its name is another's by now, and the one that was meant is gone."""
+        """The uid that we sent is not the object's: its name is another's by now, and the one that was meant is
+        gone.
+        """
         return "metadata.uid" in str(self)
 
 

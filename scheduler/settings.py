@@ -119,7 +119,8 @@ class Gangs:
 
     pin_limit: Annotated[float, reader.seconds(1, _DAY)] = _CORE.pin_limit
     """kube-scheduler has refused a pinned pod for so long: the pin is broken, whatever our picture says. Several
-    times its back-off (3 s at most), and soon enough that half a minute after it first refused the gang is on its way elsewhere."""
+    times its back-off (3 s at most), and soon enough that half a minute after it first refused the gang is on its way
+    elsewhere."""
 
     barred: Annotated[float, reader.seconds(1, _DAY)] = _CORE.barred
     """A node whose pin broke is not given to that gang for so long; doubles each time."""

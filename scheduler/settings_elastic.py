@@ -49,8 +49,8 @@ class RendezvousServer:
     they live in other namespaces."""
 
     cert: Annotated[str, _path] = ""
-    """File of our certificate, PEM, such as cert-manager keeps in a Secret. Empty: we make it ourselves. Read again when it
-    changes."""
+    """File of our certificate, PEM, such as cert-manager keeps in a Secret. Empty: we make it ourselves. Read again
+    when it changes."""
 
     key: Annotated[str, _path] = ""
     """File of the certificate's key, PEM."""
@@ -59,8 +59,8 @@ class RendezvousServer:
     """File of the authority that signed it, PEM; what workers check us by. Goes with rendezvous.cert."""
 
     secret: Annotated[str, _object] = "gangwright-elastic-tls"  # noqa: S105 - the name of an object
-    """Secret of our own namespace in which what we make is kept: workers know the authority for as long as they run, and
-    another master must be able to go on under it."""
+    """Secret of our own namespace in which what we make is kept: workers know the authority for as long as they run,
+    and another master must be able to go on under it."""
 
     folder: Annotated[str, _path] = ""
     """Folder in which it is kept instead, for a master outside of a cluster. Empty: the Secret."""
@@ -69,14 +69,16 @@ class RendezvousServer:
     """Of the workers' tokens. Our own: a token for us opens nothing else, and no other token opens us."""
 
     remember: Annotated[float, reader.seconds(1, 60)] = 60.0
-    """How long the API server's yes to a token counts. A pod that is gone is no worker at once, whatever its token says."""
+    """How long the API server's yes to a token counts. A pod that is gone is no worker at once, whatever its token
+    says.
+    """
 
     remember_refusal: Annotated[float, reader.seconds(0.1, 60)] = 5.0
     """How long its no counts: a token is written anew before it ends, and the new one is another."""
 
     outage: Annotated[float, reader.seconds(0, 86400)] = 3600.0
-    """While the API server is away, how long a token that it once believed is believed further, at most until the token's own
-    end. 0: not at all. Without it an outage longer than rendezvous.remember would silence every worker."""
+    """While the API server is away, how long a token that it once believed is believed further, at most until the
+    token's own end. 0: not at all. Without it an outage longer than rendezvous.remember would silence every worker."""
 
     beat: Annotated[float, reader.seconds(0.1, 60)] = 1.0
     """How often a worker says that it lives. A hundred workers then cost some hundredths of a core."""
@@ -85,8 +87,8 @@ class RendezvousServer:
     """A worker that was not heard for so long counts as lost; five beats, so that one lost packet is none."""
 
     wait: Annotated[float, reader.seconds(0.1, 300)] = 30.0
-    """Longest that a question waits for its answer; then it is asked again. Below the minute after which middle boxes drop
-    a silent connection."""
+    """Longest that a question waits for its answer; then it is asked again. Below the minute after which middle boxes
+    drop a silent connection."""
 
     waits: Annotated[int, reader.whole(1, 65536)] = 512
     """Questions of one worker that wait at a time. Its mesh asks for the address of every other member at once."""
@@ -95,32 +97,33 @@ class RendezvousServer:
     """Largest body in bytes; a report with the end of a child's output takes some thousands."""
 
     value_limit: Annotated[int, reader.size(2**8, 2**24)] = 64 * 2**10
-    """Largest value that members exchange, in bytes. Gloo's has 136 bytes for each other member: enough for 482 workers of
-    a job, and the agent passes on no larger ones."""
+    """Largest value that members exchange, in bytes. Gloo's has 136 bytes for each other member: enough for 482 workers
+    of a job, and the agent passes on no larger ones."""
 
     keys: Annotated[int, reader.whole(1, 2**24)] = 16384
     """Values of one round. Horovod lays down eight a member, and four beside."""
 
     round_limit: Annotated[int, reader.size(2**16, 2**32)] = 8 * 2**20
     """Bytes of one round's values together, with their keys and 256 bytes for each. Horovod builds its mesh twice, so N
-    members lay down 272 × N × (N − 1), and some words: 8 MiB do for 170 of them, 482 need 62 MiB. Three rounds of a job are
-    kept, so that `rendezvous.valuesLimit` must be three times as much, and the master have the memory. No job gets more
-    workers than the smallest of these bounds does for: beyond it Horovod would abort all of them. `status.reason` names the
-    bound; a job with a larger `minWorkers` is not started. Scripts with process sets of their own lay down more than this."""
+    members lay down 272 × N × (N − 1), and some words: 8 MiB do for 170 of them, 482 need 62 MiB. Three rounds of a job
+    are kept, so that `rendezvous.valuesLimit` must be three times as much, and the master have the memory. No job gets
+    more workers than the smallest of these bounds does for: beyond it Horovod would abort all of them. `status.reason`
+    names the bound; a job with a larger `minWorkers` is not started. Scripts with process sets of their own lay down
+    more than this."""
 
     values_limit: Annotated[int, reader.size(2**20, 2**34)] = 128 * 2**20
     """Bytes of the values of all jobs together; a quarter of the memory that the manifests give the master. When it is
-    full, rounds in which all members train already make room first: they need their values no more. So it bounds how many
-    meet at one moment: sixteen rings of 170, or 44 of 100. Beyond that the job that holds most of it gives up its oldest
-    round for others, and waits for room itself, up to `workers.glooTimeout`."""
+    full, rounds in which all members train already make room first: they need their values no more. So it bounds how
+    many meet at one moment: sixteen rings of 170, or 44 of 100. Beyond that the job that holds most of it gives up its
+    oldest round for others, and waits for room itself, up to `workers.glooTimeout`."""
 
     connections: Annotated[int, reader.whole(4, 65536)] = 8192
-    """Connections at a time. A worker keeps a few, and one for each question that waits. Beyond it the one that never asked
-    anything is closed."""
+    """Connections at a time. A worker keeps a few, and one for each question that waits. Beyond it the one that never
+    asked anything is closed."""
 
     backlog: Annotated[int, reader.whole(512, 65535)] = 4096
-    """Connections that may wait to be taken: all members of a job come in one moment, and who finds the queue full tries again
-    after 1, 3 and 7 s. The kernel's own bound (net.core.somaxconn) cuts it, 4096 since Linux 5.4."""
+    """Connections that may wait to be taken: all members of a job come in one moment, and who finds the queue full
+    tries again after 1, 3 and 7 s. The kernel's own bound (net.core.somaxconn) cuts it, 4096 since Linux 5.4."""
 
     keep_alive: Annotated[float, reader.seconds(1, 3600)] = 75.0
     """How long an idle connection stays open; longer than the beat and than any wait."""
@@ -165,8 +168,8 @@ class ElasticMaster:
     """Which jobs the elastic master looks after, which of several masters does, and how often it looks and writes."""
 
     namespaces: Annotated[tuple[str, ...], reader.many(_dns_name)] = ()
-    """Namespaces whose jobs are ours. None: all of them. With some, pods elsewhere are not seen, so nobody knows what room
-    they leave: jobs ask for what they like, and surplus waits at its gate."""
+    """Namespaces whose jobs are ours. None: all of them. With some, pods elsewhere are not seen, so nobody knows what
+    room they leave: jobs ask for what they like, and surplus waits at its gate."""
 
     lease_namespace: Annotated[str, _dns_name] = "gangwright-system"
     """Namespace of the Lease by which one master acts; also of the Secret of `rendezvous.secret`."""
@@ -175,14 +178,18 @@ class ElasticMaster:
     """Name of that Lease."""
 
     identity: Annotated[str, _identity] = ""
-    """Who we are in it. Empty: $POD_NAME, under which a container that was started again goes on at once; else the name of
-    this host and a word of chance."""
+    """Who we are in it. Empty: $POD_NAME, under which a container that was started again goes on at once; else the name
+    of this host and a word of chance."""
 
     sizing_every: Annotated[float, reader.seconds(0.1, 3600)] = 5.0
-    """How often sizes are decided anew. A worker takes some seconds to start, so a quicker answer would change nothing."""
+    """How often sizes are decided anew. A worker takes some seconds to start, so a quicker answer would change
+    nothing.
+    """
 
     status_every: Annotated[float, reader.seconds(0.1, 3600)] = 5.0
-    """How often a job's figures are written into its status; what others must know before we go on is written at once."""
+    """How often a job's figures are written into its status; what others must know before we go on is written at
+    once.
+    """
 
     doomed_taints: Annotated[tuple[str, ...], reader.many(_label)] = (
         "ToBeDeletedByClusterAutoscaler",
@@ -196,28 +203,32 @@ class ElasticMaster:
     cordoned node always counts as one. By default those of the cluster autoscaler, Karpenter, GKE and AWS."""
 
     start_limit: Annotated[float, reader.seconds(1, 86400)] = 600.0
-    """From a worker's seat until it is ready to train; then its seat is given back. Large images take minutes to pull."""
+    """From a worker's seat until it is ready to train; then its seat is given back. Large images take minutes to
+    pull.
+    """
 
     trouble_limit: Annotated[float, reader.seconds(1, 86400)] = 60.0
-    """The same for a worker whose container cannot start for a named reason, such as an image that cannot be pulled: by then
-    kubelet has tried a few times."""
+    """The same for a worker whose container cannot start for a named reason, such as an image that cannot be pulled: by
+    then kubelet has tried a few times."""
 
     hang_limit: Annotated[float, reader.seconds(1, 86400)] = 600.0
-    """A training that shows no progress for so long hangs, and the worker that holds up the others is killed; ten of its steps,
-    if those take longer. Longer than anything that one rank does alone between two steps while the others wait: a validation, a
-    file that it writes. In a round's first step, in which frameworks compile, five minutes pass at least."""
+    """A training that shows no progress for so long hangs, and the worker that holds up the others is killed; ten of
+    its steps, if those take longer. Longer than anything that one rank does alone between two steps while the others
+    wait: a validation, a file that it writes. In a round's first step, in which frameworks compile, five minutes pass
+    at least."""
 
     save_limit: Annotated[float, reader.seconds(1, 86400)] = 600.0
-    """For the worker that saves the state before the job pauses; then the save has failed. Tens of gigabytes to a network disk
-    take minutes. As long may members take to end after the first of them has come to the training's end."""
+    """For the worker that saves the state before the job pauses; then the save has failed. Tens of gigabytes to a
+    network disk take minutes. As long may members take to end after the first of them has come to the training's
+    end."""
 
     release_limit: Annotated[float, reader.seconds(1, 86400)] = 30.0
     """For a worker that was told to leave, until its process has ended; then its pod is deleted."""
 
     reported: Annotated[Reported, reader.word(Reported)] = Reported.UID
-    """What a job is called in the metric of the values that scripts report: by its uid, which tells nobody anything who may not
-    read the job (kube-state-metrics has uids too, to join with); by `name`, as namespace/name, which then everybody reads who
-    reads metrics; `none`: there is no such metric."""
+    """What a job is called in the metric of the values that scripts report: by its uid, which tells nobody anything who
+    may not read the job (kube-state-metrics has uids too, to join with); by `name`, as namespace/name, which then
+    everybody reads who reads metrics; `none`: there is no such metric."""
 
     retry: Annotated[float, reader.seconds(0.05, 600)] = 1.0
     """Before a write of a job that was refused is tried again; doubles each time."""
@@ -240,15 +251,18 @@ class Workers:
     """What runs the agent in the worker's own image: a name on its path, or a path; Python 3.8 or newer."""
 
     address: Annotated[str, _address] = ""
-    """Where workers reach the rendezvous, as https://HOST[:PORT]. Empty: the first of rendezvous.names, at the port it listens
-    on."""
+    """Where workers reach the rendezvous, as https://HOST[:PORT]. Empty: the first of rendezvous.names, at the port it
+    listens on."""
 
     interface: Annotated[str, _interface] = "eth0"
-    """Network interface of a worker's pod; collectives go by it. A container's variable GANGWRIGHT_IFACE overrules it."""
+    """Network interface of a worker's pod; collectives go by it. A container's variable GANGWRIGHT_IFACE overrules
+    it.
+    """
 
     gloo_timeout: Annotated[float, reader.seconds(1, 3600)] = 10.0
-    """After which a collective gives up on a member that says nothing, and with it the longest that a lost node holds up its
-    job. Horovod's own 30 s serve newcomers that start cold; ours are warm. GANGWRIGHT_GLOO_TIMEOUT overrules it."""
+    """After which a collective gives up on a member that says nothing, and with it the longest that a lost node holds
+    up its job. Horovod's own 30 s serve newcomers that start cold; ours are warm. GANGWRIGHT_GLOO_TIMEOUT overrules
+    it."""
 
     grace: Annotated[float, reader.seconds(1, 3600)] = 60.0
     """Between SIGTERM and SIGKILL where the job's template does not say: a step, a resize and a checkpoint."""
@@ -257,5 +271,6 @@ class Workers:
     """Of a worker's token; kubelet writes a new one when a fifth of it is left. Ten minutes are the API's least."""
 
     confine: Annotated[Confinement, reader.word(Confinement)] = Confinement.INGRESS
-    """The NetworkPolicy of a job. Collectives are not authenticated, so `ingress` lets in nobody but workers of the job itself;
-    `both` also lets them out to nobody but each other, the rendezvous and DNS, which cuts off data in the network; `none`."""
+    """The NetworkPolicy of a job. Collectives are not authenticated, so `ingress` lets in nobody but workers of the job
+    itself; `both` also lets them out to nobody but each other, the rendezvous and DNS, which cuts off data in the
+    network; `none`."""

@@ -72,17 +72,17 @@ class Queue:
     there is room, so that large gangs may wait for ever; `none` keeps the order strictly."""
 
     age_limit: Annotated[float, reader.seconds(1, 365 * _DAY)] = _CORE.age_limit
-    """Who has waited so long goes before all younger ones of his priority, whatever the order: nothing starves. Three days:
-    in a queue whose waits are longer than the limit every order is that of arrival."""
+    """Who has waited so long goes before all younger ones of his priority, whatever the order: nothing starves. Three
+    days: in a queue whose waits are longer than the limit every order is that of arrival."""
 
     age_factor: Annotated[float, reader.number(0, 1e6)] = _CORE.age_factor
-    """With the order `shortest` only who has also waited for so many times his own expected runtime (bounded slowdown): an
-    hour of work is not held up by a week of it that has waited for a few days. 0: the limit alone counts."""
+    """With the order `shortest` only who has also waited for so many times his own expected runtime (bounded slowdown):
+    an hour of work is not held up by a week of it that has waited for a few days. 0: the limit alone counts."""
 
     las_quantum: Annotated[float, reader.seconds(1, 365 * _DAY)] = _CORE.las_quantum
     """Device-time of the first band of `las`; the second is twice as wide, the third and last has no end. Also the
-    shortest turn of a gang that gives way by being suspended. Half an hour: of what was measured on real traces the best
-    for the wait of large gangs, at the same mean."""
+    shortest turn of a gang that gives way by being suspended. Half an hour: of what was measured on real traces the
+    best for the wait of large gangs, at the same mean."""
 
     default_runtime: Annotated[float, reader.seconds(1, 365 * _DAY)] = _CORE.default_runtime
     """How long a gang is taken to run of which nobody knows anything."""

@@ -1,7 +1,8 @@
 """What every test may use: the fixtures of the local plane, whose programs are built before the first test needs them.
 
 And what every test finds: log lines as if nothing had set them up. A command sets them up for its whole process, which
-in tests is that of all that follow, in whatever order. And no property has to hold within 200 ms a case, as hypothesis would have
+in tests is that of all that follow, in whatever order. And no property has to hold within 200 ms a case, as hypothesis
+would have
 it: how long one takes is for the machine to say.
 """
 

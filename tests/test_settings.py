@@ -342,7 +342,9 @@ def test_every_setting_is_explained():
     ],
 )
 def test_share_that_cannot_be(written, text, message):
-    """A share that contradicts itself, or says something unknown, stops the start with its line and what would be right."""
+    """A share that contradicts itself, or says something unknown, stops the start with its line and what would be
+    right.
+    """
     with pytest.raises(SettingsError, match=message) as refused:
         written(f"queue:\n  shares: {text}\n")
     assert "line 2" in str(refused.value)

@@ -41,7 +41,9 @@ def resize(
     ] = 30,
     quick: Annotated[bool, typer.Option("--quick", help="Once each, two workers alone: no result.")] = False,
 ) -> None:
-    """Idle times of a join and a leave: ours, `horovodrun` elastic, checkpoint and restart; a line a turn, then a summary."""
+    """Idle times of a join and a leave: ours, `horovodrun` elastic, checkpoint and restart; a line a turn, then a
+    summary.
+    """
     if quick:
         repeats, pause, large, pairs = 1, 1.0, 0, 2
     turns, larger = [], []
@@ -84,7 +86,9 @@ def experiments(
     epochs: Annotated[int, typer.Option(min=6, help="Of each run, for the accuracy.")] = 16,
     quick: Annotated[bool, typer.Option("--quick", help="All much shorter: no result.")] = False,
 ) -> None:
-    """ElasticDL's three: a line a run, padded step times in each; the last line: figures, targets, and what is missed."""
+    """ElasticDL's three: a line a run, padded step times in each; the last line: figures, targets, and what is
+    missed.
+    """
     lengths = Lengths(20.0, False, 1, 6) if quick else Lengths(seconds, True, seeds, epochs)
     chosen = [word.strip() for word in which.split(",")]
     if any(word not in EXPERIMENTS for word in chosen) or len(set(chosen)) < len(chosen):

@@ -1,7 +1,8 @@
 """How long a job of three workers stands still when one is lost, and when it is whole again; a job for every loss.
 
-Recovered is from the blow to the end of the first step that a survivor takes in a later round, so that step is included; whole, to the first
-step of all three again. Passes are padded to `STEP` by sleep, so that three workers on few cores take as long as on one each.
+Recovered is from the blow to the end of the first step that a survivor takes in a later round, so that step is
+included; whole, to the first step of all three again. Passes are padded to `STEP` by sleep, so that three workers on
+few cores take as long as on one each.
 """
 
 import itertools
@@ -47,8 +48,8 @@ TARGETS: Final = {
     "master_acts_s": 4.0,
     "lost_steps": 1,
 }
-"""The most. A worker that stands still is noticed by the others after Horovod's time of 10 s; they have 4 s more. A step that was under way at
-the blow is taken again, one that was committed is not."""
+"""The most. A worker that stands still is noticed by the others after Horovod's time of 10 s; they have 4 s more. A
+step that was under way at the blow is taken again, one that was committed is not."""
 
 
 def _kill(stage: Stage, worker: str) -> None:
@@ -74,7 +75,9 @@ BLOWS: Final[Mapping[str, tuple[int, Callable[[Stage, str], None]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Seconds since the blow. lost_steps: taken twice by one worker, or by nobody. acts_s: of a master that was started again."""
+    """Seconds since the blow. lost_steps: taken twice by one worker, or by nobody. acts_s: of a master that was
+    started again.
+    """
 
     blow: str
     recovered_s: float

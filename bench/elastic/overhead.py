@@ -1,8 +1,9 @@
-"""What agent and shim cost a step: an elastic job of ours and bare processes of `horovodrun`, two workers each, by turns.
+"""What agent and shim cost a step: an elastic job of ours and bare processes of `horovodrun`, two workers each, by
+turns.
 
-Both jobs take the same steps on the same cores. While one trains the other is stopped (SIGSTOP), our pods with all that is in them; a few
-seconds later they change over. A step's time is compared with those of the neighbouring turn, so that the machine's mood is in both, and the
-median over many pairs has an error that is far smaller than one run's.
+Both jobs take the same steps on the same cores. While one trains the other is stopped (SIGSTOP), our pods with all that
+is in them; a few seconds later they change over. A step's time is compared with those of the neighbouring turn, so that
+the machine's mood is in both, and the median over many pairs has an error that is far smaller than one run's.
 """
 
 import contextlib
@@ -36,7 +37,9 @@ FIRST: Final = 0.4
 """Seconds at the beginning of a turn that do not count: caches are cold, and beats that were due are made up for."""
 
 COMMITS: Final = 100
-"""Steps from one commit to the next. A commit copies the state while the next step is taken: what the script asks for is no overhead."""
+"""Steps from one commit to the next. A commit copies the state while the next step is taken: what the script asks
+for is no overhead.
+"""
 
 BARE, OURS = "bare", "gangwright"
 
@@ -119,7 +122,9 @@ def _by_turns(processes: dict[str, Sequence[int]], pairs: int) -> Iterator[Turn]
 
 
 def _go_on(pids: Sequence[int]) -> None:
-    """The last first: an agent, the first of its pod, kills a child that it sees standing still. Who has ended is passed over."""
+    """The last first: an agent, the first of its pod, kills a child that it sees standing still. Who has ended is
+    passed over.
+    """
     for pid in reversed(pids):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)

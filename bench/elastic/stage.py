@@ -26,7 +26,9 @@ QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREA
 NAMESPACE = "training"
 
 PATIENT = {"elastic.hangLimit": f"{ElasticMaster().hang_limit:g}s"}
-"""As installed. Benches commit seldom, on machines that may be busy with others, and a commit is what shows progress."""
+"""As installed. Benches commit seldom, on machines that may be busy with others, and a commit is what shows
+progress.
+"""
 
 
 class Stage:

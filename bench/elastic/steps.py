@@ -70,7 +70,9 @@ def _transfer(line: Line, *, counted: bool) -> float:
 
 
 def change(workers: Mapping[str, Sequence[Line]], before: int, after: int) -> Idle:
-    """The change from one size to the other on the worker that it took longest. Raises LookupError when nobody saw it."""
+    """The change from one size to the other on the worker that it took longest. Raises LookupError when nobody saw
+    it.
+    """
     seen = [
         idle
         for lines in workers.values()

@@ -2,8 +2,8 @@
 
 With `--restart FOLDER` it is an ordinary Horovod script: it loads the checkpoint in the folder when there is one, and
 when the file `stop` is there it saves, and ends. Without, it is an elastic one. Both do the same step; an elastic step
-ends with a commit. A JSON line for each step: when it began, when it was done (before the commit), and what had been saved
-and synchronised since the line before.
+ends with a commit. A JSON line for each step: when it began, when it was done (before the commit), and what had been
+saved and synchronised since the line before.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""The road that no scheduler of gangs can beat: somebody who knows every seat beforehand writes it down, and that is all.
+"""The road that no scheduler of gangs can beat: somebody who knows every seat beforehand writes it down, and that is
+all.
 
 One PATCH a pod takes the gate away and pins it; kube-scheduler has no extender to ask. There is no planner, no ledger,
 no watch and no policy about what this writer may write. What the pinned road takes more than this is Gangwright's own;

@@ -18,9 +18,11 @@ def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def ratios(figures: Figures, *, over: str) -> dict[str, float]:
-    """`ROAD_over_OVER`: the median, over the turns, of every other road divided by `over` in the same turn; empty without `over`.
+    """`ROAD_over_OVER`: the median, over the turns, of every other road divided by `over` in the same turn; empty
+    without `over`.
 
-    A shared machine has phases that last longer than a run and are larger than what is asked: within a turn they cancel out.
+    A shared machine has phases that last longer than a run and are larger than what is asked: within a turn they cancel
+    out.
     """
     return {name: round(median(found), 3) for name, found in by_turn(figures, over=over).items()}
 

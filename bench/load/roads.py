@@ -31,9 +31,9 @@ BY_LEASE: Final = {"leaderElect": True}
 class Road:
     """One way for pods to their nodes.
 
-    extender: Gangwright runs beside kube-scheduler. gated: pods wait behind our gate. by_hand: the bench itself takes it
-    away (see `bare`). native: pods are members of kube-scheduler's own gangs. config: of kube-scheduler. settings: of
-    Gangwright, laid over the shipped ones.
+    extender: Gangwright runs beside kube-scheduler. gated: pods wait behind our gate. by_hand: the bench itself takes
+    it away (see `bare`). native: pods are members of kube-scheduler's own gangs. config: of kube-scheduler. settings:
+    of Gangwright, laid over the shipped ones.
     """
 
     extender: bool = True

@@ -12,6 +12,7 @@ Lives here: measurements without a cluster. `python -m bench.micro` prints one l
     cache_mib             what 5,000 nodes and 50,000 pods add to the process (`cache`)
     cache_load_s          how long it takes until they are all known
 
-Each figure but the p99s, which are of all calls, is the best of several tries: what disturbs a try on a shared machine only
-ever makes it slower. Programs that are measured run as processes of their own, so that the bench's work is not counted as theirs.
+Each figure but the p99s, which are of all calls, is the best of several tries: what disturbs a try on a shared machine
+only ever makes it slower. Programs that are measured run as processes of their own, so that the bench's work is not
+counted as theirs.
 """

@@ -29,7 +29,9 @@ def call(host: str, content: bytes) -> bytes:
 
 
 def times(url: str, content: bytes, *, count: int, pause: float = 0.0) -> list[float]:
-    """Milliseconds of each of `count` calls, `pause` seconds apart. Raises RuntimeError for any answer that is no seat."""
+    """Milliseconds of each of `count` calls, `pause` seconds apart. Raises RuntimeError for any answer that is no
+    seat.
+    """
     address = urlsplit(url)
     request = call(address.netloc, content)
     found = []

@@ -1,8 +1,8 @@
 """How long one planning pass over 10,000 waiting gangs takes when room has come back, in milliseconds.
 
 The cluster is full; the gangs are of fifty shapes, of four namespaces, and none of them fits. Then one
-pod ends: everybody could be asked about again, and a verb waits for whatever a pass does in one turn. The clock runs for
-the whole pass, with the reservation for the first gang.
+pod ends: everybody could be asked about again, and a verb waits for whatever a pass does in one turn. The clock runs
+for the whole pass, with the reservation for the first gang.
 """
 
 import gc

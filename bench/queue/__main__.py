@@ -70,7 +70,9 @@ def forecast(
     plots: Plots = None,
     workers: Workers = CORES,
 ) -> None:
-    """Starts foretold at submission, held against the real ones: a line a cluster; the last line: bars, and what is missed."""
+    """Starts foretold at submission, held against the real ones: a line a cluster; the last line: bars, and what is
+    missed.
+    """
     runs = []
     for found in foretold.run_all(_chosen(clusters, CLUSTERS), first=first, share=share, workers=workers):
         runs.append(found)

@@ -33,8 +33,8 @@ EVERYTHING: Final = Sight(None, aliases(b""))
 
 ALL: Final = Page(0, 2**31)
 QUESTIONS: Final = 1_000
-"""Questions that a forecast may ask: a second or two on a cluster of a thousand nodes. Somebody waits for it, so those far
-back in a long queue are told nothing; the status service takes its time and tells them more."""
+"""Questions that a forecast may ask: a second or two on a cluster of a thousand nodes. Somebody waits for it, so those
+far back in a long queue are told nothing; the status service takes its time and tells them more."""
 
 AT_ONCE: Final = "there is room for it now"
 

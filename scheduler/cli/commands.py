@@ -35,7 +35,7 @@ TABLE: Final = (
     Row("submit", "submit", "submit", PEOPLE, "Check a job's labels and annotations, say what is missing, and apply it."),
     Row("logs", "logs", "logs", PEOPLE, "Show the logs of all members of a gang, merged as they come, each line with its worker's name."),
     Row("suspend", "suspend", "suspend", PEOPLE, "Suspend the Jobs, JobSets and ElasticJobs of a gang: its pods are deleted, and its room is free for others."),
-    Row("resume", "suspend", "resume", PEOPLE, "Resume the Jobs, JobSets and ElasticJobs of a gang: its pods are made again, and wait in the queue like all others."),
+    Row("resume", "suspend", "resume", PEOPLE, "Resume the Jobs, JobSets and ElasticJobs of a gang: its pods are made again, and wait in the queue like all."),
     Row("resize", "resize", "resize", PEOPLE, "Set how many workers an elastic job has, within its bounds, or let its policy decide again."),
     Row("drain", "drain", "drain", PEOPLE, "Move gangs away from a node; none is taken below its quorum, and none whose new seats were not found first."),
     Row("defrag", "defrag", "defrag", PEOPLE, "Show which gangs could move so that the first gang that waits has room, and where everybody would be then."),

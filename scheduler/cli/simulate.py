@@ -66,7 +66,8 @@ def simulate(
     """Say whether a job would start now, where, and what it lacks otherwise; or decide on a snapshot again.
 
     With -f the manifests' pods are added to the cluster, or to the snapshot, in thought. Without it everybody who waits
-    in the snapshot is asked about. Ends with 0 when all of them would start, now or once those have left whom it names; with 1 when somebody would wait.
+    in the snapshot is asked about. Ends with 0 when all of them would start, now or once those have left whom it names;
+    with 1 when somebody would wait.
     """
     if not file and taken is None:
         raise SettingsError("-f", "", "name a manifest with -f, a snapshot with --snapshot, or both")

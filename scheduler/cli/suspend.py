@@ -1,4 +1,6 @@
-"""`gangwright suspend` and `resume`: a gang's Job, JobSet or ElasticJob is stopped, and goes on, with the caller's own rights."""
+"""`gangwright suspend` and `resume`: a gang's Job, JobSet or ElasticJob is stopped, and goes on, with the caller's
+own rights.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -45,8 +47,8 @@ def suspend(
 ) -> None:
     """Suspend the Jobs, JobSets and ElasticJobs of a gang: its pods are deleted, and its room is free for others.
 
-    An ElasticJob saves a checkpoint first, where its spec says one. A Job that Gangwright has suspended so that another gang
-    had room stays suspended from now on.
+    An ElasticJob saves a checkpoint first, where its spec says one. A Job that Gangwright has suspended so that another
+    gang had room stays suspended from now on.
 
     Ends with 1 when the gang has none, which cannot be suspended then.
     """
@@ -56,7 +58,7 @@ def suspend(
 def resume(
     gang: GangName, namespace: Namespace = "", kubeconfig: Kubeconfig = "", context: Context = ""
 ) -> None:
-    """Resume the Jobs, JobSets and ElasticJobs of a gang: its pods are made again, and wait in the queue like all others."""
+    """Resume the Jobs, JobSets and ElasticJobs of a gang: its pods are made again, and wait in the queue like all."""
     _set(gang, namespace, Reach(kubeconfig, context), suspended=False)
 
 

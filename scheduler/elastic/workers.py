@@ -4,10 +4,10 @@ Lives here: what the master writes into every worker beside what the user wrote:
 that an init container brings, the environment that the agent reads, and the token by which the worker proves who it is.
 Never here: when a worker is made, or a call.
 
-What is ours wins over the template: names that begin with `gangwright-` among volumes and containers, variables that say
-who the worker is, the scheduler, the restart policy. Labels and annotations under `gangwright.io/` are the master's to
-write, all of them: by these the scheduler, and the master itself, know what a worker is, so a template that has one is
-refused. Everything else of the template stays as it was written.
+What is ours wins over the template: names that begin with `gangwright-` among volumes and containers, variables that
+say who the worker is, the scheduler, the restart policy. Labels and annotations under `gangwright.io/` are the master's
+to write, all of them: by these the scheduler, and the master itself, know what a worker is, so a template that has one
+is refused. Everything else of the template stays as it was written.
 """
 
 from collections.abc import Iterator, Mapping

@@ -200,7 +200,8 @@ class Asking:
     ) -> Question:
         """How could this gang have room?
 
-        front: it is the first that waits.  Victims are asked for first, and time only when there are none (`only_time`);
+        front: it is the first that waits.  Victims are asked for first, and time only when there are none
+        (`only_time`);
         `whole`: both at once.
         """
         asked = self.about(record, gang, now)
@@ -294,7 +295,9 @@ class Asking:
         return self._shapes.no_room((*self._answers_at(), self._ledger.standing))
 
     def _kind(self, record: GangRecord, now: float) -> Hashable:
-        """Gangs of one kind may ask the same others to leave, and fit in the same places; None: this one is like no other."""
+        """Gangs of one kind may ask the same others to leave, and fit in the same places; None: this one is like no
+        other.
+        """
         if record.verdict_shape is None or record.spared:
             return None
         answered = (record.verdict_shape, record.verdict_fence, record.verdict_short)

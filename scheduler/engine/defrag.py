@@ -1,7 +1,8 @@
 """Which moves would make room for a gang: shown, never made.
 
-Lives here: the search. Gangs that are smaller than it and single pods are chosen as victims are, the fewest members first,
-whatever their priority; then each must find other seats, on a picture in which the gang sits already. Never here: a move.
+Lives here: the search. Gangs that are smaller than it and single pods are chosen as victims are, the fewest members
+first, whatever their priority; then each must find other seats, on a picture in which the gang sits already. Never
+here: a move.
 """
 
 from collections.abc import Mapping

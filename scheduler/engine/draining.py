@@ -1,9 +1,9 @@
 """Gangs that are to have other seats: a node is drained, or a gang that lost a member has no room left where it is.
 
-Lives here: which seats, each proven on a picture of the cluster from which those who move are taken and the node is left
-out; and in words what stays, and why. Never here: an eviction; the ledger begins with those when the seats are kept
-(ledger.moving).
-A gang keeps its quorum: members above it leave one by one, surplus first; of the quorum nobody leaves but with all others.
+Lives here: which seats, each proven on a picture of the cluster from which those who move are taken and the node is
+left out; and in words what stays, and why. Never here: an eviction; the ledger begins with those when the seats are
+kept (ledger.moving). A gang keeps its quorum: members above it leave one by one, surplus first; of the quorum nobody
+leaves but with all others.
 """
 
 from collections.abc import Sequence
@@ -131,7 +131,9 @@ class Draining:
     # ── a whole gang ────────────────────────────────────────────────────────────────────────────────────
 
     def mend(self, key: GangKey, answer: object, now: float) -> list[Effect]:
-        """The planner was asked about this gang: when it lost members and its domain has no room, all of it may move."""
+        """The planner was asked about this gang: when it lost members and its domain has no room, all of it may
+        move.
+        """
         record = self._ledger.roll.gangs.get(key)
         if record is None or not (record.bereft and record.was_bound):
             return []
@@ -140,7 +142,9 @@ class Draining:
         return [] if self._ledger.moves.is_refused(key, now) else self.relocate(record, now)
 
     def relocate(self, record: GangRecord, now: float) -> list[Effect]:
-        """A gang that lost members and has no room for others where it is: seats elsewhere for all of it, if there are."""
+        """A gang that lost members and has no room for others where it is: seats elsewhere for all of it, if there
+        are.
+        """
         bound = [m for m in record.live() if m.bound]
         if not bound or not isinstance(record.spec, Spec) or self._obstacle(record, bound):
             return []

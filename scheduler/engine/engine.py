@@ -129,7 +129,9 @@ class Engine:
         return effects
 
     def outlook(self, now: float, longest: int = LONGEST) -> Outlook:
-        """What a forecast of the first gangs of the queue is made from; see `outlook.foresee`, which any thread may run."""
+        """What a forecast of the first gangs of the queue is made from; see `outlook.foresee`, which any thread may
+        run.
+        """
         return outlook(self.ledger, self.asking.running, self.snapshot(), now, longest)
 
     def trial(self, pods: Sequence[Pod], now: float) -> Trial:

@@ -83,7 +83,9 @@ class Front:
         return float("-inf") if self.reserved is None else self.reserved.start - now
 
     def longest(self, record: GangRecord) -> float:
-        """How many seconds it runs at the longest, as far as anybody knows. Kept: everybody who waits is asked in a pass."""
+        """How many seconds it runs at the longest, as far as anybody knows. Kept: everybody who waits is asked in a
+        pass.
+        """
         if (known := record.reach.high) is not None:
             return known
         record.reach = reach = self._ledger.reach(record)

@@ -1,7 +1,8 @@
-"""What a person asks about a gang that waits, beyond the reason that it was told: how near it is, and whom room would cost.
+"""What a person asks about a gang that waits, beyond the reason that it was told: how near it is, and whom room would
+cost.
 
-Lives here: the question, asked of the picture that the planner would get, and its answer. Never here: a right; whoever is named
-would be asked to leave if the gang might ask (`rights` says whether it may).
+Lives here: the question, asked of the picture that the planner would get, and its answer. Never here: a right; whoever
+is named would be asked to leave if the gang might ask (`rights` says whether it may).
 """
 
 from dataclasses import dataclass

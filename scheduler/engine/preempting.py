@@ -55,7 +55,9 @@ class Preempting:
         return not alone or member.tied is not None or member.pod.gated or self._in_vain(record, member)
 
     def _in_vain(self, record: GangRecord, member: Member) -> bool:
-        """It would not get the room of those who left: it has a seat or waits for one, or for something else than room."""
+        """It would not get the room of those who left: it has a seat or waits for one, or for something else than
+        room.
+        """
         if member.hold is not None or not isinstance(record.spec, Spec):
             return True
         ledger = self._ledger

@@ -30,8 +30,8 @@ DEARER = 16
 class MakingRoom:
     """What is to be known of those who run now, to make room for somebody.
 
-    units: who may be asked to leave, and `terms`, what holds of all together who do.  leaving: those who leave already, or
-    were asked to.  stays: who leaves when; None: no room is to be kept in time for this gang.
+    units: who may be asked to leave, and `terms`, what holds of all together who do.  leaving: those who leave already,
+    or were asked to.  stays: who leaves when; None: no room is to be kept in time for this gang.
     """
 
     units: tuple[Unit, ...]

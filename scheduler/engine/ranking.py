@@ -1,7 +1,7 @@
 """Whose turn it is, by the policy in force; with `fair`, by the share that a namespace had at the last sorting.
 
-Lives here: what the ledger's queue asks about turns, and the dominant shares that it takes. Never here: the order itself
-(placement.queue), or the queue (ledger.wanting).
+Lives here: what the ledger's queue asks about turns, and the dominant shares that it takes. Never here: the order
+itself (placement.queue), or the queue (ledger.wanting).
 """
 
 from collections.abc import Callable
@@ -27,8 +27,9 @@ class Ranking:
         self._dominants: dict[str, float] = {}
         self._dominants_at = (-1, -1)
         self._ranked: dict[str, float] = {}
-        """The dominant share by which the gangs of a namespace have their turns: of all of them the same one, or whoever is asked
-        about first after somebody of his was seated would go behind all others, and they behind him, one after the other."""
+        """The dominant share by which the gangs of a namespace have their turns: of all of them the same one, or
+        whoever is asked about first after somebody of his was seated would go behind all others, and they behind him,
+        one after the other."""
         ledger.wanting.turn = self._turn
         ledger.wanting.moved = self._moved
         ledger.wanting.shifted = queue.shifted
@@ -50,7 +51,9 @@ class Ranking:
         return queue.turn(waiting, policy, now, self._ranked[namespace])
 
     def _moved(self) -> dict[str, float]:
-        """Namespaces whose dominant share is another one than when this was asked last, where turns go by that, with it."""
+        """Namespaces whose dominant share is another one than when this was asked last, where turns go by that, with
+        it.
+        """
         if self._ledger.policy.order is not Order.FAIR:
             return {}
         before, waiting = self._ranked, self._ledger.wanting.queue()

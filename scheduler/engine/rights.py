@@ -87,7 +87,9 @@ class Rights:
         return over, frozenset(late)
 
     def _lower(self, gang: Gang) -> Right | None:
-        """Lower priority; of another namespace nobody who uses what is guaranteed to it, when it has no more than that."""
+        """Lower priority; of another namespace nobody who uses what is guaranteed to it, when it has no more than
+        that.
+        """
         if self._ledger.lowest >= gang.priority:
             return None
         usage, own = self._ledger.usage, gang.key.namespace
@@ -103,10 +105,11 @@ class Rights:
         return lower
 
     def _borrower(self, record: GangRecord, gang: Gang, now: float) -> Right | None:
-        """Namespaces that use more than is guaranteed to them of what this gang asks for within the guarantee of its own.
+        """Namespaces that use more than is guaranteed to them of what this gang asks for within the guarantee of its
+        own.
 
-        Where only lower priority gives back, it gives way anyhow. Two gangs that take their room back from each other by
-        turns are kept from it.
+        Where only lower priority gives back, it gives way anyhow. Two gangs that take their room back from each other
+        by turns are kept from it.
         """
         usage = self._ledger.usage
         claimed = usage.claims(gang) if self._policy.reclaim is Reclaim.ANY else ()
@@ -123,7 +126,9 @@ class Rights:
         return borrower
 
     def _had_more(self, record: GangRecord, gang: Gang, now: float) -> Right | None:
-        """Of equal priority, and at least a band of service above, or younger in the last one; and it has had its turn."""
+        """Of equal priority, and at least a band of service above, or younger in the last one; and it has had its
+        turn.
+        """
         if self._policy.order is not Order.LAS or not self._ledger.suspendable:
             return None
         over = self._turns.over_for(record, now)
@@ -132,7 +137,9 @@ class Rights:
         return lambda other, pod: other is not None and other.key in over and pod.priority == gang.priority
 
     def _overran(self, gang: Gang, now: float) -> Right | None:
-        """Let past somebody because they were to leave in time, and still there: of no higher priority than the gang."""
+        """Let past somebody because they were to leave in time, and still there: of no higher priority than the
+        gang.
+        """
         if self._policy.overrun is not Overrun.SUSPEND:
             return None
         late = self._late(now)
@@ -180,8 +187,8 @@ class Rights:
     def terms(self, units: tuple[Unit, ...], gang: Gang) -> tuple[tuple[Unit, ...], Terms]:
         """Those of them who could leave by what namespaces are guaranteed, and on which terms all together.
 
-        Nobody but its own namespace takes what one uses within its guarantee, by whatever right. Units of the gang's own
-        pass as if there were no shares.
+        Nobody but its own namespace takes what one uses within its guarantee, by whatever right. Units of the gang's
+        own pass as if there were no shares.
         """
         usage = self._ledger.usage
         if not usage.shares or not units:

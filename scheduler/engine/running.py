@@ -77,7 +77,9 @@ class Views:
     stays: bool = True
     """`stay` was not worked out yet."""
     ends_for: tuple[float | None, int] | None = None
-    """What the end of `stay` was worked out from: when it began to run, and the version of what is known of runtimes."""
+    """What the end of `stay` was worked out from: when it began to run, and the version of what is known of
+    runtimes.
+    """
 
 
 class Running:

@@ -1,7 +1,8 @@
 """Who of those who wait is worth a question.
 
-Where something that concerns all has changed everybody who waits is looked at, thousands of them while a verb waits its turn;
-nearly all are to be told again what a gang like them was told. Lives here: that look, first as a glance and then closely. Never
+Where something that concerns all has changed everybody who waits is looked at, thousands of them while a verb waits its
+turn; nearly all are to be told again what a gang like them was told. Lives here: that look, first as a glance and then
+closely. Never
 here: what becomes of whoever is asked about (`asking`), or how the answer is worked out (`question`).
 """
 
@@ -14,8 +15,8 @@ from scheduler.model.decision import Reason, Wait
 from scheduler.model.workload import GangKey
 
 LASTING: Final = (Reason.NEVER_FITS, Reason.NO_NODE_MATCHES, Reason.UNKNOWN_LEVEL)
-"""Verdicts about the cluster as it is built: only a change of its nodes makes them worth asking for again. A tuple, since a
-reason is compared in a tenth of the time in which it is hashed."""
+"""Verdicts about the cluster as it is built: only a change of its nodes makes them worth asking for again. A tuple,
+since a reason is compared in a tenth of the time in which it is hashed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,9 @@ class Sieve:
 
     @property
     def under(self) -> Hashable:
-        """Whoever is not open, and of whom nothing is new, stays so for as long as this does and no time of his own has come."""
+        """Whoever is not open, and of whom nothing is new, stays so for as long as this does and no time of his own
+        has come.
+        """
         apart = [None if record is None else record.number for record in (self.only, self.first)]
         place = (self.fence, self.order, self.above, self.highest)
         return (*apart, *place, self.room, self.version, self.standing)
@@ -103,8 +106,9 @@ class Sieve:
         return True
 
     def _doubtful(self, records: Iterable[GangRecord]) -> Iterator[GangRecord]:
-        """Those of them whose case is not plain. A case is plain where a gang, behind the reservation if one stands, cannot
-        make anybody give way, and was told since there is so much room or is told now what is known of its shape.
+        """Those of them whose case is not plain. A case is plain where a gang, behind the reservation if one stands,
+        cannot make anybody give way, and was told since there is so much room or is told now what is known of its
+        shape.
 
         All in one piece, `_tell` too, and what it looks up at hand, since thousands pass through it while a verb waits.
         """

@@ -1,8 +1,8 @@
 """A dry run: what would be answered to pods that are not there, were they to come now.
 
-They are made a gang of by the very code that makes gangs, are given their place in the queue, and the same questions are
-asked of the same picture; but nothing of it enters the ledger. Pods that name a gang that is there join it. Never here:
-an answer (`question` has it).
+They are made a gang of by the very code that makes gangs, are given their place in the queue, and the same questions
+are asked of the same picture; but nothing of it enters the ledger. Pods that name a gang that is there join it. Never
+here: an answer (`question` has it).
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,9 @@ class Trial:
     room: Question | None = None
 
     def answer(self, policy: Policy) -> tuple[Seat, Room | None]:
-        """What the engine would do: seats or a reason, and how a gang without room would have some. Any thread may ask."""
+        """What the engine would do: seats or a reason, and how a gang without room would have some. Any thread may
+        ask.
+        """
         if self.seat is None:
             return self.told or Wait(Reason.MISSING_MEMBERS), None
         seat = decide(self.seat, policy)

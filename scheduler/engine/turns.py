@@ -1,8 +1,8 @@
 """Turns by attained service: who has had more than a gang that waits, and has had his turn.
 
-Lives here: the order `las` among those who run. Never here: who may be asked to leave for other reasons (rights), or what
-a band of service is (placement.queue).
-Why sorted once for a moment: everybody who waits asks in a pass whose turn is over, of all who run.
+Lives here: the order `las` among those who run. Never here: who may be asked to leave for other reasons (rights), or
+what a band of service is (placement.queue). Why sorted once for a moment: everybody who waits asks in a pass whose turn
+is over, of all who run.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,14 +16,17 @@ from scheduler.placement import queue
 from scheduler.placement.queue import Service
 
 Moment = tuple[float, int, float]
-"""Now, how often the ledger had looked at a gang by now, and the quantum: what was sorted for it holds until one changes."""
+"""Now, how often the ledger had looked at a gang by now, and the quantum: what was sorted for it holds until one
+changes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Had:
     """What of a gang's service changes with time alone, for as long as nothing about it changes.
 
-    runs: devices of each pod that runs, and since when.  began: when the last pod of it got its place; None: nobody knows.
+    runs: devices of each pod that runs, and since when.  began: when the last pod of it got its place; None: nobody
+    knows.
     rate: device-seconds a second of all with a seat.
     """
 
@@ -83,7 +86,9 @@ class Turns:
         return self._over[1].after(self._service(record, now))
 
     def next_for(self, record: GangRecord, now: float) -> float:
-        """When the first of those who can be suspended will have had his turn, and more than this one; infinity: nobody."""
+        """When the first of those who can be suspended will have had his turn, and more than this one; infinity:
+        nobody.
+        """
         own = self._service(record, now)
         above = min(own[0] + 1, queue.LAST_BAND)
         enough = queue.begins_at(above, self._quantum)

@@ -2,7 +2,7 @@
 
 Lives here: `access` (where the API server is and who we are), `client` (one session), `faults` (refusals in our words),
 `changes` (what a watch tells, typed), `pace` (when to ask again), `watch` (the reflector), `lease` (whether the
-kube-scheduler beside us leads), `holding` (a Lease of our own), `actions` (effects → calls). Never here: a decision about pods or nodes.
-Who may call: the service, the elastic master and the command line. What comes in leaves as values of the type
-that the caller names; what goes out is bytes that the caller has encoded.
+kube-scheduler beside us leads), `holding` (a Lease of our own), `actions` (effects → calls). Never here: a decision
+about pods or nodes. Who may call: the service, the elastic master and the command line. What comes in leaves as values
+of the type that the caller names; what goes out is bytes that the caller has encoded.
 """

@@ -8,8 +8,8 @@ different pods side by side. What people are told goes by a line of its own, so 
 delays a gang. Every call is a compare-and-swap on the pod's uid, so doing it twice is harmless, and passing
 failures are simply tried again.
 
-Before each call it is asked once more whether we may act: who slept, or lost the API server, may have been replaced since
-the effect was decided. What is not sent for that comes back as not done.
+Before each call it is asked once more whether we may act: who slept, or lost the API server, may have been replaced
+since the effect was decided. What is not sent for that comes back as not done.
 
 An API server that does not answer is not stormed: the first call that finds it silent makes all others wait, and one
 a second asks whether it is back.

@@ -1,4 +1,6 @@
-"""A request as a value, made: whoever decides on it knows no client, and whoever makes it need not know what it means."""
+"""A request as a value, made: whoever decides on it knows no client, and whoever makes it need not know what it
+means.
+"""
 
 from collections.abc import Mapping
 from typing import Protocol

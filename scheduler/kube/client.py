@@ -29,7 +29,9 @@ STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 CONNECTIONS = 32
-"""Most connections at once, unless the caller knows how many it needs: who reads once lists about ten kinds in parallel."""
+"""Most connections at once, unless the caller knows how many it needs: who reads once lists about ten kinds in
+parallel.
+"""
 
 CONNECT_LIMIT = 10.0
 """Seconds for a TCP and TLS handshake with a machine of the same cluster."""

@@ -3,10 +3,10 @@
 Lives here: the table of causes and the arithmetic of waiting. Never here: the waiting. Two ceilings: what passes by
 itself (an outage, a busy server) is tried again within 9 s, so that we are back within 10 s of the API server's
 return, while eight kinds and the look at the Lease together ask less than twice a second; what only a person can
-mend (a missing right, an unknown kind), within 30 s. An end that costs nothing to repair (the server closed the stream, the version expired)
-is repaired at once the first time and waits only when it repeats without progress.
-Every cause counts for itself: an API server that comes back has forgotten our version, and refuses everybody until it
-has read its roles; whoever then waited as long as for one more sign of life would be blind for half a minute.
+mend (a missing right, an unknown kind), within 30 s. An end that costs nothing to repair (the server closed the stream,
+the version expired) is repaired at once the first time and waits only when it repeats without progress. Every cause
+counts for itself: an API server that comes back has forgotten our version, and refuses everybody until it has read its
+roles; whoever then waited as long as for one more sign of life would be blind for half a minute.
 """
 
 from collections import Counter
@@ -20,7 +20,9 @@ BRIEF = 2.0
 SOON = 9.0
 LATE = 30.0
 STEADY = 10.0
-"""Seconds after which a stream that stood counts as progress, even if nothing happened on it; not one that silence ended."""
+"""Seconds after which a stream that stood counts as progress, even if nothing happened on it; not one that silence
+ended.
+"""
 
 
 class Rule(NamedTuple):

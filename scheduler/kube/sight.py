@@ -1,8 +1,8 @@
 """Whether what we know is the present: the API server answers, and every watch by which is decided stands.
 
 Lives here: the worst of these, in seconds and in words. Never here: how old is too old, and what follows from it.
-Why not the API server's answers alone: a look at a Lease succeeds while one kind is refused, throttled or too large to be
-read in time, and then what is known of that kind stays as it was, for ever.
+Why not the API server's answers alone: a look at a Lease succeeds while one kind is refused, throttled or too large to
+be read in time, and then what is known of that kind stays as it was, for ever.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,10 @@
-"""The sockets of the connections to the API server: whether the other machine is still there, the kernel asks by itself.
+"""The sockets of the connections to the API server: whether the other machine is still there, the kernel asks by
+itself.
 
-Lives here: how often. Never here: what follows from silence. A watch on which nothing happens is silent for a minute, and who waits
-so long for a bookmark believes for so long in a stream whose other end was switched off, or forgotten by a firewall between.
-The kernel's questions carry nothing, and are answered without the API server. Who answers them in its stead and passes nothing on,
-as a proxy may, is found out by the missing bookmark alone.
+Lives here: how often. Never here: what follows from silence. A watch on which nothing happens is silent for a minute,
+and who waits so long for a bookmark believes for so long in a stream whose other end was switched off, or forgotten by
+a firewall between. The kernel's questions carry nothing, and are answered without the API server. Who answers them in
+its stead and passes nothing on, as a proxy may, is found out by the missing bookmark alone.
 """
 
 import socket
@@ -13,8 +14,9 @@ from typing import Final
 import aiohttp
 
 PROBES: Final[Mapping[str, int]] = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}
-"""Seconds of silence until it is asked, seconds between two questions, and how many may stay without an answer: a machine that is gone
-is known to be gone after 11 s. Where the kernel knows no such word its own figures count, which may be hours."""
+"""Seconds of silence until it is asked, seconds between two questions, and how many may stay without an answer: a
+machine that is gone is known to be gone after 11 s. Where the kernel knows no such word its own figures count, which
+may be hours."""
 
 
 def probed(address: aiohttp.AddrInfoType) -> socket.socket:

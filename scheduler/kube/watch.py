@@ -11,8 +11,8 @@ The rules, and where they come from:
   the watch of a slow reader without a word, several times in a burst of some thousand pods.
 * Only "too old" (HTTP 410, or ERROR 410 on the stream) and a stream that cannot be trusted any more lead to a new
   list, and that list is compared with what is known: what it does not name is Gone.
-* Bookmarks come about once a minute, so 70 s of silence mean a dead connection; that the other machine is gone the kernel
-  tells sooner (`sockets`), and a stream that breaks so goes on where it was. A watch is asked to end after 4 to
+* Bookmarks come about once a minute, so 70 s of silence mean a dead connection; that the other machine is gone the
+  kernel tells sooner (`sockets`), and a stream that breaks so goes on where it was. A watch is asked to end after 4 to
   8 minutes, at random, so that watches spread over API servers and do not end together.
 """
 

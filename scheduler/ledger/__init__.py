@@ -6,7 +6,8 @@ Never here: I/O, a clock (`now` is an argument), the choice of a node (that is p
 Imports model only; the engine calls it.
 
 Every rule is level-triggered: after any event the gangs it touched are looked at whole, and what should be
-true of them is compared with what is; people are told of a gang of which only the verdict is another. A lost, doubled or late event therefore costs time, never truth.
+true of them is compared with what is; people are told of a gang of which only the verdict is another. A lost, doubled
+or late event therefore costs time, never truth.
 """
 
 from scheduler.ledger.ledger import Ledger

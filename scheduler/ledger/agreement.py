@@ -34,8 +34,8 @@ _MAY_BE_SILENT: Final = frozenset({"quorum"})
 def disagreement(said: Sequence[Membership]) -> Complaint | None:
     """Two values of one field; or a value of ours that only some members state.
 
-    What another format says may be missing on some members, for there one of them speaks for all: YuniKorn's driver for its
-    executors, the pod of which Volcano or KAI made the group; of Kueue's pods only some may ask for a topology.
+    What another format says may be missing on some members, for there one of them speaks for all: YuniKorn's driver for
+    its executors, the pod of which Volcano or KAI made the group; of Kueue's pods only some may ask for a topology.
     """
     for field, ours, get in _SPOKEN:
         stated = [

@@ -171,8 +171,8 @@ def _give_back(record: GangRecord, member: Member) -> list[Effect]:
 def _keep_time(ledger: "Ledger", record: GangRecord, spec: Spec | None, now: float) -> list[Effect]:
     """The quorum was let go and must be bound before its deadline, or the gang is rolled back.
 
-    A gang that was whole once is never taken down for members that it lost: the rest of its quorum waits. It backs off only where
-    nobody of it runs: members that run stand idle until the others come, so those keep the first claim.
+    A gang that was whole once is never taken down for members that it lost: the rest of its quorum waits. It backs off
+    only where nobody of it runs: members that run stand idle until the others come, so those keep the first claim.
     """
     if record.deadline is None or record.deadline > now:
         return []
@@ -200,8 +200,8 @@ def _keep_time(ledger: "Ledger", record: GangRecord, spec: Spec | None, now: flo
 
 
 def _as_they_leave(record: GangRecord) -> list[Member]:
-    """Who is bound goes first, and of those last who carries the plan: should we die between two evictions, the next start still reads
-    that the gang was never whole, for as long as anybody of it is bound.
+    """Who is bound goes first, and of those last who carries the plan: should we die between two evictions, the next
+    start still reads that the gang was never whole, for as long as anybody of it is bound.
     """
     return sorted(record.live(), key=lambda member: 1 + (member.pod.plan is not None) if member.bound else 3)
 
@@ -217,7 +217,8 @@ def _back_off(ledger: "Ledger", record: GangRecord, now: float) -> None:
 def _drop_plan(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
     """Forget the plan and the seats of members that were not let go yet; a written plan is taken away.
 
-    Who was let go keeps its seat, but for one that others had to leave first: with the plan goes the promise that they will.
+    Who was let go keeps its seat, but for one that others had to leave first: with the plan goes the promise that they
+    will.
     """
     plan, record.plan = record.plan, None
     if plan is None:
@@ -394,7 +395,9 @@ def effect_failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now
 
 
 def _remember(record: GangRecord, plan: Plan, event: EffectFailed) -> None:
-    """What people are told of it. Of many members of which none can be written the first one speaks, as long as he fails."""
+    """What people are told of it. Of many members of which none can be written the first one speaks, as long as he
+    fails.
+    """
     last, uid = record.failed, event.effect.uid
     if event.message and (last is None or last.uid == uid or last.plan != plan.name):
         record.failed = Failure(plan.name, uid, event.message)

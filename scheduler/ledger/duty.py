@@ -1,9 +1,9 @@
 """Whether we may do anything: everything was read, it is we who act, and what we know is the present.
 
 Lives here: what happens when that becomes true, or true again. Never here: how one knows (the service does).
-While we are blind, facts are still taken in, but no gang is looked at: no plan is made, and nobody is evicted for a limit or
-a lost seat. When we see again every limit begins anew: what came true meanwhile is told in no order, and nobody loses his
-place for a time in which nobody looked.
+While we are blind, facts are still taken in, but no gang is looked at: no plan is made, and nobody is evicted for a
+limit or a lost seat. When we see again every limit begins anew: what came true meanwhile is told in no order, and
+nobody loses his place for a time in which nobody looked.
 """
 
 from typing import TYPE_CHECKING

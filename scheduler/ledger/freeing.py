@@ -1,9 +1,10 @@
 """Room made for a gang: its seats are held at once, and let go only when those who give way have left.
 
 Lives here: who of the victims was asked, who refused, who is still there. The seats are held above what their nodes
-have, so that nobody else gets the room meanwhile: that is the whole lease. Before anybody is asked, the plan is written on
-the gang with its victims, so that a restart goes on with these and takes no others. Never here: who the victims are.
-Everything ends by itself: when the gang that waits vanishes nobody more is asked to leave, and who was not gone yet stays.
+have, so that nobody else gets the room meanwhile: that is the whole lease. Before anybody is asked, the plan is written
+on the gang with its victims, so that a restart goes on with these and takes no others. Never here: who the victims are.
+Everything ends by itself: when the gang that waits vanishes nobody more is asked to leave, and who was not gone yet
+stays.
 """
 
 from collections import Counter
@@ -33,7 +34,9 @@ SPARED: Final = 300.0
 
 
 KEPT: Final = frozenset({"DaemonSet", "Node"})
-"""Kinds of owners whose pods belong to their node: evicted they come back to it, or are only copies of what runs there."""
+"""Kinds of owners whose pods belong to their node: evicted they come back to it, or are only copies of what runs
+there.
+"""
 
 SYSTEM: Final = 2_000_000_000
 """Priority of the cluster's own pods (`system-cluster-critical`): they are nobody's victims."""
@@ -102,7 +105,9 @@ def _let_be(ledger: "Ledger", record: GangRecord, plan: Plan) -> None:
 
 
 def _persist(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> list[Effect]:
-    """The plan with its victims, on the first member that is gated; of a gang without a gate a restart knows nothing."""
+    """The plan with its victims, on the first member that is gated; of a gang without a gate a restart knows
+    nothing.
+    """
     gated = [m for uid in plan.seats if (m := record.members[uid]).pod.gated]
     if not (gated and plan.victims):
         return []
@@ -240,8 +245,9 @@ def answered(record: GangRecord, uid: Uid, kind: FailureKind | None, now: float)
 
 
 def is_stuck(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> bool:
-    """Nothing will come of it: somebody has refused to leave for as long as a gang may take to start, a budget that never
-    allows, for one, or one that takes a gang apart; or others took the room, so that it will not be there when all have left.
+    """Nothing will come of it: somebody has refused to leave for as long as a gang may take to start, a budget that
+    never allows, for one, or one that takes a gang apart; or others took the room, so that it will not be there when
+    all have left.
     """
     if plan.step is not Step.FREE:
         return False
@@ -293,7 +299,9 @@ def _leaves(pod: Pod | None) -> bool:
 
 
 def sweep(ledger: "Ledger", now: float) -> None:
-    """Gives up plans whose gang is gone, or has another plan by now; the others are looked at when there is more room."""
+    """Gives up plans whose gang is gone, or has another plan by now; the others are looked at when there is more
+    room.
+    """
     for key, plan in list(ledger.freeing.items()):
         record = ledger.roll.gangs.get(key)
         if record is None or record.plan is not plan:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from scheduler.ledger.ledger import Ledger
 
 GONE_FOR: Final = 2.0
-"""Seconds for which a node must be gone before what was on it counts as lost: a node that is made anew under its name is
-gone for a moment, and after a broken watch nodes may be told later than their pods."""
+"""Seconds for which a node must be gone before what was on it counts as lost: a node that is made anew under its name
+is gone for a moment, and after a broken watch nodes may be told later than their pods."""
 
 LONGEST: Final = 86_400.0
 """Seconds at which the doubling of a gang's patience ends."""
@@ -247,7 +247,9 @@ def _pause(ledger: "Ledger", record: GangRecord) -> float:
 def evict_all(
     ledger: "Ledger", record: GangRecord, members: Iterable[Member], reason: Reason, now: float
 ) -> Iterator[Effect]:
-    """Evict them together: none of them counts from now on, and as many are asked for at a time as a namespace may lose."""
+    """Evict them together: none of them counts from now on, and as many are asked for at a time as a namespace may
+    lose.
+    """
     for number, member in enumerate(members):
         batch = number // ledger.policy.evictions_per_namespace
         effect = pins.evict(record, member, reason, ledger.policy, now)

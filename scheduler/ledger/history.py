@@ -23,14 +23,16 @@ def kind(record: GangRecord) -> str:
 
 
 def declared(record: GangRecord) -> float | None:
-    """The runtime that it declares, in seconds; where nobody who is left declares any, what it declared when it began."""
+    """The runtime that it declares, in seconds; where nobody who is left declares any, what it declared when it
+    began.
+    """
     says = record.spec.wish.expected_runtime if isinstance(record.spec, Spec) else None
     return record.promised if says is None else says
 
 
 def doubted_at(record: GangRecord) -> float:
-    """When a gang that runs on has run so much longer than declared that its owner is believed no more; infinity: never,
-    or it is known.
+    """When a gang that runs on has run so much longer than declared that its owner is believed no more; infinity:
+    never, or it is known.
     """
     says = declared(record)
     if record.since is None or record.doubted or says is None or says <= 0:

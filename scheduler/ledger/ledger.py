@@ -130,7 +130,9 @@ class Ledger:
             self._take[type(event)](event, now)
 
     def settle(self, now: float) -> list[Effect]:
-        """Look once at every gang that was touched since, tell people of those with another verdict; what is to be done, in order."""
+        """Look once at every gang that was touched since, tell people of those with another verdict; what is to be
+        done, in order.
+        """
         self._settle(now)
         effects, self._effects = self._effects, []
         return effects

@@ -1,10 +1,11 @@
 """Gangs on their way from seats to other seats: the new ones are kept before anybody is evicted.
 
-Lives here: the leases, for pods that their owners have not made yet; the order of the evictions; and who takes a lease. A
-lease uses room under a name of its own, so nobody else gets it. Who moves is bound, or waits without a seat: what either asks
-of nodes holds no pin of ours, so the next of its owner asks the same. Never here: which seats (engine.draining).
-Everything ends by itself: a lease that nobody takes is given back, and an eviction that is refused ends a move of which
-nothing has happened yet. All of it is memory: a restart forgets the leases, and whoever was evicted waits in the queue.
+Lives here: the leases, for pods that their owners have not made yet; the order of the evictions; and who takes a lease.
+A lease uses room under a name of its own, so nobody else gets it. Who moves is bound, or waits without a seat: what
+either asks of nodes holds no pin of ours, so the next of its owner asks the same. Never here: which seats
+(engine.draining). Everything ends by itself: a lease that nobody takes is given back, and an eviction that is refused
+ends a move of which nothing has happened yet. All of it is memory: a restart forgets the leases, and whoever was
+evicted waits in the queue.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -43,8 +43,8 @@ class Member:
     tidied_at: float = float("-inf")
     """When marks of a plan that is no more were last taken off the pod."""
     evicting: Reason | None = None
-    """Why its eviction was asked for. Its seat stays held until it is gone, for a bind may still be under way; unless there never
-    was room for it, because others were to leave first."""
+    """Why its eviction was asked for. Its seat stays held until it is gone, for a bind may still be under way; unless
+    there never was room for it, because others were to leave first."""
     evict_again: float = float("inf")
     """When the eviction is asked for once more, unless it came true by then."""
     pinning: str | None = None
@@ -66,7 +66,9 @@ class Member:
 
     @property
     def tied(self) -> str | None:
-        """The node to which a PATCH of ours tied the pod. What its owner demands of nodes is a demand like any other."""
+        """The node to which a PATCH of ours tied the pod. What its owner demands of nodes is a demand like any
+        other.
+        """
         seat = self.pod.seat
         if seat is not None and seat.pin and seat.node == self.pod.pinned:
             return seat.node
@@ -74,7 +76,9 @@ class Member:
 
     @property
     def live(self) -> bool:
-        """Still to count on: neither ended nor on its way out. Asked of every member for every event, hence the spelling."""
+        """Still to count on: neither ended nor on its way out. Asked of every member for every event, hence the
+        spelling.
+        """
         pod = self.pod
         phase = pod.phase
         return not (phase is _SUCCEEDED or phase is _FAILED or pod.deleting or self.evicting is not None)
@@ -225,10 +229,12 @@ class GangRecord:
     since: float | None = None
     """When its quorum was whole, by the API server's clock where it tells."""
     promised: float | None = None
-    """The runtime in seconds that it declared when its quorum was whole: what it had its place in the queue by. Kept, because who
-    has ended declares nothing any more."""
+    """The runtime in seconds that it declared when its quorum was whole: what it had its place in the queue by. Kept,
+    because who has ended declares nothing any more."""
     interrupted: bool = False
-    """Its quorum was whole before, and then was not: what it runs now says nothing of what it declared for the whole."""
+    """Its quorum was whole before, and then was not: what it runs now says nothing of what it declared for the
+    whole.
+    """
     doubted: bool = False
     """It still runs, far longer than it declared, and its owner's other gangs are not believed for it."""
     preempted_at: float = float("-inf")
@@ -255,7 +261,9 @@ class GangRecord:
     untold: dict[Reason, dict[Sequel, list[Mishap]]] = field(default_factory=dict)
     """What befell members since people were last told of it."""
     setbacks: int = 0
-    """How often it did not start in time or was restarted, since it last ran well: each doubles the time to the next."""
+    """How often it did not start in time or was restarted, since it last ran well: each doubles the time to the
+    next.
+    """
     well_since: float | None = None
     """Since when its quorum runs and nobody of it is still to start."""
     bereft: bool = False

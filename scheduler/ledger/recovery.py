@@ -63,7 +63,9 @@ def _unfinished(record: GangRecord, spec: Spec, note: PlanNote) -> bool:
 
 
 def _of_one_time(record: GangRecord, spec: Spec) -> bool:
-    """All members are there, none is bound to end or ended, and each came before the first bind: nobody was lost yet."""
+    """All members are there, none is bound to end or ended, and each came before the first bind: nobody was lost
+    yet.
+    """
     members = list(record.members.values())
     if not all(m.live for m in members):
         return False
@@ -146,8 +148,8 @@ def _was_let_go(member: Member, note: PlanNote) -> bool:
 
 
 def _adopt_freeing(ledger: "Ledger", record: GangRecord, writer: Member, now: float) -> bool:
-    """Others were being asked to leave for this plan, and not all have left: the seats are held again, and nobody else is
-    asked. False: nobody is left, or the plan is one that could not be made now.
+    """Others were being asked to leave for this plan, and not all have left: the seats are held again, and nobody else
+    is asked. False: nobody is left, or the plan is one that could not be made now.
     """
     note = writer.pod.plan
     members = [] if note is None else _of(record, note)

@@ -1,8 +1,9 @@
 """Jobs that we suspended so that a gang had room: resumed as soon as their pods are gone.
 
-A resumed Job makes new pods, which come gated and wait in the queue like all others: so the queue alone decides when they
-run again. That it was we who suspended it stands on the Job, so a restart forgets nobody. A person who says that it stays
-suspended, or resumes it, is heard: the first is never undone here, and what the second left of our word is taken off.
+A resumed Job makes new pods, which come gated and wait in the queue like all others: so the queue alone decides when
+they run again. That it was we who suspended it stands on the Job, so a restart forgets nobody. A person who says that
+it stays suspended, or resumes it, is heard: the first is never undone here, and what the second left of our word is
+taken off.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Two gangs that take turns in throwing each other out: noticed, and stopped.
 
-With priorities alone this cannot happen, nor with guarantees that stay as they are: who is within his own is left alone.
-Where shares are set anew, or others of the two namespaces come and go, each of the two may be right in its turn, and then
-both only start over and over.
+With priorities alone this cannot happen, nor with guarantees that stay as they are: who is within his own is left
+alone. Where shares are set anew, or others of the two namespaces come and go, each of the two may be right in its turn,
+and then both only start over and over.
 """
 
 from collections import OrderedDict
@@ -15,7 +15,9 @@ REMEMBERED: Final = 1024
 """Pairs; the oldest is forgotten first."""
 
 TURNS: Final = 2
-"""So often in a row may a gang be thrown out by one that it threw out itself before; then the two leave each other alone."""
+"""So often in a row may a gang be thrown out by one that it threw out itself before; then the two leave each other
+alone.
+"""
 
 WINDOW: Final = 3600.0
 """Seconds after which an old turn no longer counts."""

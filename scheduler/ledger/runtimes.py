@@ -22,7 +22,9 @@ KEPT: Final = 64
 """Ended gangs remembered of each owner and size: enough for a tenth quantile, few enough to follow a change."""
 
 OWNERS: Final = 4096
-"""Owners' classes of size and of declared span remembered; the one that was not heard of for longest is forgotten first."""
+"""Owners' classes of size and of declared span remembered; the one that was not heard of for longest is forgotten
+first.
+"""
 
 ENOUGH: Final = 4
 """Ended gangs of one class from which on they are believed over those of all classes."""
@@ -32,21 +34,23 @@ LIE: Final = 3.0
 by a factor of two either way (the prior below), and a margin above that convicts nobody by chance."""
 
 PRIOR: Final = tuple(2.0 ** (step / 10) for step in range(-10, 11))
-"""Ratios of actual to declared before any were seen: evenly spread, as a logarithm, over half … twice. They weigh as much
-as twenty ended gangs: fewer of those move the middle by chance more than they teach. Their middle is 1, because room
-is reserved by the middle: every second honest gang would overrun a shorter one, and while it does others slip past the first
-that waits."""
+"""Ratios of actual to declared before any were seen: evenly spread, as a logarithm, over half … twice. They weigh as
+much as twenty ended gangs: fewer of those move the middle by chance more than they teach. Their middle is 1, because
+room is reserved by the middle: every second honest gang would overrun a shorter one, and while it does others slip past
+the first that waits."""
 
 LEANING: Final = tuple(1 / (0.5 + 1.5 * (part + 0.5) / 21) for part in range(21))
-"""The same for forecasts: declared over actual, spread evenly over half … twice. Where owners are off by so much without preference,
-and gangs that take longer than t are as 1 / t (the law of TAIL), this is what gangs that declare the same take: more often they
-are short ones that declared too much than long ones that declared too little. Its middle is 0.8. On Philly's most crowded
-virtual cluster gangs that declared more than a day took 0.6 … 0.8 of it, in the geometric mean."""
+"""The same for forecasts: declared over actual, spread evenly over half … twice. Where owners are off by so much
+without preference, and gangs that take longer than t are as 1 / t (the law of TAIL), this is what gangs that declare
+the same take: more often they are short ones that declared too much than long ones that declared too little. Its middle
+is 0.8. On Philly's most crowded virtual cluster gangs that declared more than a day took 0.6 … 0.8 of it, in the
+geometric mean."""
 
 REACH: Final = 2
-"""Classes of declared span on either side that are asked as well, one after the other, until as many gangs are known as PRIOR
-weighs: declarations from a third to three times as long. On a virtual cluster of Philly forecasts were off by 20 % in the median
-with one class on either side, by 17 with two, by 20 with three."""
+"""Classes of declared span on either side that are asked as well, one after the other, until as many gangs are known as
+PRIOR
+weighs: declarations from a third to three times as long. On a virtual cluster of Philly forecasts were off by 20 % in
+the median with one class on either side, by 17 with two, by 20 with three."""
 
 FEW: Final = 4.0
 """One ended gang says that the next takes between a fourth of and four times as long, until more have ended."""
@@ -58,14 +62,16 @@ OVERRUN_AT_LEAST: Final = 60.0
 """Seconds that a gang which overran runs on at the least."""
 
 TAIL: Final = 9.0
-"""How far the bounds of an overrun lie from its middle. With P(T > t) = ran / t, the law behind "as long again", nine of
-ten go on for more than a ninth of what they ran, and one of ten for more than nine times it."""
+"""How far the bounds of an overrun lie from its middle. With P(T > t) = ran / t, the law behind "as long again", nine
+of ten go on for more than a ninth of what they ran, and one of ten for more than nine times it."""
 
 Key: TypeAlias = tuple[str, str, int]
 """Namespace, kind of owner, class of size or span; class ALL for every one."""
 
 Run: TypeAlias = tuple[str, str, int, float | None, float]
-"""What is asked about a run: namespace, kind of owner, members, declared seconds or None, seconds where nothing is known."""
+"""What is asked about a run: namespace, kind of owner, members, declared seconds or None, seconds where nothing is
+known.
+"""
 
 ALL: Final = -10_000
 """Below every class: a positive number of seconds has none under -2,150."""
@@ -92,7 +98,9 @@ class _Memory:
         return own if len(own) >= ENOUGH else self.of((namespace, kind, ALL))
 
     def near(self, namespace: str, kind: str, group: int) -> tuple[float, ...]:
-        """Those of this class and of those beside it, as many as make up for PRIOR; where they are not ENOUGH, of all classes."""
+        """Those of this class and of those beside it, as many as make up for PRIOR; where they are not ENOUGH, of
+        all classes.
+        """
         own: tuple[float, ...] = ()
         for away in range(REACH + 1):
             for one in sorted({group - away, group + away}):
@@ -113,10 +121,10 @@ def size_class(size: int) -> int:
 def span_class(declared: float) -> int:
     """Declared runtimes within a factor of √2 are one class.
 
-    Why classes: where short gangs are many and long ones few, a long declaration is more often one that is too long than
-    one that is too short, and the queue waits for the long ones above all. Why narrow ones: where gangs take equally long, those
-    that declared less start sooner. If they were of one class with those that declared more, the ratios seen would be of
-    the former, and wrong for the latter, who still wait.
+    Why classes: where short gangs are many and long ones few, a long declaration is more often one that is too long
+    than one that is too short, and the queue waits for the long ones above all. Why narrow ones: where gangs take
+    equally long, those that declared less start sooner. If they were of one class with those that declared more, the
+    ratios seen would be of the former, and wrong for the latter, who still wait.
     """
     return math.floor(2 * math.log2(declared))
 
@@ -138,9 +146,11 @@ def _at(ordered: list[float], part: float) -> float:
 
 @dataclass(slots=True, eq=False)
 class Reach:
-    """How many seconds all gangs of one run take at the longest; None: it is to be worked out, since more is known by now.
+    """How many seconds all gangs of one run take at the longest; None: it is to be worked out, since more is known by
+    now.
 
-    Shared by all of them, so that whoever asks about thousands has it worked out once for as long as nothing is learned.
+    Shared by all of them, so that whoever asks about thousands has it worked out once for as long as nothing is
+    learned.
     """
 
     high: float | None = None
@@ -152,7 +162,9 @@ class Runtimes:
     def __init__(self) -> None:
         self._told: dict[Run, Estimate] = {}
         self._worth: dict[Key, tuple[Estimate, Estimate]] = {}
-        """Ratios of actual to declared, by PRIOR and by LEANING: what thousands of one class of declared span have in common."""
+        """Ratios of actual to declared, by PRIOR and by LEANING: what thousands of one class of declared span have
+        in common.
+        """
         self._versions: dict[str, int] = {}
         self._reaches: dict[Run, Reach] = {}
         self._ended: Final = _Memory()
@@ -208,7 +220,9 @@ class Runtimes:
         return told
 
     def reach(self, asked: Run) -> Reach:
-        """How many seconds such a gang runs at the longest, to be kept by whoever asks: it forgets by itself what is no longer true."""
+        """How many seconds such a gang runs at the longest, to be kept by whoever asks: it forgets by itself what is
+        no longer true.
+        """
         found = self._reaches.get(asked)
         if found is None:
             if len(self._reaches) >= OWNERS:

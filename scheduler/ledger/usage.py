@@ -74,8 +74,8 @@ class Usages:
         return None
 
     def beyond_ceiling(self, gang: Gang, seats: Container[Uid]) -> dict[Uid, tuple[str, float, float, float]]:
-        """Surplus members with a seat that would take their namespace, quorum seated, above its ceiling: resource, what is
-        used by then, what the member needs, the ceiling.
+        """Surplus members with a seat that would take their namespace, quorum seated, above its ceiling: resource, what
+        is used by then, what the member needs, the ceiling.
         """
         share = self.shares.get(gang.key.namespace, Share())
         used, needs = dict(self._used.get(gang.key.namespace, {})), _needs(gang)
@@ -96,7 +96,9 @@ class Usages:
         return beyond
 
     def claims(self, gang: Gang) -> frozenset[str]:
-        """What the gang asks for that is guaranteed to its namespace; nothing, unless the quorum stays within all of it."""
+        """What the gang asks for that is guaranteed to its namespace; nothing, unless the quorum stays within all of
+        it.
+        """
         share = self.shares.get(gang.key.namespace)
         if share is None or not share.guaranteed:
             return frozenset()
@@ -106,7 +108,8 @@ class Usages:
         return frozenset(name for name, _ in named) if within else frozenset()
 
     def excess(self) -> Mapping[str, Sums]:
-        """By namespace and resource, what it uses above its guarantee; a namespace without a share is guaranteed nothing.
+        """By namespace and resource, what it uses above its guarantee; a namespace without a share is guaranteed
+        nothing.
 
         Only resources that somebody is guaranteed: of anything else nothing is lent.
         """
@@ -124,7 +127,9 @@ class Usages:
                 yield namespace, above
 
     def guards(self, namespace: str, demand: Demand) -> bool:
-        """A pod of this demand uses something that is guaranteed to the namespace, which uses no more of it than that."""
+        """A pod of this demand uses something that is guaranteed to the namespace, which uses no more of it than
+        that.
+        """
         share = self.shares.get(namespace)
         if share is None or not share.guaranteed:
             return False

@@ -20,7 +20,9 @@ FirstOpen: TypeAlias = Callable[[Iterable[GangRecord]], GangRecord | None]
 _ORDER: Final = operator.attrgetter("order")
 
 FEW: Final = 16
-"""Who came or went, up to which a copy of the queue is mended: each costs some comparisons; made anew it costs as many as gangs wait."""
+"""Who came or went, up to which a copy of the queue is mended: each costs some comparisons; made anew it costs as
+many as gangs wait.
+"""
 
 REORDER: Final = 5.0
 """Seconds after which places are worked out anew that change by themselves: who has waited long, who has used much."""
@@ -33,14 +35,18 @@ def in_order(waiting: Waiting, _now: float) -> Turn:
 
 
 class Wanting:
-    """The queue. `turn`, `ages_at`, `moved` and `shifted` are the engine's to set: whose turn it is, and when that changes by itself."""
+    """The queue. `turn`, `ages_at`, `moved` and `shifted` are the engine's to set: whose turn it is, and when that
+    changes by itself.
+    """
 
     def __init__(self, turn: Callable[[Waiting, float], Turn] = in_order) -> None:
         self.turn = turn
         self.ages_at: Callable[[Waiting], float] = lambda _waiting: float("inf")
         """When each moves forward by age alone."""
         self.moved: Callable[[], Mapping[str, float]] = dict
-        """Namespaces whose gangs have another turn than when this was asked last, by what others did: what they go by now."""
+        """Namespaces whose gangs have another turn than when this was asked last, by what others did: what they go
+        by now.
+        """
         self.shifted: Callable[[Turn, float], Turn] = lambda turn, _by: turn
         """The turn that a gang has now, of the one that it had; only where it has not come of age meanwhile."""
         self._waiting: dict[GangKey, Waiting] = {}
@@ -49,7 +55,9 @@ class Wanting:
         """When it is asked anew who has moved."""
         self._records: dict[GangKey, GangRecord] = {}
         self._sorted: list[GangRecord] = []
-        """The queue when it was asked for last: the next is made from it, since a list that is nearly in order is sorted quickly."""
+        """The queue when it was asked for last: the next is made from it, since a list that is nearly in order is
+        sorted quickly.
+        """
         self._added: dict[int, GangRecord] = {}
         """By identity, who has come since."""
         self._left: dict[int, GangRecord] = {}
@@ -63,7 +71,9 @@ class Wanting:
         self.shuffles = 0
         """Grows whenever those who are in it change places by themselves."""
         self.rekeyed = 0
-        """Grows whenever their places are worked out anew: what was a place before is none now, even where the order is the same."""
+        """Grows whenever their places are worked out anew: what was a place before is none now, even where the order
+        is the same.
+        """
 
     def __len__(self) -> int:
         return len(self._records)
@@ -189,8 +199,8 @@ HEAD: Final = 4
 class Pass:
     """Where in the queue the asking has come to.
 
-    Who was looked at and is not worth a question is looked at again only when he was touched, or when the circumstances are
-    others than they were: so a pass costs as much as what has changed.
+    Who was looked at and is not worth a question is looked at again only when he was touched, or when the circumstances
+    are others than they were: so a pass costs as much as what has changed.
     """
 
     def __init__(self) -> None:

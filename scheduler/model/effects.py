@@ -1,5 +1,5 @@
-"""What is to be done in the cluster. Each effect is idempotent and a compare-and-swap on the pod's uid; what is done to a
-Job also on its version, for a person may suspend or resume it at the same time.
+"""What is to be done in the cluster. Each effect is idempotent and a compare-and-swap on the pod's uid; what is done to
+a Job also on its version, for a person may suspend or resume it at the same time.
 """
 
 from collections.abc import Mapping

@@ -107,7 +107,9 @@ class Waiting:
     attained: float = 0.0
     """Device-seconds that it has had so far, before it was suspended or lost its seats."""
     born: float | None = None
-    """When its Job was made, which being suspended does not change; None: nobody needs to know, it came when it arrived."""
+    """When its Job was made, which being suspended does not change; None: nobody needs to know, it came when it
+    arrived.
+    """
     runs: Estimate | None = None
     """How long it will run, as far as anybody knows."""
     likely: Estimate | None = None
@@ -135,8 +137,8 @@ class Reservation:
     """Room kept in time for the first gang that waits.
 
     start: when it can begin, if all who run leave when they are expected to.
-    left: float64[n, r], the room that is free at `start` when the gang has sat down: who stays beyond `start` may use no
-    more of it, nor more than is free now.
+    left: float64[n, r], the room that is free at `start` when the gang has sat down: who stays beyond `start` may use
+    no more of it, nor more than is free now.
     seats: float64[n, r] that the gang takes then.
     """
 

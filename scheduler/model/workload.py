@@ -141,7 +141,9 @@ class Membership:
     gain: float = 0.0
     wish: Wish = Wish()
     keys: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Where another format than ours says what: by the field's name, here or in the wish, a label or annotation of that format."""
+    """Where another format than ours says what: by the field's name, here or in the wish, a label or annotation of
+    that format.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +255,9 @@ class OwnerTraits:
     suspended: bool = False
     """It is suspended now, by whomever."""
     paused: Owner | None = None
-    """Itself, when it says that we suspended it so that another gang had room: resumed when its pods are gone. None also
-    where a person said since that it stays suspended; not None also where a person resumed it and left our word on it."""
+    """Itself, when it says that we suspended it so that another gang had room: resumed when its pods are gone. None
+    also where a person said since that it stays suspended; not None also where a person resumed it and left our word on
+    it."""
     attained: float = 0.0
     """Device-seconds that its pods had before they were last suspended by us."""
     created: float | None = None

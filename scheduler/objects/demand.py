@@ -46,8 +46,8 @@ DEFAULT: Final = "default-scheduler"
 def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
     """What the pod needs.
 
-    Of a pod of the default scheduler that has its node only the room that it takes is of interest: nobody moves it. Of any
-    other one also what it asks of nodes, without the pin that we gave it: what the next of its owner will ask.
+    Of a pod of the default scheduler that has its node only the room that it takes is of interest: nobody moves it. Of
+    any other one also what it asks of nodes, without the pin that we gave it: what the next of its owner will ask.
     pin: the node that our pin names; empty: we gave none, and a node that the affinity names is its owner's wish.
     """
     amounts, complaints = _room(pod)

@@ -31,7 +31,9 @@ PREEMPTION: Final = OURS + "preemption"
 CHECKPOINTED_AT: Final = OURS + "checkpointed-at"
 """Annotation, written by the training itself: when its last checkpoint was safe, as an RFC 3339 time."""
 STAYS: Final = OURS + "stay-suspended"
-"""Annotation of a suspended Job, a person's word: it stays so until a person resumes it, though it was we who suspended it."""
+"""Annotation of a suspended Job, a person's word: it stays so until a person resumes it, though it was we who
+suspended it.
+"""
 SURPLUS: Final = OURS + "surplus"
 """Label: `true` above the quorum, taken first."""
 GAIN: Final = OURS + "gain"

@@ -74,7 +74,9 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
 
 
 _STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""What a container waits for that nothing is known to be wrong with; a volume that cannot be mounted looks like this."""
+"""What a container waits for that nothing is known to be wrong with; a volume that cannot be mounted looks like
+this.
+"""
 
 
 def _stuck(status: api.PodStatus) -> str:

@@ -20,8 +20,8 @@ class Resource:
     """It comes with a custom resource definition that need not be installed; missing is empty."""
     decides: bool = False
     """Gangs are placed, and taken down, by what is seen of it: while its watch does not stand, nothing is done. Of the
-    others the past does for a while: kube-scheduler and the API server look at volumes and quotas once more, and a group or
-    an owner that is seen late makes its gang late."""
+    others the past does for a while: kube-scheduler and the API server look at volumes and quotas once more, and a
+    group or an owner that is seen late makes its gang late."""
 
 
 RESOURCES: Final = (

@@ -55,7 +55,9 @@ def event(
 
 
 def condition(effect: Announce, *, seated: bool, now: float) -> dict[str, Any]:
-    """The pod condition that says how the gang stands; its time is that of its last turn. `now`: seconds since the epoch."""
+    """The pod condition that says how the gang stands; its time is that of its last turn. `now`: seconds since the
+    epoch.
+    """
     told = {
         "type": labels.SEATED,
         "status": "True" if seated else "False",

@@ -64,7 +64,9 @@ class Course:
     # ── who comes and goes ──────────────────────────────────────────────────────────────────────────────
 
     def _go_on(self, now: float) -> None:
-        """Everybody leaves whose end has come.  Who is still kept room for when its time has come is kept other room."""
+        """Everybody leaves whose end has come.  Who is still kept room for when its time has come is kept other
+        room.
+        """
         self._now = now
         if self._kept is not None and now >= self._kept.start:
             self._kept = None
@@ -110,8 +112,8 @@ class Course:
     def _behind(self) -> None:
         """Those begin who find room past the head: of all shapes that may find room, whoever comes next in the queue.
 
-        A shape that finds none anywhere is not asked again before room comes; one that finds none beside the head, for those
-        alone who leave before it starts.
+        A shape that finds none anywhere is not asked again before room comes; one that finds none beside the head, for
+        those alone who leave before it starts.
         """
         yard, shapes = self._yard, self._scene.shapes
         held = [number for number, shape in enumerate(shapes) if holds(yard, shape)]

@@ -25,7 +25,9 @@ _SMALL: Final = 2.0**15
 """What is less than this, whatever its sign, has room in two bytes."""
 
 TIERS: Final = 16
-"""Where nodes are ranked by how many members they hold, fewest first, so many tiers; in the last all that hold as many or more."""
+"""Where nodes are ranked by how many members they hold, fewest first, so many tiers; in the last all that hold as
+many or more.
+"""
 
 
 def fill(units: Counts, group: Codes, quota: Counts, tier: Codes) -> Counts:

@@ -30,9 +30,10 @@ COURSES: Final = 16
 """Courses looked at: with fewer, the tenth and the ninetieth percentile would be the least and the largest."""
 
 SHARED: Final = 1.35
-"""Waits are taken to be wrong by up to this factor either way, all gangs' together, on top of what the courses show: like
-gangs of one owner err alike, and gangs that come later go past. Measured on virtual clusters of Philly with runtimes
-declared within half … twice, and taken at their word: without it 46 … 78 % of the starts lie in the interval, with it 74 … 83 %."""
+"""Waits are taken to be wrong by up to this factor either way, all gangs' together, on top of what the courses show:
+like gangs of one owner err alike, and gangs that come later go past. Measured on virtual clusters of Philly with
+runtimes declared within half … twice, and taken at their word: without it 46 … 78 % of the starts lie in the interval,
+with it 74 … 83 %."""
 
 TAIL: Final = 9.0
 """How far the bounds of an overrun lie from its middle: with P(T > t) = ran / t, nine of ten go on for more than a

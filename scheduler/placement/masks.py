@@ -18,7 +18,9 @@ class Masks:
     """
 
     def __init__(self, limit: int = 256) -> None:
-        """`limit`: entries kept of each kind; 256 distinct demands are more than most clusters see between two node changes."""
+        """`limit`: entries kept of each kind; 256 distinct demands are more than most clusters see between two node
+        changes.
+        """
         self._limit = limit
         self._version: int | None = None
         self._kept: dict[tuple[object, ...], Where] = {}
@@ -33,7 +35,9 @@ class Masks:
         return found
 
     def in_vain(self, snapshot: Snapshot, shape: Hashable, ask: Callable[[], Wait | None]) -> Wait | None:
-        """What `ask()` says of gangs of this shape, remembered: why none could be seated were the cluster empty; None: one could."""
+        """What `ask()` says of gangs of this shape, remembered: why none could be seated were the cluster empty;
+        None: one could.
+        """
         self._renew(snapshot)
         if shape not in self._vain:
             self._vain[shape] = ask()

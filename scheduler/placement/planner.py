@@ -163,9 +163,11 @@ def nearest(
     allowed: Mapping[Uid, Mask] | None = None,
     masks: Masks | None = None,
 ) -> tuple[Shortfall, ...]:
-    """Of every level that nodes are labelled with, finest first: the domain in which most of the quorum could sit, and how many.
+    """Of every level that nodes are labelled with, finest first: the domain in which most of the quorum could sit, and
+    how many.
 
-    Left out are levels of which one domain could hold the whole quorum. A gang that is spread looks for no domain: nothing is told.
+    Left out are levels of which one domain could hold the whole quorum. A gang that is spread looks for no domain:
+    nothing is told.
     """
     quorum = _quorum(gang, allowed)
     if gang.strategy is Strategy.SPREAD or not quorum or _unknown_level(snapshot, gang, policy) is not None:

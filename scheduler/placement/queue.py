@@ -21,9 +21,10 @@ Service: TypeAlias = tuple[int, float]
 """The band of what a gang has had, and its birth: by both it goes before others, or after them (`goes_first`)."""
 
 LAST_BAND: Final = 2
-"""The last band of service has no end. More bands only make long jobs take turns with each other, and of two of one length
-both then end later than the first need. Large gangs, which go through bands fastest, are hit hardest: without a last band
-they wait longer than in strict order (virtual clusters of Philly, see bench.queue). Tiresias has two in all."""
+"""The last band of service has no end. More bands only make long jobs take turns with each other, and of two of one
+length both then end later than the first need. Large gangs, which go through bands fastest, are hit hardest: without a
+last band they wait longer than in strict order (virtual clusters of Philly, see bench.queue). Tiresias has two in
+all."""
 
 
 def band(attained: float, quantum: float) -> int:
@@ -42,10 +43,11 @@ def begins_at(number: int, quantum: float) -> float:
 
 
 def goes_first(own: Service, other: Service) -> bool:
-    """The first may have the room of the second, by service: it is of a lower band, or both are of the last and it is older.
+    """The first may have the room of the second, by service: it is of a lower band, or both are of the last and it is
+    older.
 
-    In the last band nobody's service grows out of it, so without the right of the older one a large gang would never find
-    its room together again once it gave it up.
+    In the last band nobody's service grows out of it, so without the right of the older one a large gang would never
+    find its room together again once it gave it up.
     """
     return own[0] < other[0] or (own[0] == other[0] == LAST_BAND and own[1] < other[1])
 
@@ -79,9 +81,9 @@ _MEASURE: Final[Mapping[Order, Callable[[Waiting, Policy, float], float]]] = {
 def ages_at(waiting: Waiting, policy: Policy) -> float:
     """When this gang has waited long enough to go before all younger ones of its priority.
 
-    It counts from when the gang began to wait this time: what it ran before it was suspended is no wait.  With the order
-    `shortest` a wait is long by the runtime that it is for, as bounded slowdown has it (Feitelson et al., JSSPP 1997):
-    a queue that is longer than `age_limit` would otherwise be in order of arrival, whatever its order is called.
+    It counts from when the gang began to wait this time: what it ran before it was suspended is no wait.  With the
+    order `shortest` a wait is long by the runtime that it is for, as bounded slowdown has it (Feitelson et al., JSSPP
+    1997): a queue that is longer than `age_limit` would otherwise be in order of arrival, whatever its order is called.
     """
     patience = policy.age_limit
     if policy.order is Order.SHORTEST:

@@ -170,7 +170,9 @@ class Search:
         self.gang = quorum_alone(self.gang)
 
     def earliest(self) -> Reservation | None:
-        """Room only grows from step to step, so what is looked for can be bisected: first by counting, then by asking."""
+        """Room only grows from step to step, so what is looked for can be bisected: first by counting, then by
+        asking.
+        """
         last = len(self.going.times) - 1
         first = bisect_left(range(last + 1), True, key=self._could)
         if first > last:

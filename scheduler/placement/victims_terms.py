@@ -31,8 +31,8 @@ Numbers: TypeAlias = NDArray[np.int64]
 class Held:
     """Terms, on the units of one standing.
 
-    takes: float64[l, u], what each unit takes of each limit.  most: float64[l].  claims: bool[u], may leave by its claim
-    alone.  columns: int64[c], the resources that are claimed.
+    takes: float64[l, u], what each unit takes of each limit.  most: float64[l].  claims: bool[u], may leave by its
+    claim alone.  columns: int64[c], the resources that are claimed.
     """
 
     takes: Matrix
@@ -45,7 +45,8 @@ class Held:
         return bool((self.takes @ taken <= self.most + _SLACK).all())
 
     def needless(self, standing: Standing, taken: Mask, left: Matrix) -> Mask:
-        """bool[u]: who leaves by a claim, and without whom the gang would lack nothing of what is claimed where it sits.
+        """bool[u]: who leaves by a claim, and without whom the gang would lack nothing of what is claimed where it
+        sits.
 
         left: float64[n, r], what is free once these have left and the gang sits.  Surplus goes with its gang.
         """

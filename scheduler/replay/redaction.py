@@ -1,7 +1,8 @@
 """A snapshot without names: everything that somebody chose is a number, and the same thing is decided.
 
 Lives here: which texts of the model are no names and stay: KEPT. Every other text goes, also those of fields that
-nobody has thought of yet. Labels of nodes that nobody asks for are left out, and complaints say no more what they quote.
+nobody has thought of yet. Labels of nodes that nobody asks for are left out, and complaints say no more what they
+quote.
 
 Why names are cut into parts: ties are broken by the order of names, of nodes, pods and domains, and a domain's path
 joins labels with `/`. A name's parts, between `-`, `.` and `/`, become numbers in the order of all parts, and what

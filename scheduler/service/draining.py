@@ -1,4 +1,5 @@
-"""A node is drained for a person: the engine finds and keeps the seats, the effects go their way, and it is told in words.
+"""A node is drained for a person: the engine finds and keeps the seats, the effects go their way, and it is told in
+words.
 
 Lives here: what has to be true before, and the words. Never here: which seats, or who may ask.
 """
@@ -12,7 +13,9 @@ from scheduler.status.desk import DeskError, Drained, Moved
 
 
 async def drain(service: Service, node: str, _by: str) -> Drained:
-    """Begin, or say how far it is. Raises DeskError where the node is not cordoned: its seats would be given out again."""
+    """Begin, or say how far it is. Raises DeskError where the node is not cordoned: its seats would be given out
+    again.
+    """
     known = service.engine.ledger.nodes.get(node)
     if not service.engine.ledger.ready:
         raise DeskError(

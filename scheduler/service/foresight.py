@@ -27,7 +27,9 @@ async def keep_foreseeing(
     took: Callable[[float], None],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Never:
-    """Forecast until cancelled; `took` is told how long each took. A forecast that fails is missing, and said in the log."""
+    """Forecast until cancelled; `took` is told how long each took. A forecast that fails is missing, and said in the
+    log.
+    """
     while True:
         seconds = await _once(engine, clock)
         took(seconds)

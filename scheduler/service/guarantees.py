@@ -1,8 +1,8 @@
 """Whether all that `queue.shares` guarantees is there at all.
 
-Lives here: what is guaranteed to all namespaces together, next to what the nodes have, and the log line where it is more.
-Never here: what a guarantee allows (ledger, engine). Nothing is refused: nodes come and go, and each guarantee by itself is
-kept for as long as the others' room lies idle.
+Lives here: what is guaranteed to all namespaces together, next to what the nodes have, and the log line where it is
+more. Never here: what a guarantee allows (ledger, engine). Nothing is refused: nodes come and go, and each guarantee by
+itself is kept for as long as the others' room lies idle.
 """
 
 from collections import Counter

@@ -57,8 +57,8 @@ _log = structlog.get_logger("service")
 class Service:
     """The engine, at work. `clock` never goes back, in seconds since the epoch.
 
-    acting: whether it is we who may act.  blind: seconds for which what we know may be the past; above `blind_after` nothing
-    is done by it.
+    acting: whether it is we who may act.  blind: seconds for which what we know may be the past; above `blind_after`
+    nothing is done by it.
     """
 
     def __init__(
@@ -103,7 +103,9 @@ class Service:
                             waiter.set_result(None)
 
     def _settle(self) -> None:
-        """Begin with what follows from all that was taken in; who may not do it any more leaves that to the loop's next turn."""
+        """Begin with what follows from all that was taken in; who may not do it any more leaves that to the loop's
+        next turn.
+        """
         if self._settling is not None:
             self._settling.cancel()
             self._settling = None

@@ -1,8 +1,8 @@
 """What every HTTP edge of ours stands on: sockets, TLS, connections.
 
 Lives here: how an application is put on a port, how many connections it may have, how slow they may be, and whose
-certificates are believed; the token that a request shows, and how often its sender may ask. Never here: a route, or what an answer is;
-those are the edges' own.
+certificates are believed; the token that a request shows, and how often its sender may ask. Never here: a route, or
+what an answer is; those are the edges' own.
 
     server   an application on a port
     door     connections: how many, how slow

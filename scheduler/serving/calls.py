@@ -1,6 +1,7 @@
 """What an HTTP edge asks of the API server: a call, whoever makes it.
 
-Lives here: the shape of `scheduler.kube.client.Client.request`, for edges that must not know that room. Never here: a call.
+Lives here: the shape of `scheduler.kube.client.Client.request`, for edges that must not know that room. Never here: a
+call.
 """
 
 from collections.abc import Mapping

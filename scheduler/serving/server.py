@@ -58,9 +58,9 @@ async def serve(
     """Serve the application while the context lasts; gives the port, which the kernel chose if `port` is 0.
 
     section: of the settings, named in errors. settings: bounds and TLS; by default those of the verbs without TLS.
-    metrics: where connections are counted, if they are. anonymous: a client need not show a certificate, but one that it
-    shows must be good. backlog: connections that may wait to be taken; the kernel may allow fewer.
-    Raises SettingsError when the address cannot be listened on, or the certificates cannot be used.
+    metrics: where connections are counted, if they are. anonymous: a client need not show a certificate, but one that
+    it shows must be good. backlog: connections that may wait to be taken; the kernel may allow fewer. Raises
+    SettingsError when the address cannot be listened on, or the certificates cannot be used.
     """
     own: Server = settings or VerbsServer()
     app.middlewares.insert(0, _through_door)
@@ -89,7 +89,9 @@ async def serve(
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Bytes that are no HTTP are a mistake of whoever sent them: a warning says it, where aiohttp has an error and a trace."""
+    """Bytes that are no HTTP are a mistake of whoever sent them: a warning says it, where aiohttp has an error and a
+    trace.
+    """
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, HttpProcessingError):
         _log.warning("not HTTP", said=shortened(str(error)))

@@ -2,8 +2,9 @@
 
 Lives here: everything between a socket and `answers`. Never here: what an answer says.
 
-Why every POST must be JSON by its content type, even one that has nothing to say: a browser that holds a client certificate
-shows it to us whatever page asks it to, but asks us before it sends JSON from a foreign page, and we never agree.
+Why every POST must be JSON by its content type, even one that has nothing to say: a browser that holds a client
+certificate shows it to us whatever page asks it to, but asks us before it sends JSON from a foreign page, and we never
+agree.
 """
 
 import asyncio

@@ -227,7 +227,9 @@ class GangDetail(Part, frozen=True):
     shortfalls: list[LevelShortfall]
     """What the reason is about."""
     nearest: list[LevelShortfall]
-    """Of every level that nodes are labelled with, finest first: the domain in which most of the quorum could sit now."""
+    """Of every level that nodes are labelled with, finest first: the domain in which most of the quorum could sit
+    now.
+    """
     refusal: Refusal | None
     notices: list[NoticeRow]
     barred: list[BarRow]

@@ -1,7 +1,7 @@
 """Who asks: the holder of a bearer token, or of a client certificate that the cluster's authority signed.
 
-Lives here: a user, and what a certificate says of him; a token is found by `serving.bearer`. Never here: whether the API
-server believes a token; `reviews` asks.
+Lives here: a user, and what a certificate says of him; a token is found by `serving.bearer`. Never here: whether the
+API server believes a token; `reviews` asks.
 
 A token counts before a certificate, as with the API server: who shows one wants to be its holder.
 """

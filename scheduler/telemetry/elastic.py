@@ -1,9 +1,9 @@
 """The metrics of the elastic master, in one table; it is a program of its own, so its scrape holds nothing else.
 
 Lives here: names, meanings, labels and buckets (`METRICS`), and one attribute for each (`ElasticMetrics`), as in
-`metrics`. Never here: the moment at which something is counted. Labels are closed lists: never a job, worker or node. There
-is one exception, bounded in names, values and jobs, and under the operator's word (`elastic.reported`): what scripts report means
-nothing without its job.
+`metrics`. Never here: the moment at which something is counted. Labels are closed lists: never a job, worker or node.
+There is one exception, bounded in names, values and jobs, and under the operator's word (`elastic.reported`): what
+scripts report means nothing without its job.
 """
 
 import platform

@@ -108,7 +108,9 @@ def test_pure_rooms_neither_wait_nor_look(room: str, place: Path) -> None:
 
 @pytest.mark.parametrize("place", ALL, ids=called)
 def test_a_module_is_one_thing(place: Path) -> None:
-    """A module says in its docstring what lives there, is short enough to be read at once, and has a name that means it."""
+    """A module says in its docstring what lives there, is short enough to be read at once, and has a name that means
+    it.
+    """
     text = place.read_text(encoding="utf-8")
 
     assert ast.get_docstring(parsed(place)), f"{called(place)} has no docstring"

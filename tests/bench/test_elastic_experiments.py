@@ -93,7 +93,9 @@ def test_published_orders_are_what_training_gave_way_to_and_what_serving_gave_ba
 
 
 def test_published_dips_and_regrowth():
-    """7 s at most until a slot that was taken is used again, and about as long as the target until the job has grown back."""
+    """7 s at most until a slot that was taken is used again, and about as long as the target until the job has grown
+    back.
+    """
     asked = published.orders(published.timeline("elastic_training"), published.timeline("tf_serving"))
     gaps = slots.gaps(published.timeline("overall_cluster"), 8, asked)
 

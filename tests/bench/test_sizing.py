@@ -24,7 +24,9 @@ def test_near_the_best(runs):
 
 
 def test_early(runs):
-    """They find it within 6 % of the run time: of all jobs together, in the median, and of each that runs 1,000 s or longer."""
+    """They find it within 6 % of the run time: of all jobs together, in the median, and of each that runs 1,000 s or
+    longer.
+    """
     found = summary(runs)
 
     for policy in POLICIES:

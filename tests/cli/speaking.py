@@ -1,4 +1,6 @@
-"""The command line spoken to, and a cluster that it can ask: an API server on loopback that holds what a test puts there."""
+"""The command line spoken to, and a cluster that it can ask: an API server on loopback that holds what a test puts
+there.
+"""
 
 import asyncio
 import io

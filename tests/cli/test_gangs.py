@@ -182,7 +182,9 @@ def test_a_cluster_that_is_not_there(tmp_path):
 
 
 async def test_the_settings_of_the_cluster_hold(cluster):
-    """They are read from the newest ConfigMap that kustomize made of them, under whatever hash; else the defaults are said to be assumed."""
+    """They are read from the newest ConfigMap that kustomize made of them, under whatever hash; else the defaults
+    are said to be assumed.
+    """
     cluster.gang("waits", 4, gpus=8)
     before = await cluster.say("explain", "team/waits", "-o", "json")
     for number, level in enumerate(("area", "host")):

@@ -85,7 +85,9 @@ async def test_nobody(cluster):
 
 
 async def test_a_log_does_nothing_to_the_terminal(cluster):
-    """Escapes that a program writes, or a stranger makes it write, are shown; so is markup; bytes that are no text, too."""
+    """Escapes that a program writes, or a stranger makes it write, are shown; so is markup; bytes that are no text,
+    too.
+    """
     cluster.gang("g", 1, node="r0-n0")
     cluster.logs = {"g-0": ["\x1b]0;title\x07[red]\u202e\tx\r\n".encode() + b"\xff\n"]}
 

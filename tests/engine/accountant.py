@@ -35,7 +35,9 @@ def leased(record: GangRecord) -> frozenset[Uid]:
 
 
 def leases(api: FakeApi, engine: Engine) -> Iterator[tuple[str, str, Demand]]:
-    """(uid, node, demand) of all that will use room when all have left who were asked to: leased seats are seats then."""
+    """(uid, node, demand) of all that will use room when all have left who were asked to: leased seats are seats
+    then.
+    """
     going = {uid for plan in engine.ledger.freeing.values() for uid in plan.victims}
     going |= {pod.uid for pod in api.pods.values() if pod.deleting}
     there = {(uid, node): demand for uid, node, demand in placed(api, engine) if uid not in going}

@@ -2,11 +2,11 @@
 
 A model of what the ledger does (`plans`, `care`, `pins`, `recovery`), not the ledger itself, whose states are too many:
 a few nodes that hold one pod each, and a few gangs whose pods are made again when they are evicted. It keeps what
-matters for getting stuck: all seats of a gang or none; the plan is written before anybody is let go; each PATCH lands by
-itself, and one that its sender has given up or died over may still land late; a pin cannot be undone but by an eviction;
-a restart believes only what fits; a gang that is not bound in time gives everything back and waits a while. Time limits
-pass at any moment. It leaves out: nominations, who asks whom, and the delay of watches (what the API server knows, the
-service knows).
+matters for getting stuck: all seats of a gang or none; the plan is written before anybody is let go; each PATCH lands
+by itself, and one that its sender has given up or died over may still land late; a pin cannot be undone but by an
+eviction; a restart believes only what fits; a gang that is not bound in time gives everything back and waits a while.
+Time limits pass at any moment. It leaves out: nominations, who asks whom, and the delay of watches (what the API server
+knows, the service knows).
 
 What is on its way follows from the step: the note while WRITING, and while LETTING_GO a PATCH for each gated pod with a
 seat. Nodes are alike, and so are the members of a gang: of states that differ by their names one is kept.
@@ -27,7 +27,9 @@ IDLE, WRITING, LETTING_GO = range(3)
 
 
 class Pod(NamedTuple):
-    """where: GATED, pinned or bound. seat: the node that the service holds for it. note: its node in the written plan."""
+    """where: GATED, pinned or bound. seat: the node that the service holds for it. note: its node in the written
+    plan.
+    """
 
     where: int = GATED
     seat: int = NONE
@@ -107,8 +109,8 @@ class Protocol:
             yield state._replace(stranger=NONE)
 
     def accidents(self, state: State) -> Iterator[State]:
-        """The service dies, or gives up waiting for an answer, and of what it sent one may land later; another scheduler
-        takes a node.
+        """The service dies, or gives up waiting for an answer, and of what it sent one may land later; another
+        scheduler takes a node.
         """
         if state.crashes:
             after = state._replace(crashes=state.crashes - 1)

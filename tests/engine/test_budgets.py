@@ -1,4 +1,6 @@
-"""Disruption budgets and whole gangs: what a budget protects stays, and a gang that it takes apart is whole again soon."""
+"""Disruption budgets and whole gangs: what a budget protects stays, and a gang that it takes apart is whole again
+soon.
+"""
 
 from scheduler.model.policy import Policy
 from tests.builders import a_node
@@ -23,7 +25,9 @@ def full() -> World:
 
 
 def test_a_budget_that_takes_a_gang_apart_ends_the_plan() -> None:
-    """One member may go and three may not: the plan is given up at once, not when its time is up, and the gang is whole."""
+    """One member may go and three may not: the plan is given up at once, not when its time is up, and the gang is
+    whole.
+    """
     world = full()
     world.api.protected |= {pod.uid for pod in world.pods("low")[1:]}
     world.submit(a_gang_of_pods("high", 4, gpu=1, priority=10))

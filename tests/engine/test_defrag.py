@@ -1,4 +1,6 @@
-"""Moves that would make room for a gang: found where there are any, proven to leave nobody without a seat, never made."""
+"""Moves that would make room for a gang: found where there are any, proven to leave nobody without a seat, never
+made.
+"""
 
 from scheduler.model.workload import GangKey
 from tests.builders import a_node
@@ -38,7 +40,9 @@ def test_scattered_pods_would_make_room_together() -> None:
 
 
 def test_gangs_move_whole_and_within_what_they_ask() -> None:
-    """A gang of two that requires one rack goes to the other rack with both members, so that the large gang has its own."""
+    """A gang of two that requires one rack goes to the other rack with both members, so that the large gang has its
+    own.
+    """
     world = World([a_node(f"{rack}{n}", gpu=2, rack=rack) for rack in "ab" for n in range(2)])
     a_set(world, "small", 2, gpu=1, required=True, level="rack")
     world.settle(5)

@@ -146,7 +146,9 @@ def test_a_budget_that_forbids_the_others_is_asked_again() -> None:
 
 
 def test_a_required_level_is_kept() -> None:
-    """No room for the member in its rack: the gang, of which it is surplus, moves to another rack with it or not at all."""
+    """No room for the member in its rack: the gang, of which it is surplus, moves to another rack with it or not at
+    all.
+    """
     nodes = [a_node(f"{rack}{n}", gpu=2, rack=rack) for rack in "ab" for n in range(2)]
     world = World(nodes)
     a_set(world, "train", 4, quorum=3, required=True, level="rack")
@@ -242,7 +244,9 @@ def test_who_was_pinned_is_asked_about_without_the_pin() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_whatever_runs_no_gang_is_broken_by_a_drain(seed: int) -> None:
-    """Gangs of all kinds on a half-full cluster: who does not move whole keeps its quorum, and in the end all run again."""
+    """Gangs of all kinds on a half-full cluster: who does not move whole keeps its quorum, and in the end all run
+    again.
+    """
     chance = random.Random(seed)
     world = World([a_node(f"{rack}{n}", gpu=4, rack=rack) for rack in "abc" for n in range(3)])
     for number in range(chance.randint(1, 5)):

@@ -60,7 +60,9 @@ def seated(engine: Engine) -> list[str]:
 
 @pytest.mark.slow
 def test_who_was_seated_does_not_send_all_others_of_its_team_to_the_end() -> None:
-    """A gang gets room, and so its team has more: every other gang's turn changes with the next sorting, not one by one."""
+    """A gang gets room, and so its team has more: every other gang's turn changes with the next sorting, not one by
+    one.
+    """
     engine = crowd()
 
     for turn in range(3):

@@ -200,7 +200,9 @@ def test_a_gang_without_our_gate_waits_for_those_who_leave() -> None:
 
 
 def test_who_waited_long_for_room_is_patient_once_it_is_there() -> None:
-    """That kube-scheduler found no room while the victims took their time, longer than a gang may take, breaks no seat."""
+    """That kube-scheduler found no room while the victims took their time, longer than a gang may take, breaks no
+    seat.
+    """
     world = a_stage(2, grace=2 * POLICY.timeout)
     a_set(world, "pair", 2)
     world.settle(1)
@@ -292,8 +294,8 @@ def test_a_restart_goes_on_with_the_same_victims(gone: int) -> None:
 
 
 def test_room_that_is_not_made_after_all_is_kept_for_nobody() -> None:
-    """Calls of a service that died pin both members while its successor waits for one to leave, who never does: when that is
-    given up, nothing is held where the other still runs, and the pods that cannot start are made again.
+    """Calls of a service that died pin both members while its successor waits for one to leave, who never does: when
+    that is given up, nothing is held where the other still runs, and the pods that cannot start are made again.
     """
     world = a_stage(2, 2)
     a_set(world, "train", 2, gpu=2)
@@ -330,7 +332,9 @@ def test_a_budget_that_never_allows_spares_its_pods_and_others_are_tried() -> No
 
 
 def test_a_budget_that_never_allows_is_asked_now_and_then() -> None:
-    """A victim with nobody beside it is asked every few seconds at most, then left alone for minutes, then asked again."""
+    """A victim with nobody beside it is asked every few seconds at most, then left alone for minutes, then asked
+    again.
+    """
     world = a_stage(1)
     (single,) = world.submit([a_pod("single", gpu=1)])
     world.settle(1)
@@ -409,7 +413,9 @@ def to_be_suspended() -> tuple[World, Controller]:
 
 
 def test_a_job_that_its_user_has_just_suspended_stays_so() -> None:
-    """What was decided before we heard of it is refused; its room is taken, nobody asks again, and it is never resumed."""
+    """What was decided before we heard of it is refused; its room is taken, nobody asks again, and it is never
+    resumed.
+    """
     world, job = to_be_suspended()
     world.api.set_suspended(job.owner, suspended=True)
     world.settle(GRACE + 5)
@@ -482,7 +488,9 @@ LENT: Mapping[str, Share] = {"default": Share(((GPU, 2),)), "lab": Share(((GPU, 
 
 
 def test_borrowed_room_is_given_back() -> None:
-    """A gang of equal priority within the guarantee of its namespace gets its room back from the borrower, and no more."""
+    """A gang of equal priority within the guarantee of its namespace gets its room back from the borrower, and no
+    more.
+    """
     world = a_stage(4, policy=replace(POLICY, shares=LENT))
     for name in ("one", "two"):
         world.submit(a_gang_of_pods(name, 2, gpu=1))
@@ -531,7 +539,9 @@ def test_surplus_stays_below_the_ceiling() -> None:
 
 
 def test_two_gangs_that_throw_each_other_out_by_turns_are_stopped_and_it_is_said() -> None:
-    """Each is right in its turn, by shares that somebody sets anew; after a turn of each the loser waits, and is told why."""
+    """Each is right in its turn, by shares that somebody sets anew; after a turn of each the loser waits, and is
+    told why.
+    """
     shares = [{"lab": Share((("cpu", 16_000),))}, {"default": Share(((GPU, 4),))}]
     policy = replace(POLICY, shares=shares[0], preemption_cooldown=5.0)
     world = World([a_node("n0", gpu=4, cpu=16, rack="r")], policy)

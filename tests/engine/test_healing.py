@@ -71,7 +71,9 @@ def test_a_member_is_replaced_in_its_gangs_domain() -> None:
 
 @pytest.mark.parametrize("required", [True, False])
 def test_a_gang_without_room_in_its_domain(required: bool) -> None:
-    """Where the level is required all of it moves to another; where it is only preferred the new member goes there alone."""
+    """Where the level is required all of it moves to another; where it is only preferred the new member goes there
+    alone.
+    """
     world = two_racks()
     a_gang(world, 4, level="rack", required=required)
     world.settle(5)
@@ -117,7 +119,9 @@ def test_a_budget_that_protects_the_rest_is_not_pressed() -> None:
 
 
 def test_a_gang_that_may_not_move_takes_none_of_the_seats() -> None:
-    """Nobody sits down elsewhere before the first of those who run has been let go, not even where enough others wait already."""
+    """Nobody sits down elsewhere before the first of those who run has been let go, not even where enough others
+    wait already.
+    """
     world = World([a_node(f"a{n}", gpu=1, rack="a") for n in range(3)])
     a_gang(world, 4, level="rack", required=True, quorum=3)
     world.settle(5)

@@ -32,7 +32,9 @@ WALK = 200
 @pytest.mark.slow
 @pytest.mark.timeout(0 if STEPS > 40000 else 600)
 def test_invariants_hold_in_short_stories() -> None:
-    """No sequence of events, faults, crashes and questions breaks an invariant; hypothesis tells the shortest that does."""
+    """No sequence of events, faults, crashes and questions breaks an invariant; hypothesis tells the shortest that
+    does.
+    """
     run_state_machine_as_test(
         Gangs,
         settings=settings(

@@ -72,7 +72,9 @@ def a_late_one(world: World, name: str = "late"):
 
 @pytest.mark.parametrize("waiting", [0, MANY])
 def test_filter_asks_about_the_pod_alone(work, waiting):
-    """Whoever waits and was told so is not asked about again for it, and is looked at once, and once more at the end."""
+    """Whoever waits and was told so is not asked about again for it, and is looked at once, and once more at the
+    end.
+    """
     world = a_queue(waiting)
     pod = a_late_one(world)
     work.done()

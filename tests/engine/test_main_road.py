@@ -105,7 +105,9 @@ def test_a_gang_larger_than_the_cluster_is_told_so_and_stops_nobody() -> None:
 
 
 def test_gangs_that_grow_into_each_other_do_not_block_each_other() -> None:
-    """A-C-B-D: the members of two gangs come in turns, and there is room for one gang only; one of them is bound whole."""
+    """A-C-B-D: the members of two gangs come in turns, and there is room for one gang only; one of them is bound
+    whole.
+    """
     world = a_world(4)
     first, second = a_gang_of_pods("first", 4, gpu=1), a_gang_of_pods("second", 4, gpu=1)
     for one, two in zip(first, second, strict=True):

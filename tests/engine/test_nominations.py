@@ -20,7 +20,8 @@ def wanted(count: int, gpu: int, kind: str, priority: int) -> Wanted:
 
 
 def test_who_is_nominated_no_more_may_ask_others_for_room() -> None:
-    """Its nomination is taken back when a stranger took the seat; kube-scheduler makes no room for it then, so we ask the stranger.
+    """Its nomination is taken back when a stranger took the seat; kube-scheduler makes no room for it then, so we ask
+    the stranger.
 
     Everything comes to rest at the end of the story, which raises AssertionError when somebody waits for nothing.
     """

@@ -9,7 +9,9 @@ HOUR = 3600.0
 
 
 def test_decisions_take_declarations_at_their_word_and_forecasts_take_them_for_too_long() -> None:
-    """Of who runs, from when it began; of who waits, as a span. An hour that nobody has kept yet is likely to be 48 minutes."""
+    """Of who runs, from when it began; of who waits, as a span. An hour that nobody has kept yet is likely to be 48
+    minutes.
+    """
     world = a_world(4)
     for name in ("runs", "waits"):
         world.submit(a_gang_of_pods(name, 4, gpu=1, wish={"runtime": HOUR}))

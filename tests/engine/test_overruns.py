@@ -35,7 +35,9 @@ def end(world: World, name: str) -> None:
 
 @pytest.mark.parametrize("overrun", Overrun)
 def test_who_overstays_is_suspended_for_the_one_it_passed_where_the_setting_says_so(overrun: Overrun) -> None:
-    """The first that waits needs all four devices; beside a gang of 100 s one of 5 s is let past, and runs on and on."""
+    """The first that waits needs all four devices; beside a gang of 100 s one of 5 s is let past, and runs on and
+    on.
+    """
     world = World([a_node("n1", gpu=4)], Policy(overrun=overrun, preemption_cooldown=1.0))
     a_job(world, "long", 1, 100.0)
     world.settle(1.0)
@@ -66,7 +68,9 @@ def test_who_never_passed_anybody_may_take_his_time() -> None:
 
 
 def test_who_cannot_be_suspended_alone_may_overstay() -> None:
-    """Two gangs of one Job: for what one of them ran too long the other would go too, so neither leaves, nor is evicted."""
+    """Two gangs of one Job: for what one of them ran too long the other would go too, so neither leaves, nor is
+    evicted.
+    """
     world = World([a_node("n1", gpu=4)], Policy(overrun=Overrun.SUSPEND, preemption_cooldown=1.0))
     a_job(world, "long", 1, 100.0)
     world.settle(1.0)

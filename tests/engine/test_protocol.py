@@ -24,6 +24,8 @@ def test_whatever_happens_all_gangs_can_still_end(sizes: tuple[int, ...], strang
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_without_a_time_limit_two_gangs_block_each_other(whole: bool):
-    """Were seats never given back, each could keep a node that the other lacks after one crash: so the visit finds such."""
+    """Were seats never given back, each could keep a node that the other lacks after one crash: so the visit finds
+    such.
+    """
     _, stuck = explore(start((2, 2), strangers=0), Protocol(nodes=2, whole=whole, limits=False))
     assert stuck

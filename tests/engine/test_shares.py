@@ -1,4 +1,6 @@
-"""Guarantees: what is lent comes back, and what a namespace keeps within its own nobody takes, whatever his priority."""
+"""Guarantees: what is lent comes back, and what a namespace keeps within its own nobody takes, whatever his
+priority.
+"""
 
 import pytest
 
@@ -56,7 +58,9 @@ def bound(world: World, *gangs: tuple[str, str]) -> list[int]:
 
 
 def test_lent_room_is_not_taken_again() -> None:
-    """A borrower of higher priority gives back what it borrowed, and does not come for it again: no turns, no end of evictions."""
+    """A borrower of higher priority gives back what it borrowed, and does not come for it again: no turns, no end of
+    evictions.
+    """
     world = a_world(lender=HALF, lodger=HALF)
     for name in ("keeps", "lends"):
         replicas(world, name, "lodger", priority=100)

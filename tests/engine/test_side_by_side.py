@@ -37,7 +37,9 @@ def planned(engine: Engine, now: float) -> Iterator[Effect]:
 
 
 def test_who_waits_for_others_to_leave_topples_no_plan() -> None:
-    """Two have room and two more will, once others have left: the first are let go at once, and the second stay where they are."""
+    """Two have room and two more will, once others have left: the first are let go at once, and the second stay
+    where they are.
+    """
     leaving = [replace(runs(number), deleting=True) for number in range(2)]
     first, second = (a_gang_of_pods(name, 2, gpu=1, created=at) for name, at in (("a", 10.0), ("b", 11.0)))
     engine = an_engine(4, Policy(), 20.0, *leaving, *first, *second)
@@ -67,7 +69,9 @@ def test_a_question_that_a_verb_cannot_answer_is_not_lost(monkeypatch: pytest.Mo
 
 
 def test_nobody_is_passed_over_when_all_come_of_age() -> None:
-    """Between two questions of a pass every place in the queue gets another name; who was not looked at yet still is."""
+    """Between two questions of a pass every place in the queue gets another name; who was not looked at yet still
+    is.
+    """
     sizes = {f"g{number}": 16 - number for number in range(8)} | {"tiny": 1}
     waiting = [pod for name, gpu in sizes.items() for pod in a_gang_of_pods(name, 1, gpu=gpu, created=1000.0)]
     engine = an_engine(

@@ -118,7 +118,9 @@ def test_a_pod_alone_is_answered_alike_on_its_nominated_node() -> None:
 
 
 def test_preemption_that_would_be_in_vain_is_not_let_pass() -> None:
-    """kube-scheduler knows nothing of the room that a gang holds: by its books the pod would fit, by ours it does not."""
+    """kube-scheduler knows nothing of the room that a gang holds: by its books the pod would fit, by ours it does
+    not.
+    """
     world = a_world(4)
     (victim,) = world.submit([a_pod("victim", gpu=2, gated=False)])
     world.settle(1)

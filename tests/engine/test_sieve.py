@@ -114,7 +114,9 @@ def a_scene(seed: int) -> Scene:
 @settings(max_examples=500)
 @given(st.integers(0, 2**32).map(a_scene))
 def test_a_glance_sees_what_a_close_look_sees(scene: Scene) -> None:
-    """The same gang is the first that is open, and all before it are told the same, whichever way they are looked at."""
+    """The same gang is the first that is open, and all before it are told the same, whichever way they are looked
+    at.
+    """
     other = replace(scene, queue=[replace(record) for record in scene.queue], marked=[])
     close = other.sieve()
 
@@ -139,7 +141,9 @@ def test_who_is_like_another_is_told_the_same() -> None:
 
 
 def test_another_reason_is_announced_to_everybody_it_is_true_for() -> None:
-    """Room comes that is kept for the first gang: of ten alike behind it one is asked about, and all hear of it at once."""
+    """Room comes that is kept for the first gang: of ten alike behind it one is asked about, and all hear of it at
+    once.
+    """
     world = a_world(4)
     for name, count, runtime in (("half", 2, 100.0), ("quarter", 1, 100.0), ("first", 4, 50.0)):
         world.submit(a_gang_of_pods(name, count, gpu=1, wish={"runtime": runtime}))

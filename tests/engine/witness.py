@@ -172,8 +172,8 @@ class Witness:
 
 
 def _reclaimed(engine: Engine, record: GangRecord, question: Question, answer: Preempt, unit: Unit) -> bool:
-    """The unit leaves for something that is guaranteed to the gang's namespace, which is short, and which it has borrowed:
-    without it the gang would lack that on a node on which it sits. Surplus goes with its gang.
+    """The unit leaves for something that is guaranteed to the gang's namespace, which is short, and which it has
+    borrowed: without it the gang would lack that on a node on which it sits. Surplus goes with its gang.
     """
     policy, own = engine.policy, record.key.namespace
     if policy.reclaim is Reclaim.LOWER or unit.gang.namespace == own:
@@ -213,7 +213,9 @@ def _is_short(engine: Engine, question: Question, names: Container[str]) -> bool
 
 
 def _lacks(question: Question, answer: Preempt, unit: Unit, name: str) -> bool:
-    """Were only this unit to stay, with the surplus that goes with it, the gang had too little of this where it sits."""
+    """Were only this unit to stay, with the surplus that goes with it, the gang had too little of this where it
+    sits.
+    """
     picture = _soon(question)
     if name not in picture.axis.index:
         return False
@@ -266,7 +268,9 @@ def _overran(engine: Engine, record: GangRecord, unit: Unit, pod: Pod, now: floa
 
 
 def _whole(engine: Engine, answer: Preempt) -> Iterator[str]:
-    """Gangs that give way leave whole, or keep their quorum; with a Job that is suspended nobody leaves who was not chosen."""
+    """Gangs that give way leave whole, or keep their quorum; with a Job that is suspended nobody leaves who was not
+    chosen.
+    """
     leaving = set(answer.uids)
     suspended = {
         pod.owner.uid

@@ -190,7 +190,9 @@ async def test_a_disruption_budget_is_not_pressed(api: ApiServer, running: Runni
 
 
 async def test_who_may_not_act_any_more_sends_nothing(api: ApiServer, client: Client):
-    """What was queued is not sent once another may act, is told as not done, and goes on where it is our turn after all."""
+    """What was queued is not sent once another may act, is told as not done, and goes on where it is our turn after
+    all.
+    """
     for number in range(6):
         api.put(f"p{number}", path=TEAM)
     time, until_when = [0.0], 10.0

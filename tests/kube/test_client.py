@@ -182,7 +182,9 @@ async def test_a_silent_stream_is_silent_not_broken(api: ApiServer, client: Clie
 async def test_a_stream_whose_other_end_is_gone_breaks(
     api: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A machine that vanishes without a word is known to be gone long before the silence on its stream has become too long."""
+    """A machine that vanishes without a word is known to be gone long before the silence on its stream has become
+    too long.
+    """
     monkeypatch.setattr(sockets, "PROBES", {"TCP_KEEPIDLE": 1, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 1})
     with pytest.raises(errors.Unreachable) as caught:
         async with client.stream(PODS, {"watch": "1", "resourceVersion": "100"}, inactivity=10.0) as chunks:

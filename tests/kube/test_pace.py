@@ -71,7 +71,9 @@ def test_only_the_first_end_is_free() -> None:
 
 
 def test_another_cause_starts_small() -> None:
-    """After a long outage the API server's first word, that our version expired or that we may not, costs 2 s at most."""
+    """After a long outage the API server's first word, that our version expired or that we may not, costs 2 s at
+    most.
+    """
     back_off = BackOff(Random(1))
     outage = [back_off.delay(RULES[errors.Unreachable]) for _ in range(8)]
     assert outage[-1] > 0.75 * SOON

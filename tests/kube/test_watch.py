@@ -52,7 +52,9 @@ async def test_everything_listed_is_seen_then_synced(cluster: ApiServer, client:
 
 
 async def test_a_list_comes_in_pages_of_the_newest_state(api: ApiServer, client: Client) -> None:
-    """No page asks for a version, each follows the token of the one before, and the watch starts at the list's version."""
+    """No page asks for a version, each follows the token of the one before, and the watch starts at the list's
+    version.
+    """
     for number in range(1203):
         api.put(f"pod-{number}")
     cache = Cache()
@@ -409,7 +411,9 @@ async def test_an_invalid_version_lists_again(cluster: ApiServer, client: Client
 
 
 async def test_one_malformed_object_is_reported_and_skipped(cluster: ApiServer, client: Client) -> None:
-    """An object that does not fit the type is named with the reason; all others arrive, in the list and in the watch."""
+    """An object that does not fit the type is named with the reason; all others arrive, in the list and in the
+    watch.
+    """
     cluster.put("bad", spec={"node": 5})
     cache = Cache()
     async with following(client, cache) as reflector:

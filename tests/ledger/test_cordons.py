@@ -70,7 +70,9 @@ def test_who_tolerates_a_cordon_is_seated_on_a_cordoned_node(case: str):
 
 @pytest.mark.parametrize("pinned_by_us", [True, False])
 def test_only_what_we_pinned_is_evicted(pinned_by_us: bool):
-    """A Job's pod that its owner ties to one node and that we only nominated keeps its life when the node is cordoned."""
+    """A Job's pod that its owner ties to one node and that we only nominated keeps its life when the node is
+    cordoned.
+    """
     own = (Term(fields=(Requirement("metadata.name", Operator.IN, ("n1",)),)),)
     pod = Pod(
         uid=Uid("u0"),

@@ -86,7 +86,9 @@ def test_nobody_is_planned_blind() -> None:
 
 
 def test_who_takes_over_has_begun_before_he_is_blind() -> None:
-    """Sight that is lost before there is anything to do is no loss, and does not keep what was left behind from being read."""
+    """Sight that is lost before there is anything to do is no loss, and does not keep what was left behind from
+    being read.
+    """
     desk = Desk(a_node("n1", gpu=8), acting=False)
     desk.see(*a_gang_of_pods("train", 2, gpu=1))
     desk.tell(ev.LostSight(), ev.Synced(), ev.TookOver())

@@ -202,7 +202,9 @@ def test_a_node_that_comes_back_at_once_was_never_gone() -> None:
 
 
 def test_a_budget_does_not_keep_a_dead_member() -> None:
-    """429: it does not count any more, and is asked for again every few seconds; back with its node, it counts again."""
+    """429: it does not count any more, and is asked for again every few seconds; back with its node, it counts
+    again.
+    """
     desk = a_desk()
     desk.tell(ev.NodeGone("n2"))
     (evicted,) = told(desk.wait(3))

@@ -85,7 +85,9 @@ def test_members_may_end_long_after_each_other(desk: Desk, told: list[Told]) -> 
 def test_a_gang_whose_only_speaker_has_ended_is_expected_to_run_on_as_declared(
     desk: Desk, told: list[Told]
 ) -> None:
-    """The annotation is on the first member alone, which ends first: neither the estimate nor the lesson is lost with it."""
+    """The annotation is on the first member alone, which ends first: neither the estimate nor the lesson is lost
+    with it.
+    """
     begin(desk)
     silent = a_gang_of_pods("train", 2, owner=JOB, gpu=1)[1].membership
     desk.change("train-1", membership=silent)

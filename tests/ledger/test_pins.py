@@ -202,7 +202,9 @@ def test_evictions_of_one_gang_are_budgeted() -> None:
 
 
 def test_by_shipped_settings_refused_seats_are_given_up_within_half_a_minute() -> None:
-    """kube-scheduler refuses all 64 members of a gang: after 25 s none is left, so there is time to make them again and plan anew."""
+    """kube-scheduler refuses all 64 members of a gang: after 25 s none is left, so there is time to make them again
+    and plan anew.
+    """
     desk = a_desk(count=64, **{f"train_{number}": f"n{number // 16 + 1}" for number in range(64)})
     everybody = set(desk.pods)
     desk.fail_to_bind(*everybody)

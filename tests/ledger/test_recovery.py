@@ -237,7 +237,9 @@ def test_a_gang_torn_by_a_crash_is_rolled_back_when_its_plan_cannot_go_on(
 @pytest.mark.parametrize("rest", ["on their way", "behind the gate"])
 @pytest.mark.parametrize("bound", [{0, 1}, {2, 3}, {1, 2}, {0, 3}])
 def test_a_roll_back_that_was_interrupted_goes_on(bound: set[int], rest: str) -> None:
-    """Killed after any of its evictions: the next start knows that the gang was never whole, and nobody of it stays bound."""
+    """Killed after any of its evictions: the next start knows that the gang was never whole, and nobody of it stays
+    bound.
+    """
     waiting = {"on their way": lambda pod: pinned(pod, "n2"), "behind the gate": lambda pod: pod}[rest]
     pods = planned(a_gang(4), *["n1" if n in bound else "elsewhere" for n in range(4)])
     runs = {"gated": False, "node": "n1", "phase": Phase.RUNNING, "bound_at": 1.0}

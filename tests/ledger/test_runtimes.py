@@ -33,7 +33,9 @@ def test_a_first_declaration_is_believed_within_a_factor_of_two():
 
 
 def test_a_forecast_takes_long_declarations_for_too_long():
-    """Of gangs of which those that run longer than t are as 1 / t, declared at half … twice the truth: those that declare the same."""
+    """Of gangs of which those that run longer than t are as 1 / t, declared at half … twice the truth: those that
+    declare the same.
+    """
     chance = random.Random(1)
     gangs = [(1.0 / chance.uniform(1e-4, 1.0), 2.0 ** chance.uniform(-1, 1)) for _ in range(400_000)]
     found = quantiles(1 / error for runs, error in gangs if 9.0 < runs * error < 11.0)
@@ -128,7 +130,9 @@ def test_long_declarations_learn_from_long_ones():
 
 
 def test_who_declares_less_says_nothing_of_who_declares_more():
-    """All take an hour, and those that declared less than it go first: who declared more is not expected to take longer for it."""
+    """All take an hour, and those that declared less than it go first: who declared more is not expected to take
+    longer for it.
+    """
     memory = Runtimes()
     for _ in range(KEPT):
         memory.ended(*JOB, 1, 1.1 * HOUR, HOUR)
@@ -156,7 +160,9 @@ def test_where_few_of_a_class_ended_the_nearest_classes_are_asked(side):
 
 @pytest.mark.parametrize("side", [-1, 1])
 def test_classes_further_away_are_asked_only_where_nobody_nearer_is_known(side):
-    """Many that declared three times or a third as much count where nobody else is known; a few nearer ones count instead of them."""
+    """Many that declared three times or a third as much count where nobody else is known; a few nearer ones count
+    instead of them.
+    """
     memory = Runtimes()
     for _ in range(KEPT):
         memory.ended(*JOB, 1, of_class(3 * side), 1.8 * of_class(3 * side))

@@ -166,7 +166,9 @@ def test_a_borrower_is_asked_on() -> None:
 
 @pytest.mark.parametrize("priority", [1, 99])
 def test_who_stays_within_his_guarantee_is_not_asked_on(priority: int) -> None:
-    """A plan against a namespace that uses no more than what is guaranteed to it is made anew, whatever the priorities."""
+    """A plan against a namespace that uses no more than what is guaranteed to it is made anew, whatever the
+    priorities.
+    """
     gpu = "nvidia.com/gpu"
     policy = Policy(shares={name: Share(guaranteed=((gpu, 2),)) for name in ("default", "lodger")})
     kept = running("low", "n1", priority=priority, namespace="lodger")

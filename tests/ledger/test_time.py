@@ -144,7 +144,9 @@ def test_a_gang_in_part_that_cannot_be_taken_down_has_the_first_claim() -> None:
 
 
 def test_who_ended_well_keeps_no_room_for_the_rest() -> None:
-    """One of three is done and nobody runs, so nobody stands idle for the others: they give their seats back, and wait longer each time."""
+    """One of three is done and nobody runs, so nobody stands idle for the others: they give their seats back, and
+    wait longer each time.
+    """
     desk = a_desk(kind="")
     desk.bring_on_its_way("train", **SEATS)
     desk.bind("train-0")
@@ -229,7 +231,9 @@ def test_a_late_member_keeps_its_seat_while_the_quorum_runs() -> None:
 
 
 def test_a_patch_whose_outcome_nobody_knows_counts_as_done() -> None:
-    """We still see the gate when the time is over, but it may be gone: the pod is evicted, and keeps its seat till then."""
+    """We still see the gate when the time is over, but it may be gone: the pod is evicted, and keeps its seat till
+    then.
+    """
     desk = a_desk()
     ungatings = told(desk.done(*desk.place("train", **SEATS)), Ungate)
     assert names(desk.wait(POLICY.timeout + 0.1)) == ["train-0", "train-1", "train-2"]
@@ -326,7 +330,9 @@ def spoken(desk: Desk) -> str:
 
 
 def test_what_refused_the_writes_of_a_gang_is_told_with_its_time_out() -> None:
-    """Whoever asks, and whoever reads the event or the condition, learns it: a policy of the cluster is for people to mend."""
+    """Whoever asks, and whoever reads the event or the condition, learns it: a policy of the cluster is for people
+    to mend.
+    """
     desk = a_desk()
     effects = refused(desk, desk.place("train", **SEATS))
     (announced,) = [e for e in effects if isinstance(e, Announce) and e.reason is Reason.BACKING_OFF]
@@ -335,7 +341,9 @@ def test_what_refused_the_writes_of_a_gang_is_told_with_its_time_out() -> None:
 
 
 def test_what_refused_members_is_told_of_those_that_are_made_again() -> None:
-    """Members that may have been tied to their nodes are evicted, and the gang backs off for the same reason as before."""
+    """Members that may have been tied to their nodes are evicted, and the gang backs off for the same reason as
+    before.
+    """
     desk = a_desk()
     effects = desk.place("train", **SEATS)
     desk.carry_out(*effects)

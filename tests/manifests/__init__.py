@@ -1,1 +1,3 @@
-"""What `manifests/` and `extender_config/` promise: offline as documents, and on the real API server (marker `plane`)."""
+"""What `manifests/` and `extender_config/` promise: offline as documents, and on the real API server (marker
+`plane`).
+"""

@@ -19,7 +19,9 @@ def ours():
 
 @pytest.mark.parametrize("file", FILES)
 def test_kube_scheduler_and_extender(ours, file):
-    """kube-scheduler asks where we listen, waits as long as we think it does, and elects under the Lease that we follow."""
+    """kube-scheduler asks where we listen, waits as long as we think it does, and elects under the Lease that we
+    follow.
+    """
     theirs = yaml.safe_load((EXTENDER_CONFIG / file).read_text(encoding="utf-8"))
     (extender,) = theirs["extenders"]
     address = urlsplit(extender["urlPrefix"])

@@ -68,7 +68,9 @@ def test_parameters():
 
 @pytest.mark.parametrize("policy", parameters.BY_NAME)
 def test_defaults_are_told(policy):
-    """The description of every parameter ends with the default that it has, and begins with the policies that take it."""
+    """The description of every parameter ends with the default that it has, and begins with the policies that take
+    it.
+    """
     made = parameters.BY_NAME[policy]()
     for one in msgspec.structs.fields(parameters.BY_NAME[policy]):
         text = properties("spec", "sizing", "parameters")[one.encode_name]["description"]
@@ -79,7 +81,9 @@ def test_defaults_are_told(policy):
 
 
 def test_status():
-    """Every field of the status is in the schema at every depth: what is not would vanish at the API server in silence."""
+    """Every field of the status is in the schema at every depth: what is not would vanish at the API server in
+    silence.
+    """
     assert _unsaid(Status, schema()["status"], "status") == []
     assert set(properties("status")["phase"]["enum"]) == {phase.value for phase in Phase}
     assert set(properties("status", "members")["phase"]["enum"]) == {phase.value for phase in WorkerPhase}
@@ -286,7 +290,9 @@ def test_everything_is_bound_to_the_master_alone():
 
 
 def test_roles_for_people():
-    """Who may edit a namespace may edit its ElasticJobs, who may view it may look; the status is nobody's but the master's."""
+    """Who may edit a namespace may edit its ElasticJobs, who may view it may look; the status is nobody's but the
+    master's.
+    """
     edit = named(ELASTIC, "ClusterRole", "gangwright-elastic-edit")
     view = named(ELASTIC, "ClusterRole", "gangwright-elastic-view")
     prefix = "rbac.authorization.k8s.io/aggregate-to-"

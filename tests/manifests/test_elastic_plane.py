@@ -603,7 +603,9 @@ async def test_what_the_master_may_at_home(master):
 
 
 async def test_the_master_at_work(elastic, admin, master, tmp_path):
-    """The program itself, under its own account: it takes its Lease, keeps its Secret, and gates a job's quorum; nothing is refused."""
+    """The program itself, under its own account: it takes its Lease, keeps its Secret, and gates a job's quorum;
+    nothing is refused.
+    """
     await admin.delete_all(JOBS)
     since = elastic.audit.mark()
     program = Process("elastic-rights", elastic.kubeconfig(MASTER), tmp_path)

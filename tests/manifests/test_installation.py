@@ -52,7 +52,9 @@ def test_samples(installed, sample):
 
 
 def test_the_standby_is_ready_too(installed):
-    """Two kube-schedulers of one Lease are both ready, though one of them only waits: rollouts and drains count on it."""
+    """Two kube-schedulers of one Lease are both ready, though one of them only waits: rollouts and drains count on
+    it.
+    """
     file = EXTENDER_CONFIG / "kube-scheduler.yaml"
     for name in ("first", "second"):
         installed.start_scheduler(name, file, identity=GANGWRIGHT)  # returns when it is ready
@@ -62,7 +64,9 @@ def test_the_standby_is_ready_too(installed):
 
 @pytest.mark.parametrize("file", ["kube-scheduler.yaml", "kube-scheduler-without-policy.yaml"])
 async def test_kube_scheduler_runs_under_the_pods_account(installed, admin, file):
-    """A real kube-scheduler takes the configuration, gets its Lease and is ready with no more than our account's rights."""
+    """A real kube-scheduler takes the configuration, gets its Lease and is ready with no more than our account's
+    rights.
+    """
     since = installed.audit.mark()
     name = file.removesuffix(".yaml")
     installed.start_scheduler(name, EXTENDER_CONFIG / file, identity=GANGWRIGHT)
@@ -200,7 +204,9 @@ async def test_the_type_checker_is_content(cluster, whose, what):
 
 
 async def test_samples_come_gated(cluster):
-    """Jobs and StatefulSets of the samples are made by their controllers, and every one of their pods is gated by us."""
+    """Jobs and StatefulSets of the samples are made by their controllers, and every one of their pods is gated by
+    us.
+    """
     async with cluster.client() as admin:
         await admin.until(where("serviceaccounts", "default", "default"), bool)
         for sample in SAMPLES:
@@ -225,7 +231,9 @@ async def gated(client):
 
 
 async def test_the_way_to_the_status_service(installed):
-    """Bound as the README says, the role for people lets a port be forwarded to our Pods, and opens nothing else anywhere."""
+    """Bound as the README says, the role for people lets a port be forwarded to our Pods, and opens nothing else
+    anywhere.
+    """
     viewer = Identity("carol", ("viewers",))
     words = ("create", "rolebinding", "viewers", "--clusterrole=gangwright-view", "--group=viewers")
     installed.kubectl("-n", "gangwright-system", *words)

@@ -25,7 +25,9 @@ def test_namespace_enforces_restricted():
 
 @pytest.mark.parametrize("name", BOTH)
 def test_restricted(name):
-    """Every field that the restricted Pod Security Standard asks for is set, and the root file system is read-only besides."""
+    """Every field that the restricted Pod Security Standard asks for is set, and the root file system is read-only
+    besides.
+    """
     pod, container = pod_spec(), containers()[name]
     context = container["securityContext"]
 

@@ -87,7 +87,9 @@ def test_each_overlay_takes_its_configuration(overlay, file):
 
 
 def test_gate_policy_only_where_the_api_has_it():
-    """The overlay for clusters before 1.36 names no kind that they lack; the default one has gate and trust policies."""
+    """The overlay for clusters before 1.36 names no kind that they lack; the default one has gate and trust
+    policies.
+    """
     default = {one["kind"] for one in rendered("overlays/default")}
     older = {one["kind"] for one in rendered("overlays/without-gate-policy")}
 

@@ -68,7 +68,9 @@ def test_forbidden_ground(kind, name):
 
 
 def test_extender_writes():
-    """The extender writes plans, nominations, evictions and events, suspends Jobs, asks who people are; nothing else."""
+    """The extender writes plans, nominations, evictions and events, suspends Jobs, asks who people are; nothing
+    else.
+    """
     writes = {right for right in extender() if right[2] in WRITES}
 
     assert writes == {
@@ -125,7 +127,9 @@ def test_the_role_for_people():
 
 
 def test_leases_by_name():
-    """Each role reaches one Lease by its name; only `create`, which cannot be limited so, stands alone, and the extender has none."""
+    """Each role reaches one Lease by its name; only `create`, which cannot be limited so, stands alone, and the
+    extender has none.
+    """
     for name in ("gangwright-scheduler", "gangwright-extender"):
         for rule in named("base", "Role", name)["rules"]:
             assert rule["resources"] == ["leases"]
@@ -134,7 +138,9 @@ def test_leases_by_name():
 
 
 def test_the_stock_roles():
-    """kube-scheduler gets the roles that clusters ship for it, under our account, and no role of our own making but its Lease."""
+    """kube-scheduler gets the roles that clusters ship for it, under our account, and no role of our own making but
+    its Lease.
+    """
     refs = {
         (one["roleRef"]["kind"], one["roleRef"]["name"])
         for one in bindings()

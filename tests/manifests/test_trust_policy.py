@@ -426,7 +426,9 @@ async def test_suspending_and_resuming(admin, ours):
 
 
 async def test_a_person_was_there_first(admin, ours):
-    """What was decided on a Job as it was is refused when its owner has suspended it since, and stays his suspension."""
+    """What was decided on a Job as it was is refused when its owner has suspended it since, and stays his
+    suspension.
+    """
     seen = (await a_job(admin))["metadata"]
     owner = Owner("Job", seen["name"], seen["uid"], "batch/v1")
     key = PodKey(TEAM, owner.name)
@@ -481,7 +483,9 @@ NOT_OURS_OF_A_JOB = {
 
 @pytest.mark.parametrize("what", NOT_OURS_OF_A_JOB)
 async def test_not_ours_to_write_of_a_job(admin, ours, what):
-    """Whatever is neither a suspension nor a resumption is refused to us in words that fit, though our role lets us patch Jobs."""
+    """Whatever is neither a suspension nor a resumption is refused to us in words that fit, though our role lets us
+    patch Jobs.
+    """
     job = await a_job(admin, suspend=True, backoffLimit=3)
     change, said = NOT_OURS_OF_A_JOB[what]
 

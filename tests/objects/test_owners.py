@@ -50,7 +50,9 @@ PAUSED, STAYS = "gangwright.io/paused: '2026-01-01T00:00:00+00:00'", "gangwright
     ],
 )
 def test_whose_suspension_it_is(said: str, suspended: str, ours: bool) -> None:
-    """Ours as long as our word stands on the Job and nobody said that it stays suspended; of a Job that runs, our word is left over."""
+    """Ours as long as our word stands on the Job and nobody said that it stays suspended; of a Job that runs, our
+    word is left over.
+    """
     traits = job(struct(api.Job, NOTED % (said, suspended)))
 
     assert traits.paused == (Owner("Job", "j", "u", "batch/v1") if ours else None)

@@ -68,7 +68,9 @@ def test_fill_is_exact(bins, quotas):
     st.lists(st.integers(0, 12), min_size=3, max_size=3),
 )
 def test_numbers_of_groups_do_not_matter(bins, quotas):
-    """Groups with numbers too large to sort by two digits are dealt with as others are, equal bins in their order too."""
+    """Groups with numbers too large to sort by two digits are dealt with as others are, equal bins in their order
+    too.
+    """
     units, group, tier = (list(column) for column in zip(*bins, strict=True))
     far = 70_000
     distant = filled(units, [0] * far + quotas, group=[g + far if g >= 0 else g for g in group], tier=tier)

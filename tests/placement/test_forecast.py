@@ -107,7 +107,9 @@ def test_room_that_comes_while_the_head_waits_is_used_beside_it(expected):
 
 
 def test_each_head_is_kept_room_of_its_own():
-    """When the head begins sooner than was reserved for it, the next must not be delayed by who fits before the old time."""
+    """When the head begins sooner than was reserved for it, the next must not be delayed by who fits before the old
+    time.
+    """
     snapshot, stays = full(1, (NOW + 20, {0: 8}))
     line = [waiting("a", gpu=6, runs=10), waiting("b", gpu=8, runs=10), waiting("c", gpu=1, runs=12)]
 
@@ -115,7 +117,9 @@ def test_each_head_is_kept_room_of_its_own():
 
 
 def test_a_time_that_has_passed_is_kept_no_longer():
-    """When the head cannot begin at the time reserved for it, others are held against the time that is reserved then."""
+    """When the head cannot begin at the time reserved for it, others are held against the time that is reserved
+    then.
+    """
     snapshot, stays = full(1, (NOW + 10, {0: 6}), (NOW + 10, {0: 2}))
     line = [waiting("head", gpu=8, runs=10), waiting("young", gpu=2, runs=20)]
 
@@ -142,7 +146,9 @@ def test_ends_come_when_they_come_and_not_when_they_are_expected():
 
 
 def test_gangs_that_counting_cannot_tell_about_are_the_planners():
-    """A required level and several roles are honoured: the young one sits beside the first, where the other has to wait."""
+    """A required level and several roles are honoured: the young one sits beside the first, where the other has to
+    wait.
+    """
     snapshot = a_cluster(racks=2, nodes=1, gpu=8)
     stays = [
         Stay(
@@ -175,7 +181,8 @@ def test_room_promised_to_others_is_not_given_away():
 
 
 def _in_turn(free, stays, line, backfill=Backfill.RESERVE):
-    """A walk along the whole queue at every end, on one node: (end, devices) run, (devices, runtime) wait; starts by place.
+    """A walk along the whole queue at every end, on one node: (end, devices) run, (devices, runtime) wait; starts by
+    place.
 
     With RESERVE this is EASY backfilling by the book.
     """
@@ -245,7 +252,9 @@ def test_a_course_is_easy_backfilling(stays, line):
 @settings(max_examples=60)
 @given(stays=STAYS, line=st.lists(FEW_SHAPES, min_size=10, max_size=40))
 def test_a_long_queue_of_few_shapes_goes_in_turn(backfill, stays, line):
-    """Asked by shape, everybody starts when a walk along the whole queue starts it: in turn, the short past the long."""
+    """Asked by shape, everybody starts when a walk along the whole queue starts it: in turn, the short past the
+    long.
+    """
     starts = _in_turn(12 - sum(size for _, size in stays), stays, line, backfill)
 
     assert _on_one_node(stays, line, backfill) == starts
@@ -365,7 +374,9 @@ def test_ends_lie_ahead_and_grow_with_their_part(ends, parts):
 
 
 def test_ends_follow_their_bounds():
-    """Ahead of now they are the bounds; an end that was due goes on as long again; one that is not known never comes."""
+    """Ahead of now they are the bounds; an end that was due goes on as long again; one that is not known never
+    comes.
+    """
     ends = Estimate(NOW + 100, NOW + 50, NOW + 300)
 
     assert [end_of(ends, NOW, part) - NOW for part in (0.1, 0.5, 0.9)] == pytest.approx([50, 100, 300])
@@ -379,8 +390,9 @@ def test_ends_follow_their_bounds():
 
 
 def test_starts_follow_what_is_likely_and_room_is_reserved_by_what_is_expected():
-    """Both nodes are likely to be free after 50 s. The second may pass the first, which waits for both, as it is expected to have left
-    by the 100 s at which room is reserved; though it is likely to stay for 150, and the first waits for it.
+    """Both nodes are likely to be free after 50 s. The second may pass the first, which waits for both, as it is
+    expected to have left by the 100 s at which room is reserved; though it is likely to stay for 150, and the first
+    waits for it.
     """
     snapshot, stays = full(2, (NOW + 100, {0: 8}))
     stays = [replace(stays[0], likely=exactly(NOW + 50))]

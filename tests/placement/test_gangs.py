@@ -232,7 +232,9 @@ class TestWhoMayGoWhere:
         assert decision.seats["pod-0"] == "a0-r1-n1"
 
     def test_what_never_fits_is_told_of_the_whole_role(self):
-        """In an empty cluster nobody is kept to some nodes: who may go where is of no account, and all of them are missing."""
+        """In an empty cluster nobody is kept to some nodes: who may go where is of no account, and all of them are
+        missing.
+        """
         masks = {"pod-0": a_mask(RACKS, "a0-r1-n0"), "pod-1": a_mask(RACKS, "a0-r1-n1")}
         reason, short = wait(RACKS, a_gang(7, gpu=4), masks)
 

@@ -138,7 +138,9 @@ def contests(draw, most: int):
 @given(contests(most=12))
 @settings(deadline=None, max_examples=5)
 def test_cheapest_of_twelve_where_the_planner_often_says_no(contest):
-    """Among nine to twelve units, alike or of two roles, spread evenly or not: nothing cheaper than the choice suffices."""
+    """Among nine to twelve units, alike or of two roles, spread evenly or not: nothing cheaper than the choice
+    suffices.
+    """
     snapshot, units, gang = contest
     found = choose(snapshot, gang, units, POLICY)
 
@@ -197,7 +199,9 @@ def test_order_of_the_units_does_not_matter(crowd, gang, random):
 
 
 def test_cheapest_of_twelve_though_hundreds_of_sets_look_cheaper():
-    """Each role alone would have its seats once fewer had left, in hundreds of sets: the answer is the cheapest for both."""
+    """Each role alone would have its seats once fewer had left, in hundreds of sets: the answer is the cheapest for
+    both.
+    """
     empty = a_snapshot(
         [
             a_node(f"n{row}", cpu=cpu, memory=9, gpu=8, pods=20, rack=f"r{row % 3}", area="a0")

@@ -52,7 +52,9 @@ def test_the_limit_holds_for_the_set_and_not_for_the_cheapest_one_by_one(more: i
 
 
 def test_the_place_is_found_where_nobody_takes_others_along() -> None:
-    """Gangs that stand across the nodes are cheap and many; on one node those who stand there alone are within the limit."""
+    """Gangs that stand across the nodes are cheap and many; on one node those who stand there alone are within the
+    limit.
+    """
     snapshot = a_cluster(nodes=10, gpu=4)
     names = snapshot.names
     units = [

@@ -141,7 +141,9 @@ def test_an_overrun_is_expected_to_go_on_as_long_again():
 
 
 def test_a_short_gang_that_overruns_is_not_expected_to_take_a_minute():
-    """Whoever was known to within two seconds is taken to go on for two; of an end known exactly nothing is known now."""
+    """Whoever was known to within two seconds is taken to go on for two; of an end known exactly nothing is known
+    now.
+    """
     assert overrun_at_least(Estimate(NOW, NOW - 1, NOW + 1)) == 2
     assert overrun_at_least(Estimate(NOW, NOW - 1000, NOW + 1000)) == 60
     assert overrun_at_least(Estimate(NOW, NOW, NOW)) == 60

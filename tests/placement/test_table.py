@@ -38,7 +38,9 @@ class TestPackPreferred:
         assert place(snapshot, a_gang(1, cpu=8)).seats == {"pod-0": "plain"}
 
     def test_equally_many_free_devices(self):
-        """Of nodes with equally many, a pod with devices takes the one whose devices stay of use, others the tightest."""
+        """Of nodes with equally many, a pod with devices takes the one whose devices stay of use, others the
+        tightest.
+        """
         snapshot = a_snapshot(
             [a_node("roomy", cpu=32, gpu=4, rack="r"), a_node("short", cpu=8, gpu=4, rack="r")]
         )

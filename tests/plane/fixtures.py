@@ -56,7 +56,9 @@ async def namespace(api: Client) -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture
 async def make_nodes(api: Client) -> AsyncIterator[MakeNodes]:
-    """`await make_nodes(Fleet(racks=2))` or `await make_nodes(racks=2)` gives node names; afterwards no node is left."""
+    """`await make_nodes(Fleet(racks=2))` or `await make_nodes(racks=2)` gives node names; afterwards no node is
+    left.
+    """
 
     async def make(*fleets: Fleet, **words: object) -> list[str]:
         return await nodes.create(api, *fleets, *([nodes.fleet(words)] if words or not fleets else []))

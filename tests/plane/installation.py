@@ -1,4 +1,5 @@
-"""Gangwright as it stands in a cluster, on the plane: manifests applied, the extender running, a kube-scheduler asking it.
+"""Gangwright as it stands in a cluster, on the plane: manifests applied, the extender running, a kube-scheduler asking
+it.
 
 Lives here: what a cluster's administrator does, done once for the stories, the demo and the load bench. Never here:
 anything of `scheduler`; the program is started by its command line and known by its ports and metrics alone.
@@ -154,8 +155,8 @@ class Installation:
     def retune(self, settings: Mapping[str, Any] | None = None, within: float = 30.0) -> Path:
         """Starts the extender again with these settings, on the same ports, unless it has them and runs.
 
-        settings: values by dotted name, over those of its file, in a copy of it; none: as at first. Gives the copy, which
-        may be written once more while the extender runs.
+        settings: values by dotted name, over those of its file, in a copy of it; none: as at first. Gives the copy,
+        which may be written once more while the extender runs.
         """
         place = self.plane.folder / f"{self.name}.settings.yaml"
         if self._tuned != (settings or {}) or not self.extender.alive:
@@ -166,7 +167,9 @@ class Installation:
         return place
 
     def lay(self, place: Path, settings: Mapping[str, Any]) -> None:
-        """Writes the settings file to `place`, with these values over it, all at once as a mounted ConfigMap changes."""
+        """Writes the settings file to `place`, with these values over it, all at once as a mounted ConfigMap
+        changes.
+        """
         self._tuned = dict(settings)
         document = yaml.safe_load(self._settings.read_text(encoding="utf-8"))
         for name, value in settings.items():

@@ -1,7 +1,8 @@
 """Becomes another program that dies with its parent, if wanted under a hostname of its own.
 
-Run as `python -I -S launch.py PARENT HOSTNAME PROGRAM ARGUMENT…`, by `processes.py` alone; an empty HOSTNAME means none.
-A separate little program, because nothing but exec may safely happen between fork and exec in a process with threads.
+Run as `python -I -S launch.py PARENT HOSTNAME PROGRAM ARGUMENT…`, by `processes.py` alone; an empty HOSTNAME means
+none. A separate little program, because nothing but exec may safely happen between fork and exec in a process with
+threads.
 """
 
 import ctypes

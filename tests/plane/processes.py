@@ -64,7 +64,9 @@ class Program:
         return self
 
     def until_ready(self, within: float = 60.0) -> Self:
-        """Waits until the program answers. Raises NotReadyError with the end of its log when it ends or stays silent."""
+        """Waits until the program answers. Raises NotReadyError with the end of its log when it ends or stays
+        silent.
+        """
         deadline, pause = time.monotonic() + within, 0.01
         while not self._ready():
             if not self.alive:

@@ -156,7 +156,9 @@ class Proxy:
         self._expired = watches
 
     def bar(self, path: str) -> None:
-        """Refuses to read this path, such as "/api/v1/pods", until `open`, and cuts what is open now; all else goes on."""
+        """Refuses to read this path, such as "/api/v1/pods", until `open`, and cuts what is open now; all else goes
+        on.
+        """
         self._barred = path
         self.cut()
 

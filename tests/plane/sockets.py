@@ -1,7 +1,7 @@
 """The sockets of a client, so that none outlives the event loop it was opened in.
 
-Closing a TLS connection goes on after the call has returned: asyncio waits for the other side's farewell, for up to 30 s.
-A loop that is closed meanwhile leaves the socket behind, and pytest makes an error of each one, far from its cause.
+Closing a TLS connection goes on after the call has returned: asyncio waits for the other side's farewell, for up to 30
+s. A loop that is closed meanwhile leaves the socket behind, and pytest makes an error of each one, far from its cause.
 """
 
 import asyncio
@@ -14,7 +14,9 @@ LOOK: Final = 0.002
 
 
 class Sockets:
-    """`make` is a connector's `socket_factory`; after the session's own `close`, `close` ends what still says farewell."""
+    """`make` is a connector's `socket_factory`; after the session's own `close`, `close` ends what still says
+    farewell.
+    """
 
     def __init__(self) -> None:
         self._made: list[socket.socket] = []

@@ -103,7 +103,9 @@ async def test_half_a_gang_is_noticed() -> None:
 
 
 async def test_whoever_gave_way_and_came_back_is_judged_anew() -> None:
-    """A gang that was evicted and made again needs a plan of those who are there; what is above its quorum needs none."""
+    """A gang that was evicted and made again needs a plan of those who are there; what is above its quorum needs
+    none.
+    """
     first = [pod("a-0", plan=PLAN), pod("a-1"), pod("a-0", node="r00-n00"), pod("a-1", node="r01-n00")]
     evicted = [pod(name, node="r00-n00", phase="Failed", leaving=True) for name in ("a-0", "a-1")]
     more = [pod("a-4", surplus=True), pod("a-4", surplus=True, node="r00-n00")]
@@ -208,7 +210,9 @@ def flaws(*steps: list[Any]) -> list[str]:
 
 
 def test_steps_without_a_flaw() -> None:
-    """Steps that follow each other, each said once by every worker, with every sample, have no flaw, whatever the sizes."""
+    """Steps that follow each other, each said once by every worker, with every sample, have no flaw, whatever the
+    sizes.
+    """
     assert flaws(said(1, "b-0", "b-1"), said(2, "b-0", "b-1", "b-2"), said(3, "b-2")) == []
 
 
@@ -223,7 +227,9 @@ def test_steps_without_a_flaw() -> None:
     ids=["lost", "repeated", "half", "samples"],
 )
 def test_flaws_of_steps_are_noticed(steps: list[list[Any]], flaw: str) -> None:
-    """A step that is lost, repeated or made by a part of the workers is noticed, and so are samples that were passed over."""
+    """A step that is lost, repeated or made by a part of the workers is noticed, and so are samples that were passed
+    over.
+    """
     assert flaws(*steps) == [flaw]
 
 
@@ -261,7 +267,9 @@ async def test_resizes_are_read_from_status() -> None:
 
 
 def test_slots_by_second() -> None:
-    """A row shows who trains in a slot, who starts there and when nobody does; below it how many train, and the seconds."""
+    """A row shows who trains in a slot, who starts there and when nobody does; below it how many train, and the
+    seconds.
+    """
     palette = Palette(["a", "b"])
     pods = [
         Seen("a-0", "a", "a-0", 1, node="n0", bound=1.0, ended=5.0),
@@ -308,7 +316,9 @@ def test_the_jobs_need_each_other_s_room() -> None:
 
 
 def played(*acts: str, within: float) -> str:
-    """The output of these acts, without a terminal, which came to their end within so many seconds, every claim held."""
+    """The output of these acts, without a terminal, which came to their end within so many seconds, every claim
+    held.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "tests.plane.demo", *acts],
         capture_output=True,
@@ -336,7 +346,9 @@ def test_first_acts_on_the_plane() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_elastic_act_on_the_plane(horovod_python: Path) -> None:
-    """Two jobs train with real Horovod, the second takes the room that the first one leaves, and nothing of them is left."""
+    """Two jobs train with real Horovod, the second takes the room that the first one leaves, and nothing of them is
+    left.
+    """
     out = played("elastic", within=elastic.LONGEST + 300)
 
     assert "2 → 4" in out

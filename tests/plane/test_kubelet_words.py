@@ -96,7 +96,9 @@ def test_an_unknown_field_is_named():
 
 
 def test_keys_of_objects():
-    """ConfigMaps and Secrets give single keys or all of them, with a prefix; missing ones are refused unless optional."""
+    """ConfigMaps and Secrets give single keys or all of them, with a prefix; missing ones are refused unless
+    optional.
+    """
     sources = [{"configMapRef": {"name": "all"}, "prefix": "P_"}]
     one = {"name": "ONE", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
     gone = {"name": "TWO", "valueFrom": {"secretKeyRef": {"name": "s", "key": "no", "optional": True}}}

@@ -1,8 +1,8 @@
 """What a document foretells of pods that are not there happens when they come.
 
 The engine that is asked lives in a world in which gangs came, gave way and ended for minutes; the document is taken of
-that world as `gangwright snapshot` takes it. It does not hold what a running service alone remembers, so it is taken when
-nobody is on the way out and no gang waits out a time.
+that world as `gangwright snapshot` takes it. It does not hold what a running service alone remembers, so it is taken
+when nobody is on the way out and no gang waits out a time.
 """
 
 from collections import Counter
@@ -86,7 +86,8 @@ def test_a_document_agrees_with_a_service_that_has_read_the_same(first):
 def test_a_document_agrees_with_a_service_that_ran_all_the_time():
     """Whether the gang is seated, makes room or waits, and why, is as a service decides that has seen it all.
 
-    In all but one of a hundred cases: room that was reserved earlier may lie on other nodes than if it were reserved now.
+    In all but one of a hundred cases: room that was reserved earlier may lie on other nodes than if it were reserved
+    now.
     """
     wrong = []
     for seed in range(CASES):

@@ -1,4 +1,6 @@
-"""The desk at which people are served: dry runs on the engine that decides, and Jobs suspended through the API server."""
+"""The desk at which people are served: dry runs on the engine that decides, and Jobs suspended through the API
+server.
+"""
 
 import json
 from dataclasses import replace

@@ -267,7 +267,9 @@ async def test_a_moment_without_sight_forgets_nothing(world: World):
 
 
 async def test_who_slept_submits_nothing(monkeypatch: pytest.MonkeyPatch):
-    """The lease ends while a plan is worked out: it is dropped, and the loop ends even if the lease seems ours again."""
+    """The lease ends while a plan is worked out: it is dropped, and the loop ends even if the lease seems ours
+    again.
+    """
     world = World()
     decide = room.decide
 

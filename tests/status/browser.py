@@ -101,7 +101,9 @@ class Tab:
         return place
 
     def wrongs(self) -> list[str]:
-        """Errors and warnings that the page, its console or its policy gave rise to; failed requests by the API excepted."""
+        """Errors and warnings that the page, its console or its policy gave rise to; failed requests by the API
+        excepted.
+        """
         said = []
         for event in self.events:
             params = event.get("params", {})

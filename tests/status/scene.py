@@ -24,8 +24,8 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 def a_scene(*, acting: bool = True) -> World:
     """Two areas of two racks of two nodes with 8 GPUs each.
 
-    team-a/train (16 GPUs) runs; team-b/huge (80) waits; team-b/late lacks a member; team-a/wrong is refused; team-a/solo
-    is a pod alone, and runs.
+    team-a/train (16 GPUs) runs; team-b/huge (80) waits; team-b/late lacks a member; team-a/wrong is refused;
+    team-a/solo is a pod alone, and runs.
     """
     world = World(some_nodes(areas=2, racks=2, nodes=2, gpu=8), POLICY)
     if acting:

@@ -70,7 +70,9 @@ async def served(
     tls: ssl.SSLContext | None = None,
     endless: bool = False,
 ) -> AsyncIterator[Served]:
-    """now: where the clock stands, until the test moves it. endless: nobody asks too often: each look is a second later."""
+    """now: where the clock stands, until the test moves it. endless: nobody asks too often: each look is a second
+    later.
+    """
     metrics, clock = Metrics(), [now]
 
     def look() -> float:

@@ -205,7 +205,9 @@ def test_forecasts_and_victims_are_shown_where_they_are_known(world):
 
 
 def test_who_is_leaving_for_a_gang_is_told():
-    """Room is being made: the gang waits in state freeing, and the pods that leave are named to whoever may read them."""
+    """Room is being made: the gang waits in state freeing, and the pods that leave are named to whoever may read
+    them.
+    """
     own = World([a_node("n0", gpu=8)], POLICY)
     owner = an_owner("ReplicaSet", "low")
     own.submit(a_gang_of_pods("low", 2, gpu=4, namespace="team-a", owner=owner))

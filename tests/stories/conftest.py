@@ -1,4 +1,6 @@
-"""One cluster with Gangwright for all stories but those that break it, which share another; nodes for each story alone."""
+"""One cluster with Gangwright for all stories but those that break it, which share another; nodes for each story
+alone.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -43,8 +45,8 @@ Tune = Callable[[Mapping[str, object]], Awaitable[Callable[[Mapping[str, object]
 
 
 STEADY = ["--node-monitor-grace-period=1h"]
-"""Words for the controller-manager: nodes of one name come and go with every story, faster than their leases are renewed;
-no node is to be given up for that."""
+"""Words for the controller-manager: nodes of one name come and go with every story, faster than their leases are
+renewed; no node is to be given up for that."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -101,7 +103,9 @@ def frail(frail_plane: Plane, frail_door: Proxy) -> Iterator[Installation]:
 
 
 class Outages:
-    """Stretches of the audit log in which an API server went and came: until it has read its own roles it refuses all."""
+    """Stretches of the audit log in which an API server went and came: until it has read its own roles it refuses
+    all.
+    """
 
     def __init__(self, audit: Audit) -> None:
         self._audit = audit
@@ -159,7 +163,8 @@ def priorities(frail_plane: Plane) -> None:
 
 @pytest_asyncio.fixture
 async def tune(gangwright: Installation) -> Tune:
-    """`await tune({"queue.order": "las"})` starts Gangwright anew with these settings; the next story has its own again.
+    """`await tune({"queue.order": "las"})` starts Gangwright anew with these settings; the next story has its own
+    again.
 
     Gives a function that changes the settings file while Gangwright runs.
     """

@@ -1,4 +1,6 @@
-"""People as a cluster knows them: an account with a token and the rights it was given, and the command line in its hands."""
+"""People as a cluster knows them: an account with a token and the rights it was given, and the command line in its
+hands.
+"""
 
 import asyncio
 from collections.abc import Sequence

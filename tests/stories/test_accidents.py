@@ -94,7 +94,9 @@ async def happen(cluster: Cluster, accident: str, node: str) -> int:
 
 @pytest.mark.parametrize("make", [hard, soft])
 async def test_member_deleted_while_it_has_a_seat(cluster: Cluster, door: Proxy, make):
-    """A member that is deleted between plan and bind takes its gang back to the queue; one that follows completes it."""
+    """A member that is deleted between plan and bind takes its gang back to the queue; one that follows completes
+    it.
+    """
     await cluster.nodes(Fleet(racks=1, nodes_per_rack=2, gpus=2))
     names = list(await halted(cluster, door, make("gang"), PLANNED))
     await cluster.api.delete(where("pods", cluster.namespace, names[-1]))
@@ -155,7 +157,9 @@ def remade(pods, names):
 
 
 async def test_seat_that_kube_scheduler_refuses_for_ever(cluster: Cluster, door: Proxy):
-    """Pinned to a node that a rule of kube-scheduler's forbids, members are evicted, made again and seated elsewhere."""
+    """Pinned to a node that a rule of kube-scheduler's forbids, members are evicted, made again and seated
+    elsewhere.
+    """
     fleet = await cluster.nodes(Fleet(racks=1, nodes_per_rack=2, gpus=4))
     await a_loud_neighbour(cluster, fleet[0])
     before = await cluster.metrics()
@@ -172,7 +176,9 @@ def broken(metrics):
 
 
 async def test_rule_that_we_do_not_model(cluster: Cluster, door: Proxy):
-    """Left to ourselves we never pin a pod with a rule that we do not model: nominated, it goes where kube-scheduler lets it."""
+    """Left to ourselves we never pin a pod with a rule that we do not model: nominated, it goes where kube-scheduler
+    lets it.
+    """
     fleet = await cluster.nodes(Fleet(racks=1, nodes_per_rack=2, gpus=4))
     await a_loud_neighbour(cluster, fleet[0])
     await cluster.submit(made_by("ReplicaSet", "gang", 2, spec=QUIET))

@@ -34,7 +34,9 @@ WRONG = {
 
 @pytest.mark.parametrize(("word", "value", "remedy"), WRONG.values(), ids=WRONG)
 async def test_wrong_word(cluster: Cluster, word: str, value: str, remedy: str):
-    """A gang with an annotation that means nothing is refused, its field and the remedy named, and its neighbour starts."""
+    """A gang with an annotation that means nothing is refused, its field and the remedy named, and its neighbour
+    starts.
+    """
     await cluster.nodes(EIGHT_GPUS)
     said = {"min_members": 4, word.replace("-", "_"): value}
     await cluster.submit(*(pod(f"bad-{n}", gang="bad", **said) for n in range(4)), *gang("good", 4))
@@ -113,7 +115,9 @@ async def test_members_that_disagree(cluster: Cluster):
 
 
 async def test_gang_larger_than_the_cluster(cluster: Cluster):
-    """A gang that not even the empty cluster could hold is told so, blocks nobody, and starts when the cluster grows."""
+    """A gang that not even the empty cluster could hold is told so, blocks nobody, and starts when the cluster
+    grows.
+    """
     await cluster.nodes(EIGHT_GPUS)
     await cluster.submit(*gang("huge", 9))
 

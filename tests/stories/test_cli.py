@@ -23,7 +23,9 @@ def named(rows: list[dict], name: str) -> dict:
 
 
 async def test_who_runs_and_who_waits(cluster: Cluster):
-    """list, queue and explain tell of a gang that runs and of one that lacks room, with the numbers that events tell."""
+    """list, queue and explain tell of a gang that runs and of one that lacks room, with the numbers that events
+    tell.
+    """
     await cluster.nodes(racks=2, nodes_per_rack=2, gpus=8)
     await cluster.submit(*gang("runs", 2, gpus=8))
     await cluster.running("runs", 2)

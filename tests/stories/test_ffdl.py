@@ -42,7 +42,9 @@ def all_tried(pods):
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_with_gangwright_two_run_and_two_wait(cluster: Cluster, seed: int):
-    """However their pods come in, two jobs run whole, two wait whole and say why, and each starts when there is room."""
+    """However their pods come in, two jobs run whole, two wait whole and say why, and each starts when there is
+    room.
+    """
     chance = random.Random(seed)
     pods = [member for job in JOBS for member in gang(job, LEARNERS)]
     chance.shuffle(pods)

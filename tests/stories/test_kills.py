@@ -72,7 +72,9 @@ async def test_killed_after_any_write(cluster: Cluster, door: Proxy, make, write
 
 @pytest.mark.parametrize(("make", "writes"), [(hard, 3), (soft, 7)], ids=["hard", "soft"])
 async def test_room_stolen_while_we_were_dead(cluster: Cluster, door: Proxy, make, writes: int):
-    """Two of four are on their way, we die, another scheduler takes the other seats: the gang is rolled back or shown."""
+    """Two of four are on their way, we die, another scheduler takes the other seats: the gang is rolled back or
+    shown.
+    """
     await cluster.nodes(racks=1, nodes_per_rack=2, gpus=2)
     door.shut_after(writes)
     await cluster.submit(*make("gang"))
@@ -103,7 +105,9 @@ def partly_bound(pods):
 
 @pytest.mark.parametrize("evictions", [1, 3])
 async def test_killed_between_evictions_of_a_roll_back(cluster: Cluster, door: Proxy, evictions: int):
-    """Two of four can never be bound, and we die after so many of the four were evicted: nobody goes twice, and all come back."""
+    """Two of four can never be bound, and we die after so many of the four were evicted: nobody goes twice, and all
+    come back.
+    """
     fleet = await cluster.nodes(Fleet(racks=1, nodes_per_rack=2, gpus=3))
     await a_loud_neighbour(cluster, fleet[0])
     door.shut_after(evictions, of="/eviction")

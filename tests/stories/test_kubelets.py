@@ -62,7 +62,9 @@ async def test_the_logs_of_a_gang(cluster: Cluster, kubelet: Kubelet, jane: Pers
 
 
 async def test_a_gang_is_followed_to_its_end(cluster: Cluster, kubelet: Kubelet, jane: Person):
-    """logs -f waits for a gang that has not begun, shows what it writes until its last member has ended, and ends then."""
+    """logs -f waits for a gang that has not begun, shows what it writes until its last member has ended, and ends
+    then.
+    """
     script = "echo begun; trap 'echo saved; exit 0' TERM; while :; do sleep 0.02; done"
     for node in kubelet.nodes:
         await cluster.cordon(node)

@@ -9,7 +9,9 @@ TWO_RACKS = Fleet(racks=2, nodes_per_rack=4, gpus=4)
 
 
 async def test_required_rack_waits_for_room_in_one_rack(cluster: Cluster):
-    """Eight members of four GPUs that require one rack wait while the best has room for five, are told so, and start in it."""
+    """Eight members of four GPUs that require one rack wait while the best has room for five, are told so, and start
+    in it.
+    """
     await cluster.nodes(TWO_RACKS, Fleet(racks=1, nodes_per_rack=8, gpus=4, prefix="big-"))
     await cluster.submit(
         *(

@@ -85,7 +85,9 @@ async def drain(cluster: Cluster, ask: Ask, node: str, *words: str) -> Said:
 
 
 async def test_the_moves_that_defrag_shows_make_room(cluster: Cluster, ask: Ask):
-    """It names who could go where, and touches nobody; who does as it says sees that move, and the gang that waited run."""
+    """It names who could go where, and touches nobody; who does as it says sees that move, and the gang that waited
+    run.
+    """
     left, right = await cluster.nodes(Fleet(nodes_per_rack=2, gpus=8))
     await put(cluster, left, right, made_by("ReplicaSet", "left", 1, gpus=4))
     await put(cluster, right, left, made_by("ReplicaSet", "right", 2, gpus=2))
@@ -127,7 +129,9 @@ async def test_no_moves_are_shown_where_none_help(cluster: Cluster, ask: Ask):
 
 
 async def test_a_drained_node_is_left_for_seats_that_were_found(cluster: Cluster, ask: Ask):
-    """The member above the quorum goes where the first answer said, the quorum never stops, and then the node is empty."""
+    """The member above the quorum goes where the first answer said, the quorum never stops, and then the node is
+    empty.
+    """
     await cluster.nodes(Fleet(nodes_per_rack=4, gpus=2))
     await cluster.submit(made_by("ReplicaSet", "train", 5, min_members=3))
     before = await cluster.running("train", 5)

@@ -1,4 +1,6 @@
-"""kube-scheduler's own gangs beside ours: our kube-scheduler seats both, and asks Gangwright about every pod of both."""
+"""kube-scheduler's own gangs beside ours: our kube-scheduler seats both, and asks Gangwright about every pod of
+both.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +27,9 @@ def plane() -> Iterator[Plane]:
 
 @pytest.fixture(scope="module")
 def gangwright(plane: Plane) -> Iterator[Installation]:
-    """As manifests/ install it, on a cluster that has kube-scheduler's own gangs; nothing of ours was forbidden there."""
+    """As manifests/ install it, on a cluster that has kube-scheduler's own gangs; nothing of ours was forbidden
+    there.
+    """
     with Installation(plane) as installed:
         yield installed
     rights.check(plane.audit)
@@ -66,7 +70,9 @@ async def test_native_gang_is_passed_through(cluster: Cluster) -> None:
 
 
 async def test_both_kinds_of_gangs_share_the_nodes(cluster: Cluster) -> None:
-    """Room that a native gang has is not given to one of ours, nor ours to it: each waits whole until the other is gone."""
+    """Room that a native gang has is not given to one of ours, nor ours to it: each waits whole until the other is
+    gone.
+    """
     await cluster.nodes(Fleet(racks=1, nodes_per_rack=2, gpus=4))
     await submit(cluster, "first", 6)
     await seated(cluster, 6)

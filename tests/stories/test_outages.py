@@ -81,7 +81,9 @@ async def test_api_server_stops(cluster: Cluster, door: Proxy, outages: Outages,
 
 
 async def test_requests_during_an_outage(cluster: Cluster, door: Proxy):
-    """An API server that does not answer is not stormed: with six gangs on their way, one write a second asks for it."""
+    """An API server that does not answer is not stormed: with six gangs on their way, one write a second asks for
+    it.
+    """
     await cluster.nodes(FLEET)
     door.shut_after(3)
     await burst(cluster)
@@ -110,7 +112,9 @@ async def test_watches_cut(cluster: Cluster, door: Proxy):
 
 
 async def test_watches_expired(cluster: Cluster, door: Proxy):
-    """Told that it comes too late, Gangwright reads everything anew: what went meanwhile is gone, what came is there."""
+    """Told that it comes too late, Gangwright reads everything anew: what went meanwhile is gone, what came is
+    there.
+    """
     await cluster.nodes(Fleet(racks=1, nodes_per_rack=2, gpus=4))
     await cluster.submit(*gang("first", 8))
     await cluster.seated("first", 8)
@@ -132,8 +136,8 @@ PATIENCE = 25
 
 @pytest.mark.timeout(180)
 async def test_pods_alone_are_not_seen(cluster: Cluster, door: Proxy):
-    """Pods may not be read any more, all else may: who was bound unseen keeps its seat beyond its time limit, /readyz says what
-    is wrong, nobody is placed; and when pods are read again, all goes on.
+    """Pods may not be read any more, all else may: who was bound unseen keeps its seat beyond its time limit, /readyz
+    says what is wrong, nobody is placed; and when pods are read again, all goes on.
     """
     await cluster.nodes(FLEET)
     scheduler = cluster.gangwright.kube_scheduler

@@ -73,7 +73,9 @@ def waits_whole(pods: list[Object]) -> bool:
 
 
 async def test_a_whole_gang_gives_way(cluster: Cluster, door: Proxy):
-    """Of two gangs that fill the cluster, one is evicted whole and the other not touched; the urgent gang runs in its place."""
+    """Of two gangs that fill the cluster, one is evicted whole and the other not touched; the urgent gang runs in
+    its place.
+    """
     await full(cluster)
     before = {name: await cluster.bound(name) for name in ("first", "second")}
     await cluster.submit(*urgent("storm", 4))
@@ -88,7 +90,9 @@ async def test_a_whole_gang_gives_way(cluster: Cluster, door: Proxy):
 
 
 async def test_surplus_goes_first(cluster: Cluster, door: Proxy):
-    """Where members above a quorum take the room, they alone give way: the quorum of the elastic gang runs on all the time."""
+    """Where members above a quorum take the room, they alone give way: the quorum of the elastic gang runs on all
+    the time.
+    """
     await cluster.nodes(EIGHT)
     core = [pod(f"core-{n}", gang="elastic", min_members=2) for n in range(2)]
     more = [pod(f"more-{n}", gang="elastic", min_members=2, surplus=True, spec=of("spare")) for n in range(6)]
@@ -131,7 +135,9 @@ async def test_equal_priority_gives_no_way(cluster: Cluster, door: Proxy):
 
 
 async def test_a_class_that_never_preempts(cluster: Cluster, door: Proxy):
-    """A gang of a high class with `preemptionPolicy: Never` goes before others in the queue, but nobody leaves for it."""
+    """A gang of a high class with `preemptionPolicy: Never` goes before others in the queue, but nobody leaves for
+    it.
+    """
     await full(cluster)
     await cluster.submit(*gang("polite", 4, spec=of("patient")))
     await cluster.told("polite", "NoRoom")
@@ -162,7 +168,9 @@ async def protect(cluster: Cluster, name: str, **words: object) -> None:
 
 
 async def test_a_budget_that_never_allows(cluster: Cluster, door: Proxy, tune: Tune):
-    """Victims that a disruption budget protects stay; the gang waits and says so, and gives up the room that it will not get."""
+    """Victims that a disruption budget protects stay; the gang waits and says so, and gives up the room that it will
+    not get.
+    """
     await tune({"gangs.timeout": "6s"})
     await full(cluster)
     for name in ("first", "second"):
@@ -184,7 +192,9 @@ def refused(door: Proxy) -> int:
 
 
 async def test_a_budget_that_takes_a_gang_apart(cluster: Cluster, door: Proxy):
-    """A budget that allows one of four: when the others stay, the plan is given up, and the gang is whole again at once."""
+    """A budget that allows one of four: when the others stay, the plan is given up, and the gang is whole again at
+    once.
+    """
     await full(cluster)
     for name in ("first", "second"):
         await protect(cluster, name, maxUnavailable=1)
@@ -224,7 +234,9 @@ async def test_two_that_make_room_at_a_time(cluster: Cluster, door: Proxy):
 
 
 async def test_the_api_server_is_away_half_way(cluster: Cluster, door: Proxy, outages: Outages):
-    """After two of four evictions the API server goes away and comes back: the gang is seated, and nobody else leaves."""
+    """After two of four evictions the API server goes away and comes back: the gang is seated, and nobody else
+    leaves.
+    """
     await full(cluster)
     before = {name: await cluster.bound(name) for name in ("first", "second")}
     door.hold_after(2, of=EVICTION)
@@ -241,7 +253,9 @@ async def test_the_api_server_is_away_half_way(cluster: Cluster, door: Proxy, ou
 
 
 async def test_the_preemptor_is_deleted_half_way(cluster: Cluster, door: Proxy, tune: Tune):
-    """Two of four victims are on their way out when the gang is deleted: nobody else is asked, and their room is for others."""
+    """Two of four victims are on their way out when the gang is deleted: nobody else is asked, and their room is for
+    others.
+    """
     await tune({"queue.evictionsPerNamespace": 2})
     await cluster.nodes(EIGHT)
     slow = {
@@ -263,7 +277,9 @@ async def test_the_preemptor_is_deleted_half_way(cluster: Cluster, door: Proxy, 
 
 
 async def test_two_that_want_one_room(cluster: Cluster, door: Proxy):
-    """Of two urgent gangs that only one gang could give way to, one runs whole in its place; the other is told that it waits."""
+    """Of two urgent gangs that only one gang could give way to, one runs whole in its place; the other is told that
+    it waits.
+    """
     await cluster.nodes(EIGHT)
     await cluster.submit(*urgent("rock", 4), made_by("ReplicaSet", "crew", 4))
     rock = await cluster.running("rock", 4)
@@ -301,7 +317,9 @@ async def told_one(cluster: Cluster, reason: str, *gangs: str) -> str:
 
 @pytest_asyncio.fixture
 async def kubelet(plane: Plane, cluster: Cluster) -> AsyncIterator[Kubelet]:
-    """Four GPUs on two nodes whose pods run as processes; one that names no command of its own ends when it is asked to."""
+    """Four GPUs on two nodes whose pods run as processes; one that names no command of its own ends when it is asked
+    to.
+    """
     fleet = Fleet(prefix="real-", racks=1, nodes_per_rack=2, gpus=2)
     running = Kubelet(plane, fleet, images={"none": Image(entrypoint=HEEDS)})
     await asyncio.to_thread(running.start)
@@ -310,8 +328,8 @@ async def kubelet(plane: Plane, cluster: Cluster) -> AsyncIterator[Kubelet]:
 
 
 async def test_a_victim_that_does_not_heed(cluster: Cluster, door: Proxy, kubelet: Kubelet):
-    """Two of four victims stay until they are killed: nobody else has the room of those that went, not even after our restart,
-    and the gang starts whole."""
+    """Two of four victims stay until they are killed: nobody else has the room of those that went, not even after our
+    restart, and the gang starts whole."""
     patient = {"terminationGracePeriodSeconds": 60}
     crew = gang("crew", 4, spec=patient)
     for member in crew[:2]:

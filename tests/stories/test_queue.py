@@ -38,7 +38,9 @@ def small(name: str, runtime: str) -> list[Object]:
 
 
 async def test_short_gangs_pass_and_long_ones_do_not(cluster: Cluster):
-    """The room of the first gang is reserved in time: who ends before passes it, who would delay it waits behind it, told so."""
+    """The room of the first gang is reserved in time: who ends before passes it, who would delay it waits behind it,
+    told so.
+    """
     await head_waits(cluster)
     await cluster.submit(*small("long", "5h"))
     await cluster.told("long", "Reserved")
@@ -83,7 +85,9 @@ async def test_strict_order(cluster: Cluster, tune: Tune):
     ("settings", "first"), [({}, "older"), ({"queue.order": "shortest"}, "shorter")], ids=["fifo", "shortest"]
 )
 async def test_orders(cluster: Cluster, tune: Tune, settings: dict[str, object], first: str):
-    """Of two gangs that wait for the whole cluster, the older goes first under `fifo` and the shorter under `shortest`."""
+    """Of two gangs that wait for the whole cluster, the older goes first under `fifo` and the shorter under
+    `shortest`.
+    """
     await tune(settings)
     await cluster.nodes(EIGHT)
     await cluster.submit(*gang("runs", 8))
@@ -118,7 +122,9 @@ def of(priority: str) -> Object:
 
 
 async def test_a_class_that_there_is_not(cluster: Cluster):
-    """A pod of an unknown class is refused when it is made; those of its gang that came wait for it and keep nothing."""
+    """A pod of an unknown class is refused when it is made; those of its gang that came wait for it and keep
+    nothing.
+    """
     await cluster.nodes(EIGHT)
     await cluster.submit(*gang("runs", 4))
     runs = await cluster.running("runs", 4)
@@ -137,7 +143,9 @@ async def test_a_class_that_there_is_not(cluster: Cluster):
 
 @pytest.mark.usefixtures("priorities")
 async def test_a_class_that_is_deleted_meanwhile(cluster: Cluster):
-    """A gang keeps the priority that stands on its pods: it goes before an older one, and who matters less gives way to it."""
+    """A gang keeps the priority that stands on its pods: it goes before an older one, and who matters less gives way
+    to it.
+    """
     await cluster.nodes(EIGHT)
     await cluster.submit(*gang("less", 4), *gang("more", 4, spec=of("urgent")))
     for name in ("less", "more"):
@@ -161,7 +169,9 @@ async def test_a_class_that_is_deleted_meanwhile(cluster: Cluster):
 
 
 async def admitted(cluster: Cluster, spec: Object) -> None:
-    """The API server takes pods of a class that was just made; it admits by a list of its own, which follows in a moment."""
+    """The API server takes pods of a class that was just made; it admits by a list of its own, which follows in a
+    moment.
+    """
     trial = pod("trial", spec=spec)
     async with asyncio.timeout(20):
         while True:

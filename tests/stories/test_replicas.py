@@ -33,7 +33,9 @@ def doors(plane: Plane) -> Iterator[list[Proxy]]:
 
 @pytest.fixture(scope="module")
 def replicas(plane: Plane, doors: list[Proxy]) -> Iterator[list[Installation]]:
-    """As the Deployment runs them: one Lease, two Pods of a kube-scheduler and an extender each; neither was forbidden anything."""
+    """As the Deployment runs them: one Lease, two Pods of a kube-scheduler and an extender each; neither was
+    forbidden anything.
+    """
     urls = [door.url for door in doors]
     with (
         Installation(plane, lease=True, name="gangwright", hostname="pod-a", through=urls[0]) as first,
@@ -64,7 +66,9 @@ async def the_one_that_acts(replicas: list[Installation], within: float = 30.0) 
 
 @pytest.mark.timeout(240)
 async def test_the_standby_takes_over(cluster: Cluster, replicas: list[Installation]):
-    """One replica places a gang; when its kube-scheduler is stopped the other places the next, and only one ever acts."""
+    """One replica places a gang; when its kube-scheduler is stopped the other places the next, and only one ever
+    acts.
+    """
     await cluster.nodes(FLEET)
     leader = await the_one_that_acts(replicas)
     await cluster.submit(*hard("before"))
@@ -81,7 +85,9 @@ async def test_the_standby_takes_over(cluster: Cluster, replicas: list[Installat
 
 @pytest.mark.timeout(240)
 async def test_a_leader_that_slept(cluster: Cluster, replicas: list[Installation], doors: list[Proxy]):
-    """Frozen between two writes of a gang the leader is replaced, and the other finishes the gang; woken, it writes nothing more."""
+    """Frozen between two writes of a gang the leader is replaced, and the other finishes the gang; woken, it writes
+    nothing more.
+    """
     await cluster.nodes(FLEET)
     leader = await the_one_that_acts(replicas)
     door = doors[replicas.index(leader)]

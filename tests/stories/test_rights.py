@@ -26,7 +26,9 @@ async def test_nothing_was_refused(gangwright: Installation, account):
 
 @pytest.mark.parametrize("account", [EXTENDER, GANGWRIGHT], ids=["extender", "kube-scheduler"])
 async def test_nothing_was_refused_where_things_broke(frail: Installation, outages, account):
-    """Neither was any request in the cluster of kills, accidents and outages, but while an API server was just starting."""
+    """Neither was any request in the cluster of kills, accidents and outages, but while an API server was just
+    starting.
+    """
     await one_gang(frail)
 
     assert forbidden(outages.refused(account.user)) == []

@@ -53,7 +53,9 @@ async def test_what_nobody_makes_again_is_nominated(cluster: Cluster, make):
 
 
 async def test_pin_as_asked_for(cluster: Cluster):
-    """`pin: soft` unties what would be tied, `pin: hard` ties what would not; a pod that nobody makes again is never tied."""
+    """`pin: soft` unties what would be tied, `pin: hard` ties what would not; a pod that nobody makes again is never
+    tied.
+    """
     await cluster.nodes(Fleet(racks=1, nodes_per_rack=6, gpus=2))
     await cluster.submit(
         made_by("ReplicaSet", "soft", 2, pin="soft"),
@@ -77,7 +79,9 @@ async def test_own_affinity_is_kept(cluster: Cluster):
 
 
 async def test_gates_of_others_keep_the_gang_together(cluster: Cluster):
-    """While one member is held back by a gate of somebody else nobody starts; when that gate goes, all do, ours last."""
+    """While one member is held back by a gate of somebody else nobody starts; when that gate goes, all do, ours
+    last.
+    """
     await cluster.nodes(FLEET)
     held = pod(
         "a-1",

@@ -16,7 +16,9 @@ def worker(number: int, **words):
 
 
 async def test_every_role_must_be_complete(cluster: Cluster):
-    """Four workers wait for their parameter server, told so; when it comes all five start, each where its demand fits."""
+    """Four workers wait for their parameter server, told so; when it comes all five start, each where its demand
+    fits.
+    """
     await cluster.nodes(Fleet(racks=1, nodes_per_rack=2, gpus=4, cpu="8"))
     await cluster.submit(*(worker(number) for number in range(4)))
 
@@ -48,7 +50,9 @@ async def test_workers_are_no_parameter_servers(cluster: Cluster):
 
 
 async def test_surplus_is_seated_one_by_one(cluster: Cluster):
-    """Two of six members make a quorum: they start; of the others as many start as find room, and the rest as room comes."""
+    """Two of six members make a quorum: they start; of the others as many start as find room, and the rest as room
+    comes.
+    """
     await cluster.nodes(Fleet(racks=1, nodes_per_rack=1, gpus=4))
     core = [pod(f"core-{n}", gang="elastic", min_members=2) for n in range(2)]
     more = [pod(f"more-{n}", gang="elastic", min_members=2, surplus=True) for n in range(4)]

@@ -63,7 +63,9 @@ def shares(cluster: Cluster, lodger: Cluster) -> dict[str, object]:
 
 
 async def test_lent_room_is_taken_back(cluster: Cluster, lodger: Cluster, door: Proxy, tune: Tune):
-    """One of the borrower's two gangs leaves whole for the lender's, whatever their priority; the borrower keeps its own share."""
+    """One of the borrower's two gangs leaves whole for the lender's, whatever their priority; the borrower keeps its
+    own share.
+    """
     await tune({"queue.shares": shares(cluster, lodger)})
     await lent(cluster, lodger)
     await cluster.submit(*gang("owner", 4))

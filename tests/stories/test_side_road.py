@@ -132,7 +132,9 @@ def evicted(door: Proxy) -> list[str]:
 
 @pytest.mark.parametrize(("nominations", "binds"), [(2, 0), (4, 1), (4, 3)])
 async def test_killed_half_way(cluster: Cluster, door: Proxy, nominations: int, binds: int):
-    """Killed after some nominations, or binds, and started again, we make the gang whole where it began, and a rival too."""
+    """Killed after some nominations, or binds, and started again, we make the gang whole where it began, and a rival
+    too.
+    """
     await cluster.nodes(Fleet(racks=2, nodes_per_rack=2, gpus=2))
     members = await nominated(cluster, door, nominations)
     for member in members[:binds]:
@@ -149,7 +151,9 @@ async def test_killed_half_way(cluster: Cluster, door: Proxy, nominations: int, 
 
 
 async def test_room_stolen_after_the_first_bind(cluster: Cluster, door: Proxy):
-    """We die when one of four is bound, and the others' room is taken: the one is evicted once, and later all four are seated."""
+    """We die when one of four is bound, and the others' room is taken: the one is evicted once, and later all four
+    are seated.
+    """
     await cluster.nodes(EIGHT_GPUS)
     first, *_ = await nominated(cluster, door, 4)
     await bind(cluster.api, first, first["status"]["nominatedNodeName"])

@@ -1,4 +1,6 @@
-"""Stories of the status service: a person with a token of his own asks it through the command line, and it acts for him."""
+"""Stories of the status service: a person with a token of his own asks it through the command line, and it acts for
+him.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -130,7 +132,9 @@ async def test_nodes_are_shown_to_everybody(cluster: Cluster, ask: Ask):
 
 
 async def test_the_service_suspends_a_job(cluster: Cluster, ask: Ask, post: Post):
-    """Who may update a Job suspends its gang through the service, which gives its room to the next; and nobody else's."""
+    """Who may update a Job suspends its gang through the service, which gives its room to the next; and nobody
+    else's.
+    """
     await cluster.nodes(racks=1, nodes_per_rack=2, gpus=8)
     await cluster.submit(made_by("Job", "first", 2, gpus=8))
     await cluster.running("first", 2)

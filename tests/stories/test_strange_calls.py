@@ -1,6 +1,7 @@
 """Calls that kube-scheduler never makes, to the very service that it asks: each is answered or cut, and gangs go on.
 
-What each body is told is tested on the verbs alone (tests/extender); here is the whole program, with a cluster behind it.
+What each body is told is tested on the verbs alone (tests/extender); here is the whole program, with a cluster behind
+it.
 """
 
 import asyncio
@@ -83,7 +84,9 @@ ODD: dict[str, tuple[dict[str, Any], set[int]]] = {
 
 
 async def test_bad_calls_are_answered_and_gangs_go_on(cluster: Cluster) -> None:
-    """Two hundred half bodies stall while others are broken, deep or huge: all are answered, and a gang is bound meanwhile."""
+    """Two hundred half bodies stall while others are broken, deep or huge: all are answered, and a gang is bound
+    meanwhile.
+    """
     service = cluster.gangwright
     await cluster.nodes(Fleet(racks=1, nodes_per_rack=2, gpus=4))
     before, began = _resident(service), _log(service)
@@ -109,7 +112,9 @@ async def test_bad_calls_are_answered_and_gangs_go_on(cluster: Cluster) -> None:
 
 
 async def test_a_held_seat_is_told_however_often_and_late(cluster: Cluster) -> None:
-    """Whoever asks about a held seat, many at a time or after the pod is bound, is told that one node, and nobody is moved."""
+    """Whoever asks about a held seat, many at a time or after the pod is bound, is told that one node, and nobody is
+    moved.
+    """
     service = cluster.gangwright
     names = await cluster.nodes(Fleet(racks=1, nodes_per_rack=2, gpus=4))
     service.kube_scheduler.signal(signal.SIGSTOP)  # seats stay held, and nobody takes them

@@ -1,5 +1,6 @@
-"""Rigid Jobs share devices by turns, suspended and resumed: whoever has had more gives way to whoever has had less under `las`,
-and, where the setting says so, whoever was let past and stays longer than it said to the one that it passed.
+"""Rigid Jobs share devices by turns, suspended and resumed: whoever has had more gives way to whoever has had less
+under `las`, and, where the setting says so, whoever was let past and stays longer than it said to the one that it
+passed.
 """
 
 import pytest
@@ -35,7 +36,9 @@ async def seen(cluster: Cluster, name: str) -> Object:
 
 
 async def test_two_jobs_take_turns(cluster: Cluster, tune: Tune):
-    """Two Jobs that each need the whole cluster run by turns: suspended, resumed, their pods made again by the Job controller."""
+    """Two Jobs that each need the whole cluster run by turns: suspended, resumed, their pods made again by the Job
+    controller.
+    """
     await tune(QUANTUM)
     await cluster.nodes(Fleet(racks=1, nodes_per_rack=1, gpus=2))
     await cluster.submit(job("one"))
@@ -71,7 +74,9 @@ async def test_who_does_not_ask_for_it_keeps_its_place(cluster: Cluster, tune: T
 
 
 async def test_who_stays_longer_than_it_said_gives_way(cluster: Cluster, tune: Tune):
-    """A Job that was let past since it said one second is suspended for the gang that it passed, and runs again after that one."""
+    """A Job that was let past since it said one second is suspended for the gang that it passed, and runs again
+    after that one.
+    """
     await tune({"queue.overrun": "suspend", "queue.preemptionCooldown": "1s"})
     await cluster.nodes(Fleet(racks=1, nodes_per_rack=1, gpus=4))
     await cluster.submit(*gang("runs", 2, expected_runtime="10m"))

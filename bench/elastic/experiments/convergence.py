@@ -17,8 +17,9 @@ RATE: Final = 0.02
 
 BATCH: Final = 16
 LAST: Final = 5
-"""Epochs at the end whose mean is the final accuracy: 297 digits are few, and one of them is a third of a point. They are trained at a
-tenth of the rate, as the published runs end: at the full rate an epoch's accuracy is off its neighbours' by one point and more."""
+"""Epochs at the end whose mean is the final accuracy: 297 digits are few, and one of them is a third of a point. They
+are trained at a tenth of the rate, as the published runs end: at the full rate an epoch's accuracy is off its
+neighbours' by one point and more."""
 
 TWO, FOUR, ELASTIC = "2 workers", "4 workers", "2 to 4 workers"
 

@@ -17,7 +17,9 @@ SHORT: Final = (((5.0, 1), (15.0, 4), (30.0, -2)), 60.0)
 
 @dataclass(frozen=True)
 class Lengths:
-    """job: seconds of one of two jobs with four workers. whole: their timeline of serving pods, or a few changes. seeds: how many."""
+    """job: seconds of one of two jobs with four workers. whole: their timeline of serving pods, or a few changes.
+    seeds: how many.
+    """
 
     job: float
     whole: bool

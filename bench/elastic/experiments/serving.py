@@ -1,4 +1,6 @@
-"""Experiment 2: a training job uses what serving pods of a higher priority leave of eight slots; their timeline is replayed."""
+"""Experiment 2: a training job uses what serving pods of a higher priority leave of eight slots; their timeline is
+replayed.
+"""
 
 import json
 from collections.abc import Sequence
@@ -74,7 +76,9 @@ def replay(stage: Stage) -> Run:
 
 
 def run(stage: Stage, orders: Sequence[tuple[float, int]], length: float) -> Run:
-    """orders: at which second so many serving pods more, or fewer, are asked for. Begins when training uses all the rest."""
+    """orders: at which second so many serving pods more, or fewer, are asked for. Begins when training uses all the
+    rest.
+    """
     shop, front = Shop(stage), Serving(stage)
     try:
         front.change(FIRST)

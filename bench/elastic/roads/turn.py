@@ -10,11 +10,13 @@ from bench.elastic.following import Output
 from bench.elastic.steps import Idle
 
 SETTLED: Final = {"small": 40, "medium": 20, "large": 6}
-"""By model, steps at a size before the next change: the first ones are traced, cached, and slower than the rest. With 25
-million weights one takes seconds where many workers share few cores."""
+"""By model, steps at a size before the next change: the first ones are traced, cached, and slower than the rest. With
+25 million weights one takes seconds where many workers share few cores."""
 
 START: Final = 240.0
-"""Seconds within which workers train at a new size. TensorFlow alone may take a minute on a machine that does much else."""
+"""Seconds within which workers train at a new size. TensorFlow alone may take a minute on a machine that does much
+else.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,9 @@ class Watch:
         self._steps, self._pause, self._alive = SETTLED[model], pause, alive
 
     def settled(self, size: int, since: int = 0) -> int:
-        """Waits until rank 0 made its steps at this size, in the lines from `since` on; how many lines there are then."""
+        """Waits until rank 0 made its steps at this size, in the lines from `since` on; how many lines there are
+        then.
+        """
 
         def enough() -> bool:
             mine = [

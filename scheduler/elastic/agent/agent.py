@@ -259,7 +259,9 @@ class Agent:
         self._say(f"starting the training again, in {pause:.1f} s")
 
     def _finish(self) -> None:
-        """End with the child's code; a worker that was taken out of its job in order ends well, unless it was to save first."""
+        """End with the child's code; a worker that was taken out of its job in order ends well, unless it was to
+        save first.
+        """
         ending, incarnation = self._ending, self._incarnation
         orderly = incarnation.removed and self._killed is None and not incarnation.saves
         self._code = 0 if ending is None or orderly else ending.exit_code

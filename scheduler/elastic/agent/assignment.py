@@ -11,7 +11,9 @@ from .errors import Garbled
 
 
 class Assignment(NamedTuple):
-    """Round, rank and size; or `removed`, when the worker is in no round any more. `saves`: its state to disk, before it goes."""
+    """Round, rank and size; or `removed`, when the worker is in no round any more. `saves`: its state to disk,
+    before it goes.
+    """
 
     round: int
     rank: int

@@ -2,8 +2,8 @@
 
 Lives here: http.client and TLS. Never here: what is asked, who asks, or whether to ask again, except for one thing: a
 connection that was kept and turns out to be closed says nothing about the master, so the call goes out on a new one.
-Every call of ours may be repeated, so that is safe. After a time-out nothing that was kept is used again: what stalled one
-connection (an address translation that was forgotten, a proxy that hangs) stalled those beside it.
+Every call of ours may be repeated, so that is safe. After a time-out nothing that was kept is used again: what stalled
+one connection (an address translation that was forgotten, a proxy that hangs) stalled those beside it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class Connections:
         self._idle: list[http.client.HTTPConnection] = []
 
     def call(self, method: str, path: str, headers: Mapping[str, str], body: bytes, limit: float) -> Reply:
-        """One request, answered within `limit` seconds of silence. Raises Unreachable, or Garbled when it is no HTTP."""
+        """One request, answered within `limit` seconds of silence. Raises Unreachable, or Garbled when it is no
+        HTTP.
+        """
         kept = self._take()
         if kept is not None:
             try:

@@ -17,10 +17,14 @@ TEXT_LIMIT = 256
 """Characters kept of a text that somebody else wrote."""
 
 LATER = frozenset({401, 403, 408, 429, 500, 502, 503, 504})
-"""Answers that may be others in a moment: a token that was rotated, a master that has not seen this pod yet, or is busy."""
+"""Answers that may be others in a moment: a token that was rotated, a master that has not seen this pod yet, or is
+busy.
+"""
 
 WAITING = frozenset({"RoundAhead", "AskedAgain"})
-"""Reasons that pass by themselves: a master that restarted has not read so far yet; a call of ours overtook this one."""
+"""Reasons that pass by themselves: a master that restarted has not read so far yet; a call of ours overtook this
+one.
+"""
 
 
 def shortened(text: str, limit: int = TEXT_LIMIT) -> str:

@@ -132,7 +132,9 @@ class Incarnation:
             self._listens = True
 
     def sight(self, *, stopped: bool) -> Sight:
-        """How the child looks to the watchdog. At the barrier nobody is silent, and who never listened is not unheard."""
+        """How the child looks to the watchdog. At the barrier nobody is silent, and who never listened is not
+        unheard.
+        """
         with self._lock:
             now, progress = self._clock(), self._progress
             training = progress.phase == "Training"

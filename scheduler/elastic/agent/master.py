@@ -19,8 +19,8 @@ CALL = 5.0
 """Seconds for a call that is answered at once."""
 
 BEAT = 1.5
-"""Seconds for a beat: less than a third of the five after which the master takes a silent worker for lost, so that one that
-stays unanswered leaves time for two more.
+"""Seconds for a beat: less than a third of the five after which the master takes a silent worker for lost, so that one
+that stays unanswered leaves time for two more.
 """
 
 READY_WAIT = 30.0

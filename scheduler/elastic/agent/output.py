@@ -1,8 +1,8 @@
 """The child's output: passed on as it is, byte for byte, and its last lines kept for the exit report.
 
-Lines are passed on whole. Two pipes and the agent itself write to one log, and a child without buffers writes a line and its end
-separately (`PYTHONUNBUFFERED`, C++ streams): passed on as it comes, a line of one could end within a line of another.
-With a prefix every line begins with the worker's name, for places where the logs of many flow together.
+Lines are passed on whole. Two pipes and the agent itself write to one log, and a child without buffers writes a line
+and its end separately (`PYTHONUNBUFFERED`, C++ streams): passed on as it comes, a line of one could end within a line
+of another. With a prefix every line begins with the worker's name, for places where the logs of many flow together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ CHUNK = 1 << 16
 """Bytes read at once, as much as a pipe holds."""
 
 PATIENCE = 0.1
-"""Seconds for which the beginning of a line waits for its end; a prompt or a progress bar has none and is shown then."""
+"""Seconds for which the beginning of a line waits for its end; a prompt or a progress bar has none and is shown
+then.
+"""
 
 
 class Tail:

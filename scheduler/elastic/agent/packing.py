@@ -6,8 +6,8 @@ which copies the archive into the worker's pod, and by an agent that runs from t
 
     python -m scheduler.elastic.agent.packing PATH
 
-is what the init container runs: the command line, of which it would need nothing, takes seconds to import on a small share
-of a core, and every worker would wait for it.
+is what the init container runs: the command line, of which it would need nothing, takes seconds to import on a small
+share of a core, and every worker would wait for it.
 
     __main__.py         starts the agent
     sitecustomize.py    `entrance`: activates `boot` in the training

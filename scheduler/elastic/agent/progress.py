@@ -2,8 +2,8 @@
 
 Lives here: reading the child's report field by field, and the part of the beat that is made of it. Never here: a clock
 or a lock; `incarnation` has both. A value that is no number a person could use (a loss that is not finite) is left out
-rather than stopping the beat, and so are values beyond the limit. A field that makes no sense is named and keeps what it
-had; the others are believed, for a report that was dropped would let a training that goes on look as if it hung.
+rather than stopping the beat, and so are values beyond the limit. A field that makes no sense is named and keeps what
+it had; the others are believed, for a report that was dropped would let a training that goes on look as if it hung.
 """
 
 from __future__ import annotations
@@ -134,7 +134,9 @@ class Progress:
         return statistics.median(self._steps) if self._steps else 0.0
 
     def take(self, report: Mapping[str, Any], now: float) -> None:
-        """Believe a report of the child's. Raises Wrong, when the rest is believed, naming a field that makes no sense."""
+        """Believe a report of the child's. Raises Wrong, when the rest is believed, naming a field that makes no
+        sense.
+        """
         read: dict[str, Any] = {}
         wrong: Wrong | None = None
         for name in (one for one in FIELDS if one in report):

@@ -46,7 +46,9 @@ class Settings:
     token_file: str
     """GANGWRIGHT_TOKEN_FILE: read anew for every request, since the kubelet renews it."""
     grace: float
-    """GANGWRIGHT_GRACE: from SIGTERM to SIGKILL, the pod's terminationGracePeriodSeconds; default 30, as Kubernetes'."""
+    """GANGWRIGHT_GRACE: from SIGTERM to SIGKILL, the pod's terminationGracePeriodSeconds; default 30, as
+    Kubernetes'.
+    """
     gloo_timeout: float
     """GANGWRIGHT_GLOO_TIMEOUT: how long Horovod waits for a peer; no answer of the shim takes longer. Default 10."""
     prefix: bool

@@ -3,8 +3,9 @@
 Lives here: sockets, who may ask, and bounds. Never here: what an answer means (`doors`, `store`). It listens on
 127.0.0.1 alone, on a port from the kernel. Every incarnation of the child has a key of its own: our calls show it as a
 bearer token; Horovod's client cannot send one, but takes an address with a path in it, so there the key is the first
-part of the path (`/KEY:PORT/SCOPE/NAME`), and through that door one reaches nothing but the values of the current round.
-Nobody is answered without the key, from the first moment on: every process in the pod's network can reach this port.
+part of the path (`/KEY:PORT/SCOPE/NAME`), and through that door one reaches nothing but the values of the current
+round. Nobody is answered without the key, from the first moment on: every process in the pod's network can reach this
+port.
 """
 
 from __future__ import annotations

@@ -105,6 +105,8 @@ class Store:
 
 
 def _ranks(child: Incarnation) -> Said:
-    """The place in the current round; alone before the first. Never empty and never a 404: Horovod reads either as rank 0 of 0."""
+    """The place in the current round; alone before the first. Never empty and never a 404: Horovod reads either as
+    rank 0 of 0.
+    """
     place = child.assignment or ALONE
     return Said(200, place.line().encode())

@@ -1,4 +1,5 @@
-"""When a child is as good as dead: stopped, or with no thread that answers; and when its main thread only seems to hang.
+"""When a child is as good as dead: stopped, or with no thread that answers; and when its main thread only seems to
+hang.
 
 Pure: sights in, verdicts out. Horovod with gloo notices neither: a frozen process costs its peers the whole collective
 time-out, and a hung main thread stops everybody for ever. The agent kills only what it can know by itself to be dead,

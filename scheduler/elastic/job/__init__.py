@@ -1,7 +1,8 @@
 """An elastic job as values: what a user wants of it (`Spec`), and what the master says of it (`Status`).
 
 Lives here: fields, defaults, and the way from and to the API object, with the name of every field that is wrong.
-Never here: what follows from them; that is `scheduler.elastic.membership`'s and `scheduler.elastic.sizing`'s. No I/O, no clock.
+Never here: what follows from them; that is `scheduler.elastic.membership`'s and `scheduler.elastic.sizing`'s. No I/O,
+no clock.
 """
 
 from scheduler.elastic.job.decode import ElasticJob, decode, decode_spec

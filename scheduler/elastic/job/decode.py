@@ -1,8 +1,8 @@
 """From the API object to an `ElasticJob`, or to everything that is wrong with it.
 
 Lives here: the keys of the object, and what each field takes. Never here: a default (`spec`), a decision.
-Why every problem at once: a person who mends a manifest should have to do it once. Why nothing raises: a job that cannot be
-read is shown with its problems, and must not stop the others.
+Why every problem at once: a person who mends a manifest should have to do it once. Why nothing raises: a job that
+cannot be read is shown with its problems, and must not stop the others.
 """
 
 import math

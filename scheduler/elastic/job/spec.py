@@ -1,6 +1,7 @@
 """What a user wants of an elastic job: the spec of an ElasticJob as frozen values.
 
-Lives here: fields with their units, meanings and defaults. Never here: how they are read (`decode`), or what follows from them.
+Lives here: fields with their units, meanings and defaults. Never here: how they are read (`decode`), or what follows
+from them.
 """
 
 from enum import StrEnum
@@ -42,11 +43,17 @@ class LearningRate(StrEnum):
 
 class Batch(Struct, frozen=True, rename="camel", kw_only=True):
     mode: BatchMode = BatchMode.CAPPED
-    """`capped`: beyond a job's critical batch, more samples a step teach less; `limit` is where its author puts that."""
+    """`capped`: beyond a job's critical batch, more samples a step teach less; `limit` is where its author puts
+    that.
+    """
     per_worker: int | None = None
-    """Samples a step of one worker, for a script that asks. None: it keeps its own batch, and only the rate's scale is told."""
+    """Samples a step of one worker, for a script that asks. None: it keeps its own batch, and only the rate's scale
+    is told.
+    """
     limit: int | None = None
-    """Samples a step of all workers together, for `capped` and `fixed`. None: no cap; for `fixed`, perWorker × minWorkers."""
+    """Samples a step of all workers together, for `capped` and `fixed`. None: no cap; for `fixed`, perWorker ×
+    minWorkers.
+    """
     learning_rate: LearningRate = LearningRate.LINEAR
     ramp_steps: int = 0
     """Steps over which a higher rate is approached after growth; 0 at once. A shrink takes effect at once always."""
@@ -66,9 +73,13 @@ class Stage(Struct, frozen=True, rename="camel", kw_only=True):
 
 class Checkpoint(Struct, frozen=True, rename="camel", kw_only=True):
     path: str = ""
-    """A folder on a volume that all workers mount; empty: no checkpoint, so a job that is suspended or lost begins anew."""
+    """A folder on a volume that all workers mount; empty: no checkpoint, so a job that is suspended or lost begins
+    anew.
+    """
     every: float = 600.0
-    """Seconds between two. Ten minutes: what a job loses with all its workers, against the seconds that writing takes."""
+    """Seconds between two. Ten minutes: what a job loses with all its workers, against the seconds that writing
+    takes.
+    """
 
 
 class Spec(Struct, frozen=True, rename="camel", kw_only=True):
@@ -92,7 +103,9 @@ class Spec(Struct, frozen=True, rename="camel", kw_only=True):
     batch: Batch = Batch()
     suspend: bool = False
     max_restarts: int = 6
-    """How often the whole gang may begin again from its checkpoint: as often as a Job tries by default (`backoffLimit`)."""
+    """How often the whole gang may begin again from its checkpoint: as often as a Job tries by default
+    (`backoffLimit`).
+    """
     checkpoint: Checkpoint = Checkpoint()
 
     def clamp(self, size: int) -> int:

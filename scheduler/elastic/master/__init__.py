@@ -1,4 +1,5 @@
-"""The elastic master at work: what watches and workers tell becomes events of each job's membership, and its effects are done.
+"""The elastic master at work: what watches and workers tell becomes events of each job's membership, and its effects
+are done.
 
 Lives here: everything between the pure rooms of elastic training and the world. Never here: who is in a round
 (`membership`), how large a job should be (`sizing`), or a route (`rendezvous`).

@@ -1,7 +1,7 @@
 """Requests to the API server, to the byte; pure.
 
-Lives here: what the master asks for. Never here: sending it. Each may be sent twice: a pod has the name that it was given
-once, a deletion names the uid, a status names the version that it replaces.
+Lives here: what the master asks for. Never here: sending it. Each may be sent twice: a pod has the name that it was
+given once, a deletion names the uid, a status names the version that it replaces.
 """
 
 import math

@@ -1,7 +1,7 @@
 """What is to be done for one job: pods made and removed, people told, the job's policy.
 
-Lives here: one task for each, and what its failure means to the job. Never here: whether it should be done. Nothing of one
-job waits for another's, but for a turn at the API server.
+Lives here: one task for each, and what its failure means to the job. Never here: whether it should be done. Nothing of
+one job waits for another's, but for a turn at the API server.
 """
 
 import asyncio
@@ -35,8 +35,8 @@ _log = structlog.get_logger("elastic")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is the same for all jobs. port: where workers reach the rendezvous. clock: seconds since the epoch. met: told of a job and
-    a round in which all its members train. broken: of one in which a member's process has ended.
+    """What is the same for all jobs. port: where workers reach the rendezvous. clock: seconds since the epoch. met:
+    told of a job and a round in which all its members train. broken: of one in which a member's process has ended.
     """
 
     trying: Trying

@@ -1,7 +1,7 @@
 """One job: what happens to it goes into its membership, what is to be done comes out and is done.
 
-Lives here: the way of each effect, the workers that wait for an answer, the timer. Never here: a decision. A fault of ours
-at one job leaves the others alone: the job is begun anew from what stands at the API server, a while later.
+Lives here: the way of each effect, the workers that wait for an answer, the timer. Never here: a decision. A fault of
+ours at one job leaves the others alone: the job is begun anew from what stands at the API server, a while later.
 """
 
 import asyncio
@@ -315,7 +315,9 @@ class Charge:
         return None
 
     async def assignment(self, uid: Uid, known: int, wait: float) -> Assignment | None:
-        """What the worker is told of the first round beyond `known`, once it is published; None after `wait` seconds."""
+        """What the worker is told of the first round beyond `known`, once it is published; None after `wait`
+        seconds.
+        """
 
         def found() -> Assignment | None:
             return self._membership.assignment(uid, known) if self._membership is not None else None

@@ -1,8 +1,8 @@
 """What happens to the jobs → metrics.
 
 Lives here: what counts as what. Never here: names, labels and buckets of metrics (`telemetry.elastic`). Gauges are sums
-over the jobs' last known status; whatever a round changed is read off the round itself, so nothing is counted twice when a
-status is written twice.
+over the jobs' last known status; whatever a round changed is read off the round itself, so nothing is counted twice
+when a status is written twice.
 """
 
 import math

@@ -1,7 +1,8 @@
 """Which of the values that scripts report are metrics, and under which labels.
 
-Lives here: the bounds on names, on values of a job and on jobs. Never here: the values of the status, which has all that the script
-said. A script may say what it likes, and every name of every job is a series of its own that somebody has to store.
+Lives here: the bounds on names, on values of a job and on jobs. Never here: the values of the status, which has all
+that the script said. A script may say what it likes, and every name of every job is a series of its own that somebody
+has to store.
 """
 
 import re

@@ -1,11 +1,13 @@
 """What the nodes have free for further workers, from the watches of nodes and pods.
 
 Lives here: sums, and which nodes a template admits. Never here: how the room is shared (`sizing`), or a seat: the
-scheduler alone seats, and a worker for which it finds no room waits at its gate and disturbs nobody. So simple arithmetic
-will do: what is allocatable, less what pods that are bound or seated take; of a template its node selector, the required
-node affinity by labels, and its tolerations. Room that another gang waits for counts as free: surplus gives way at once.
+scheduler alone seats, and a worker for which it finds no room waits at its gate and disturbs nobody. So simple
+arithmetic will do: what is allocatable, less what pods that are bound or seated take; of a template its node selector,
+the required node affinity by labels, and its tolerations. Room that another gang waits for counts as free: surplus
+gives way at once.
 
-Why eligibility is a resource here: room is shared out over all jobs in one call that knows nodes by their amounts alone.
+Why eligibility is a resource here: room is shared out over all jobs in one call that knows nodes by their amounts
+alone.
 """
 
 from collections import Counter

@@ -2,8 +2,8 @@
 
 Lives here: the look at the watches. Never here: what follows from it (`membership`), or when a watch stands
 (`scheduler.kube.watch`).
-Why the API server's other answers do not count: they come while pods alone are refused, throttled or too many to be read in
-time. Then pods are made, and not seen; who took them for not made would make them again and again.
+Why the API server's other answers do not count: they come while pods alone are refused, throttled or too many to be
+read in time. Then pods are made, and not seen; who took them for not made would make them again and again.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The sizes of all jobs, decided together every few seconds.
 
-Lives here: the picture that the policies get, and what their answer is told to. Never here: a policy. Growth goes where it
-gains most, so one call sees every job; it works on frozen values and on a thread of its own, for beats do not wait.
+Lives here: the picture that the policies get, and what their answer is told to. Never here: a policy. Growth goes where
+it gains most, so one call sees every job; it works on frozen values and on a thread of its own, for beats do not wait.
 """
 
 import asyncio

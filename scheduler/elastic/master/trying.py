@@ -1,7 +1,8 @@
 """One request, tried until the API server answers it for good.
 
-Lives here: which answers pass by themselves, and the waits between two tries. Never here: what an answer means. No job's
-troubles may use up what others need: so many requests are under way at a time, and who waits for another try holds none.
+Lives here: which answers pass by themselves, and the waits between two tries. Never here: what an answer means. No
+job's troubles may use up what others need: so many requests are under way at a time, and who waits for another try
+holds none.
 """
 
 import asyncio
@@ -42,8 +43,8 @@ class Waits:
 
 
 class Trying:
-    """Requests of all jobs. Times in seconds. counted: told what it was for, and the result in one word. acting: whether
-    another master may not act already; who slept too long finds out before he writes.
+    """Requests of all jobs. Times in seconds. counted: told what it was for, and the result in one word. acting:
+    whether another master may not act already; who slept too long finds out before he writes.
     """
 
     def __init__(

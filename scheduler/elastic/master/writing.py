@@ -1,8 +1,8 @@
 """The status of one job: what is wanted stands at the API server, sooner or later, and who waits for it is told.
 
 Lives here: versions, conflicts, another try. Never here: what a status says. A write is the difference to what stands,
-and names the version that it was made from; a conflict is answered by reading again. A round that is as new as ours and that we
-did not write means that another master acted: then nothing of ours is worth writing.
+and names the version that it was made from; a conflict is answered by reading again. A round that is as new as ours and
+that we did not write means that another master acted: then nothing of ours is worth writing.
 """
 
 import asyncio

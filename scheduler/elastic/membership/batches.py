@@ -1,9 +1,9 @@
 """What each rank takes of a step, and how the learning rate follows: arithmetic, no state.
 
-`per-worker`: every worker its m samples. `capped`: the same up to a limit G, then G // k each, one more for the first G % k (the
-autoscaling code of MLSys'20). `fixed`: always G samples, in passes of m: W = G / m passes dealt to k workers, as ElasticDL does;
-with more workers than passes the samples are dealt. The learning rate's scale is G / G₀, or its root, where G₀ is what the
-quorum takes (Goyal et al. 2017).
+`per-worker`: every worker its m samples. `capped`: the same up to a limit G, then G // k each, one more for the first G
+% k (the autoscaling code of MLSys'20). `fixed`: always G samples, in passes of m: W = G / m passes dealt to k workers,
+as ElasticDL does; with more workers than passes the samples are dealt. The learning rate's scale is G / G₀, or its
+root, where G₀ is what the quorum takes (Goyal et al. 2017).
 """
 
 import math

@@ -1,6 +1,7 @@
 """Why a round has to end: the table, most urgent first.
 
-Lives here: one row a cause: its name, whether it can wait for a quiet moment, and when it holds. Never here: what is done (`flights`).
+Lives here: one row a cause: its name, whether it can wait for a quiet moment, and when it holds. Never here: what is
+done (`flights`).
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """A job that asks for more members than one round can hold.
 
-Lives here: what becomes of its bounds: a maximum beyond that is lowered to it, a minimum beyond it is wrong. Never here: how many
-they are (`limits`), or why.
-Why before anybody starts: members of a round that is too large all die in Horovod's `init`, again and again.
+Lives here: what becomes of its bounds: a maximum beyond that is lowered to it, a minimum beyond it is wrong. Never
+here: how many they are (`limits`), or why. Why before anybody starts: members of a round that is too large all die in
+Horovod's `init`, again and again.
 """
 
 from msgspec.structs import replace

@@ -3,8 +3,8 @@
 Lives here: the choice, a function of what is known. Never here: when a round begins (`causes`, `flights`).
 
     must go   told to end, being deleted, on a doomed node for too long (if enough remain without it)
-    stays     the newest state; then those that are not doomed, not slow, of the core, members before newcomers, the oldest
-    ranks     members by the newest state, then by their former rank; newcomers last
+    stays     the newest state; then those that are not doomed, not slow, of the core, members before newcomers, the
+    oldest ranks     members by the newest state, then by their former rank; newcomers last
 
 Nobody goes who alone has the newest state: it stays for one more round, in which the others take that state over.
 """

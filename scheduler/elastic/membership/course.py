@@ -1,8 +1,8 @@
 """Where the job goes: its end, well or badly.
 
 Lives here: the two ends. Never here: a pause (`flights` leads into one, `staffing` out of it).
-A job has succeeded when a member ended with code 0 of its own accord and no other is at work any more: all ranks take the same
-steps, so when one has come to the end, the training has.
+A job has succeeded when a member ended with code 0 of its own accord and no other is at work any more: all ranks take
+the same steps, so when one has come to the end, the training has.
 """
 
 from collections.abc import Callable

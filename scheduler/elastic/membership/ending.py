@@ -3,8 +3,8 @@
 Lives here: ends of processes and pods, the giving up of those that do not answer, and the back-off from nodes.
 Never here: whether somebody is silent for too long (`watching`), or what becomes of the round (`flights`).
 
-A member whose process was killed by a signal is started again inside its pod, as a newcomer: the seat is kept, and the state
-comes from those that live. One that ended with a code of its own had a reason, and its pod goes.
+A member whose process was killed by a signal is started again inside its pod, as a newcomer: the seat is kept, and the
+state comes from those that live. One that ended with a code of its own had a reason, and its pod goes.
 """
 
 from scheduler.elastic.job.status import Barred

@@ -2,9 +2,9 @@
 
     (a cause) → announced → all members at the barrier → decided → written to the API server → published
 
-Lives here: these steps, and that there is one change at a time. Never here: the causes (`causes`), the people (`choosing`), the
-content of a round (`rounds`). A round is published only after it stands at the API server; a round in which somebody has died
-meanwhile is never published, its number is never used again, and the next one is decided.
+Lives here: these steps, and that there is one change at a time. Never here: the causes (`causes`), the people
+(`choosing`), the content of a round (`rounds`). A round is published only after it stands at the API server; a round in
+which somebody has died meanwhile is never published, its number is never used again, and the next one is decided.
 """
 
 from scheduler.elastic.job.status import Resize, Round
@@ -140,7 +140,9 @@ def _gang_lost(s: State) -> None:
 
 
 def _tell_of_what_is_left_behind(s: State) -> None:
-    """Whoever has the state goes, nobody keeps it, and there is no place to save it in: what comes next begins from the start."""
+    """Whoever has the state goes, nobody keeps it, and there is no place to save it in: what comes next begins from
+    the start.
+    """
     record = s.record
     if record.ring or record.holding or s.finishing_at is not None or s.reached <= 0:
         return

@@ -12,13 +12,15 @@ class Limits(Struct, frozen=True, kw_only=True):
     silent: float = 5.0
     """Without a beat, a worker is lost. Beats come every second; five missed in a row is no hiccup of a network."""
     grace: float = 3.0
-    """At the barrier, for one of whom there is no sign while others wait; or five of its steps, if those take longer."""
+    """At the barrier, for one of whom there is no sign while others wait; or five of its steps, if those take
+    longer.
+    """
     grace_steps: float = 5.0
     """Steps; see `grace`."""
     hang: float = 600.0
-    """A training process that shows no progress hangs; or ten of its steps, if those take longer. Nothing below detects it:
-    the stall inspector of Horovod 0.28 never fires over gloo. Minutes, for a rank that validates or writes a file between two
-    steps, while the others wait for it in a collective, looks no different."""
+    """A training process that shows no progress hangs; or ten of its steps, if those take longer. Nothing below detects
+    it: the stall inspector of Horovod 0.28 never fires over gloo. Minutes, for a rank that validates or writes a file
+    between two steps, while the others wait for it in a collective, looks no different."""
     hang_steps: float = 10.0
     """Steps; see `hang`."""
     first_step: float = 300.0
@@ -28,18 +30,27 @@ class Limits(Struct, frozen=True, kw_only=True):
     start: float = 600.0
     """From a seat until READY. An image of tens of gigabytes takes minutes to pull."""
     trouble: float = 60.0
-    """A container that cannot start for a named reason (its image cannot be pulled): the kubelet has tried a few times by then."""
+    """A container that cannot start for a named reason (its image cannot be pulled): the kubelet has tried a few
+    times by then.
+    """
     unseen: float = 90.0
-    """From StartWorker until the pod is seen; after it the pod is taken for not made. A watch that is dead may pass for a quiet one
-    for 70 s, and it is told after another 10 that it does not stand; then nothing follows from what is not seen."""
+    """From StartWorker until the pod is seen; after it the pod is taken for not made. A watch that is dead may pass for
+    a quiet one for 70 s, and it is told after another 10 that it does not stand; then nothing follows from what is not
+    seen."""
     newcomers: float = 30.0
     """READY newcomers wait for those that still start; then the round goes on without the late ones."""
     coalesce: float = 1.0
-    """After a change of what is wanted, until members are interrupted for it, so that one round takes several changes."""
+    """After a change of what is wanted, until members are interrupted for it, so that one round takes several
+    changes.
+    """
     settle: float = 60.0
-    """After a round was published, for all its members to train, until another change that can wait may interrupt them."""
+    """After a round was published, for all its members to train, until another change that can wait may interrupt
+    them.
+    """
     doom: float = 60.0
-    """From a node's doom until its workers leave without a replacement; a drain waits longer than a warm start takes."""
+    """From a node's doom until its workers leave without a replacement; a drain waits longer than a warm start
+    takes.
+    """
     doom_seat: float = 15.0
     """The same while no replacement has even a seat: there is no room, and waiting brings none."""
     release: float = 30.0
@@ -51,8 +62,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     straggler: float = 0.8
     """Fraction of the median throughput of all members below which one is a straggler (MLSys'20 autoscaling code)."""
     straggler_delay: float = 0.05
-    """Fraction of a step that a straggler must cost the others: who computes for a millisecond of a step of a second may be as
-    slow as he likes, and a swap costs a start and a round."""
+    """Fraction of a step that a straggler must cost the others: who computes for a millisecond of a step of a second
+    may be as slow as he likes, and a swap costs a start and a round."""
     straggler_weight: float = 0.1
     """Of a new sample in the moving average (as there); so ten samples are needed before it says anything."""
     straggler_pause: float = 300.0
@@ -65,11 +76,15 @@ class Limits(Struct, frozen=True, kw_only=True):
     forgiven: float = 3600.0
     """After the last failure, a node is like any other."""
     backoff_most: float = 300.0
-    """Longest pause between starts that fail in a row, from one second, doubled by each; as the kubelet's CrashLoopBackOff."""
+    """Longest pause between starts that fail in a row, from one second, doubled by each; as the kubelet's
+    CrashLoopBackOff.
+    """
     steady: float = 60.0
     """Of training, after which failures are no longer in a row."""
     in_place: int = 2
-    """Times that one worker's process may be started again inside its pod after a signal killed it; then the pod goes."""
+    """Times that one worker's process may be started again inside its pod after a signal killed it; then the pod
+    goes.
+    """
     ring: int = 170
     """Members, not seconds: of one round, at the most. What the rendezvous holds by its default settings."""
     ring_bound: str = "rendezvous.roundLimit"

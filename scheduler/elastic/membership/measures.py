@@ -1,6 +1,7 @@
 """What is measured from beats: throughput by size, the pause of a resize, compute times, epochs.
 
-Lives here: arithmetic on beats. Never here: what is done about a slow worker (`stragglers`) or with a throughput (the policies).
+Lives here: arithmetic on beats. Never here: what is done about a slow worker (`stragglers`) or with a throughput (the
+policies).
 """
 
 from scheduler.elastic.membership import roll
@@ -45,7 +46,9 @@ def _averaged(s: State, old: float | None, seconds: float) -> float:
 
 
 def _rate(s: State, beat: Beat, now: float) -> None:
-    """Samples per second; of a script that tells of none, batches: each worker takes one in a step, and keeps its size."""
+    """Samples per second; of a script that tells of none, batches: each worker takes one in a step, and keeps its
+    size.
+    """
     if s.mark is None or s.mark[0] != beat.round or beat.samples < s.mark[2]:
         s.mark = (beat.round, now, beat.samples, beat.step)
         return

@@ -1,8 +1,8 @@
 """The door: events of one job in, effects out.
 
-Lives here: the order in which the rules look at the job after each event, and the questions that may be asked in between.
-Never here: a rule. Every rule is level-triggered: what should be true is compared with what is, after whatever happened; a lost, doubled or
-late event costs time, never truth.
+Lives here: the order in which the rules look at the job after each event, and the questions that may be asked in
+between. Never here: a rule. Every rule is level-triggered: what should be true is compared with what is, after whatever
+happened; a lost, doubled or late event costs time, never truth.
 """
 
 from collections.abc import Callable
@@ -108,7 +108,9 @@ class Membership:
             s.quiet_until = max(s.quiet_until, now + 2 * s.limits.silent)
 
     def status(self, now: float) -> Status:
-        """What the API server is to say of the job. Between `Persist` and `Persisted` it holds the round that is written."""
+        """What the API server is to say of the job. Between `Persist` and `Persisted` it holds the round that is
+        written.
+        """
         return reporting.status(self._s, now)
 
     def next_deadline(self, now: float) -> float:
@@ -127,14 +129,16 @@ class Membership:
         return number, (worker.abort or None) if worker else "it is no worker of this job"
 
     def assignment(self, uid: Uid, round_number: int) -> Assignment | None:
-        """What a worker that asks from this round is told now; None: it has to wait. The same as the last `Publish` for it."""
+        """What a worker that asks from this round is told now; None: it has to wait. The same as the last `Publish`
+        for it.
+        """
         s = self._s
         worker = s.workers.get(uid)
         told = rounds.told(s).get(uid) if s.published else None
         if worker is None or told is None or told.round <= round_number:
             return None
-        # Whoever was answered is no longer at the barrier, so it must hear the answer even when the next round is announced in
-        # the same breath: it comes back for that one, while a silence would last as long as its call may.
+        # Whoever was answered is no longer at the barrier, so it must hear the answer even when the next round is
+        # announced in the same breath: it comes back for that one, while a silence would last as long as its call may.
         answered = worker.alive and not worker.fallen and worker.arrival is None
         stands = s.flight is None and roll.sound(s) and roll.allowed(s)
         return told if told.removed or answered or stands else None

@@ -123,7 +123,8 @@ def _pod(worker: Worker, event: WorkerSeen, now: float) -> None:
 
 
 def _taken_away(s: State, worker: Worker) -> None:
-    """Surplus that goes by another's will goes where its room is needed more: none is made again until the policy has looked.
+    """Surplus that goes by another's will goes where its room is needed more: none is made again until the policy has
+    looked.
 
     Who left a node that is emptied had to go for the node's sake, and has a replacement coming.
     """

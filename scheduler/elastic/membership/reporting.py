@@ -1,7 +1,7 @@
 """What people are told of a job: phase, conditions, members, and in a sentence what it waits for.
 
-Lives here: the status, read off the facts, and the table of phases. Never here: anything that the job's life depends on, except that
-a restarted master reads `assignment`, `barred` and `restarts` back from it.
+Lives here: the status, read off the facts, and the table of phases. Never here: anything that the job's life depends
+on, except that a restarted master reads `assignment`, `barred` and `restarts` back from it.
 """
 
 from collections.abc import Callable
@@ -227,7 +227,9 @@ def _facts(s: State) -> dict[str, script.Fact]:
 
 
 def turn(s: State, now: float) -> None:
-    """Conditions as they are now; the time of one is that of its last change. What is not known any more is not said."""
+    """Conditions as they are now; the time of one is that of its last change. What is not known any more is not
+    said.
+    """
     facts = _facts(s)
     if s.spec is not None:
         s.conditions = {name: one for name, one in s.conditions.items() if name in facts}

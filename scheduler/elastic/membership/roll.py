@@ -45,8 +45,8 @@ def ready(s: State) -> list[Worker]:
 
 
 def has_state(w: Worker) -> bool:
-    """It trained, and what it learnt is alive in it: no newcomer, not even one that a round was told of, no process that was
-    started again, and nobody whose round failed before anything was committed.
+    """It trained, and what it learnt is alive in it: no newcomer, not even one that a round was told of, no process
+    that was started again, and nobody whose round failed before anything was committed.
     """
     return w.knows if w.arrival is None else position(w) >= 0
 
@@ -59,8 +59,8 @@ def holders(s: State) -> list[Worker]:
 def position(w: Worker) -> int:
     """The step of the state that a worker at the barrier has; −1 without one.
 
-    A failed round left that of the last commit. At step 0 nobody has anything that others could not have as well: what a
-    script begins with may differ from process to process, and no synchronisation has made it one.
+    A failed round left that of the last commit. At step 0 nobody has anything that others could not have as well: what
+    a script begins with may differ from process to process, and no synchronisation has made it one.
     """
     if w.arrival is None or w.arrival.why == "newcomer":
         return -1

@@ -1,7 +1,8 @@
 """A round as it is decided, and what each worker is told of it.
 
-Lives here: from people to a `Round`, and from a `Round` to assignments; both functions of what they are given, so that a
-restarted master tells everybody what the one before it did. Never here: who the people are (`choosing`), when (`flights`).
+Lives here: from people to a `Round`, and from a `Round` to assignments; both functions of what they are given, so that
+a restarted master tells everybody what the one before it did. Never here: who the people are (`choosing`), when
+(`flights`).
 """
 
 from collections.abc import Mapping
@@ -53,15 +54,17 @@ def decided(s: State, number: int, cause: str, choice: Choice, *, save: bool) ->
 
 
 def _saver(s: State, choice: Choice) -> str | None:
-    """Of those that leave, the one with the newest state, rank 0 before others; nobody, when those that stay have a newer one."""
+    """Of those that leave, the one with the newest state, rank 0 before others; nobody, when those that stay have a
+    newer one.
+    """
     best = min(choice.leaving, key=Order(s).seniority, default=None)
     newer = [w for w in choice.holding if best and roll.position(w) > roll.position(best)]
     return best.uid if best and not newer and roll.position(best) >= 0 else None
 
 
 def _sync(ring: tuple[Worker, ...]) -> bool:
-    """All take over rank 0's state if anybody has none, or another. Decided here for all: who waits in `sync` for one who
-    does not come waits for ever.
+    """All take over rank 0's state if anybody has none, or another. Decided here for all: who waits in `sync` for one
+    who does not come waits for ever.
     """
     return len({roll.position(w) for w in ring}) > 1 or any(roll.position(w) < 0 for w in ring)
 
@@ -69,8 +72,8 @@ def _sync(ring: tuple[Worker, ...]) -> bool:
 def _restore(s: State, ring: tuple[Worker, ...], people: tuple[Worker, ...]) -> str | None:
     """The checkpoint, when nobody has a state of a training that had come further.
 
-    Where nothing was ever committed none can be. Where that is not known, who finds nothing in the folder begins from the start;
-    rank 0 alone looks, and all take over what it has.
+    Where nothing was ever committed none can be. Where that is not known, who finds nothing in the folder begins from
+    the start; rank 0 alone looks, and all take over what it has.
     """
     path = s.spec.checkpoint.path if s.spec else ""
     come_further = s.reached > 0 or s.checkpoint is not None

@@ -1,7 +1,8 @@
 """Checkpoints, as far as workers told of them: which one is the newest, and whether the one that was asked for stands.
 
-Lives here: what is believed, and what a save that failed means. Never here: who saves (`rounds`), or what comes next (`flights`).
-A worker tells the step of its newest file by a value, with its beats or with its end. That its pod is gone, or has Succeeded, says
+Lives here: what is believed, and what a save that failed means. Never here: who saves (`rounds`), or what comes next
+(`flights`). A worker tells the step of its newest file by a value, with its beats or with its end. That its pod is
+gone, or has Succeeded, says
 nothing: an agent whose worker was released ends well whatever its process did.
 """
 
@@ -36,8 +37,8 @@ def heard(s: State, worker: Worker) -> None:
 
 
 def ended(s: State, worker: Worker, how: str) -> None:
-    """The one that saves has ended, or is given up. Without its word nothing stands, and the next one of those that hold
-    the state saves; unless it was the disk: then they keep it.
+    """The one that saves has ended, or is given up. Without its word nothing stands, and the next one of those that
+    hold the state saves; unless it was the disk: then they keep it.
     """
     heard(s, worker)
     if worker.uid != s.record.saver or s.saved:

@@ -1,8 +1,8 @@
 """What the training script takes over of the spec, and what it tells: as far as it was seen to call our small API.
 
 Lives here: what its calls show, and the conditions that follow. Never here: the calls themselves (`agent.boot.api`). An
-unmodified script calls nothing, so what the spec says of batch and rate is told to it and taken by nobody. Before a step was
-made nothing is claimed, nor of a job whose agents do not say.
+unmodified script calls nothing, so what the spec says of batch and rate is told to it and taken by nobody. Before a
+step was made nothing is claimed, nor of a job whose agents do not say.
 """
 
 from typing import Final, TypeAlias

@@ -1,8 +1,9 @@
 """Which workers are started and which newcomers are not needed any more.
 
 Lives here: the comparison of who is there with what is wanted. Never here: who leaves a round (`choosing`).
-The quorum is `core`, started together; what is wanted above it is `surplus`. A worker that is to be replaced does not count, so
-its replacement starts first; who is superfluous then makes way in the next round. While pods are not seen none is made, or made
+The quorum is `core`, started together; what is wanted above it is `surplus`. A worker that is to be replaced does not
+count, so its replacement starts first; who is superfluous then makes way in the next round. While pods are not seen
+none is made, or made
 again: whoever is missing may be there.
 """
 

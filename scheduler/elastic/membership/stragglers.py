@@ -1,9 +1,9 @@
 """Members that hold the others up: each step takes as long as its slowest worker.
 
-Compute time without the collective is compared, since with it all ranks take equally long. Rule and figures: the autoscaling
-code of "Elastic distributed training with fast resource changes" (MLSys'20), which uses the fraction of the median throughput.
-Lives here: who is one, one at a time. Never here: the swap itself: a straggler does not count for what is wanted (`staffing`), and is
-the first to make way when somebody warm can take its place (`choosing`).
+Compute time without the collective is compared, since with it all ranks take equally long. Rule and figures: the
+autoscaling code of "Elastic distributed training with fast resource changes" (MLSys'20), which uses the fraction of the
+median throughput. Lives here: who is one, one at a time. Never here: the swap itself: a straggler does not count for
+what is wanted (`staffing`), and is the first to make way when somebody warm can take its place (`choosing`).
 """
 
 import statistics
@@ -42,7 +42,9 @@ def _look_again(s: State, fractions: dict[str, float], now: float) -> None:
 
 
 def _fractions(s: State) -> dict[str, float]:
-    """Throughput of each member that was measured, as a fraction of the median; 1 for one who costs the others no time."""
+    """Throughput of each member that was measured, as a fraction of the median; 1 for one who costs the others no
+    time.
+    """
     measured = [w for w in roll.ring(s) if w.compute and w.compute_samples >= LEAST]
     if len(measured) < max(2, len(s.record.ring) - 1):
         return {}

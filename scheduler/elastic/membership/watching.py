@@ -1,9 +1,10 @@
 """Who is given up: silence, frozen and hung processes, newcomers that never get ready, leavers that do not leave.
 
 Lives here: the table of these rules, each with the sentence that people read. Never here: what follows (`ending`).
-Nobody is given up for lack of a sign shortly after a restart of the master, or when it was the master that slept; nor when no other
-member was heard of since, for then it may be the master that nobody reaches, while the training goes on; nor for that alone the
-last one that has the state. Both are told, and end when somebody is heard of or the pod is taken away.
+Nobody is given up for lack of a sign shortly after a restart of the master, or when it was the master that slept; nor
+when no other member was heard of since, for then it may be the master that nobody reaches, while the training goes on;
+nor for that alone the last one that has the state. Both are told, and end when somebody is heard of or the pod is taken
+away.
 """
 
 from collections.abc import Callable
@@ -17,8 +18,8 @@ from scheduler.elastic.membership.state import State
 from scheduler.elastic.membership.worker import Worker
 
 HEARD_SINCE: Final = 0.4
-"""Of the limit of silence: so much later another member must have been heard of. Two beats, so that it does not matter whose beat
-was the last to come through."""
+"""Of the limit of silence: so much later another member must have been heard of. Two beats, so that it does not matter
+whose beat was the last to come through."""
 
 
 class Scene(Struct, frozen=True):
@@ -205,7 +206,8 @@ def _scene(s: State, now: float) -> Scene:
 def _culprit(s: State, now: float) -> Worker | None:
     """Of the members that show no progress: one outside of a collective, else the one that is furthest behind.
 
-    One at a time: when it is gone, the others fall out of the collective in which they waited for it, and get as long again.
+    One at a time: when it is gone, the others fall out of the collective in which they waited for it, and get as long
+    again.
     """
     if s.flight and now - s.flight.since <= roll.hang(s):
         return None

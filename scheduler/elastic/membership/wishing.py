@@ -48,7 +48,9 @@ def view(s: State, now: float) -> JobView | None:
 
 
 def _batch(s: State, spec: Spec, place: int) -> tuple[int | None, int | None]:
-    """What one worker takes of a step in this phase, and all together at the most; nothing where the script keeps its own."""
+    """What one worker takes of a step in this phase, and all together at the most; nothing where the script keeps
+    its own.
+    """
     if script.keeps_its_batch(s):
         return None, None
     per_worker = spec.per_worker(place)

@@ -21,12 +21,12 @@ BODY_TIME: Final = 10.0
 """Seconds for a whole body, which is small."""
 
 STRANGERS_BURST, STRANGERS_RATE = 1024, 32
-"""Tokens not seen before, of one address: at once, and a second. Each costs the API server a review; behind one address may be
-a node whose pods have the host's network."""
+"""Tokens not seen before, of one address: at once, and a second. Each costs the API server a review; behind one address
+may be a node whose pods have the host's network."""
 
 WORKERS_BURST, WORKERS_RATE = 8192, 200
-"""Requests of one worker: at once, and a second. A mesh of a thousand asks for some thousands of values in one moment; then it
-is one beat a second. Without a bound one worker in a loop would hold up every job."""
+"""Requests of one worker: at once, and a second. A mesh of a thousand asks for some thousands of values in one moment;
+then it is one beat a second. Without a bound one worker in a loop would hold up every job."""
 
 LONGEST_WORD: Final = 256
 """Characters of a scope or key; Horovod's are host names with a number."""

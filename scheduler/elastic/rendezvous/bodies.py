@@ -31,8 +31,8 @@ Why = Literal["newcomer", "announced", "failure"]
 
 
 class Beat(Struct, frozen=True, kw_only=True):
-    """A sign of life, and how far the worker is. Times in seconds; `round` is the last it was in, 0 for none. uses: what its
-    script asks for and tells, by our small API; None from an agent that does not know.
+    """A sign of life, and how far the worker is. Times in seconds; `round` is the last it was in, 0 for none. uses:
+    what its script asks for and tells, by our small API; None from an agent that does not know.
     """
 
     phase: Phase
@@ -59,8 +59,8 @@ class BeatAnswer(Struct, frozen=True):
 
 
 class Ready(Struct, frozen=True, kw_only=True):
-    """A worker that stands at the barrier. fingerprint: of its state's count, shapes and types. samples: its position in
-    the data, where it knows better than its last beat.
+    """A worker that stands at the barrier. fingerprint: of its state's count, shapes and types. samples: its position
+    in the data, where it knows better than its last beat.
     """
 
     round: Count
@@ -85,8 +85,8 @@ class Leave(Struct, frozen=True, kw_only=True):
 
 
 class Exit(Struct, frozen=True, kw_only=True):
-    """A child that ended: by a code or by a signal. culprit: the worker it blames. tail: its last lines. round: the one it
-    was in, where that is known. checkpoint_step: of the newest checkpoint that it wrote, where it said so.
+    """A child that ended: by a code or by a signal. culprit: the worker it blames. tail: its last lines. round: the one
+    it was in, where that is known. checkpoint_step: of the newest checkpoint that it wrote, where it said so.
     """
 
     why: Text

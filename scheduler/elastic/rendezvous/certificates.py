@@ -4,8 +4,8 @@ Lives here: X.509, and when something is due. Never here: where it is kept. Work
 they run, so it lives for ten years; it is signed anew with the same key in time, and who knows the old certificate
 goes on believing what that key signs.
 
-Why the library `cryptography`: the standard library signs nothing, and a DER writer of our own would be the last thing to
-trust.
+Why the library `cryptography`: the standard library signs nothing, and a DER writer of our own would be the last thing
+to trust.
 """
 
 import datetime as dt
@@ -50,9 +50,11 @@ class Papers:
 
 
 def mended(found: Papers | None, names: Sequence[str], now: float) -> Papers:
-    """These papers, with everything made anew that is missing, due, or good for other names; the same object when nothing is.
+    """These papers, with everything made anew that is missing, due, or good for other names; the same object when
+    nothing is.
 
-    names: DNS names and addresses of the server. now: seconds since the epoch. Raises ValueError for papers that are none.
+    names: DNS names and addresses of the server. now: seconds since the epoch. Raises ValueError for papers that are
+    none.
     """
     moment = dt.datetime.fromtimestamp(now, dt.UTC)
     if found is None:

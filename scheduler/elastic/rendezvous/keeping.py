@@ -130,7 +130,9 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the server shows: settings that name its files; and the authority's certificate, PEM, that workers check it by."""
+    """What the server shows: settings that name its files; and the authority's certificate, PEM, that workers check
+    it by.
+    """
 
     settings: RendezvousServer
     authority: str
@@ -146,8 +148,8 @@ async def certified(
 ) -> AsyncIterator[Shown]:
     """Have files for the server while the context lasts, and renew them in time.
 
-    namespace: our own. clock: seconds since the epoch. Raises SettingsError, and KubeError when the Secret can neither be read
-    nor made.
+    namespace: our own. clock: seconds since the epoch. Raises SettingsError, and KubeError when the Secret can neither
+    be read nor made.
     """
     if settings.cert:
         yield Shown(settings, _configured(settings))
@@ -169,7 +171,9 @@ async def certified(
 
 
 async def settled(store: Store, settings: RendezvousServer, now: float) -> Papers:
-    """What is kept, mended where something is missing or due. Raises SettingsError for what is kept and none of ours."""
+    """What is kept, mended where something is missing or due. Raises SettingsError for what is kept and none of
+    ours.
+    """
     for _ in range(TRIES):
         found = await store.load()
         try:

@@ -1,11 +1,11 @@
 """How large a ring the rendezvous can hold: what Horovod lays down for one, against the bounds in the settings.
 
-Lives here: arithmetic. Never here: the bounds (`scheduler.settings_elastic`), or what becomes of a job that asks for more
-(`scheduler.elastic.membership.ceiling`).
-Why the ring is bounded by the room, and the room does not grow with the ring: everybody lays down an address for everybody else,
-so it grows with the square. Then one person's `maxWorkers` would say how much memory the master takes, which all jobs
-need; an administrator may raise the bounds together with that memory. And a member whose value is refused can do nothing:
-Horovod aborts its process, and so those of all the others.
+Lives here: arithmetic. Never here: the bounds (`scheduler.settings_elastic`), or what becomes of a job that asks for
+more (`scheduler.elastic.membership.ceiling`). Why the ring is bounded by the room, and the room does not grow with the
+ring: everybody lays down an address for everybody else, so it grows with the square. Then one person's `maxWorkers`
+would say how much memory the master takes, which all jobs need; an administrator may raise the bounds together with
+that memory. And a member whose value is refused can do nothing: Horovod aborts its process, and so those of all the
+others.
 """
 
 from bisect import bisect_right
@@ -29,8 +29,8 @@ SHARED: Final = 4
 """Values that all members lay down under the same keys."""
 
 WORDS: Final = 160
-"""Bytes of a key, and of a value that is no list of addresses, at the most. The longest key has the name of a pod in it:
-63 characters of a job's name, and what makes it one of its workers."""
+"""Bytes of a key, and of a value that is no list of addresses, at the most. The longest key has the name of a pod in
+it: 63 characters of a job's name, and what makes it one of its workers."""
 
 
 class Ring(NamedTuple):

@@ -28,9 +28,9 @@ from scheduler.telemetry.elastic import ElasticMetrics
 class Rendezvous:
     """A rendezvous that is open.
 
-    address: what workers are told, `https://HOST:PORT`. port: where it listens. authority: the certificate, PEM, by which
-    workers check it. forget: drops the values of a job (`namespace/name`) that is gone. met: told of a round of a job in which
-    all train. broken: told of one in which a member's process has ended.
+    address: what workers are told, `https://HOST:PORT`. port: where it listens. authority: the certificate, PEM, by
+    which workers check it. forget: drops the values of a job (`namespace/name`) that is gone. met: told of a round of a
+    job in which all train. broken: told of one in which a member's process has ended.
     """
 
     address: str
@@ -53,8 +53,8 @@ async def rendezvous(
 ) -> AsyncIterator[Rendezvous]:
     """Serve the workers while the context lasts.
 
-    calls: the API server. namespace: our own. clock: seconds since the epoch. Raises SettingsError when the address or the
-    certificates cannot be used, and KubeError when the Secret of the certificates can neither be read nor made.
+    calls: the API server. namespace: our own. clock: seconds since the epoch. Raises SettingsError when the address or
+    the certificates cannot be used, and KubeError when the Secret of the certificates can neither be read nor made.
     """
     tokens = Tokens(
         calls,

@@ -1,7 +1,7 @@
 """Which pod a token belongs to: the API server's word, remembered for a while.
 
-Lives here: TokenReview as JSON, and its memory. Never here: whether that pod is a worker; the desk knows. Tokens are known
-by their hash alone, and no text of ours holds one.
+Lives here: TokenReview as JSON, and its memory. Never here: whether that pod is a worker; the desk knows. Tokens are
+known by their hash alone, and no text of ours holds one.
 
 A yes is asked for anew in the background when half its time is over, so that a beat never waits for a review. While the
 API server is away, whom it believed is believed further, up to a limit and to the token's own end: else an outage of a
@@ -89,8 +89,8 @@ class _Word:
 class Tokens:
     """Asks the API server whose a token is.
 
-    audience: for which it must be made. yes, no, outage: seconds that an answer counts; the last for a yes, while the API
-    server is away. told: hears of every review, `yes`, `no` or `away`.
+    audience: for which it must be made. yes, no, outage: seconds that an answer counts; the last for a yes, while the
+    API server is away. told: hears of every review, `yes`, `no` or `away`.
     """
 
     def __init__(

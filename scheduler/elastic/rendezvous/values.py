@@ -4,9 +4,9 @@ Lives here: one name space a job and round, so that nothing of one round is ever
 value that is not there yet. Never here: who may read it, or what a value means: it is bytes.
 
 The newest round and the two before it are kept: a member may still read the last one's while the next begins. All jobs
-together have a bound too. A round whose members have all met needs its values no more, and makes room first, so that what
-jobs at work have laid down keeps nobody from meeting. Then it is a job's share that is bounded: whoever holds most makes
-room, so that nobody who fills it does.
+together have a bound too. A round whose members have all met needs its values no more, and makes room first, so that
+what jobs at work have laid down keeps nobody from meeting. Then it is a job's share that is bounded: whoever holds most
+makes room, so that nobody who fills it does.
 """
 
 import asyncio
@@ -57,8 +57,8 @@ class Round:
         self._wake(self._awaited.pop(key, set()))
 
     async def get(self, key: str, wait: float) -> bytes | None:
-        """The value as soon as it is there, None after `wait` seconds. Raises Refused when the round ends meanwhile, or is broken
-        and has no such value.
+        """The value as soon as it is there, None after `wait` seconds. Raises Refused when the round ends meanwhile, or
+        is broken and has no such value.
         """
         if key not in self._values and wait > 0 and not self._broken:
             await self._until(key, wait)
@@ -140,21 +140,23 @@ class Values:
         self.size += grown
 
     def met(self, job: str, number: int) -> None:
-        """All members of this round train in it: they read and write no more, but for process sets that they make later."""
+        """All members of this round train in it: they read and write no more, but for process sets that they make
+        later.
+        """
         if job in self._jobs:
             self._met[job] = max(number, self._met.get(job, 0))
 
     def broken(self, job: str, number: int) -> None:
-        """The process of a member of this round has ended. Where not all have met it never had come to the end of its `init`, for
-        which it needs every value there is; so nobody else comes to the end of it.
+        """The process of a member of this round has ended. Where not all have met it never had come to the end of its
+        `init`, for which it needs every value there is; so nobody else comes to the end of it.
         """
         newest = max(self._jobs.get(job, ()), default=number)
         if max(self._met.get(job, 0), newest - OLD - 1) < number:
             self.round(job, number).break_off()
 
     def _make_room(self, job: str, number: int, more: int) -> None:
-        """Rounds in which members have met go first. Then the job that holds most gives up its oldest one; when that is the one
-        that asks, it is refused.
+        """Rounds in which members have met go first. Then the job that holds most gives up its oldest one; when that is
+        the one that asks, it is refused.
         """
         while self.size + more > self._total:
             if spent := self._spent(job, number):

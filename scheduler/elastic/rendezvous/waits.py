@@ -23,7 +23,9 @@ class Waits:
         self.count = 0
 
     async def answer(self, uid: str, what: Hashable, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The answer of `ask`. Raises Refused when there are too many, or when the worker asks the same again meanwhile."""
+        """The answer of `ask`. Raises Refused when there are too many, or when the worker asks the same again
+        meanwhile.
+        """
         if self._closed:
             raise _stopping()
         mine = self._of.setdefault(uid, {})

@@ -2,10 +2,9 @@
 
 Lives here: the picture of a job (`view`), the parameters of every policy (`parameters`), one file a policy, and the
 sharing of free room among all jobs.
-Never here: a clock, chance, or anything that is remembered between two calls. Whatever a policy must know of the past is in the
-picture.
-Who may call: the elastic master, and the benches with pictures of their own. `scheduler.elastic.membership` draws the pictures
-and carries the answers out.
+Never here: a clock, chance, or anything that is remembered between two calls. Whatever a policy must know of the past
+is in the picture. Who may call: the elastic master, and the benches with pictures of their own.
+`scheduler.elastic.membership` draws the pictures and carries the answers out.
 
     view         JobView, History, Free: what a policy sees; Want: what it answers
     parameters   what a person may set of each policy, and the errors of those who set it wrongly

@@ -12,8 +12,8 @@ from scheduler.elastic.sizing import curve
 from scheduler.elastic.sizing.view import JobView, Stage
 
 IDLE: Final = 1.0
-"""Seconds without a step that a job's first resize is taken to cost. A warm join takes 0.15 to 0.5 s; a large model must be sent
-to the newcomers."""
+"""Seconds without a step that a job's first resize is taken to cost. A warm join takes 0.15 to 0.5 s; a large model
+must be sent to the newcomers."""
 
 
 class Desire(Struct, frozen=True, kw_only=True):
@@ -31,8 +31,8 @@ def largest(job: JobView, stage: Stage | None = None) -> int:
 
     stage: a phase to come, by its own batch where it has one.
 
-    Beyond it every worker would take fewer samples of a step, for as many bytes to exchange (MLSys'20: "global = min(k·max_local,
-    max_global)").
+    Beyond it every worker would take fewer samples of a step, for as many bytes to exchange (MLSys'20: "global =
+    min(k·max_local, max_global)").
     """
     batch = job if stage is None or stage.per_worker is None else stage
     if batch.batch_limit is None or batch.per_worker is None:
@@ -65,8 +65,8 @@ def left(job: JobView, rate: float) -> float:
 def pays(job: JobView, expected: float) -> bool:
     """Whether growing to where `expected` samples per second are wins back the steps that the resize costs.
 
-    (R' − R)·H > R·idle, with the seconds H that the new size is of use. Where they are what is left to do, that is: the job
-    ends earlier. A job that does not train yet has nothing to lose.
+    (R' − R)·H > R·idle, with the seconds H that the new size is of use. Where they are what is left to do, that is: the
+    job ends earlier. A job that does not train yet has nothing to lose.
     """
     if not job.size:
         return True

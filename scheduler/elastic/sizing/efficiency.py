@@ -4,10 +4,12 @@ The formula: with R_k samples per second at k workers, the throughput scaling ef
 
     s_{k,d} = (R_{k+d} − R_k) / (d · R_k / k)
 
-what they add, relative to what d workers give on average now. k + d is worth it where s_{k,d} > S (`threshold`), with d = `step`; that
-is R_{k+d} > R_k · (1 + S·d/k). Over several steps at once all of them must be, so the factors are multiplied. Then the rule prefers the
-size with the largest R_k / Π(1 + S·d/j), whichever way the search came; with small steps that is R_k / k^S.
-Source: Or, Zhang, Freedman, "Resource Elasticity in Distributed Deep Learning", MLSys'20, and its code, which compares neighbours alone.
+what they add, relative to what d workers give on average now. k + d is worth it where s_{k,d} > S (`threshold`), with d
+= `step`; that is R_{k+d} > R_k · (1 + S·d/k). Over several steps at once all of them must be, so the factors are
+multiplied. Then the rule prefers the size with the largest R_k / Π(1 + S·d/j), whichever way the search came; with
+small steps that is R_k / k^S.
+Source: Or, Zhang, Freedman, "Resource Elasticity in Distributed Deep Learning", MLSys'20, and its code, which compares
+neighbours alone.
 """
 
 import math
@@ -19,7 +21,9 @@ from scheduler.elastic.sizing.view import JobView
 
 
 def scaling(size: int, rate: float, larger: int, rate_there: float) -> float:
-    """Throughput scaling efficiency from `size` to `larger` workers; 1 is perfect. 400 → 480 samples/s for 4 → 5 give 0.8."""
+    """Throughput scaling efficiency from `size` to `larger` workers; 1 is perfect. 400 → 480 samples/s for 4 → 5
+    give 0.8.
+    """
     return (rate_there - rate) * size / (rate * (larger - size))
 
 

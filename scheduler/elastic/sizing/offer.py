@@ -1,7 +1,7 @@
 """The policy `offer`: whatever is free, between the minimum and the maximum.
 
-The formula is min(max, ⌈limit / per worker⌉). Source: ElasticDL ("want N, run with what you get"), whose job takes what it is
-given and gives it back when more important pods come. Here the scheduler takes back, from the surplus.
+The formula is min(max, ⌈limit / per worker⌉). Source: ElasticDL ("want N, run with what you get"), whose job takes what
+it is given and gives it back when more important pods come. Here the scheduler takes back, from the surplus.
 """
 
 from scheduler.elastic.sizing import curve

@@ -25,11 +25,11 @@ class Common(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_f
     """What every policy knows."""
 
     hold: Seconds = 10.0
-    """Seconds after a resize in which there is no other one. A worker needs some seconds to start, so a size that changed more
-    often would never be measured; a resize itself takes a fraction of a second."""
+    """Seconds after a resize in which there is no other one. A worker needs some seconds to start, so a size that
+    changed more often would never be measured; a resize itself takes a fraction of a second."""
     horizon: Seconds = 600.0
-    """Seconds that a new size is expected to last. Growth must win back, within it or within what the job has left, what the
-    resize costs. Clusters of tens of nodes see a job come or go every few minutes."""
+    """Seconds that a new size is expected to last. Growth must win back, within it or within what the job has left,
+    what the resize costs. Clusters of tens of nodes see a job come or go every few minutes."""
 
 
 class Offer(Common, frozen=True, kw_only=True, rename="camel", tag_field="policy", tag="offer"):
@@ -42,19 +42,21 @@ class Search(Common, frozen=True, kw_only=True, rename="camel"):
     step: Count = 1
     """Sizes tried are `min` and multiples of this above it. A node's number of devices keeps to whole nodes."""
     stride: Annotated[float, Meta(ge=1, le=16, description="a factor, 1 … 16")] = 2.0
-    """How far one trial goes: the size times this, at least one step. 2 finds any size in a number of trials that grows with
-    its logarithm; 1 goes step by step, as MLSys'20 did."""
+    """How far one trial goes: the size times this, at least one step. 2 finds any size in a number of trials that grows
+    with its logarithm; 1 goes step by step, as MLSys'20 did."""
     samples: Count = 3
-    """Measurements of a size before anything follows from it; the first after a resize is not among them. Three give a spread."""
+    """Measurements of a size before anything follows from it; the first after a resize is not among them. Three give
+    a spread.
+    """
     confidence: Annotated[float, Meta(ge=0, le=5, description="a number of standard errors, 0 … 5")] = 1.64
-    """Standard errors by which a comparison must be clear: 1.64 is wrong once in twenty on either side. While it is not, the job
-    stays where it is, and measures on."""
+    """Standard errors by which a comparison must be clear: 1.64 is wrong once in twenty on either side. While it is
+    not, the job stays where it is, and measures on."""
     tolerance: Annotated[float, Meta(ge=0, le=1, description="a fraction, 0 … 1")] = 0.5
-    """The search ends when the sizes around the best one are nearer than this fraction of the smaller of them. Near its best,
-    throughput is flat: a fourth more or fewer workers changes the outcome by a few per cent."""
+    """The search ends when the sizes around the best one are nearer than this fraction of the smaller of them. Near its
+    best, throughput is flat: a fourth more or fewer workers changes the outcome by a few per cent."""
     forget: Seconds = 7200.0
-    """Seconds after which a size that was left counts as unknown, and may be tried again. Co-tenants and data change; a search costs
-    some tens of seconds at sizes that are not the best."""
+    """Seconds after which a size that was left counts as unknown, and may be tried again. Co-tenants and data change; a
+    search costs some tens of seconds at sizes that are not the best."""
     hold: Seconds = 2.0
     """As for every policy; shorter, because a size must be measured before it is left anyway."""
 
@@ -63,8 +65,8 @@ class Efficiency(Search, frozen=True, kw_only=True, rename="camel", tag_field="p
     """`efficiency`: grow as long as additional workers are worth it (MLSys'20)."""
 
     threshold: Annotated[float, Meta(gt=0, le=1, description="a fraction above 0, at most 1")] = 0.1
-    """Throughput scaling efficiency that an additional worker must have, relative to what the present ones give on average:
-    1 is perfect scaling. 0.1 is the default of the authors' code."""
+    """Throughput scaling efficiency that an additional worker must have, relative to what the present ones give on
+    average: 1 is perfect scaling. 0.1 is the default of the authors' code."""
 
 
 class Point(Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,8 +85,8 @@ class Utility(Search, frozen=True, kw_only=True, rename="camel", tag_field="poli
     deadline: Annotated[float, Meta(gt=0, le=31_536_000, description="seconds above 0, at most one year")] = (
         10_800.0
     )
-    """Linear utility: seconds since the first step at which the job is worth nothing any more; later it costs. Three hours, as
-    in the runs of MLSys'20."""
+    """Linear utility: seconds since the first step at which the job is worth nothing any more; later it costs. Three
+    hours, as in the runs of MLSys'20."""
     points: Annotated[
         tuple[Point, ...],
         Meta(max_length=64, description="a list of at most 64 points, each with until and value"),
@@ -98,8 +100,9 @@ class Schedule(Common, frozen=True, kw_only=True, rename="camel", tag_field="pol
     """`schedule`: a size for each phase of the training, stated ahead by epoch."""
 
     lead: Seconds = 30.0
-    """Seconds before an epoch begins at which its newcomers are started, so that they are warm when it does; what the last
-    newcomer took is used instead, once one was seen. An image that is there, imports and a warm-up step take less."""
+    """Seconds before an epoch begins at which its newcomers are started, so that they are warm when it does; what the
+    last newcomer took is used instead, once one was seen. An image that is there, imports and a warm-up step take
+    less."""
 
 
 Parameters: TypeAlias = Offer | Efficiency | Utility | Schedule
@@ -118,7 +121,9 @@ FIELD: Final = "spec.sizing"
 
 
 def decode(policy: str, parameters: Mapping[str, Any], field: str = FIELD) -> Parameters:
-    """The parameters of the policy of that name, as written in an ElasticJob. Raises SettingsError with the path of the field."""
+    """The parameters of the policy of that name, as written in an ElasticJob. Raises SettingsError with the path of
+    the field.
+    """
     kind = BY_NAME.get(policy)
     if kind is None:
         raise SettingsError(f"{field}.policy", policy, f"one of {', '.join(BY_NAME)}")

@@ -1,7 +1,7 @@
 """The room that is shared out in one call, on a scratch copy.
 
-Lives here: taking a worker's place from the first node that holds it. Never here: who gets it. Why nodes and not sums: what is
-left over on many nodes is no room for anybody. Where the scheduler will seat the worker is its own decision.
+Lives here: taking a worker's place from the first node that holds it. Never here: who gets it. Why nodes and not sums:
+what is left over on many nodes is no room for anybody. Where the scheduler will seat the worker is its own decision.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,11 @@
 """The policy `schedule`: a size for each phase of the training, `{epoch, workers}`, stated ahead.
 
-The formula: the workers of the last stage whose epoch is at most `e`, where e is the epoch done so far, and for a stage with
-more workers than now e + lead / (seconds an epoch takes), so that newcomers are warm when the phase begins. Fewer workers are
-never taken early. A phase has no more workers than its own batch has use for. Before the first stage the job has its minimum.
-Source: static schedules as Goyal et al. 2017 and AdaBatch state them for the batch, by epoch; published elastic systems have
-none for the workers.
+The formula: the workers of the last stage whose epoch is at most `e`, where e is the epoch done so far, and for a stage
+with more workers than now e + lead / (seconds an epoch takes), so that newcomers are warm when the phase begins. Fewer
+workers are never taken early. A phase has no more workers than its own batch has use for. Before the first stage the
+job has its minimum.
+Source: static schedules as Goyal et al. 2017 and AdaBatch state them for the batch, by epoch; published elastic systems
+have none for the workers.
 """
 
 from scheduler.elastic.sizing.desire import Desire, clamped, largest

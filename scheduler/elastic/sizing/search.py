@@ -1,13 +1,13 @@
 """The search that `efficiency` and `utility` share: try larger sizes while they are worth it, then settle between.
 
-Lives here: which size to try next, from what was measured so far. Never here: what is worth it; that is the policy's rule, a
-function (from size, rate; to size, rate) → above 0 where the second is to be preferred.
-Why so: MLSys'20 goes through the sizes one after the other. Trying by doubling, then halving the gap around the best, finds the same
-size in a number of trials that grows with the logarithm; `stride: 1` is their way.
+Lives here: which size to try next, from what was measured so far. Never here: what is worth it; that is the policy's
+rule, a function (from size, rate; to size, rate) → above 0 where the second is to be preferred. Why so: MLSys'20 goes
+through the sizes one after the other. Trying by doubling, then halving the gap around the best, finds the same size in
+a number of trials that grows with the logarithm; `stride: 1` is their way.
 
-A comparison counts when it holds at the worse ends of both confidence intervals, R_a·(1 + z·e_a/√2) and R_b·(1 − z·e_b/√2) with
-the relative standard errors e: one-sided, at z standard errors of the ratio where both are alike. While it holds at one end and not
-at the other the job stays where it is, so noise alone moves nobody.
+A comparison counts when it holds at the worse ends of both confidence intervals, R_a·(1 + z·e_a/√2) and R_b·(1 −
+z·e_b/√2) with the relative standard errors e: one-sided, at z standard errors of the ratio where both are alike. While
+it holds at one end and not at the other the job stays where it is, so noise alone moves nobody.
 """
 
 import math
@@ -122,7 +122,9 @@ def _between(job: JobView, policy: Search, low: int, high: int) -> int | None:
 
 
 def _below(job: JobView, policy: Search, known: Known, best: int, most: int) -> int | None:
-    """Between the best and the next smaller one; a stride back where none is known, and larger ones are not worth it or not allowed."""
+    """Between the best and the next smaller one; a stride back where none is known, and larger ones are not worth it
+    or not allowed.
+    """
     low = max((size for size in known if size < best), default=0)
     if low:
         return _between(job, policy, low, best)
@@ -141,8 +143,8 @@ def _hopeful(job: JobView, worth: Worth, known: Known, best: int, size: int) -> 
 def _at_most(known: Known, size: int) -> float:
     """The highest rate that the size can have where throughput is concave in the number of workers.
 
-    That is under the line through the next two sizes on either side; with one known size below, it scales perfectly from
-    there; where it would be the largest of all, a job may do better than before, so it scales perfectly, too.
+    That is under the line through the next two sizes on either side; with one known size below, it scales perfectly
+    from there; where it would be the largest of all, a job may do better than before, so it scales perfectly, too.
     """
     lower = [other for other in known if other < size]
     upper = [other for other in known if other > size]

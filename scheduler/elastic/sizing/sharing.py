@@ -2,11 +2,12 @@
 
 Lives here: `size`, the table of policies, and the order in which free room is given away. Never here: a policy.
 
-First room is set aside for what is decided already: resizes under way, and quorums that have no seats yet. The rest goes, a step at a
-time, to the job that gains most by it, relatively: (R_{k+1} − R_k) / R_k as it was measured, 1/k where nothing is known. Among jobs
-that scale alike this fills up the smallest first; where gains fall with the size it ends at the largest product of all
-throughputs (proportional fairness: Kelly 1997). When nothing is free, surplus moves from the job that loses least by it to one that gains
-more than `TRADE` times as much: the loser gives it up in this call, the winner takes the room in a later one.
+First room is set aside for what is decided already: resizes under way, and quorums that have no seats yet. The rest
+goes, a step at a time, to the job that gains most by it, relatively: (R_{k+1} − R_k) / R_k as it was measured, 1/k
+where nothing is known. Among jobs that scale alike this fills up the smallest first; where gains fall with the size it
+ends at the largest product of all throughputs (proportional fairness: Kelly 1997). When nothing is free, surplus moves
+from the job that loses least by it to one that gains more than `TRADE` times as much: the loser gives it up in this
+call, the winner takes the room in a later one.
 
 Every answer is the same whatever the order of the jobs: ties go by size, then by name.
 """
@@ -32,8 +33,8 @@ POLICIES: Final[Mapping[str, Callable[[JobView], Desire]]] = {
 """A policy's name → what it would like for a job."""
 
 TRADE: Final = 2.0
-"""Surplus moves to another job that gains more than this many times what the first one loses. Two resizes and a start have to be won
-back, noise must move nobody to and fro, and whoever came first keeps a small difference."""
+"""Surplus moves to another job that gains more than this many times what the first one loses. Two resizes and a start
+have to be won back, noise must move nobody to and fro, and whoever came first keeps a small difference."""
 
 
 @dataclass(slots=True)
@@ -72,8 +73,8 @@ class _Share:
 def size(jobs: Iterable[JobView], free: Free) -> dict[str, Want]:
     """The size that each job should have, by its name.
 
-    Every size is within [min, max]; what all jobs take together beyond what they hold, and beyond their minima, is free. A job
-    with a resize under way, or which had one within `hold` seconds, keeps the size that it goes to.
+    Every size is within [min, max]; what all jobs take together beyond what they hold, and beyond their minima, is
+    free. A job with a resize under way, or which had one within `hold` seconds, keeps the size that it goes to.
     """
     shares = sorted((_share(job) for job in jobs), key=lambda share: share.job.name)
     room = Room(free)

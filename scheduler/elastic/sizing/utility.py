@@ -4,11 +4,12 @@ The formula: with D samples left, R_k samples per second at k workers and P the 
 
     T_k = elapsed + D / R_k        when it would end        C_k = P · D · k / R_k        what that costs from here
 
-and k + d is worth it where U(T_{k+d}) − U(T_k) > C_{k+d} − C_k. U is either linear, value · (1 − t / deadline), or goes through the
-points, joined by lines; before the first point it is as at the first, after the last it goes on falling as between the last two.
-Source: the authors' code of "Resource Elasticity in Distributed Deep Learning", MLSys'20 (`utility.py`). Here in samples: their b · t_k
-takes one batch for both sizes, which is wrong while the batch grows with the workers. What was spent so far is in both sides and
-falls out.
+and k + d is worth it where U(T_{k+d}) − U(T_k) > C_{k+d} − C_k. U is either linear, value · (1 − t / deadline), or goes
+through the points, joined by lines; before the first point it is as at the first, after the last it goes on falling as
+between the last two.
+Source: the authors' code of "Resource Elasticity in Distributed Deep Learning", MLSys'20 (`utility.py`). Here in
+samples: their b · t_k takes one batch for both sizes, which is wrong while the batch grows with the workers. What was
+spent so far is in both sides and falls out.
 """
 
 import itertools

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from scheduler.elastic.sizing.parameters import Offer, Parameters
 
 HALF_LIFE: Final = 600.0
-"""Seconds after which a measurement weighs half. Co-tenants of a node change within tens of minutes; what was measured an
-hour ago weighs one sixty-fourth and is outvoted by the first new steps."""
+"""Seconds after which a measurement weighs half. Co-tenants of a node change within tens of minutes; what was measured
+an hour ago weighs one sixty-fourth and is outvoted by the first new steps."""
 
 
 SLOT: Final = "workers"
@@ -77,7 +77,8 @@ class History(Struct, frozen=True):
     records: dict[int, Record] = {}
 
     def noted(self, round_number: int, size: int, rate: float, now: float) -> "History":
-        """With one more measurement: `rate` samples per second of `size` workers in this round, over a second or a step.
+        """With one more measurement: `rate` samples per second of `size` workers in this round, over a second or a
+        step.
 
         The first measurement of every round is dropped: it holds the resize itself and the first step after it, which
         traces, connects and fills caches (so do the authors of "Resource Elasticity in Distributed Deep Learning",
@@ -131,7 +132,9 @@ class JobView(Struct, frozen=True, kw_only=True):
     measured: Mapping[int, Measured] = {}
     """Size → throughput: `History.measured(now)`."""
     unit: str = "samples"
-    """Of what throughput is so many per second: samples, or batches of one worker where the script tells of no samples."""
+    """Of what throughput is so many per second: samples, or batches of one worker where the script tells of no
+    samples.
+    """
     remaining: float | None = None
     """Samples still to do, when known."""
     elapsed: float = 0.0
@@ -145,8 +148,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     batch_limit: int | None = None
     """Samples of a step that all workers take together at the most; None without limit."""
     epoch: float | None = None
-    """Epochs done, fraction included, the last known ones while nobody trains; None before the first, when the state is gone, or
-    the script tells of no epoch."""
+    """Epochs done, fraction included, the last known ones while nobody trains; None before the first, when the state is
+    gone, or the script tells of no epoch."""
     epoch_s: float | None = None
     """Seconds that an epoch takes now."""
     schedule: tuple[Stage, ...] = ()
@@ -161,8 +164,8 @@ class Want(Struct, frozen=True, kw_only=True):
     by: str
     """The policy's name."""
     gains: tuple[float, ...] = ()
-    """Expected relative speed-up of each worker above the minimum, in order: of the first, the second … up to `size`. What
-    the annotation `gangwright.io/gain` of that surplus worker says."""
+    """Expected relative speed-up of each worker above the minimum, in order: of the first, the second … up to `size`.
+    What the annotation `gangwright.io/gain` of that surplus worker says."""
     coming: Stage | None = None
     """The next change that is planned already, of a schedule."""
 

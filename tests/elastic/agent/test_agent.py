@@ -142,7 +142,9 @@ def test_a_child_that_does_not_leave_is_killed_before_the_grace_period_ends(
 
 
 def test_a_newcomer_that_must_leave_just_goes(master: Master, tmp_path: Path) -> None:
-    """Nobody counts on a child that was never at the barrier: the master hears of the leave, and the worker ends well."""
+    """Nobody counts on a child that was never at the barrier: the master hears of the leave, and the worker ends
+    well.
+    """
     with Worker(master, tmp_path, GANGWRIGHT_GRACE="600") as worker:
         pid = worker.child()["pid"]
         worker.process.send_signal(signal.SIGTERM)
@@ -155,7 +157,9 @@ def test_a_newcomer_that_must_leave_just_goes(master: Master, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_ready_newcomer_that_must_leave_goes_too(master: Master, tmp_path: Path) -> None:
-    """It stands at the barrier, but no round has it: once the master has heard of the leave there is nothing to wait for."""
+    """It stands at the barrier, but no round has it: once the master has heard of the leave there is nothing to wait
+    for.
+    """
     with Worker(master, tmp_path, GANGWRIGHT_GRACE="600") as worker:
         pid = worker.child()["pid"]
         with ThreadPoolExecutor(1) as pool:
@@ -194,7 +198,9 @@ def test_a_place_that_was_decided_before_the_leave_is_left_in_order(master: Mast
 
 @pytest.mark.slow
 def test_when_the_job_is_gone_nothing_is_ended_in_order(master: Master, tmp_path: Path) -> None:
-    """A worker that the master does not know trains on; told to go, it goes at once, for no round will ever do without it."""
+    """A worker that the master does not know trains on; told to go, it goes at once, for no round will ever do
+    without it.
+    """
     with Worker(master, tmp_path, GANGWRIGHT_GRACE="600") as worker:
         pid = worker.child()["pid"]
         master.assign(1)

@@ -143,7 +143,9 @@ class Stalling(Master):
 def test_a_stalled_connection_costs_one_beat(
     client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a time-out nothing kept is used again, and there is time for two more beats until the master gives us up."""
+    """After a time-out nothing kept is used again, and there is time for two more beats until the master gives us
+    up.
+    """
     assert Limits().silent >= 3 * BEAT_LIMIT
     monkeypatch.setattr(calls, "BEAT", 0.3)
     with Stalling() as master:

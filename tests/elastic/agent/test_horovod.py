@@ -1,4 +1,6 @@
-"""Real Horovod below real agents: an unmodified script, carried by the archive into an image that has nothing of ours."""
+"""Real Horovod below real agents: an unmodified script, carried by the archive into an image that has nothing of
+ours.
+"""
 
 import itertools
 import os
@@ -45,7 +47,9 @@ def test_a_worker_joins_and_leaves_on_sigterm(gang: Gang) -> None:
 
 
 def test_a_frozen_child_is_replaced_in_its_pod(gang: Gang) -> None:
-    """The agent kills it, so the survivor goes on alone at once; the next incarnation joins from the survivor's state."""
+    """The agent kills it, so the survivor goes on alone at once; the next incarnation joins from the survivor's
+    state.
+    """
     first = gang.start("w-0", GANGWRIGHT_STOPPED_LIMIT="1")
     gang.sees(lambda: first.trains(1))
     second = gang.start("w-1")

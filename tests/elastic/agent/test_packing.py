@@ -207,7 +207,9 @@ def too_new(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("place", MODULES, ids=lambda place: str(place.relative_to(ROOM)))
 def test_every_module_stands_alone(place: Path) -> None:
-    """Syntax of Python 3.8, annotations never evaluated, and imports from the standard library and this package alone."""
+    """Syntax of Python 3.8, annotations never evaluated, and imports from the standard library and this package
+    alone.
+    """
     tree = ast.parse(place.read_text(encoding="utf-8"), str(place), feature_version=(3, 8))
     absolute = {
         name.split(".")[0]

@@ -176,7 +176,9 @@ def test_an_outage_that_lasts_ends_horovods_try(hasty: Side) -> None:
 
 
 def test_the_place_is_always_told(side: Side) -> None:
-    """Six numbers, whatever host is asked for: alone before the first round, -1 when removed; never empty, never 404."""
+    """Six numbers, whatever host is asked for: alone before the first round, -1 when removed; never empty, never
+    404.
+    """
     assert side.horovod("GET", "/rank_and_size/job-0:0") == (200, b"0,1,0,1,0,1")
     side.joins(1, rank=1, size=3)
     assert side.horovod("GET", "/rank_and_size/job-0:0") == (200, b"1,3,0,1,0,1")
@@ -210,7 +212,9 @@ CHANNELS = [
 @pytest.mark.parametrize("key", [None, "", "x" * 32, "\xff"])
 @pytest.mark.parametrize("used", [False, True])
 def test_the_childs_calls_need_its_key(side: Side, key: str | None, *, used: bool) -> None:
-    """A missing or forged key changes nothing and is told nothing, before Horovod has come with the right one and after."""
+    """A missing or forged key changes nothing and is told nothing, before Horovod has come with the right one and
+    after.
+    """
     side.joins()
     side.master.values[1, "global", "1"] = b"peer"
     if used:
@@ -225,7 +229,9 @@ def test_the_childs_calls_need_its_key(side: Side, key: str | None, *, used: boo
 
 @pytest.mark.parametrize("used", [False, True])
 def test_a_wrong_key_in_the_path_opens_nothing(side: Side, *, used: bool) -> None:
-    """Neither a forged one nor the one of the process before; our own calls have no such door, even for the right key."""
+    """Neither a forged one nor the one of the process before; our own calls have no such door, even for the right
+    key.
+    """
     side.joins()
     former, side.child = side.child, Incarnation(2)
     side.joins()

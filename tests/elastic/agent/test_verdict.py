@@ -46,7 +46,9 @@ FINE = Sight(stopped=False, silent=0.0, unheard=0.0, usual_step=0.1, training=Tr
 def test_an_end_has_a_reason_and_a_culprit(
     status: int, tail: list[str], known: Known, why: str, culprit: str | None
 ) -> None:
-    """What we did ourselves comes first, then what the child said, then what its output shows; a lost peer is to blame."""
+    """What we did ourselves comes first, then what the child said, then what its output shows; a lost peer is to
+    blame.
+    """
     ending = judge(status, tail, known)
 
     assert (ending.why, ending.culprit) == (why, culprit)

@@ -1,4 +1,6 @@
-"""What the master decides and what the child makes of it fit: nothing is lost, and gradients are the mean over all samples."""
+"""What the master decides and what the child makes of it fit: nothing is lost, and gradients are the mean over all
+samples.
+"""
 
 import itertools
 
@@ -108,7 +110,9 @@ def test_the_rate_goes_up_along_a_line_and_down_at_once():
 
 
 def test_a_worker_ramps_over_the_steps_that_its_round_says(monkeypatch):
-    """Neither its environment nor a round that it was told of and never entered counts: the factor is the same on every rank."""
+    """Neither its environment nor a round that it was told of and never entered counts: the factor is the same on
+    every rank.
+    """
     monkeypatch.setenv("GANGWRIGHT_RAMP_STEPS", "999")
     mine = Worker(Shim("http://127.0.0.1:1", ""))
     mine.progress.step = 10

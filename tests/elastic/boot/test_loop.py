@@ -1,4 +1,6 @@
-"""The loop's turns, with Horovod's exceptions and a state of plain values, and an agent that says what a test has it say."""
+"""The loop's turns, with Horovod's exceptions and a state of plain values, and an agent that says what a test has it
+say.
+"""
 
 import os
 import sys
@@ -88,7 +90,9 @@ LAST = Assignment(round=9, rank=-1, size=0, removed=True)
 
 @pytest.fixture
 def run(monkeypatch, tmp_path):
-    """`run(agent, state, step)`: trains by calling `step(state, worker)` for ever; gives the exception that ended it."""
+    """`run(agent, state, step)`: trains by calling `step(state, worker)` for ever; gives the exception that ended
+    it.
+    """
     exceptions = types.ModuleType("horovod.common.exceptions")
     exceptions.HostsUpdatedInterrupt, exceptions.HorovodInternalError = Interrupted, Broken
     monkeypatch.setitem(sys.modules, "horovod.common.exceptions", exceptions)
@@ -250,7 +254,9 @@ def test_who_has_committed_nothing_says_so(run):
 
 
 def test_an_announced_change_between_commits_loses_nothing(run):
-    """The state is taken along as it is, plain values and all; it is the last commit, and the position says the same."""
+    """The state is taken along as it is, plain values and all; it is the last commit, and the position says the
+    same.
+    """
     agent = Agent(Assignment(1, 0, 1), Assignment(2, 0, 1), LAST)
     seen = []
 

@@ -1,4 +1,5 @@
-"""Real Horovod, two or three processes, and a master in this one: joins, leaves, losses, and what a warm-up leaves behind.
+"""Real Horovod, two or three processes, and a master in this one: joins, leaves, losses, and what a warm-up leaves
+behind.
 
 Idle times are printed, not asserted: how long a step takes on this machine says nothing about the code.
 """

@@ -1,4 +1,6 @@
-"""PyTorch with real Horovod: the same loop, the same ring, and Horovod's own sampler, which deals samples by rank and size."""
+"""PyTorch with real Horovod: the same loop, the same ring, and Horovod's own sampler, which deals samples by rank
+and size.
+"""
 
 import subprocess
 from functools import partial
@@ -80,8 +82,8 @@ def test_the_sampler_deals_for_those_who_are_there(job):
 
 
 def test_a_suspended_job_goes_on_from_its_checkpoint(job, tmp_path):
-    """Model, optimizer, sampler and plain values go through the file: the next worker takes the very next samples, and has the
-    weights, bit by bit, of one that was never interrupted."""
+    """Model, optimizer, sampler and plain values go through the file: the next worker takes the very next samples, and
+    has the weights, bit by bit, of one that was never interrupted."""
     kept = str(tmp_path / "kept")
     env = {"GANGWRIGHT_CHECKPOINT": kept, "GANGWRIGHT_CHECKPOINT_RUN": "run"}
     ring = job("--optimizer", "adam", "--sleep", 0.01, "--batch", 8, "--samples", 2000, **env)

@@ -81,7 +81,9 @@ def test_a_removal_needs_no_rank():
 
 
 def test_alone_first_then_a_member():
-    """Without an address Horovod keeps to itself; in a round it finds the agent, with its key, whatever the assignment adds."""
+    """Without an address Horovod keeps to itself; in a round it finds the agent, with its key, whatever the
+    assignment adds.
+    """
     alone = environment.solo({"GANGWRIGHT_POD": "w-1", "GANGWRIGHT_IFACE": "lo"})
     assert (alone["HOROVOD_SIZE"], alone["HOROVOD_ELASTIC"]) == ("1", "1")
     assert (alone["HOROVOD_HOSTNAME"], alone["HOROVOD_GLOO_IFACE"]) == ("w-1", "lo")
@@ -168,7 +170,9 @@ def test_a_report_has_the_times_since_the_last_one():
 
 
 def test_a_report_says_the_epoch_that_is_told():
-    """What the script says goes before what its position comes to; that an epoch is known is said too, also of epoch 0."""
+    """What the script says goes before what its position comes to; that an epoch is known is said too, also of epoch
+    0.
+    """
     silent, counted, told = Progress(), Progress(epoch_length=64), Progress(epoch_length=64)
     counted.samples = told.samples = 96
     told.told["epoch"] = 0.0
@@ -235,7 +239,9 @@ def test_the_child_may_be_of_python_3_8(file):
 
 
 def test_activation_is_cheap_and_gives_the_api(tmp_path):
-    """Under any package name, with nothing but the standard library, `import gangwright` answers as for a worker alone."""
+    """Under any package name, with nothing but the standard library, `import gangwright` answers as for a worker
+    alone.
+    """
     program = f"""
 import sys, types
 holder = types.ModuleType("carried"); holder.__path__ = [{str(Path(boot.__file__).parents[1])!r}]

@@ -1,4 +1,5 @@
-"""Real Horovod for tests, benches and the demo: TensorFlow 2.15.1 and Horovod 0.28.1 in a virtual environment of their own.
+"""Real Horovod for tests, benches and the demo: TensorFlow 2.15.1 and Horovod 0.28.1 in a virtual environment of their
+own.
 
 `python()` gives the environment's interpreter, building it when it is not there (minutes, once; see `build`).
 """

@@ -1,10 +1,10 @@
 """Builds the environment: beside its place, then renamed, under a lock, so that nobody ever sees half of one.
 
-It lies in `~/.cache/gangwright/horovod/<versions>/`, where <versions> names TensorFlow, Horovod and everything else that
-is pinned (a hash of the lock files). Horovod exists as a source distribution only, imports the framework while it is
-built, and needs setuptools below 70, CMake below 4 and a C++ compiler: the first two come as wheels, the compiler from
-the system. Since the folder is renamed after the installation, programs in its `bin` other than `python` do not start;
-use `python -m`, as in `python -m horovod.runner.launch`.
+It lies in `~/.cache/gangwright/horovod/<versions>/`, where <versions> names TensorFlow, Horovod and everything else
+that is pinned (a hash of the lock files). Horovod exists as a source distribution only, imports the framework while it
+is built, and needs setuptools below 70, CMake below 4 and a C++ compiler: the first two come as wheels, the compiler
+from the system. Since the folder is renamed after the installation, programs in its `bin` other than `python` do not
+start; use `python -m`, as in `python -m horovod.runner.launch`.
 """
 
 import fcntl
@@ -37,7 +37,9 @@ WANTED = (
     "cffi",
     "scikit-learn",
 )
-"""What the lock files pin: TensorFlow and Horovod, what Horovod's build and run want, and scikit-learn for its digits."""
+"""What the lock files pin: TensorFlow and Horovod, what Horovod's build and run want, and scikit-learn for its
+digits.
+"""
 
 GLOO = {"HOROVOD_WITH_GLOO": "1", "HOROVOD_WITHOUT_MPI": "1"}
 SWITCHES = {"HOROVOD_WITH_TENSORFLOW": "1", **GLOO}

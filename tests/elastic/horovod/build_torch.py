@@ -1,8 +1,9 @@
-"""The same for PyTorch, where Debian has it: the system's Python with `python3-torch` (a CPU build), and Horovod built against that.
+"""The same for PyTorch, where Debian has it: the system's Python with `python3-torch` (a CPU build), and Horovod built
+against that.
 
-PyPI's wheels of PyTorch for Linux need gigabytes of CUDA, so there the framework comes as Debian's packages, which root may
-install; Horovod and what its build wants come by the hashes of the lock files beside this one. Without them the tests of
-PyTorch are skipped.
+PyPI's wheels of PyTorch for Linux need gigabytes of CUDA, so there the framework comes as Debian's packages, which root
+may install; Horovod and what its build wants come by the hashes of the lock files beside this one. Without them the
+tests of PyTorch are skipped.
 """
 
 import hashlib

@@ -1,6 +1,7 @@
 """The master at work against the small API server: its watches, charges and desk, without sockets for workers.
 
-`House.open` begins as a process does: every list is read first. `close` ends as SIGKILL does, as far as the API server can
+`House.open` begins as a process does: every list is read first. `close` ends as SIGKILL does, as far as the API server
+can
 see: nothing is said any more.
 """
 

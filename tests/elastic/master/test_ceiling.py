@@ -6,7 +6,9 @@ from tests.elastic.master.house import LIMITS, House, job, pods, status, train
 
 
 async def test_a_quorum_that_no_round_holds(api, tmp_path):
-    """It stands in a condition with field, value and bound, and nothing is started; who trains already goes on as before."""
+    """It stands in a condition with field, value and bound, and nothing is started; who trains already goes on as
+    before.
+    """
     limits = msgspec.structs.replace(LIMITS, ring=2, ring_bound="rendezvous.roundLimit")
     async with House(api, tmp_path, limits=limits) as house:
         job(api)

@@ -118,7 +118,9 @@ def told(metrics):
     ("by", "called"), [(Reported.UID, "uid-1"), (Reported.NAME, "team/train"), (Reported.NONE, None)]
 )
 def test_what_scripts_report(metrics, by, called):
-    """Accuracy and loss are there by job and name, the last ones; nothing of a job that is gone, nor of our own part."""
+    """Accuracy and loss are there by job and name, the last ones; nothing of a job that is gone, nor of our own
+    part.
+    """
     counting = Counting(metrics, by)
     counting.known("team/train", None, "uid-1")
     counting.seen(

@@ -137,7 +137,9 @@ async def _text(session: aiohttp.ClientSession, path: str) -> str:
 
 
 async def test_kubectl_scale(api: Client, namespace: str, plane: Plane, master: Process) -> None:
-    """It writes the size, reads the actual one, and surplus pods follow; a number beyond the bounds is taken for the nearest."""
+    """It writes the size, reads the actual one, and surplus pods follow; a number beyond the bounds is taken for the
+    nearest.
+    """
     job = await submit(api, namespace)
     await workers(api, namespace, 2)
 

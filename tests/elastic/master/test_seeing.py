@@ -33,7 +33,9 @@ def lose(api):
 
 
 async def test_pods_that_are_not_seen_are_made_once(api, house):
-    """The same pods stand after many times the limit, which the condition explains; they train when the watch is back."""
+    """The same pods stand after many times the limit, which the condition explains; they train when the watch is
+    back.
+    """
     lose(api)
     job(api)
     await house.until(lambda: len(pods(api)) == 2)
@@ -85,6 +87,8 @@ async def test_one_namespace_of_several(api, tmp_path):
 
 
 def test_a_dead_watch_is_told_before_a_pod_is_given_up():
-    """By default: the stream may be silent for its limit, then not stand for the setting's, and the look comes in time."""
+    """By default: the stream may be silent for its limit, then not stand for the setting's, and the look comes in
+    time.
+    """
     assert LOOK < TOLD_WITHIN
     assert Limits().unseen == INACTIVITY + Settings().api.silent_after + TOLD_WITHIN

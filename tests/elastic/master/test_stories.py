@@ -59,7 +59,9 @@ async def test_the_rendezvous_is_told_when_all_have_met(api, house):
 
 
 async def test_the_rendezvous_is_told_of_a_member_that_has_ended(api, house):
-    """By the job's name and the round, when it was a member of that; an end of anybody else says nothing of who meets."""
+    """By the job's name and the round, when it was a member of that; an end of anybody else says nothing of who
+    meets.
+    """
     job(api)
     first, second = await train(house, 2)
     for told in (Exit(why="", round=None), Exit(why="", round=first.round + 1), Exit(why="", round=0)):
@@ -268,7 +270,9 @@ async def test_without_a_policy(api, tmp_path):
 
 
 async def test_a_size_by_hand(api, house):
-    """More workers are asked for: surplus pods beside the quorum join; fewer: they are told to go, and their pods go."""
+    """More workers are asked for: surplus pods beside the quorum join; fewer: they are told to go, and their pods
+    go.
+    """
     job(api, workers=2)
     await train(house, 2)
 
@@ -398,7 +402,9 @@ async def test_what_a_script_reports_is_shown(api, house):
 
 
 async def test_what_a_stock_script_does_not_take_over_is_said(api, house):
-    """An unmodified script in a job with perWorker: both conditions say that it keeps its own, and no batch is shown."""
+    """An unmodified script in a job with perWorker: both conditions say that it keeps its own, and no batch is
+    shown.
+    """
     job(api, batch={"perWorker": 64})
     first, _ = await train(house, 2)
     assert "global" not in status(api)["batch"]
@@ -451,7 +457,9 @@ async def test_a_foreign_pod_is_no_worker(api, house):
 
 @pytest.mark.parametrize(("namespace", "name"), [("elsewhere", "train"), ("team", "other")])
 async def test_a_pod_that_knows_no_more_than_the_uid_is_no_worker(api, house, namespace, name):
-    """The uid of a job can be read by many: the pod must be of the job's namespace, and name it, before and after a restart."""
+    """The uid of a job can be read by many: the pod must be of the job's namespace, and name it, before and after a
+    restart.
+    """
     uid = job(api)["metadata"]["uid"]
     await house.until(lambda: len(pods(api)) == 2)
     owner = reference(Owner(namespace, name, uid))

@@ -5,8 +5,9 @@ from tests.elastic.membership.test_losses import a_job
 
 
 def test_a_round_is_told_though_another_member_has_to_go_meanwhile() -> None:
-    """Written to the API server while one of its members is sent away: the next round is announced in the same breath, and
-    the members, who were answered and count as under way, hear of the first; else they would wait for as long as a call may.
+    """Written to the API server while one of its members is sent away: the next round is announced in the same breath,
+    and the members, who were answered and count as under way, hear of the first; else they would wait for as long as a
+    call may.
     """
     world = a_job(4)
     first, second = world.members()[2:]

@@ -1,6 +1,7 @@
 """Whatever happens, in whatever order: what the witness checks holds at every effect, and the job trains in the end.
 
-GANGWRIGHT_STEPS sets how many steps are taken; nothing here is left to chance, so a run of one length is always the same run.
+GANGWRIGHT_STEPS sets how many steps are taken; nothing here is left to chance, so a run of one length is always the
+same run.
 """
 
 import os
@@ -21,7 +22,9 @@ PARTS = 4
 @pytest.mark.timeout(0 if STEPS > 20000 else 300)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_invariants_hold_in_long_walks(part: int) -> None:
-    """No walk through losses, crashes and changes of mind breaks an invariant; the seed in the message walks it again."""
+    """No walk through losses, crashes and changes of mind breaks an invariant; the seed in the message walks it
+    again.
+    """
     for seed in range(part, max(PARTS, STEPS // WALK), PARTS):
         try:
             Walk(seed).go(WALK)

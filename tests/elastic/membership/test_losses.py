@@ -218,7 +218,9 @@ def test_nodes_are_avoided_twice_as_long_after_each_failure() -> None:
 
 @pytest.mark.parametrize("least", [2, 3])
 def test_a_worker_that_waits_for_a_node_it_need_not_avoid_any_more_is_made_again(least: int) -> None:
-    """Surplus or core: when the bar of the only free node ends, its pod, which could never go there, makes way for one that can."""
+    """Surplus or core: when the bar of the only free node ends, its pod, which could never go there, makes way for
+    one that can.
+    """
     world = a_job(3, min_workers=least)
     world.nodes = [pod.node for pod in world.members()]
     gone = world.members()[2]

@@ -71,7 +71,9 @@ def asked(world: World) -> tuple[int, str]:
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_job_that_goes_on_is_in_the_phase_in_which_it_was_suspended(*, restarted: bool) -> None:
-    """Before its first round the last epoch is known, to a new master too: the schedule does not begin from its start."""
+    """Before its first round the last epoch is known, to a new master too: the schedule does not begin from its
+    start.
+    """
     world = resumed("/ckpt", restarted=restarted)
     record = world.status.assignment
 
@@ -303,7 +305,9 @@ def test_members_that_met_under_a_master_that_died_meet_again() -> None:
 
 
 def test_who_has_not_met_yet_is_told_of_the_round_that_stands() -> None:
-    """The master dies after it wrote the round and before it told anybody: no value is lost, and the round is as it was."""
+    """The master dies after it wrote the round and before it told anybody: no value is lost, and the round is as it
+    was.
+    """
     world = a_job(2)
     world.size(3)
     assert world.run(20, lambda: world.status.round > 1 and world.stored is not None)

@@ -185,7 +185,9 @@ def test_a_round_that_breaks_before_its_first_commit_is_synchronised() -> None:
 
 
 def test_the_loss_of_the_only_holder_is_told() -> None:
-    """Newcomers met a member, which died before they had its state: what it had learnt is lost, and that counts as a restart."""
+    """Newcomers met a member, which died before they had its state: what it had learnt is lost, and that counts as a
+    restart.
+    """
     talk = Talk("a", least=1)
     talk.grow("bc")
     talk.say(events.Arrived("a", 1, 21, 21, "announced"))

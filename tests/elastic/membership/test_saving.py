@@ -71,7 +71,9 @@ def test_what_the_worker_says_counts(word: str) -> None:
     ],
 )
 def test_without_its_word_nothing_stands(end: events.Event) -> None:
-    """That its pod has Succeeded or is gone, or an older file, says nothing: the next one that holds the state saves."""
+    """That its pod has Succeeded or is gone, or an older file, says nothing: the next one that holds the state
+    saves.
+    """
     talk = a_pause()
     talk.say(end)
 

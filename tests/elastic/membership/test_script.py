@@ -81,7 +81,9 @@ def test_what_is_not_applied_is_named() -> None:
 
 @pytest.mark.parametrize("uses", [(), None])
 def test_before_the_first_step_nothing_is_claimed(uses: tuple[str, ...] | None) -> None:
-    """Neither of a script that has not come to its first step, nor ever of one whose agent does not say what it asks for."""
+    """Neither of a script that has not come to its first step, nor ever of one whose agent does not say what it asks
+    for.
+    """
     made = talk(batch=GIVEN, schedule=(Stage(epoch=5, batch=16),))
     train(made, uses, step=0)
     if uses is None:
@@ -135,7 +137,9 @@ def test_an_end_imposes_nothing() -> None:
 
 
 def test_a_schedule_without_epochs_is_told() -> None:
-    """Steps are made and no epoch is told, so the later phase never begins: the condition says what to call, until it is."""
+    """Steps are made and no epoch is told, so the later phase never begins: the condition says what to call, until
+    it is.
+    """
     made = talk(schedule=(Stage(epoch=0), Stage(epoch=5, batch=16)))
     train(made, ("batch",))
 
@@ -196,7 +200,9 @@ def test_a_batch_that_nobody_takes_bounds_no_size(
 def test_what_is_left_is_the_total_less_what_was_taken(
     total: float | None, samples: float, remaining: float | None
 ) -> None:
-    """Known where the script reports its total and tells of its samples; steps without samples say nothing of what is left."""
+    """Known where the script reports its total and tells of its samples; steps without samples say nothing of what
+    is left.
+    """
     made = talk()
     made.change(workers=None, policy="utility", parameters=Utility())
     train(made, (), step=10, samples=samples, values={} if total is None else {"total_samples": total})

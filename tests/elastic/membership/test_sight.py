@@ -42,7 +42,9 @@ def test_nobody_is_started_blindly() -> None:
 
 
 def test_losses_are_met_without_sight() -> None:
-    """Workers speak for themselves: the others train on without one that ends, and it is replaced when pods are seen again."""
+    """Workers speak for themselves: the others train on without one that ends, and it is replaced when pods are seen
+    again.
+    """
     world = a_job(3)
     world.lose_sight()
     world.run(11)

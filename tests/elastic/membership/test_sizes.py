@@ -27,7 +27,9 @@ def test_the_first_round_waits_for_the_quorum() -> None:
 
 
 def test_the_quorum_is_core_and_started_together() -> None:
-    """As many cores as the quorum, in one go; what is wanted above it is surplus, with the gain that the policy expects."""
+    """As many cores as the quorum, in one go; what is wanted above it is surplus, with the gain that the policy
+    expects.
+    """
     world = World(Spec(min_workers=2, max_workers=4, workers=4, template=TEMPLATE))
     starts = world.sentences(effects.StartWorker)
 
@@ -212,7 +214,9 @@ def test_a_straggler_is_replaced_first_and_then_swapped() -> None:
 
 
 def test_who_is_slow_at_what_takes_no_time_is_no_straggler() -> None:
-    """A member whose compute is a sliver of the step delays nobody, though it takes three times the others' time for it."""
+    """A member whose compute is a sliver of the step delays nobody, though it takes three times the others' time for
+    it.
+    """
     world = a_job(3)
     world.compute = 0.01
     members, round_ = world.members(), world.status.round
@@ -310,7 +314,9 @@ def test_the_policies_get_a_true_picture() -> None:
 
 
 def test_what_a_resize_cost_is_not_what_the_one_before_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rank 0 says what the last change cost from its first step of the round on; others may have told of that step before."""
+    """Rank 0 says what the last change cost from its first step of the round on; others may have told of that step
+    before.
+    """
     world = a_job(2)
     first, number = world.members()[0], world.status.round
     first.says = {"idle_s": 9.9}
@@ -342,7 +348,9 @@ def test_what_a_resize_cost_is_not_what_the_one_before_did(monkeypatch: pytest.M
 def test_a_script_that_tells_of_no_samples_is_measured_in_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each worker takes one in a step: at four workers twice as many as at two, and status claims no samples per second."""
+    """Each worker takes one in a step: at four workers twice as many as at two, and status claims no samples per
+    second.
+    """
     monkeypatch.setattr(World, "counts", 0.0)
     world = grown()
     view = world.membership.wishes(world.now)
@@ -381,7 +389,9 @@ def a_phase(*stages: Stage, **fields: object) -> World:
     ],
 )
 def test_no_more_workers_than_the_batch_has_use_for(batch: Batch, largest: int) -> None:
-    """The limit is the one by which rounds are dealt: perWorker × minWorkers where fixed states none, none with per-worker."""
+    """The limit is the one by which rounds are dealt: perWorker × minWorkers where fixed states none, none with
+    per-worker.
+    """
     world = a_job(2, batch=batch)
     world.run(20)
 

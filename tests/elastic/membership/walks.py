@@ -12,8 +12,8 @@ from tests.elastic.membership.workers import Pod
 from tests.elastic.membership.world import TEMPLATE, Faults, World
 
 RECOVERY_S = 1200.0
-"""In which a job must train again when nothing goes wrong any more: pauses between starts (300 s) and a limit of a start (120 s)
-lie within it."""
+"""In which a job must train again when nothing goes wrong any more: pauses between starts (300 s) and a limit of a
+start (120 s) lie within it."""
 
 
 class Walk:

@@ -66,7 +66,9 @@ class Witness:
             self.committed = 0  # all go in order; what is not saved is meant to be given up
 
     def _announce(self, number: int) -> None:
-        """One change at a time: it ends with a round, under its own number or, where somebody died meanwhile, a later one."""
+        """One change at a time: it ends with a round, under its own number or, where somebody died meanwhile, a
+        later one.
+        """
         assert not self.announced, f"round {number} is announced while {self.announced} is under way"
         assert number > max(self.highest, self.latest, *self.asked, 0), "an old number was announced"
         self.announced = number

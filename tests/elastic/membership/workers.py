@@ -1,7 +1,7 @@
 """A worker pod as the world has it: its agent, its training process, and what that process knows.
 
-The training is a step counter: a state is a number of steps and the process from whose first weights they were taken, for
-every process begins with weights of its own. The commit is what a failure takes it back to.
+The training is a step counter: a state is a number of steps and the process from whose first weights they were taken,
+for every process begins with weights of its own. The commit is what a failure takes it back to.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,9 @@ GRACE_S = 30.0
 
 @dataclass(eq=False)
 class Pod:
-    """One pod. `child` is none, starting, warming, asking, init, training, saving or ended; `frozen` stops it wherever it is."""
+    """One pod. `child` is none, starting, warming, asking, init, training, saving or ended; `frozen` stops it
+    wherever it is.
+    """
 
     uid: str
     name: str

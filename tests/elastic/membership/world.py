@@ -1,8 +1,10 @@
-"""A world for one job: API server, kubelets, agents and a training that behaves as Horovod does. No clock, no chance of its own.
+"""A world for one job: API server, kubelets, agents and a training that behaves as Horovod does. No clock, no chance of
+its own.
 
-A round begins to train when all its members have been told of it and live; one that misses lets the others wait: at the doorstep
-until there is a newer round, in Horovod's `init` until its time is over, and then their processes die. A member that vanishes makes
-the others fall back to their commit; a member that is frozen does so only after the time-out. What the world sees of the effects is checked by `Witness`.
+A round begins to train when all its members have been told of it and live; one that misses lets the others wait: at the
+doorstep until there is a newer round, in Horovod's `init` until its time is over, and then their processes die. A
+member that vanishes makes the others fall back to their commit; a member that is frozen does so only after the
+time-out. What the world sees of the effects is checked by `Witness`.
 """
 
 from collections.abc import Callable
@@ -298,7 +300,9 @@ class World:
                 self._place([pod], free)
 
     def _place(self, pods: list[Pod], free: list[str]) -> None:
-        """All of these or none; who may go to few nodes chooses first. What a pod avoids, it avoids as long as it exists."""
+        """All of these or none; who may go to few nodes chooses first. What a pod avoids, it avoids as long as it
+        exists.
+        """
         seats: dict[str, Pod] = {}
         for pod in sorted(pods, key=lambda pod: -len(pod.avoid)):
             node = next((node for node in free if node not in pod.avoid and node not in seats), None)
@@ -503,7 +507,9 @@ class World:
                 self._step(present)
 
     def _incomplete(self, present: list[Pod]) -> None:
-        """Somebody is missing: those that train fail at once; those that meet wait until their time is over, and die of it."""
+        """Somebody is missing: those that train fail at once; those that meet wait until their time is over, and die
+        of it.
+        """
         for pod in present:
             if pod.child == "training" and pod.active and not pod.hung:
                 pod.arrive("failure", self.now)
@@ -511,7 +517,9 @@ class World:
                 self._not_met(pod)
 
     def _waiting(self, present: list[Pod]) -> None:
-        """One is stopped: the others sit in a collective, and fail when its time is over; never, when it is only hung."""
+        """One is stopped: the others sit in a collective, and fail when its time is over; never, when it is only
+        hung.
+        """
         for pod in present:
             frozen_peer = any(one.frozen for one in present if one is not pod)
             if not pod.active or pod.hung:

@@ -6,7 +6,8 @@
     desk.publish("team/job", ["uid-a", "uid-b"])                # ready is answered, in this order of ranks
     desk.dismiss("uid-b")
 
-Rounds only grow; a published assignment is given again to whoever asks again; what workers told is kept to be looked at.
+Rounds only grow; a published assignment is given again to whoever asks again; what workers told is kept to be looked
+at.
 """
 
 import asyncio
@@ -62,7 +63,9 @@ class HonestDesk:
         return room.announced
 
     async def publish(self, job: str, uids: Sequence[str], **fields: Any) -> int:
-        """A round of these, by rank; members of the last round that are not among them are told that they are removed."""
+        """A round of these, by rank; members of the last round that are not among them are told that they are
+        removed.
+        """
         room = self.jobs[job]
         async with room.changed:
             number = max(room.announced, max(room.members, default=0) + 1)

@@ -25,7 +25,9 @@ from tests.elastic.rendezvous.desk import HonestDesk
 
 AUDIENCE = "gangwright-elastic"
 BEGAN = steady()
-"""Where the clock stands at first: seconds since the epoch, as they are, for certificates are checked by the real clock."""
+"""Where the clock stands at first: seconds since the epoch, as they are, for certificates are checked by the real
+clock.
+"""
 
 
 def jwt(uid: str, *, aud: Any = (AUDIENCE,), exp: float = BEGAN + 86400) -> str:

@@ -62,7 +62,9 @@ async def test_a_beat_is_noted_and_answered():
 
 
 async def test_ready_is_answered_at_once_when_the_round_is_published():
-    """A worker that waits at the barrier has its assignment as the contract spells it, and has it again when it asks again."""
+    """A worker that waits at the barrier has its assignment as the contract spells it, and has it again when it asks
+    again.
+    """
     async with served() as running:
         running.hire("a"), running.hire("b")
         arrival = {"round": 0, "why": "newcomer", "step": 0, "committed": 0, "fingerprint": "f00"}

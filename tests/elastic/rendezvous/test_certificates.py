@@ -95,7 +95,9 @@ def test_what_is_good_stays_as_it_is(papers):
 
 @pytest.mark.parametrize("when", [SERVER * 0.7, SERVER * 2, -86400.0])
 def test_a_certificate_is_renewed_in_time(papers, when):
-    """When two thirds of its life are over, when it has ended, and when it has not begun by our clock; by the same authority."""
+    """When two thirds of its life are over, when it has ended, and when it has not begun by our clock; by the same
+    authority.
+    """
     fresh = mended(papers, HOSTS, NOW + when)
 
     assert fresh.server != papers.server

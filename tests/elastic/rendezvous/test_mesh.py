@@ -33,7 +33,9 @@ BOUNDS = {
 
 
 def lay(values: Values, bounds: RendezvousServer, number: int, members: int, job: str = "team/job") -> None:
-    """What a ring of so many members of a job with the longest name lays down, as Horovod 0.28.1 does. Raises Refused."""
+    """What a ring of so many members of a job with the longest name lays down, as Horovod 0.28.1 does. Raises
+    Refused.
+    """
     address = b"x" * 136 * (members - 1)
     assert len(address) <= bounds.value_limit, "the route refuses the value"
     for hash_ in ("", "_process_set_hash_" + "9" * 20):
@@ -49,7 +51,9 @@ def lay(values: Values, bounds: RendezvousServer, number: int, members: int, job
 
 @pytest.mark.parametrize(("bounds", "bound"), BOUNDS.values(), ids=BOUNDS)
 def test_the_largest_ring_fits(bounds, bound):
-    """All values of round after round are taken, though the former rounds are kept; and one a tenth larger is too large."""
+    """All values of round after round are taken, though the former rounds are kept; and one a tenth larger is too
+    large.
+    """
     ring = mesh.largest(bounds)
     values = Values(keys=bounds.keys, size=bounds.round_limit, total=bounds.values_limit)
     for number in range(1, OLD + 4):
@@ -71,7 +75,9 @@ def test_the_largest_ring_by_default():
 
 
 def test_jobs_at_work_keep_nobody_from_meeting():
-    """By default: sixteen jobs train in rings as large as can be, and fill the room; each of them meets anew, and one more comes."""
+    """By default: sixteen jobs train in rings as large as can be, and fill the room; each of them meets anew, and
+    one more comes.
+    """
     bounds = RendezvousServer()
     values = Values(keys=bounds.keys, size=bounds.round_limit, total=bounds.values_limit)
     jobs = [f"team/job-{place}" for place in range(16)]
@@ -104,7 +110,9 @@ def test_where_not_even_a_pair_fits():
 
 @pytest.mark.slow
 async def test_a_full_mesh_of_64_workers(capsys):
-    """Each reads the right value of each other, though all ask before anybody has laid one down; the time is printed."""
+    """Each reads the right value of each other, though all ask before anybody has laid one down; the time is
+    printed.
+    """
     async with served() as running:
         uids = [f"uid-{number}" for number in range(WORKERS)]
         for uid in uids:

@@ -1,4 +1,6 @@
-"""The rendezvous beside a real API server: real projected tokens, a real Secret, and no right beyond the few it needs."""
+"""The rendezvous beside a real API server: real projected tokens, a real Secret, and no right beyond the few it
+needs.
+"""
 
 import asyncio
 import ssl
@@ -138,7 +140,9 @@ async def test_a_projected_token_proves_its_pod(plane, beside):
 
 
 async def test_other_tokens_prove_nothing(beside):
-    """Of another audience, of the API server's own, of the account without a pod, with one letter changed: all are refused."""
+    """Of another audience, of the API server's own, of the account without a pod, with one letter changed: all are
+    refused.
+    """
     uid = await beside.pod("worker-0")
     beside.desk.hire(uid, f"{beside.namespace}/job", "worker-0")
     good = await beside.token("worker-0", uid)

@@ -1,4 +1,6 @@
-"""The API server's word on a token: asked once, remembered for a while, and what holds while there is none to be had."""
+"""The API server's word on a token: asked once, remembered for a while, and what holds while there is none to be
+had.
+"""
 
 import asyncio
 import json

@@ -27,8 +27,8 @@ def a_round(keys=8, size=4096):
 @settings(deadline=None)
 @given(STEPS)
 async def test_the_values_of_one_round_never_answer_for_another(steps):
-    """Whatever is written and read in whatever order: a read gives what was last written to that very job, round and key,
-    or nothing; and rounds that are too old are refused for good."""
+    """Whatever is written and read in whatever order: a read gives what was last written to that very job, round and
+    key, or nothing; and rounds that are too old are refused for good."""
     values, written, newest = Values(keys=8, size=4096, total=1 << 20), {}, {}
     for step, (job, number, key, writes) in enumerate(steps):
         newest[job] = (
@@ -101,7 +101,9 @@ async def test_a_round_that_closes_lets_everybody_go():
 
 
 async def test_a_round_in_which_somebody_has_ended_lets_everybody_go():
-    """Whoever waits, or comes later, for a value that is not there is told; what was laid down is read, and later rounds go on."""
+    """Whoever waits, or comes later, for a value that is not there is told; what was laid down is read, and later
+    rounds go on.
+    """
     values = Values(keys=8, size=4096, total=1 << 20)
     values.put("team/job", 3, "a", b"1")
     waiting = asyncio.create_task(values.round("team/job", 3).get("b", 60))
@@ -197,7 +199,9 @@ async def test_who_fills_the_room_of_all_keeps_nobody_from_meeting():
 
 
 def test_who_has_met_makes_room_first():
-    """Rounds in which all train go before any that still meets, the oldest of the largest job first; not the one that grows."""
+    """Rounds in which all train go before any that still meets, the oldest of the largest job first; not the one
+    that grows.
+    """
     values = Values(keys=8, size=4096, total=4 * weight("a", b"x" * 1000))
     for job, number in (("team/a", 1), ("team/a", 2), ("team/b", 1), ("team/c", 5)):
         values.put(job, number, "a", b"x" * 1000)

@@ -1,5 +1,5 @@
-"""Runs another script; the first that finds the file that is named first when it meets others, and is not rank 0, is killed as it
-enters Horovod's `init`, before it has told the others anything."""
+"""Runs another script; the first that finds the file that is named first when it meets others, and is not rank 0, is
+killed as it enters Horovod's `init`, before it has told the others anything."""
 
 import os
 import runpy

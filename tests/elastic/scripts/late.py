@@ -1,4 +1,6 @@
-"""Runs another script, unless the file that is named first is there already: then it sleeps for good, and never trains."""
+"""Runs another script, unless the file that is named first is there already: then it sleeps for good, and never
+trains.
+"""
 
 import runpy
 import sys

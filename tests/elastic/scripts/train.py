@@ -1,9 +1,9 @@
 """A small residual network learns handwritten digits, as a script written for Gangwright's API.
 
 The 1,797 digits (8 × 8 pixels) come with scikit-learn; the last 297 are kept for the accuracy. Every worker does a real
-forward pass, backward pass and allreduce in every step. `--step-time` pads a pass by sleeping, before the allreduce, up to
-that many seconds, so that several workers on a machine with few cores take as long as each on a machine of its own; the
-first line of the output says so. Prints one JSON object per line.
+forward pass, backward pass and allreduce in every step. `--step-time` pads a pass by sleeping, before the allreduce, up
+to that many seconds, so that several workers on a machine with few cores take as long as each on a machine of its own;
+the first line of the output says so. Prints one JSON object per line.
 """
 
 import argparse

@@ -78,7 +78,9 @@ def test_one_point_is_a_step():
 
 
 def test_utility_less_cost():
-    """1000 samples at 10 a second with 4 workers at 36 an hour each: 100 s, 4 units of money, and what the end is worth."""
+    """1000 samples at 10 a second with 4 workers at 36 an hour each: 100 s, 4 units of money, and what the end is
+    worth.
+    """
     policy = Utility(value=50.0, deadline=1000.0, price=36.0)
     picture = job(remaining=1000.0, elapsed=400.0)
 
@@ -86,7 +88,9 @@ def test_utility_less_cost():
 
 
 def test_linear_utility_is_efficiency_with_a_threshold_of_its_size():
-    """With v = value / deadline lost a second and P the price of a worker-second, growth is worth it if s > 1 / (1 + v / (k·P))."""
+    """With v = value / deadline lost a second and P the price of a worker-second, growth is worth it if s > 1 / (1 +
+    v / (k·P)).
+    """
     policy = Utility(value=3600.0, deadline=3600.0, price=900.0)  # v = 1, P = 0.25
     picture = job(remaining=10_000.0)
     threshold = 1.0 / (1.0 + 1.0 / (4 * 0.25))

@@ -12,7 +12,9 @@ from tests.elastic.sizing.pictures import job, seen, wanted
 
 
 def climbed(rate, *, least=1, most=64, policy="efficiency", parameters=None, spread=0.0, asked=400, seed=0):
-    """Sizes that a job has, asked so often: `rate` gives the throughput of a size, measured with that relative spread."""
+    """Sizes that a job has, asked so often: `rate` gives the throughput of a size, measured with that relative
+    spread.
+    """
     chance = random.Random(seed)
     history, size, sizes = History(), least, [least]
     for now in range(asked):
@@ -56,7 +58,9 @@ def test_perfect_scaling():
 
 
 def test_step_by_step():
-    """With a stride of 1 it tries one size after the other, and settles at the last that was worth it, as MLSys'20 does."""
+    """With a stride of 1 it tries one size after the other, and settles at the last that was worth it, as MLSys'20
+    does.
+    """
     sizes = climbed(
         lambda size: 100.0 * min(size, 5) + size, parameters={"stride": 1, "threshold": 0.2, "tolerance": 0}
     )

@@ -56,7 +56,9 @@ ROOMS = some.lists(
 @AT_ANY_PACE
 @given(CLUSTERS, ROOMS)
 def test_bounds(jobs, nodes):
-    """Every job gets an answer between its minimum and its maximum, with a reason, its policy, and a gain for each surplus worker."""
+    """Every job gets an answer between its minimum and its maximum, with a reason, its policy, and a gain for each
+    surplus worker.
+    """
     wants = size(jobs, Free(nodes=tuple(nodes)))
 
     assert wants.keys() == {one.name for one in jobs}
@@ -126,7 +128,9 @@ def played(jobs, room, asked=200):
     ("sizes", "ends"), [((1, 1), (4, 4)), ((3, 2), (4, 4)), ((7, 1), (5, 3)), ((1, 7), (3, 5))]
 )
 def test_jobs_that_scale_alike_share_alike(sizes, ends):
-    """Of two like jobs the smaller grows first, and takes over from the larger while it gains more than twice; then nothing moves."""
+    """Of two like jobs the smaller grows first, and takes over from the larger while it gains more than twice; then
+    nothing moves.
+    """
     jobs = [job(name=f"team/{number}", size=at, max=8) for number, at in enumerate(sizes)]
     states = played(jobs, 8)
 
@@ -162,7 +166,9 @@ def test_a_quorum_comes_first():
 
 
 def test_surplus_moves_one_at_a_time():
-    """When nothing is free, one worker of the job that loses least is given up for one that gains more; never of a quorum."""
+    """When nothing is free, one worker of the job that loses least is given up for one that gains more; never of a
+    quorum.
+    """
     rich, poor = job(name="team/rich", size=6, max=8), job(name="team/poor", size=1, max=8)
 
     assert size([rich, poor], slots(0))["team/rich"].size == 5

@@ -28,7 +28,9 @@ MARGIN = 1.2
 
 @dataclass(frozen=True)
 class Forecast:
-    """When a gang is expected to start, in seconds since the epoch: the middle, and the bounds of four cases in five."""
+    """When a gang is expected to start, in seconds since the epoch: the middle, and the bounds of four cases in
+    five.
+    """
 
     low: float
     middle: float

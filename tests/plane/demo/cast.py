@@ -46,7 +46,9 @@ class Gang:
         return self.members + self.surplus
 
     def job(self, scheduler: str) -> Object:
-        """The Job that the pods are of. A member that leaves before it ran counts as no failure, so it may be pinned."""
+        """The Job that the pods are of. A member that leaves before it ran counts as no failure, so it may be
+        pinned.
+        """
         return {
             "metadata": {"name": self.name},
             "spec": {
@@ -145,7 +147,9 @@ async def end(api: Client, namespace: str, record: Record, gang: Gang, at: float
 async def make_again(
     api: Client, namespace: str, record: Record, gangs: Iterable[Gang], scheduler: str
 ) -> None:
-    """Plays the Job controller: for each pod that was evicted a new one, under a new name, once the old one has ended."""
+    """Plays the Job controller: for each pod that was evicted a new one, under a new name, once the old one has
+    ended.
+    """
     by_name = {gang.name: gang for gang in gangs}
     numbers = {gang.name: gang.size for gang in by_name.values()}
     jobs = {name: await api.get(where("jobs", namespace, name)) for name in by_name}

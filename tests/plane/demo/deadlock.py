@@ -1,4 +1,6 @@
-"""Act 1: four jobs of four learners on eight GPUs; the plain scheduler gives each of them half, and nobody ever ends."""
+"""Act 1: four jobs of four learners on eight GPUs; the plain scheduler gives each of them half, and nobody ever
+ends.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,6 @@
-"""Act 7: two elastic jobs on six slots, with real Horovod in their pods; when the first ends, the second takes its room."""
+"""Act 7: two elastic jobs on six slots, with real Horovod in their pods; when the first ends, the second takes its
+room.
+"""
 
 import asyncio
 import math
@@ -34,11 +36,13 @@ from tests.stories.elastic.jobs import STEP_SECONDS, TRAINING
 from tests.stories.elastic.master import MANIFESTS, Master
 
 LONGEST = 240.0
-"""Seconds after which the act has failed. It takes a sixth of that on an idle machine; starting TensorFlow eight times is most of
-it, and the machine may be busy with other things."""
+"""Seconds after which the act has failed. It takes a sixth of that on an idle machine; starting TensorFlow eight times
+is most of it, and the machine may be busy with other things."""
 
 QUICK = 3.0
-"""The whole job waits for a newcomer's start, were it not warm before: so many times less than that start it may stand still."""
+"""The whole job waits for a newcomer's start, were it not warm before: so many times less than that start it may
+stand still.
+"""
 
 GROWN = "grown"
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
@@ -46,7 +50,9 @@ QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREA
 
 
 def prepare() -> None:
-    """Builds Horovod, minutes the first time. What that lacks is said when the act begins: the other ones need nothing of it."""
+    """Builds Horovod, minutes the first time. What that lacks is said when the act begins: the other ones need
+    nothing of it.
+    """
     with suppress(BuildError):
         build.python()
 

@@ -1,7 +1,8 @@
 """Slots over time: a row for every node, a column for every second, cells by job.
 
-A cell is a job's mark where a worker trains, a line where one has the slot and warms up, and a dot where nobody is. What
-counts as training begins with a worker's first step and ends with its pod. Pure: pods and first steps in, renderables out.
+A cell is a job's mark where a worker trains, a line where one has the slot and warms up, and a dot where nobody is.
+What counts as training begins with a worker's first step and ends with its pod. Pure: pods and first steps in,
+renderables out.
 """
 
 import math
@@ -23,7 +24,9 @@ MARKED = 10
 
 @dataclass(frozen=True)
 class Span:
-    """Times of the picture, in seconds of the record's clock. A column is `step` whole seconds, so that all fit in `width`."""
+    """Times of the picture, in seconds of the record's clock. A column is `step` whole seconds, so that all fit in
+    `width`.
+    """
 
     began: float
     now: float

@@ -66,7 +66,9 @@ class Stage:
 
 @contextmanager
 def programs(console: Console) -> Iterator[Installation]:
-    """The plane and Gangwright on it, up for as long as the block runs; builds what is missing first (minutes, once)."""
+    """The plane and Gangwright on it, up for as long as the block runs; builds what is missing first (minutes,
+    once).
+    """
     binaries.ensure(PROGRAMS)
     with ExitStack() as stack:
         with console.status("etcd, kube-apiserver, kube-scheduler and kwok are starting …"):

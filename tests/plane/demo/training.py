@@ -72,7 +72,9 @@ async def told(api: Client, namespace: str) -> AsyncIterator[History]:
 
 
 def of_all(steps: Iterable[Object], *, ended: bool) -> list[list[Object]]:
-    """Step by step what every worker said of it, from the first to the last. ended: else the last may be in the making."""
+    """Step by step what every worker said of it, from the first to the last. ended: else the last may be in the
+    making.
+    """
     by_number: dict[int, list[Object]] = {}
     for step in steps:
         by_number.setdefault(step["step"], []).append(step)
@@ -99,7 +101,9 @@ def flaws(steps: Sequence[Sequence[Object]]) -> list[str]:
 
 
 def rates(steps: Sequence[Sequence[Object]]) -> dict[int, float]:
-    """Size → samples a second, over the time in which it had that size without a break; the first step of each is its begin."""
+    """Size → samples a second, over the time in which it had that size without a break; the first step of each is
+    its begin.
+    """
     spent: dict[int, float] = {}
     made: dict[int, int] = {}
     for before, after in pairwise(steps):

@@ -157,7 +157,9 @@ class Story:
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def remove(self) -> None:
-        """Deletes the jobs, and what belongs to them as the garbage collector would, which does not run here; notes what stays."""
+        """Deletes the jobs, and what belongs to them as the garbage collector would, which does not run here; notes
+        what stays.
+        """
         for kind in (JOBS, *OWNED):
             await self.stage.api.delete_all(where(kind, PLACE))
         deadline = self.clock() + PATIENCE

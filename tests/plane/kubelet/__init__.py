@@ -10,14 +10,16 @@ rest of the plane it imports nothing of the product.
     serving                           logs and ports, for the API server
     kubelet                           all of it behind a few calls
 
-What is real: process, mount and host-name namespaces where the machine permits them (a container's command is process 1, a
-signal it has no handler for passes it by, its mounts exist for it alone), the environment a pod asks for and nothing else,
-tokens bound to the pod by the API server, SIGTERM, grace, SIGKILL, exit codes, probes, restarts, the status a kubelet
-writes, node leases, `kubectl logs` through the API server. Where namespaces are not permitted, mount paths in the pod's words are replaced by folders.
+What is real: process, mount and host-name namespaces where the machine permits them (a container's command is process
+1, a signal it has no handler for passes it by, its mounts exist for it alone), the environment a pod asks for and
+nothing else, tokens bound to the pod by the API server, SIGTERM, grace, SIGKILL, exit codes, probes, restarts, the
+status a kubelet writes, node leases, `kubectl logs` through the API server. Where namespaces are not permitted, mount
+paths in the pod's words are replaced by folders.
 
 What is not: an image is a search path and no files of its own; pods share the machine's network, so their ports are its
-ports, and are forwarded over WebSockets alone, not as kubectl does; memory and processor time are not limited; users, capabilities and security contexts are not heeded; volumes of
-storage classes, sidecars (init containers that go on running), lifecycle hooks, the times of a log's lines are not there.
+ports, and are forwarded over WebSockets alone, not as kubectl does; memory and processor time are not limited; users,
+capabilities and security contexts are not heeded; volumes of storage classes, sidecars (init containers that go on
+running), lifecycle hooks, the times of a log's lines are not there.
 """
 
 from tests.plane.kubelet.images import OURS, PLAIN, Image

@@ -6,10 +6,11 @@ A separate program of the standard library, because namespaces are entered by a 
 
 Three ways, tried in this order by whoever starts us (`Order.isolation`):
 
-root    mount, process and host-name namespaces. Every container sees the machine's own files, but for its mounts: the root
-        is a tmpfs into which the machine's folders are bound, and a folder that lacks a mount point becomes such a tmpfs in
-        turn, so nothing is ever made on the machine. The command is process 1: a signal that it has no handler for passes
-        it by, and nothing outlives it.
+root    mount, process and host-name namespaces. Every container sees the machine's own files, but for its mounts: the
+root
+        is a tmpfs into which the machine's folders are bound, and a folder that lacks a mount point becomes such a
+        tmpfs in turn, so nothing is ever made on the machine. The command is process 1: a signal that it has no handler
+        for passes it by, and nothing outlives it.
 user    the same inside a user namespace, for who is not root, where the kernel permits it.
 none    no namespaces: mount paths do not exist, `container.py` has put the folders themselves into the words. We are
         the reaper of the command's descendants and end them after it.
@@ -236,7 +237,9 @@ def _orphaned(way: str) -> NoReturn:
 
 
 def _sweep(way: str) -> None:
-    """SIGKILL to all that are left. A process namespace ends with its first process; without one they are our children."""
+    """SIGKILL to all that are left. A process namespace ends with its first process; without one they are our
+    children.
+    """
     while way == "none" and (left := _children()):
         for pid in left:
             with suppress(ProcessLookupError):

@@ -108,7 +108,9 @@ class Kubelet:
         del self._machines[node]
 
     def kill_node(self, node: str) -> None:
-        """The power goes off: all its processes are gone when this returns, and nothing more is heard of it or of its pods."""
+        """The power goes off: all its processes are gone when this returns, and nothing more is heard of it or of
+        its pods.
+        """
         self._run(self._machine(node).die())
 
     def revive_node(self, node: str) -> None:

@@ -26,8 +26,8 @@ from tests.plane.kubelet.telling import ENDED, Teller
 from tests.plane.kubelet.volumes import Volumes
 
 BACKOFF = (0.5, 5.0)
-"""Seconds before a container is started again, or an image asked for again: at first, and the most; doubled each time. A
-real kubelet's are 10 and 300; nobody here learns anything by waiting that long."""
+"""Seconds before a container is started again, or an image asked for again: at first, and the most; doubled each time.
+A real kubelet's are 10 and 300; nobody here learns anything by waiting that long."""
 
 SHORTEST_GRACE = 1.0
 """Seconds that a pod has whose object is gone without warning."""

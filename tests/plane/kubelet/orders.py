@@ -73,8 +73,8 @@ class Orders:
 def rewritten(order: Order) -> Order:
     """The order for a machine without namespaces: wherever a word names a mount path, it names the folder itself.
 
-    A path counts at a word's beginning and after `=`, `:`, `,`, a quote or a space, as a whole or with more behind it. What
-    a program has the path compiled in for, it will not find.
+    A path counts at a word's beginning and after `=`, `:`, `,`, a quote or a space, as a whole or with more behind it.
+    What a program has the path compiled in for, it will not find.
     """
     longest_first = sorted(order.mounts, key=lambda own: -len(own[1]))
 

@@ -1,7 +1,8 @@
 """What a kubelet answers to the API server: the logs of its containers, and a way to the ports of its pods.
 
-Lives here: the two routes, as kubelet and container runtime have them (k8s.io/kubernetes/pkg/kubelet/server, k8s.io/cri-streaming).
-Never here: who may ask; that is the API server's business, and nobody else has a certificate that is let in.
+Lives here: the two routes, as kubelet and container runtime have them (k8s.io/kubernetes/pkg/kubelet/server,
+k8s.io/cri-streaming). Never here: who may ask; that is the API server's business, and nobody else has a certificate
+that is let in.
 
 What a log's file does not hold is refused and not made up: when a line was written, and to which of both streams.
 """
@@ -32,7 +33,9 @@ LOOK: Final = 0.02
 CHUNK: Final = 2**16
 
 PORT: Final = "plane.gangwright.io/port."
-"""Annotation of a pod, with a port's number behind it: the port of this machine that stands for it. By default the same."""
+"""Annotation of a pod, with a port's number behind it: the port of this machine that stands for it. By default the
+same.
+"""
 
 
 class Server:

@@ -1,5 +1,6 @@
-"""Stories of elastic jobs on the whole real way: API object, master, gated pods, kube-scheduler, extender, process, Horovod.
+"""Stories of elastic jobs on the whole real way: API object, master, gated pods, kube-scheduler, extender, process,
+Horovod.
 
-Pods run as processes of this machine (`tests.plane.kubelet`), the master under the account that manifests/ gives it, and
-Horovod trains for real. Stories see what a user sees: the job's object, its pods, their logs, events, metrics.
+Pods run as processes of this machine (`tests.plane.kubelet`), the master under the account that manifests/ gives it,
+and Horovod trains for real. Stories see what a user sees: the job's object, its pods, their logs, events, metrics.
 """

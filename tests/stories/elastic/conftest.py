@@ -80,7 +80,9 @@ async def kubelet(plane: Plane, horovod_python: Path) -> AsyncIterator[Kubelet]:
 async def jobs(
     plane: Plane, elastic: Master, kubelet: Kubelet, api: Client, namespace: str
 ) -> AsyncIterator[Jobs]:
-    """A namespace for jobs, in a cluster without nodes. When the story is over, nobody of ours was forbidden anything."""
+    """A namespace for jobs, in a cluster without nodes. When the story is over, nobody of ours was forbidden
+    anything.
+    """
     began = plane.audit.mark()
     told = Jobs(api, namespace, kubelet)
     yield told

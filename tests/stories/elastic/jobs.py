@@ -1,4 +1,6 @@
-"""What people submit, and what a story sees of it. Every wait ends with what it waited for or with the last state seen."""
+"""What people submit, and what a story sees of it. Every wait ends with what it waited for or with the last state
+seen.
+"""
 
 import asyncio
 import itertools
@@ -33,7 +35,9 @@ Holds = Callable[[Object], object]
 
 
 def job(name: str, least: int, most: int, *command: object, spec: Object | None = None, **pod: Any) -> Object:
-    """An ElasticJob of one-slot workers. command: of the worker; by default the script of ours, for a very long time."""
+    """An ElasticJob of one-slot workers. command: of the worker; by default the script of ours, for a very long
+    time.
+    """
     said = command or (SCRIPT, "--epochs", 10000, "--step-time", STEP_SECONDS, "--batch", 16)
     container = {
         "name": "main",

@@ -1,4 +1,6 @@
-"""The elastic master on the plane, as an administrator runs it: a program, under its own account, known by its ports."""
+"""The elastic master on the plane, as an administrator runs it: a program, under its own account, known by its
+ports.
+"""
 
 import os
 import sys

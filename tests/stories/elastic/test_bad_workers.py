@@ -52,7 +52,9 @@ async def test_workers_that_never_train(jobs, kubelet, impatient):
 @pytest.mark.parametrize("impatient", [{"elastic.startLimit": "15s"}], indirect=True)
 @pytest.mark.usefixtures("impatient")
 async def test_a_newcomer_that_is_never_ready(jobs, kubelet, tmp_path):
-    """Who trains takes every step meanwhile, and is not called into another round; the newcomer is given up, and its room free."""
+    """Who trains takes every step meanwhile, and is not called into another round; the newcomer is given up, and its
+    room free.
+    """
     nodes = await asyncio.to_thread(kubelet.add, slots(2))
     late = tmp_path / "late"
     command = (LATE, late, SCRIPT, "--epochs", 10000, "--step-time", STEP_SECONDS, "--batch", 16)

@@ -11,7 +11,9 @@ pytestmark = pytest.mark.timeout(900)
 
 
 async def test_a_job_grows_into_a_free_node_and_gives_it_back(jobs, kubelet):
-    """Its quorum is seated and trains; a node comes free and it trains there too; whoever has the right to the node gets it."""
+    """Its quorum is seated and trains; a node comes free and it trains there too; whoever has the right to the node
+    gets it.
+    """
     await asyncio.to_thread(kubelet.add, slots(3))
     await jobs.pod("first")
     await jobs.api.until(

@@ -1,7 +1,7 @@
 """Workers, nodes and the master are lost; the training goes on.
 
-How soon it does, `bench.elastic failures` measures. The bounds here are several times its targets, so that no slow machine
-breaks them, and none is so long that a wait for somebody's time-out goes unseen.
+How soon it does, `bench.elastic failures` measures. The bounds here are several times its targets, so that no slow
+machine breaks them, and none is so long that a wait for somebody's time-out goes unseen.
 """
 
 import asyncio
@@ -19,17 +19,23 @@ from tests.stories.elastic.jobs import DYING, HANGING, SCRIPT, job, of_size, slo
 pytestmark = pytest.mark.timeout(900)
 
 COLLECTIVE = 10.0
-"""Seconds: `workers.glooTimeout`. Whoever has to wait for it stands still for longer; a killed worker's end is seen at once (1 s)."""
+"""Seconds: `workers.glooTimeout`. Whoever has to wait for it stands still for longer; a killed worker's end is seen
+at once (1 s).
+"""
 
 NOTICED = COLLECTIVE + 20.0
-"""Five times the 4 s that the others have beyond it when one stands still. Horovod's own time-out is as long, and comes on top."""
+"""Five times the 4 s that the others have beyond it when one stands still. Horovod's own time-out is as long, and
+comes on top.
+"""
 
 BACK = 50.0
-"""Five times the seconds in which a lost worker's place is taken; or thrice what the job took to start on this machine."""
+"""Five times the seconds in which a lost worker's place is taken; or thrice what the job took to start on this
+machine.
+"""
 
 ACTS = 8.0
-"""Seconds that a killed master may take beyond thrice what it takes after an orderly end: twice the 4 s that it has, and less
-than the 15 s until the Lease that it had not given back is void."""
+"""Seconds that a killed master may take beyond thrice what it takes after an orderly end: twice the 4 s that it has,
+and less than the 15 s until the Lease that it had not given back is void."""
 
 
 async def healed(jobs, lost, whole):
@@ -47,8 +53,8 @@ async def healed(jobs, lost, whole):
 async def test_workers_that_are_killed_and_frozen(jobs, kubelet):
     """The others go on without whoever is killed, or stands still; a new worker takes its place.
 
-    Whoever is killed closes its connections: the others know at once, and train before the new worker is there. Of one that
-    stands still they know when Horovod's time is up, which a new worker on a quick machine is there before.
+    Whoever is killed closes its connections: the others know at once, and train before the new worker is there. Of one
+    that stands still they know when Horovod's time is up, which a new worker on a quick machine is there before.
     """
     await asyncio.to_thread(kubelet.add, slots(4))  # where a worker stood still none is put for a while
     submitted = time.monotonic()
@@ -75,7 +81,9 @@ async def test_workers_that_are_killed_and_frozen(jobs, kubelet):
 
 
 async def test_a_main_thread_hangs(jobs, kubelet):
-    """Its process lives and says so; the others wait for it in a collective. It is named, it alone is killed, and training goes on."""
+    """Its process lives and says so; the others wait for it in a collective. It is named, it alone is killed, and
+    training goes on.
+    """
     await asyncio.to_thread(kubelet.add, slots(2))
     command = (HANGING, SCRIPT, "--epochs", 10000, "--step-time", 0.2, "--batch", 16)
     await jobs.submit(job("train", 1, 2, *command))
@@ -92,7 +100,9 @@ async def test_a_main_thread_hangs(jobs, kubelet):
 
 
 async def test_fewer_than_the_quorum_are_left(jobs, kubelet):
-    """Who is left does not train, and keeps what was learnt; when another has come they go on, and nothing began again."""
+    """Who is left does not train, and keeps what was learnt; when another has come they go on, and nothing began
+    again.
+    """
     await asyncio.to_thread(kubelet.add, slots(2))
     await jobs.submit(job("train", 2, 2))
     status = await jobs.until("train", of_size(2))
@@ -110,7 +120,8 @@ async def test_fewer_than_the_quorum_are_left(jobs, kubelet):
 
 
 async def test_a_newcomer_is_killed_at_the_door(jobs, kubelet):
-    """It is ready, the member is called, and it dies: the member goes on alone, and the process that is started anew joins.
+    """It is ready, the member is called, and it dies: the member goes on alone, and the process that is started anew
+    joins.
 
     A step takes a second, so that the member is nearly always called, and not yet there, when it happens.
     """
@@ -137,8 +148,8 @@ async def test_a_newcomer_is_killed_at_the_door(jobs, kubelet):
 
 
 async def test_a_newcomer_is_killed_inside_init(jobs, kubelet, tmp_path):
-    """Out of Horovod's `init` nobody comes back who misses another there: where that one told no address yet the member ends as
-    soon as its death is known, before the time is up, and the job goes on from what was saved last, with both.
+    """Out of Horovod's `init` nobody comes back who misses another there: where that one told no address yet the member
+    ends as soon as its death is known, before the time is up, and the job goes on from what was saved last, with both.
     """
     kept, marked = tmp_path / "kept", tmp_path / "marked"
     await asyncio.to_thread(kubelet.add, slots(2))
@@ -185,7 +196,9 @@ async def acting(elastic):
 
 
 async def test_the_master_is_killed(jobs, kubelet, elastic):
-    """Training goes on without it, a worker lost meanwhile is noticed when it is back, and no step is lost or taken twice."""
+    """Training goes on without it, a worker lost meanwhile is noticed when it is back, and no step is lost or taken
+    twice.
+    """
     await asyncio.to_thread(kubelet.add, slots(2))
     await jobs.submit(job("train", 2, 2))
     trains = await jobs.until("train", of_size(2))

@@ -10,7 +10,9 @@ pytestmark = pytest.mark.timeout(900)
 
 
 async def test_suspended_and_resumed_elsewhere_with_another_size(jobs, kubelet, plane, tmp_path):
-    """Rank 0 saves, all pods go, the nodes are somebody else's; on other nodes, fewer of them, no step is lost or repeated."""
+    """Rank 0 saves, all pods go, the nodes are somebody else's; on other nodes, fewer of them, no step is lost or
+    repeated.
+    """
     await asyncio.to_thread(kubelet.add, slots(2, "old-"))
     await jobs.submit(job("train", 1, 2, spec={"checkpoint": {"path": str(tmp_path / "kept")}}))
     await jobs.until("train", of_size(2))

@@ -43,7 +43,9 @@ async def test_people_say_the_size(jobs, kubelet, plane):
 
 
 async def test_a_node_is_drained_and_a_worker_deleted(jobs, kubelet, plane):
-    """A cordon brings a replacement first, one round swaps the two; a deletion comes unannounced, and costs no step either."""
+    """A cordon brings a replacement first, one round swaps the two; a deletion comes unannounced, and costs no step
+    either.
+    """
     await asyncio.to_thread(kubelet.add, slots(3))
     await jobs.submit(job("train", 2, 2))
     before = await jobs.until("train", of_size(2))

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.timeout(900)
 
 
 async def test_a_stock_script_joins_leaves_and_recovers(jobs, kubelet):
-    """Its own elastic state and reset callbacks do: a worker joins, one leaves, one is killed, and it takes every step. What the
-    spec says of batch and epochs is not for it, and the conditions say so.
+    """Its own elastic state and reset callbacks do: a worker joins, one leaves, one is killed, and it takes every step.
+    What the spec says of batch and epochs is not for it, and the conditions say so.
     """
     await asyncio.to_thread(kubelet.add, slots(2))
     command = (STOCK, "--steps", 1000000, "--sleep", 0.1)

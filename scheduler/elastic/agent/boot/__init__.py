@@ -19,8 +19,8 @@ import os
 def activate() -> None:
     """Prepares this interpreter for an elastic script; outside an agent (no `GANGWRIGHT_SHIM`) it does nothing.
 
-    Cheap, and safe in any Python program that inherits the environment: nothing of Horovod or of a framework is imported,
-    no thread is started. Afterwards `hvd.init()` starts alone, at size 1, and `hvd.elastic.run` is ours.
+    Cheap, and safe in any Python program that inherits the environment: nothing of Horovod or of a framework is
+    imported, no thread is started. Afterwards `hvd.init()` starts alone, at size 1, and `hvd.elastic.run` is ours.
     """
     if not os.environ.get("GANGWRIGHT_SHIM"):
         return

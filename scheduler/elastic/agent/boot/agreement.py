@@ -1,7 +1,7 @@
 """When all ranks look together whether a newer round is announced, and how they agree on the answer.
 
-Every rank must leave at the same step, so the question costs a collective: one broadcast of two numbers from rank 0, the
-round that is wanted and the number of steps until the next question. Stock Horovod broadcasts two pickles at every
+Every rank must leave at the same step, so the question costs a collective: one broadcast of two numbers from rank 0,
+the round that is wanted and the number of steps until the next question. Stock Horovod broadcasts two pickles at every
 commit (2 to 7 ms); here the steps in between are chosen by rank 0 from its own measurement, so that asking costs less
 than 1 % of the training, and travel with the answer, so that everybody counts alike.
 """

@@ -2,11 +2,12 @@
 
 An unmodified elastic-Horovod script needs none of this; it keeps its own batch and learning rate. A script that uses it
 gets batch modes, the learning rate's factor, a position in the data that survives resizes, and its own numbers in the
-job's status and metrics. Everything may be called before training begins and during the warm-up; it then answers as for a
-worker alone.
+job's status and metrics. Everything may be called before training begins and during the warm-up; it then answers as for
+a worker alone.
 
-What the job needs to be told: `schedule` (the field and the policy) goes by the epoch, which `shard` counts and any other
-script says with `epoch`; the policy `utility` goes by what is left to do, that is `total` less what `advance` has counted.
+What the job needs to be told: `schedule` (the field and the policy) goes by the epoch, which `shard` counts and any
+other script says with `epoch`; the policy `utility` goes by what is left to do, that is `total` less what `advance` has
+counted.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ MOST_EPOCHS, MOST_SAMPLES = 1e9, 1e15
 
 
 def batch(per_worker: int = 32) -> Batch:
-    """Samples of a step: of all workers, of this one, and in how many passes. `per_worker` holds where the job is silent."""
+    """Samples of a step: of all workers, of this one, and in how many passes. `per_worker` holds where the job is
+    silent.
+    """
     mine = worker.current()
     if mine is None or mine.warming or not mine.assignment.round:
         return Batch("per-worker", per_worker, per_worker)
@@ -65,8 +68,8 @@ def advance(count: int) -> None:
 def shard(indices: Sequence[Any], per_worker: int = 32) -> Iterator[Share]:
     """This rank's shares of the steps that are left of the present epoch.
 
-    `indices` is the order of this epoch, the same on every rank (shuffle with the epoch, `samples() // len(indices)`, as
-    seed). Each share says its `indices`, its `passes` with their weights, and the `total` to `advance` by.
+    `indices` is the order of this epoch, the same on every rank (shuffle with the epoch, `samples() // len(indices)`,
+    as seed). Each share says its `indices`, its `passes` with their weights, and the `total` to `advance` by.
     """
     mine, length = worker.current(), len(indices)
     if not length:
@@ -87,7 +90,8 @@ def shard(indices: Sequence[Any], per_worker: int = 32) -> Iterator[Share]:
 def epoch(done: float) -> None:
     """Epochs that are done, parts of one included, where the script does not take its samples from `shard`.
 
-    The job's schedule goes by it. Call it on every rank, as often as it should be known: after every epoch, or every step.
+    The job's schedule goes by it. Call it on every rank, as often as it should be known: after every epoch, or every
+    step.
     """
     if not 0 <= done <= MOST_EPOCHS:
         raise ValueError(f"done is {done}: a number of epochs from 0 to {MOST_EPOCHS:g} would be right")
@@ -127,7 +131,9 @@ def warming_up() -> bool:
 
 
 def checkpoint(state: Any) -> None:
-    """Writes the last commit of `state` to the job's folder, on rank 0; elsewhere and in the warm-up it does nothing."""
+    """Writes the last commit of `state` to the job's folder, on rank 0; elsewhere and in the warm-up it does
+    nothing.
+    """
     mine = worker.current()
     if mine is not None and not mine.warming and mine.assignment.rank == 0 and mine.assignment.round:
         disk.Disk(frameworks.of(state), mine.progress).write()

@@ -7,7 +7,8 @@ the number of passes that make up `local`.
 
 A gradient averaged over k workers is the mean of means. It equals the mean over all `total` samples only when every
 worker had the same number; `weight` mends that: k * n / total times the mean gradient of n samples, averaged over k
-workers, is the sum of all gradients / total, whatever the split. The ramp of the learning rate is that of Goyal et al. 2017.
+workers, is the sum of all gradients / total, whatever the split. The ramp of the learning rate is that of Goyal et al.
+2017.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MODES = ("per-worker", "capped", "fixed")
-"""`per-worker`: every worker takes its batch. `capped`: the same up to a limit for all. `fixed`: always the same total."""
+"""`per-worker`: every worker takes its batch. `capped`: the same up to a limit for all. `fixed`: always the same
+total.
+"""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,9 @@ class Batch:
 
 
 def share(total: int, size: int, rank: int) -> tuple[int, int]:
-    """(offset, count) of rank's part when `total` things are dealt to `size` ranks, the first ones getting the remainder."""
+    """(offset, count) of rank's part when `total` things are dealt to `size` ranks, the first ones getting the
+    remainder.
+    """
     each, more = divmod(total, size)
     return rank * each + min(rank, more), each + (rank < more)
 
@@ -37,15 +42,17 @@ def share(total: int, size: int, rank: int) -> tuple[int, int]:
 def grain(batch: Batch, size: int, rank: int) -> int:
     """The number of samples in which the total is dealt out: a whole pass where passes are dealt, else a single sample.
 
-    Every rank finds it from its own numbers: it was dealt passes when its part is another than a split of samples would give.
-    Where the two agree for one rank, so do they for all before it or for all behind it, and with them its offset.
+    Every rank finds it from its own numbers: it was dealt passes when its part is another than a split of samples would
+    give. Where the two agree for one rank, so do they for all before it or for all behind it, and with them its offset.
     """
     dealt_singly = batch.local == share(batch.total, size, rank)[1]
     return 1 if dealt_singly else max(1, batch.local // batch.accumulate)
 
 
 def longest(batch: Batch, size: int, rank: int) -> int:
-    """Samples of the largest pass of this rank: its part in so many passes; alike on all ranks where there is one pass."""
+    """Samples of the largest pass of this rank: its part in so many passes; alike on all ranks where there is one
+    pass.
+    """
     if batch.accumulate > 1 or grain(batch, size, rank) > 1:
         return -(-batch.local // batch.accumulate)
     return -(-batch.total // size)

@@ -1,13 +1,13 @@
 """A state on disk: one npz file, written beside its place and renamed, the older ones removed.
 
-Each run of a job has a folder of its own in the folder that the job names, so that nothing an old run left there is ever
-taken for this one's, or makes it forget its own files. Files are numbered as they are written, and the last written is the
-newest, whatever its step: steps go back when a file is lost, and clocks of machines differ.
+Each run of a job has a folder of its own in the folder that the job names, so that nothing an old run left there is
+ever taken for this one's, or makes it forget its own files. Files are numbered as they are written, and the last
+written is the newest, whatever its step: steps go back when a file is lost, and clocks of machines differ.
 
 numpy's format without pickle: a file that somebody else could write must not be able to run anything. The nest of the
 state is a JSON text inside the file (see `tree`); numbers that numpy has no type for (bfloat16) are kept as bytes
-beside the name of their type. The newest whole file is the checkpoint: a writer that dies leaves only an unfinished one,
-which nobody looks at, and one that a disk has spoilt is passed over for the one before.
+beside the name of their type. The newest whole file is the checkpoint: a writer that dies leaves only an unfinished
+one, which nobody looks at, and one that a disk has spoilt is passed over for the one before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Checkpoints of the running training: when asked, now and then, and the way back.
 
-Rank 0 writes while training goes on; when it ends, the one that the master names. What is written is the last commit, which nothing changes any more, so the file can be written by
-another thread while the training goes on; at most one at a time.
+Rank 0 writes while training goes on; when it ends, the one that the master names. What is written is the last commit,
+which nothing changes any more, so the file can be written by another thread while the training goes on; at most one at
+a time.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Disk:
         self._start(self._quietly)
 
     def hold(self) -> None:
-        """The training waits: writes the last commit in the background, unless the folder has one of that step or a later."""
+        """The training waits: writes the last commit in the background, unless the folder has one of that step or a
+        later.
+        """
         if not (self._folder and self._progress.committed) or self.saving:
             return
         try:
@@ -65,7 +68,8 @@ class Disk:
     def read(self, path: str) -> bool:
         """Takes the state and the counters from a file, or from the newest one of this run in a folder.
 
-        False when this run has none there: nothing was saved yet. Raises CheckpointError when what is there is of no use.
+        False when this run has none there: nothing was saved yet. Raises CheckpointError when what is there is of no
+        use.
         """
         whence = path if path.endswith(checkpoint.SUFFIX) else checkpoint.run_folder(path, os.environ)
         found = checkpoint.read(whence)

@@ -1,7 +1,7 @@
 """The environment variables that Horovod reads at every `init`: alone at first, then as a member of a round.
 
-Pure but for `apply`. Horovod's C++ asks `getenv` anew at each init, and Python's `os.environ` writes through to it, so a
-process changes its rank by changing these and initialising again. One worker per pod: local and cross sizes are 1,
+Pure but for `apply`. Horovod's C++ asks `getenv` anew at each init, and Python's `os.environ` writes through to it, so
+a process changes its rank by changing these and initialising again. One worker per pod: local and cross sizes are 1,
 which also keeps Horovod from building its cross mesh (a third off `init` at 8 workers). `HOROVOD_ELASTIC` is set before
 any `tf.function` is traced: without it the size 1 of the warm-up would be baked into the graph.
 """
@@ -13,7 +13,9 @@ from typing import Dict, Mapping, Optional
 from urllib.parse import urlsplit
 
 GLOO_TIMEOUT = "10"
-"""Seconds until a collective with a silent peer fails. Horovod's own 30 s is how long a lost node would stop everybody."""
+"""Seconds until a collective with a silent peer fails. Horovod's own 30 s is how long a lost node would stop
+everybody.
+"""
 
 INTERFACE = "eth0"
 """The pod's network interface, where nothing else is said."""
@@ -38,18 +40,21 @@ def solo(env: Mapping[str, str]) -> Changes:
 
 
 def before(theirs: Mapping[str, str], env: Mapping[str, str], former: Changes) -> Changes:
-    """What the variables that this assignment or a former one sets were in the pod; `former`: the answer to the one before."""
+    """What the variables that this assignment or a former one sets were in the pod; `former`: the answer to the one
+    before.
+    """
     return {**{key: env.get(key) for key in theirs}, **former}
 
 
 def member(
     rank: int, size: int, env: Mapping[str, str], theirs: Mapping[str, str], pods: Changes | None = None
 ) -> Changes:
-    """Rank `rank` of `size`, found through the agent's loopback address; `theirs` is what the assignment adds, and `pods`
-    what the pod had for the variables that former ones added, which end with them.
+    """Rank `rank` of `size`, found through the agent's loopback address; `theirs` is what the assignment adds, and
+    `pods` what the pod had for the variables that former ones added, which end with them.
 
-    The assignment may set anything but what says who we are and where the agent is. Horovod's client sends no headers, but
-    makes its addresses by putting `:PORT/SCOPE/KEY` behind the host, so a host with our key as a path shows the key.
+    The assignment may set anything but what says who we are and where the agent is. Horovod's client sends no headers,
+    but makes its addresses by putting `:PORT/SCOPE/KEY` behind the host, so a host with our key as a path shows the
+    key.
     """
     address = urlsplit(env["GANGWRIGHT_SHIM"])
     ours: Changes = {

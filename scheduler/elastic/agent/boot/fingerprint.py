@@ -1,7 +1,8 @@
 """What a state is made of, so that two workers know before they synchronise whether they can.
 
 A broadcast of four tensors to a worker that expects three never ends: an unbuilt Keras optimizer has one variable, a
-built one three to five. So shapes and dtypes are compared at the barrier, where a difference is a sentence. Names do not
+built one three to five. So shapes and dtypes are compared at the barrier, where a difference is a sentence. Names do
+not
 count: Keras numbers layers by how many were made before. Pure.
 """
 

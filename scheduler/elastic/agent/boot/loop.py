@@ -1,8 +1,8 @@
 """Horovod's elastic loop, done another way: whoever joins is warm, and waits happen where they may last.
 
-Stock: a change stops everybody, then newcomers start, and Horovod's C++ waits for them. Here: a newcomer warms up alone,
-stands at the barrier, and only then the others are interrupted; the round is complete before `init` is entered; the
-master decides for all alike whether the state is synchronised; and the state is saved after every synchronisation.
+Stock: a change stops everybody, then newcomers start, and Horovod's C++ waits for them. Here: a newcomer warms up
+alone, stands at the barrier, and only then the others are interrupted; the round is complete before `init` is entered;
+the master decides for all alike whether the state is synchronised; and the state is saved after every synchronisation.
 
     warm up ── barrier ── doorstep ── init ── sync ── train ──┬─ returns: done
                   ▲                                           ├─ announced: keep the state as it is
@@ -27,12 +27,14 @@ from .assignment import Assignment
 from .clock import Idle, say
 
 HELD = 2.0
-"""Seconds at the barrier after which the state is saved while it waits. With all hands there a change takes a tenth of it; who
-waits longer waits for a machine, and the state may live nowhere but in the memory of these few.
+"""Seconds at the barrier after which the state is saved while it waits. With all hands there a change takes a tenth of
+it; who waits longer waits for a machine, and the state may live nowhere but in the memory of these few.
 """
 
 TURN = 10.0
-"""Seconds that each rank of the last round waits longer than the one before it, which has most likely saved the state by then."""
+"""Seconds that each rank of the last round waits longer than the one before it, which has most likely saved the
+state by then.
+"""
 
 
 class _Removed(Exception):  # noqa: N818 - read as a word where it is caught
@@ -199,8 +201,8 @@ class Loop:
     def _leave_something(self, before: Assignment, assignment: Assignment) -> None:
         """Writes the checkpoint that is asked for, and goes when the job does without us.
 
-        Whom the master asks has the newest state, whatever its rank was. What raises here ends the process: whoever cannot
-        save must not seem to have left in order.
+        Whom the master asks has the newest state, whatever its rank was. What raises here ends the process: whoever
+        cannot save must not seem to have left in order.
         """
         if assignment.checkpoint and before.round:
             self._disk.write()
@@ -250,7 +252,9 @@ class Loop:
         return doorstep.pass_through(self._worker.shim, assignment, self._card(word), overtaken)
 
     def _take_over(self, heard: Mapping[str, Any]) -> None:
-        """Rank 0's state becomes this one's, and its last commit; should that fail, the last commit is the one it was."""
+        """Rank 0's state becomes this one's, and its last commit; should that fail, the last commit is the one it
+        was.
+        """
         progress = self._progress
         progress.in_check = True
         self._framework.sync(heard["plain"])

@@ -50,7 +50,8 @@ def step(order: Sequence[Any], at: int, batch: Batch, size: int, rank: int, leas
     start, end = at + offset, at + offset + count
     passes = [order[cut : min(cut + longest, end)] for cut in range(start, end, longest)] or [order[:0]]
     weighed = tuple(Pass(part, batches.weight(len(part), total, size)) for part in passes)
-    # What fits in the worker's own batch is padded to that: with a rank that takes two passes, a split of all samples is wider.
+    # What fits in the worker's own batch is padded to that: with a rank that takes two passes, a split of all samples
+    # is wider.
     own = -(-batch.local // batch.accumulate)
     return Share(weighed, total, least if own <= least else max(least, longest), at)
 

@@ -15,13 +15,17 @@ from typing import Any, Callable
 from .shim import Shim
 
 INTERVAL = 0.5
-"""Seconds between two reports: twice as often as the agent's beat to the master needs. More often they only take from the training."""
+"""Seconds between two reports: twice as often as the agent's beat to the master needs. More often they only take
+from the training.
+"""
 
 STILL = 1.0
 """Seconds after which a report without news is sent all the same."""
 
 EPOCH, TOTAL = "epoch", "total_samples"
-"""What a script tells of its whole training, by name; the second is a value of the report, and the master knows it by this name."""
+"""What a script tells of its whole training, by name; the second is a value of the report, and the master knows it
+by this name.
+"""
 
 
 def _never() -> bool:
@@ -30,7 +34,9 @@ def _never() -> bool:
 
 @dataclass
 class Progress:
-    """Counters of one worker. `step` counts commits and checks since the job's beginning, `samples` what all ranks took."""
+    """Counters of one worker. `step` counts commits and checks since the job's beginning, `samples` what all ranks
+    took.
+    """
 
     phase: str = "WarmingUp"
     round: int = 0
@@ -43,7 +49,9 @@ class Progress:
     """What the loop itself says. It comes before the script's `values`, for what is too many is cut from the end."""
     values: dict[str, float] = field(default_factory=dict)
     told: dict[str, float] = field(default_factory=dict)
-    """What the script says of its whole training (`EPOCH`, `TOTAL`). It is no figure of a step: a warm-up leaves it as it is."""
+    """What the script says of its whole training (`EPOCH`, `TOTAL`). It is no figure of a step: a warm-up leaves it
+    as it is.
+    """
     uses: set[str] = field(default_factory=set)
     """What the script was given of the round because it asked: `batch`, `rate`."""
     in_check: bool = False

@@ -17,7 +17,9 @@ from . import assignment
 from .errors import AnswerError
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-"""Seconds between two tries: soon at first, since most pauses are a reconnect; never so long that a person would notice."""
+"""Seconds between two tries: soon at first, since most pauses are a reconnect; never so long that a person would
+notice.
+"""
 
 LONG_POLL = 45.0
 """Seconds a long poll may take: the master answers within 30, the rest is for the way."""

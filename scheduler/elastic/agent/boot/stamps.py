@@ -1,13 +1,14 @@
 # ruff: noqa: SLF001 - the seams of Horovod's Python layer are private
 """When a step's own work was done and its first gradient went into the collective.
 
-Step times are equal on all ranks by construction; what tells a straggler is the time until its gradients are ready. In a
-traced step no Python runs, so one operation is added to the graph where the first allreduce is asked for: it waits for
-that gradient (usually the first layer's, the last one backpropagation finishes) and writes the time into a variable.
-One operation a step, microseconds. `GANGWRIGHT_COMPUTE=off` leaves graphs alone (a step compiled by XLA wants that).
+Step times are equal on all ranks by construction; what tells a straggler is the time until its gradients are ready. In
+a traced step no Python runs, so one operation is added to the graph where the first allreduce is asked for: it waits
+for that gradient (usually the first layer's, the last one backpropagation finishes) and writes the time into a
+variable. One operation a step, microseconds. `GANGWRIGHT_COMPUTE=off` leaves graphs alone (a step compiled by XLA wants
+that).
 
-PyTorch runs Python in every step. There gradients go into the collective one by one while others are still worked out; own
-work is done where the distributed optimizer begins to wait for them.
+PyTorch runs Python in every step. There gradients go into the collective one by one while others are still worked out;
+own work is done where the distributed optimizer begins to wait for them.
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ def patch(module: Any) -> None:
 
 
 def patch_torch(module: Any) -> None:
-    """Lets the optimizer of `horovod.torch` say when it begins to wait. Its methods are copied into each one that is made."""
+    """Lets the optimizer of `horovod.torch` say when it begins to wait. Its methods are copied into each one that is
+    made.
+    """
     waits = module._DistributedOptimizer.synchronize
 
     def synchronize(self: Any) -> Any:

@@ -1,10 +1,10 @@
 """A newcomer's first steps, alone, before anybody is interrupted for it: on a snapshot that is restored afterwards.
 
 What is slow in a first step is done here: building variables, tracing the training step, tracing Horovod's broadcasts.
-The script's own function runs until its first commit or check; that ends it with an exception of the kind Horovod itself
-uses there. Then every variable of the process, the optimizer's slots, the state's plain values, the counters and the
-sources of chance of Python, numpy and torch are what they were. `GANGWRIGHT_WARMUP=1` is in the environment meanwhile,
-for scripts with effects outside (a log file, a checkpoint).
+The script's own function runs until its first commit or check; that ends it with an exception of the kind Horovod
+itself uses there. Then every variable of the process, the optimizer's slots, the state's plain values, the counters and
+the sources of chance of Python, numpy and torch are what they were. `GANGWRIGHT_WARMUP=1` is in the environment
+meanwhile, for scripts with effects outside (a log file, a checkpoint).
 
 Not undone, because nobody could: what the script printed, and how far an iterator is that it made outside its function.
 """

@@ -1,7 +1,8 @@
 """Waits for the announcement of a newer round, in a thread of its own, and keeps the highest one heard.
 
 A level, not an edge: the loop compares the round it is in with the round that is wanted, so nothing is lost when an
-announcement comes while a round is being entered, twice, or while Horovod's `on_reset` empties its own queue of messages.
+announcement comes while a round is being entered, twice, or while Horovod's `on_reset` empties its own queue of
+messages.
 """
 
 from __future__ import annotations

@@ -46,7 +46,9 @@ class Worker:
         return batches.ramp(self._scale_before, self._scaled.lr_scale, passed, self._scaled.ramp_steps)
 
     def entered(self, assignment: Assignment, scale: float) -> None:
-        """From this step on the round's factor is approached from `scale`. A round that was overtaken has changed nothing."""
+        """From this step on the round's factor is approached from `scale`. A round that was overtaken has changed
+        nothing.
+        """
         self._scaled, self._scale_before, self._changed_at = assignment, scale, self.progress.step
 
 

@@ -1,8 +1,8 @@
 """What differs between frameworks, behind one interface (`plain.Plain`): tensorflow, torch, or neither.
 
-Lives here: how a state's tensors are listed, copied, put back and broadcast, and which errors mean that a collective has
-failed. Never here: when any of that is done. Every file imports its framework only inside functions, and only the one
-whose state class the script uses is ever loaded.
+Lives here: how a state's tensors are listed, copied, put back and broadcast, and which errors mean that a collective
+has failed. Never here: when any of that is done. Every file imports its framework only inside functions, and only the
+one whose state class the script uses is ever loaded.
 """
 
 from __future__ import annotations

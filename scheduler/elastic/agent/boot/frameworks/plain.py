@@ -17,7 +17,9 @@ from ..stamps import Stamp
 ATTRIBUTES = "attributes"
 
 SAVED = ("_saved_", "_values")
-"""How the names begin under which Horovod's states keep their last commit; they replace what is there, never change it."""
+"""How the names begin under which Horovod's states keep their last commit; they replace what is there, never change
+it.
+"""
 
 PLAIN_LIMIT = 16_384
 """Characters of plain values that go through the round's key-value store (64 KiB a value) instead of two broadcasts."""
@@ -52,7 +54,8 @@ class Plain:
         return text if repr(tree.unpack(text, {})) == repr(values) and len(text) <= PLAIN_LIMIT else None
 
     def sync(self, plain: str | None) -> None:
-        """Everybody gets rank 0's state, and has it as its last commit; when that fails, the last commit is the old one still.
+        """Everybody gets rank 0's state, and has it as its last commit; when that fails, the last commit is the old one
+        still.
 
         Its plain values came with rank 0's word already, or else Horovod broadcasts them.
         """
@@ -65,7 +68,9 @@ class Plain:
         self.state.save()
 
     def _sync_or_not_at_all(self) -> None:
-        """Horovod's states save the tensors before they ask for the plain values, so a failure would leave half of each."""
+        """Horovod's states save the tensors before they ask for the plain values, so a failure would leave half of
+        each.
+        """
         own = getattr(self.state, "__dict__", {})
         kept = {name: value for name, value in own.items() if name.startswith(SAVED)}
         try:

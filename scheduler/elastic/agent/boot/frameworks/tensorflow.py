@@ -4,8 +4,9 @@
 Four things Horovod 0.28.1 leaves to us. `TensorFlowState.sync` broadcasts its variables only through a TensorFlow 1
 session; without one newcomers would keep their own weights, so we broadcast. An optimizer that is not built has fewer
 variables than one that is, and the broadcast of the difference never ends, so it is built first. Errors of collectives
-come as `UnknownError` or `AbortedError` of TensorFlow that name a Horovod op, and only in `func` are they translated, so
-they are told apart here wherever they rise. And an `UnknownError` that does not name Horovod is an error of the script.
+come as `UnknownError` or `AbortedError` of TensorFlow that name a Horovod op, and only in `func` are they translated,
+so they are told apart here wherever they rise. And an `UnknownError` that does not name Horovod is an error of the
+script.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from ..fingerprint import shape
 from .plain import Plain
 
 AGREEMENT = "gangwright.agreement"
-"""Name of the collective by which all ranks hear rank 0's numbers; always the same, so that Horovod's cache knows it."""
+"""Name of the collective by which all ranks hear rank 0's numbers; always the same, so that Horovod's cache knows
+it.
+"""
 
 SMALL = 1 << 18
-"""Bytes up to which a variable is broadcast in one piece with others; above, copying it costs more than a negotiation."""
+"""Bytes up to which a variable is broadcast in one piece with others; above, copying it costs more than a
+negotiation.
+"""
 
 FUSED = frozenset({"float16", "bfloat16", "float32", "float64", "int16", "int32", "int64"})
 """Types that are put together, byte by byte; the rest goes the ordinary way."""
@@ -111,7 +116,8 @@ class TensorFlow(Plain):
     def broadcast_tensors(self) -> None:
         """Rank 0's variables for everybody: all small ones in one piece, the large ones each by itself.
 
-        Horovod broadcasts one tensor after the other, each with a negotiation of its own; a network has dozens of biases.
+        Horovod broadcasts one tensor after the other, each with a negotiation of its own; a network has dozens of
+        biases.
         """
         small: list[Any] = []
         large: list[Any] = []
@@ -172,7 +178,9 @@ def _value(variable: Any) -> Any:
 
 
 def _recorder(tf: Any, born: list[Any]) -> Callable[..., Any]:
-    """Notes every variable that is made inside the block, with the value it was made with (slots of optimizers: zero)."""
+    """Notes every variable that is made inside the block, with the value it was made with (slots of optimizers:
+    zero).
+    """
 
     def create(make: Callable[..., Any], **words: Any) -> Any:
         variable = make(**words)

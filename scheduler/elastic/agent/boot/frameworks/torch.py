@@ -3,9 +3,9 @@
 
 Horovod's `TorchState.sync` does not save, so a newcomer that became rank 0 before its first commit would go back to its
 initial weights at the current epoch; `Plain.sync` saves for every framework. An optimizer's slots are not part of the
-fingerprint: `broadcast_optimizer_state` makes them where they are missing. An `ElasticSampler` deals by rank and size, and
-asks Horovod for both whenever its state is loaded: between two rounds there is nobody to ask, and in a round that begins
-without a sync (somebody left in order) stock Horovod lets it deal for those who were there before.
+fingerprint: `broadcast_optimizer_state` makes them where they are missing. An `ElasticSampler` deals by rank and size,
+and asks Horovod for both whenever its state is loaded: between two rounds there is nobody to ask, and in a round that
+begins without a sync (somebody left in order) stock Horovod lets it deal for those who were there before.
 """
 
 from __future__ import annotations
