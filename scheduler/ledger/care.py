@@ -20,24 +20,15 @@ from scheduler.ledger import (
     roster,
 )
 from scheduler.ledger.lifecycle import Facts, State
-from scheduler.ledger.records import Failure, GangRecord, Member, Plan, Spec, Step
+from scheduler.ledger.records import GangRecord, Member, Plan, Spec, Step
 from scheduler.model.decision import Reason, Refuse, Wait
-from scheduler.model.effects import Effect, Evict, Nominate, WritePlan
-from scheduler.model.events import EffectFailed, FailureKind
+from scheduler.model.effects import Effect, Nominate, WritePlan
 from scheduler.model.workload import Uid, gang_of_one
 
 if TYPE_CHECKING:
     from scheduler.ledger.ledger import Ledger
 
 NEVER = float("inf")
-RETRY = {
-    FailureKind.UNAVAILABLE: 1.0,
-    FailureKind.CONFLICT: 1.0,
-    FailureKind.BUDGET: 5.0,
-    FailureKind.FORBIDDEN: 3.0,
-}
-"""Seconds until an effect that failed for this is done again. A disruption budget changes slowly; an API server
-that refuses may still be reading the policies that allow us what we do."""
 
 EVICTIONS_EVERY = 1.0
 """Seconds until broken pins beyond the gang's budget of evictions are looked at again."""
@@ -194,7 +185,7 @@ def _keep_time(ledger: "Ledger", record: GangRecord, spec: Spec | None, now: flo
             effects += [] if member.tied or member.pod.gated else _give_back(record, member)
     effects += _drop_plan(ledger, record, now)
     if roll_back or not any(member.bound for member in record.live()):
-        _back_off(ledger, record, now)
+        back_off(ledger, record, now)
     ledger.tally.decisions[Reason.TIMED_OUT if roll_back else Reason.PARTLY_BOUND] += 1
     return effects
 
@@ -206,7 +197,8 @@ def _as_they_leave(record: GangRecord) -> list[Member]:
     return sorted(record.live(), key=lambda member: 1 + (member.pod.plan is not None) if member.bound else 3)
 
 
-def _back_off(ledger: "Ledger", record: GangRecord, now: float) -> None:
+def back_off(ledger: "Ledger", record: GangRecord, now: float) -> None:
+    """The gang is not planned for a while, twice as long with every try."""
     policy = ledger.policy
     span = policy.backoff * 2.0 ** min(record.tries, DOUBLINGS)
     record.not_before = now + min(span, policy.backoff_limit)
@@ -256,7 +248,7 @@ def _carry_on(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
     if undone and not _stands(ledger, record, plan):
         effects = _drop_plan(ledger, record, now)
         if plan.spoiled:
-            _back_off(ledger, record, now)
+            back_off(ledger, record, now)
         return effects
     if plan.step is Step.FREE:
         effects, freed = freeing.carry_on(ledger, record, plan, now)
@@ -360,44 +352,3 @@ def _wake(ledger: "Ledger", record: GangRecord, now: float) -> float:
     if pins.under_eviction(record):
         times.append(now + EVICTIONS_EVERY)
     return min((time for time in times if time > now), default=NEVER)
-
-
-def eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: float) -> None:
-    """A refused eviction is asked for again, except that of a running pod which its budget protects."""
-    member = record.members.get(effect.uid)
-    if member is None or member.evicting is None:
-        return
-    if member.bound and kind is FailureKind.BUDGET and member.stranded_since is None:
-        member.evicting = None
-    else:
-        member.evict_again = now + RETRY.get(kind, 1.0)
-
-
-def effect_failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now: float) -> None:
-    """Passing failures are tried again; one that the API server calls invalid is of no use twice."""
-    plan = record.plan
-    if plan is None or event.effect not in plan.outstanding:
-        return
-    _remember(record, plan, event)
-    if event.kind is not FailureKind.INVALID:
-        plan.outstanding[event.effect] = now + RETRY[event.kind]
-        return
-    del plan.outstanding[event.effect]
-    member = record.members.get(event.effect.uid)
-    if member is None:
-        return
-    member.unpinnable, member.pinning = True, None
-    if plans.is_reversible(record, plan):
-        plan.spoiled = True
-        return
-    ledger.release(member)
-    _back_off(ledger, record, now)
-
-
-def _remember(record: GangRecord, plan: Plan, event: EffectFailed) -> None:
-    """What people are told of it. Of many members of which none can be written the first one speaks, as long as he
-    fails.
-    """
-    last, uid = record.failed, event.effect.uid
-    if event.message and (last is None or last.uid == uid or last.plan != plan.name):
-        record.failed = Failure(plan.name, uid, event.message)

@@ -1,17 +1,26 @@
 """What became of effects, gang by gang.
 
-Lives here: whose outcome it is. Never here: when an effect is done again (care, freeing, plans).
+Lives here: whose outcome it is, and when what failed is done again. Never here: how (care, freeing, plans).
 """
 
 from typing import TYPE_CHECKING
 
-from scheduler.ledger import care, freeing, pods
-from scheduler.ledger.records import GangRecord
+from scheduler.ledger import care, freeing, plans, pods
+from scheduler.ledger.records import Failure, GangRecord, Plan
 from scheduler.model.effects import Effect, Evict, SuspendJob
 from scheduler.model.events import EffectFailed, FailureKind
 
 if TYPE_CHECKING:
     from scheduler.ledger.ledger import Ledger
+
+RETRY = {
+    FailureKind.UNAVAILABLE: 1.0,
+    FailureKind.CONFLICT: 1.0,
+    FailureKind.BUDGET: 5.0,
+    FailureKind.FORBIDDEN: 3.0,
+}
+"""Seconds until an effect that failed for this is done again. A disruption budget changes slowly; an API server
+that refuses may still be reading the policies that allow us what we do."""
 
 
 def done(record: GangRecord, effect: Effect, now: float) -> None:
@@ -36,9 +45,50 @@ def failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now: float
         if not isinstance(effect, SuspendJob):
             pods.forget(ledger, effect.uid)
     elif isinstance(effect, Evict):
-        care.eviction_failed(record, effect, kind, now)
+        _eviction_failed(record, effect, kind, now)
     else:
-        care.effect_failed(ledger, record, event, now)
+        _effect_failed(ledger, record, event, now)
+
+
+def _eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: float) -> None:
+    """A refused eviction is asked for again, except that of a running pod which its budget protects."""
+    member = record.members.get(effect.uid)
+    if member is None or member.evicting is None:
+        return
+    if member.bound and kind is FailureKind.BUDGET and member.stranded_since is None:
+        member.evicting = None
+    else:
+        member.evict_again = now + RETRY.get(kind, 1.0)
+
+
+def _effect_failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now: float) -> None:
+    """Passing failures are tried again; one that the API server calls invalid is of no use twice."""
+    plan = record.plan
+    if plan is None or event.effect not in plan.outstanding:
+        return
+    _remember(record, plan, event)
+    if event.kind is not FailureKind.INVALID:
+        plan.outstanding[event.effect] = now + RETRY[event.kind]
+        return
+    del plan.outstanding[event.effect]
+    member = record.members.get(event.effect.uid)
+    if member is None:
+        return
+    member.unpinnable, member.pinning = True, None
+    if plans.is_reversible(record, plan):
+        plan.spoiled = True
+        return
+    ledger.release(member)
+    care.back_off(ledger, record, now)
+
+
+def _remember(record: GangRecord, plan: Plan, event: EffectFailed) -> None:
+    """What people are told of it. Of many members of which none can be written the first one speaks, as long as he
+    fails.
+    """
+    last, uid = record.failed, event.effect.uid
+    if event.message and (last is None or last.uid == uid or last.plan != plan.name):
+        record.failed = Failure(plan.name, uid, event.message)
 
 
 def _asks_a_victim(record: GangRecord, effect: Effect) -> bool:

@@ -125,7 +125,9 @@ async def test_frozen_and_thawed(order, log):
 
 async def test_it_dies_with_whoever_started_it(order, log, tmp_path):
     """SIGKILL to the program that started a container leaves nothing of it behind."""
-    (tmp_path / "order").write_text(json.dumps(asdict(order("sh", "-c", "sleep 64 & echo up; sleep 65"))))
+    (tmp_path / "order").write_text(
+        json.dumps(asdict(order("sh", "-c", "sleep 64 & sleep 65 & echo up; wait")))
+    )
     starter = (
         "import subprocess, sys, os, time\n"
         f"child = subprocess.Popen([sys.executable, '-I', '-S', {str(ENTER)!r}, str(os.getpid())],"
