@@ -13,8 +13,11 @@ from scheduler.model.cluster import Mask, Matrix
 from scheduler.model.resources import Vector
 from scheduler.placement.victims_patterns import Places, Ways
 
-_HALVINGS: Final = 34
-"""Of the interval in which the price of a seat lies."""
+_TANGENTS: Final = 64
+"""Prices of a seat that are asked for at the most; five to ten find the last one."""
+
+_NOTHING: Final = 1e-12
+"""What two sums of prices may differ by, as a part of the larger, and be the same."""
 
 _EXACT: Final = 3_000_000
 """Numbers that the exact mix of nodes may take; beyond, the price of a seat decides."""
@@ -83,22 +86,30 @@ def market(found: Ways, inside: Mask, missing: int) -> Market | None:
 def mix(price: Matrix, missing: int) -> tuple[Places, float]:
     """int64[q]: seats to buy on each node, together at least as many as are missing, and a bound below the cheapest.
 
-    price: float64[q, k+1], column 0 is zero.
+    price: float64[q, k+1], column 0 is zero.  At one price for a seat every node by itself says how many it sells.
+    Of two mixes, one with too few seats and one with enough, the next price to ask is that of the seats between
+    them; it is the last when no mix is cheaper there than those two (Kelley's cutting planes, in one dimension).
     """
     seats = np.arange(price.shape[1])
-    finite = np.isfinite(price[:, 1:])
-    low, high = 0.0, 2.0 * (float((price[:, 1:][finite]).max()) or 1.0)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if int((price - middle * seats).argmin(axis=1).sum()) < missing:
-            low = middle
-        else:
-            high = middle
-    under = (price - low * seats).argmin(axis=1)
-    over = (price - high * seats).argmin(axis=1)
     line = np.arange(len(price))
-    bound = float((price[line, over] - high * over).sum() + high * missing)
-    return _topped(price, under, over, missing), bound
+    few, spent, sold = np.zeros(len(price), dtype=np.int64), 0.0, 0
+    enough: Places = np.where(np.isfinite(price), seats, 0).max(axis=1)
+    paid, gone = float(price[line, enough].sum()), int(enough.sum())
+    below = 0.0
+    for _ in range(_TANGENTS):
+        if gone == missing:
+            return enough, paid
+        each = (paid - spent) / (gone - sold)
+        asked = (price - each * seats).argmin(axis=1)
+        cost, count = float(price[line, asked].sum()), int(asked.sum())
+        below = max(below, cost + each * (missing - count))
+        if cost - each * count >= spent - each * sold - _NOTHING * paid:
+            break
+        if count < missing:
+            few, spent, sold = asked, cost, count
+        else:
+            enough, paid, gone = asked, cost, count
+    return _topped(price, few, enough, missing), below
 
 
 def _topped(price: Matrix, under: Places, over: Places, missing: int) -> Places:
@@ -123,19 +134,15 @@ def exact_mix(price: Matrix, missing: int) -> Places | None:
         return None
     cheapest = np.full(missing + 1, np.inf)
     cheapest[0] = 0.0
+    short = np.arange(missing + 1)
+    before = np.maximum(
+        short - np.arange(width)[:, None], 0
+    )  # what was short of, when so many came from this node
     taken = np.zeros((nodes, missing + 1), dtype=np.int64)
     for node in range(nodes):
-        grown = cheapest.copy()
-        for seats in np.flatnonzero(np.isfinite(price[node]))[1:].tolist():
-            shifted = np.concatenate((np.full(min(seats, missing + 1), cheapest[0]), cheapest[1:]))[
-                : missing + 1
-            ]
-            shifted[seats:] = cheapest[: max(missing + 1 - seats, 0)]
-            trial = shifted + price[node, seats]
-            better = trial < grown
-            grown[better] = trial[better]
-            taken[node, better] = seats
-        cheapest = grown
+        trial = cheapest[before] + price[node][:, None]
+        taken[node] = trial.argmin(axis=0)  # of equally cheap ones the fewest seats
+        cheapest = trial[taken[node], short]
     return _traced(taken, missing)
 
 
