@@ -182,10 +182,10 @@ def _enumerated(crowd: _Crowd, ask: Ask) -> _Part:
     room = crowd.free[:, None, :] + chosen.astype(float) @ crowd.use
     seats = np.minimum(ask.seats(room), crowd.top[:, None])
     keen = seats > crowd.base[:, None]
-    number = np.arange(len(chosen))
     for place in range(size):
-        own = chosen[:, place]
-        keen[:, own] &= seats[:, own] > seats[:, number[own] ^ (1 << place)]
+        halves = (len(seats), -1, 2, 1 << place)  # without this entry, and with it
+        without, with_it = np.moveaxis(seats.reshape(halves), 2, 0)
+        keen.reshape(halves)[:, :, 1] &= with_it > without
     for node, one, other in zip(*np.nonzero(crowd.clash), strict=True):
         keen[node] &= ~(chosen[:, one] & chosen[:, other])
     at, subset = np.nonzero(keen)
