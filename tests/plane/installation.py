@@ -216,18 +216,26 @@ class Installation:
         return own | ({"lease.hostname": self._hostname} if self._hostname else {})
 
     def _start(self) -> None:
-        if self._manifests is not None:
-            install(self.plane, self._manifests)
-        self._add_extender().start().until_ready()
+        """One program starts beside the other, and beside the policies' coming into force; all are waited for."""
+        applied = None if self._manifests is None else (self._manifests, apply(self.plane, self._manifests))
+        started = [self._add_extender().start()]
+        if applied is not None:
+            until_in_force(self.plane, *applied)
         if self._scheduler:
-            self.plane.start_scheduler(
-                f"{self.name}-kube-scheduler",
-                self._config,
-                extender_url=self.verbs,
-                changes=({} if self._lease else ALONE) | self._changes,
-                identity=GANGWRIGHT,
-                hostname=self._hostname,
-            )
+            started.append(self._start_scheduler())
+        for program in started:
+            program.until_ready()
+
+    def _start_scheduler(self) -> Program:
+        return self.plane.start_scheduler(
+            f"{self.name}-kube-scheduler",
+            self._config,
+            extender_url=self.verbs,
+            changes=({} if self._lease else ALONE) | self._changes,
+            identity=GANGWRIGHT,
+            hostname=self._hostname,
+            wait=False,
+        )
 
     def _add_extender(self) -> Program:
         flags = {name: value for name, value in self._set.items() if name not in self._tuned}
@@ -284,7 +292,16 @@ def install(plane: Plane, manifests: Path = OVERLAY, *, within: float = 30.0) ->
 
     Raises CommandError, NeverCameError.
     """
-    gated = "mutatingadmissionpolicy.admissionregistration" in plane.apply_manifests(manifests)
+    until_in_force(plane, manifests, apply(plane, manifests), within=within)
+
+
+def apply(plane: Plane, manifests: Path) -> bool:
+    """Applies manifests/; True when new pods of ours will get a gate. Raises CommandError."""
+    return "mutatingadmissionpolicy.admissionregistration" in plane.apply_manifests(manifests)
+
+
+def until_in_force(plane: Plane, manifests: Path, gated: bool, *, within: float = 30.0) -> None:
+    """Waits until the policies that were applied count. Raises NeverCameError."""
     deadline = time.monotonic() + within
     while not (_forgery_refused(plane) and _gated(plane) == gated):
         if time.monotonic() > deadline:
