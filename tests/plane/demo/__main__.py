@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Annotated, NoReturn
 
 import typer
@@ -62,8 +63,9 @@ def main(
 async def _perform(gangwright: Installation, console: Console, claims: Claims, chosen: list[str]) -> None:
     async with gangwright.plane.client() as api:
         stage = Stage(gangwright, api, console, claims)
-        for act in chosen:
-            await ACTS[act](stage)
+        async with elastic.behind(stage) if "elastic" in chosen else nullcontext():
+            for act in chosen:
+                await ACTS[act](stage)
 
 
 def _close(console: Console, claims: Claims, took: float) -> NoReturn:

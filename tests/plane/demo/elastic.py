@@ -4,8 +4,8 @@ room.
 
 import asyncio
 import math
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 
 from rich.table import Table
 
@@ -57,6 +57,23 @@ def prepare() -> None:
         build.python()
 
 
+@asynccontextmanager
+async def behind(stage: Stage) -> AsyncIterator[None]:
+    """The master comes up behind the acts that play before this one, and stays for as long as the block runs."""
+    master = Master(stage.gangwright.plane)
+    stage.master = asyncio.create_task(asyncio.to_thread(_installed, master))
+    try:
+        yield
+    finally:
+        await asyncio.gather(stage.master, return_exceptions=True)
+        await asyncio.to_thread(master.stop)
+
+
+def _installed(master: Master) -> None:
+    master.plane.apply_manifests(MANIFESTS)
+    master.start()
+
+
 async def play(stage: Stage) -> None:
     stage.title("7  Elastic jobs: what one leaves, the other takes")
     stage.say(
@@ -66,14 +83,14 @@ async def play(stage: Stage) -> None:
         "A, B: a worker trains; b: one above the quorum; ╌: it has the slot and starts; below: how many train, and seconds.\n"
     )
     python = await asyncio.to_thread(build.python)
-    plane = stage.gangwright.plane
-    await asyncio.to_thread(plane.apply_manifests, MANIFESTS)
+    if stage.master is not None:
+        await stage.master
     images = {
         TRAINING: Image(path=[python.parent], env=QUIET),
         "gangwright": OURS,
         "plain": PLAIN,
     }
-    with Kubelet(plane, SLOTS, images=images) as kubelet, Master(plane):
+    with Kubelet(stage.gangwright.plane, SLOTS, images=images) as kubelet:
         async with stage.namespace(PLACE) as record, training.told(stage.api, PLACE) as history:
             story = Story(stage, record, history, kubelet)
             limit = asyncio.timeout(LONGEST)

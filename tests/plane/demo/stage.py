@@ -24,6 +24,8 @@ class Stage:
     api: Client
     console: Console
     claims: Claims
+    master: asyncio.Task[None] | None = None
+    """The elastic master comes up; None: no act needs it."""
 
     @property
     def live(self) -> bool:
