@@ -33,8 +33,8 @@ FIRST_SIZE = 4
 SECOND_LEAST, SECOND_MOST = 2, 4
 BATCH = 16
 """Samples of a worker in a step."""
-FIRST_STEPS = 20
-"""So many, and the first job ends: 4 s of 0.2 s."""
+FIRST_STEPS = 15
+"""So many, and the first job ends: 3 s of 0.2 s."""
 MORE_STEPS = 10
 """So many steps of the second at its full size, and the story is over."""
 FOREVER = 100_000
