@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterable
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from tests.plane.demo.claims import Claims, check_whole
 from tests.plane.demo.record import Record, Seen, refused
 from tests.plane.demo.screen import Palette, by_gpu, by_node, by_time, interval
 from tests.plane.demo.slots import Span, busy, by_second
+from tests.plane.errors import NotReadyError
 from tests.plane.nodes import Fleet
 from tests.plane.watches import Change
 
@@ -310,6 +313,34 @@ def test_the_jobs_need_each_other_s_room() -> None:
     """The quorums fill all slots, so the second job can only grow when the first has ended."""
     assert two_jobs.FIRST_SIZE + two_jobs.SECOND_LEAST == two_jobs.ROOM
     assert two_jobs.SECOND_LEAST < two_jobs.SECOND_MOST <= two_jobs.ROOM
+
+
+@pytest.mark.parametrize("comes_up", [True, False])
+async def test_the_master_comes_up_behind_other_acts(monkeypatch: pytest.MonkeyPatch, comes_up: bool) -> None:
+    """It starts while they play; that it does not come up is told when it is waited for; it is stopped either way."""
+    did: list[str] = []
+
+    class Master:
+        def __init__(self, plane: Any) -> None:
+            self.plane = SimpleNamespace(apply_manifests=lambda place: did.append("applied"))
+
+        def start(self) -> None:
+            did.append("started")
+            if not comes_up:
+                raise NotReadyError("the elastic master ended with 1.")
+
+        def stop(self) -> None:
+            did.append("stopped")
+
+    monkeypatch.setattr(elastic, "Master", Master)
+    stage: Any = SimpleNamespace(gangwright=SimpleNamespace(plane=None), master=None)
+
+    async with elastic.behind(stage):
+        with nullcontext() if comes_up else pytest.raises(NotReadyError):
+            await stage.master
+        assert did == ["applied", "started"]
+
+    assert did == ["applied", "started", "stopped"]
 
 
 # ── on the plane ────────────────────────────────────────────────────────────────────────────────────────────
