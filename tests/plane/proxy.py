@@ -8,6 +8,7 @@ loops of tests; everything here may be called from any thread.
 import asyncio
 import ssl
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from types import TracebackType
@@ -79,6 +80,7 @@ class Proxy:
         self._waiting = 0
         self._expired = 0
         self._barred = ""
+        self._deafened: Counter[str] = Counter()
         self.knocks: list[str] = []
         """Methods of the requests that came while it was shut."""
 
@@ -161,6 +163,12 @@ class Proxy:
         """
         self._barred = path
         self.cut()
+
+    def deafen(self, path: str) -> None:
+        """Swallows what comes from now on over the watches of this path that are open now, as who lost the machine
+        behind it: their connections stand, and new ones are welcome.
+        """
+        self._deafened[path] += 1
 
     @property
     def expiring(self) -> int:
@@ -300,8 +308,12 @@ class Proxy:
         async with self._session.get(request.rel_url, headers=_kept(request.headers)) as answer:
             passed = web.StreamResponse(status=answer.status, headers=_kept(answer.headers))
             await passed.prepare(request)
+            heard = self._deafened[request.path]
             async for chunk in answer.content.iter_any():
-                await passed.write(chunk)
+                if self._deafened[request.path] == heard:
+                    await passed.write(chunk)
+            if self._deafened[request.path] != heard:
+                await asyncio.Event().wait()  # the end is not passed on either
             await passed.write_eof()
             return passed
 

@@ -119,6 +119,19 @@ async def test_cuts_and_expires_watches(caller, door):
     assert door.expiring == 0
 
 
+async def test_deafens_what_is_open(caller, door):
+    """A watch that was open brings nothing more, not even its end, and stands; a later one brings everything."""
+    async with caller.get("/a", params={"watch": "1"}) as deaf:
+        await write(caller, "one")
+        assert await deaf.content.readline() == b"one\n"
+        door.deafen("/a")
+        await write(caller, "two")
+        async with caller.get("/a", params={"watch": "1"}) as other:
+            assert [await other.content.readline() for _ in range(2)] == [b"one\n", b"two\n"]
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(deaf.content.readline(), 0.2)
+
+
 async def test_bars_one_path(caller, door):
     """One path is refused to whoever reads it, and what was open is cut; another path, and writes, go through."""
     async with caller.get("/a", params={"watch": "1"}) as watch:
