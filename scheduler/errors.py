@@ -6,6 +6,7 @@
     └── KubeError                               the API server's answer, or the lack of one
         ├── Unreachable                         no answer: refused, reset, name unknown, TLS, time over
         │   └── Silent                          the connection stands, and nothing was heard on it
+        │       └── Deaf                        although something had happened
         ├── Fenced                              never sent: another may act by now
         ├── Garbled                             an answer that is not what the API says it is
         ├── Unauthorized            401         who we are was not believed
@@ -80,6 +81,10 @@ class Unreachable(KubeError):
 
 class Silent(Unreachable):
     """The connection stands, but nothing was heard on it for too long."""
+
+
+class Deaf(Silent):
+    """Nothing was heard on a watch of what happened, and was seen beside it."""
 
 
 class Fenced(KubeError):

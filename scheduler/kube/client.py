@@ -9,6 +9,7 @@ Connections are kept alive and without Nagle's delay (asyncio's default for TCP)
 API server is near, and its gzip costs more time on both sides than the bytes.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
@@ -32,6 +33,9 @@ CONNECTIONS = 32
 """Most connections at once, unless the caller knows how many it needs: who reads once lists about ten kinds in
 parallel.
 """
+
+SPARE = 4
+"""Of these, for calls that may wait for each other: looks at quiet watches (`vigil`), of which each lasts a second."""
 
 CONNECT_LIMIT = 10.0
 """Seconds for a TCP and TLS handshake with a machine of the same cluster."""
@@ -58,6 +62,8 @@ class Client:
         self._connections = connections
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
+        self.spare = asyncio.Semaphore(SPARE)
+        """Held by calls that may wait for each other, so that all others have their connections."""
         self.last_answer = float("-inf")
         """When the API server last showed that it works, on `clock`, in seconds; -inf before the first time."""
 

@@ -11,14 +11,15 @@ The rules, and where they come from:
   the watch of a slow reader without a word, several times in a burst of some thousand pods.
 * Only "too old" (HTTP 410, or ERROR 410 on the stream) and a stream that cannot be trusted any more lead to a new
   list, and that list is compared with what is known: what it does not name is Gone.
-* Bookmarks come about once a minute, so 70 s of silence mean a dead connection; that the other machine is gone the
-  kernel tells sooner (`sockets`), and a stream that breaks so goes on where it was. A watch is asked to end after 4 to
-  8 minutes, at random, so that watches spread over API servers and do not end together.
+* Bookmarks come about once a minute, so 70 s of silence mean a dead connection. That the other machine is gone the
+  kernel tells sooner (`sockets`), and that something between passes nothing on, a look from beside (`vigil`). A stream
+  that ends so goes on where it was; after one that was deaf nothing is believed until something is heard. A watch is
+  asked to end after 4 to 8 minutes, at random, so that watches spread over API servers and do not end together.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from random import Random
 from typing import Generic, Never, TypeVar
 
@@ -46,6 +47,7 @@ from scheduler.kube.changes import (
 from scheduler.kube.client import Client
 from scheduler.kube.faults import read_status, refusal
 from scheduler.kube.pace import STEADY, BackOff, rule_of
+from scheduler.kube.vigil import Pace, Vigil, kept
 
 T = TypeVar("T")
 
@@ -85,6 +87,7 @@ class Reflector(Generic[T]):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: Random | None = None,
         inactivity: float = INACTIVITY,
+        vigil: Pace = Pace(),  # noqa: B008 - frozen
     ) -> None:
         self.resource = resource
         self.synced = False
@@ -100,12 +103,14 @@ class Reflector(Generic[T]):
         self._chance = chance or Random()
         self._back_off = BackOff(self._chance)
         self._inactivity = inactivity
+        self._vigil = vigil
         self._known: dict[str, Known] = {}
         self._version = ""
         self._started = float("inf")
         self._heard = float("-inf")
         self._stands = False
         self._stood = float("-inf")
+        self._doubted = False
 
     @property
     def count(self) -> int:
@@ -189,7 +194,7 @@ class Reflector(Generic[T]):
 
     def _complete(self, unnamed: set[str]) -> None:
         gone: list[Change[T]] = [Gone(key_at(place), self._known.pop(place).uid) for place in sorted(unnamed)]
-        self.synced = True
+        self.synced, self._doubted = True, False
         self._stood = self._clock()
         self._tell([*gone, Synced(len(self._known))])
 
@@ -207,18 +212,34 @@ class Reflector(Generic[T]):
         stream = self._client.stream(self.resource.path, params, inactivity=self._inactivity)
         async with stream as chunks:
             self._started = self._heard = self._clock()
-            self.fault, self._stands = None, True
-            lines = Lines()
+            self.fault, self._stands = None, not self._doubted
             try:
-                async for chunk in chunks:
-                    self._heard = self._clock()
-                    self._take(lines.feed(chunk))
+                await self._listen(chunks)
+            except errors.Deaf:
+                self._ended(self._heard)
+                self._doubted = True
+                raise
             except errors.Silent:
                 raise
             except errors.Unreachable:
                 return  # a stream that breaks is a stream that ends
             finally:
-                self._stands, self._stood = False, min(self._clock(), self._heard + self._inactivity)
+                self._ended(min(self._clock(), self._heard + self._inactivity))
+
+    def _ended(self, stood: float) -> None:
+        """The stream is no more, and is believed until then; one that was doubted was never believed."""
+        if self._stands:
+            self._stands, self._stood = False, stood
+
+    async def _listen(self, chunks: AsyncIterator[bytes]) -> None:
+        """Take what comes until nothing more does."""
+        lines = Lines()
+        vigil = Vigil(self._client, self.resource, lambda: self._version, self._vigil)
+        async with kept(vigil):
+            async for chunk in chunks:
+                vigil.heard()
+                self._heard, self._stands, self._doubted = self._clock(), True, False
+                self._take(lines.feed(chunk))
 
     def _take(self, lines: Sequence[bytes]) -> None:
         """Tell the sink of all these events at once; then raise what an ERROR among them said."""

@@ -16,7 +16,7 @@ from scheduler.engine import Engine
 from scheduler.extender.app import body_limit, build_app, serve
 from scheduler.kube.access import find_access
 from scheduler.kube.actions import ANNOUNCERS, Actions, Outcome
-from scheduler.kube.client import Client
+from scheduler.kube.client import SPARE, Client
 from scheduler.kube.lease import Follower, LeaseName
 from scheduler.kube.sight import Sight
 from scheduler.kube.watch import Reflector
@@ -56,7 +56,7 @@ class Source:
 
 def connections(settings: Settings) -> int:
     """Connections to the API server: as many writes as may be under way keep neither a watch nor the Lease waiting."""
-    return len(RESOURCES) + settings.api.concurrent_writes + ANNOUNCERS + RESERVE
+    return len(RESOURCES) + SPARE + settings.api.concurrent_writes + ANNOUNCERS + RESERVE
 
 
 async def run(

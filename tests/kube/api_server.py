@@ -1,7 +1,7 @@
 """A small API server on loopback: lists in pages of one moment, watches with bookmarks, and faults on request.
 
 What it honours: `limit` and `continue` (a list's pages are of one moment), `resourceVersion` of a watch (410 when
-older than the last compaction), label selectors of the form key=value, one version counter for all kinds, Status
+older than the last compaction) and its `timeoutSeconds`, label selectors of the form key=value, one version counter for all kinds, Status
 objects for refusals. It forgets nothing unless told to, and counts every request.
 """
 
@@ -90,6 +90,10 @@ class ApiServer:
         self.unknown: set[str] = set()
         self.barred: dict[str, Refuse] = {}
         """Collections of which neither a list nor a watch is answered otherwise."""
+        self.second = 1.0
+        """How long a second of `timeoutSeconds` lasts."""
+        self.deaf = False
+        """Nothing reaches the watches that are opened from now on, except those that last a second."""
         self.unpaged = 0
         """Pages behind the first that are still to be refused."""
         self.streams: list[tuple[str, Stream]] = []
@@ -252,12 +256,15 @@ class ApiServer:
             return web.Response(status=410, body=status_body(410, reason="Expired"))
         assert request.transport is not None
         stream = Stream(request.transport, call.query.get("labelSelector", ""))
+        stream.mute = self.deaf and call.query.get("timeoutSeconds") != "1"
         for version, path, kind, obj in self.history:
             if version > since and path == call.path and selected(stream.selector, obj):
                 stream.send(line(kind, obj))
         response = web.StreamResponse()
         entry = (call.path, stream)
         self.streams.append(entry)
+        life = float(call.query.get("timeoutSeconds", "inf")) * self.second
+        end = asyncio.get_running_loop().call_later(min(life, 3600.0), stream.send, None)
         try:
             await response.prepare(request)
             while (piece := await stream.queue.get()) is not None:
@@ -265,6 +272,7 @@ class ApiServer:
         except (ConnectionError, OSError):
             pass
         finally:
+            end.cancel()
             self.streams.remove(entry)
         return response
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -12,11 +13,15 @@ from scheduler.kube.access import find_access
 from scheduler.kube.changes import Key, Resource
 from scheduler.kube.client import Client
 from scheduler.kube.lease import Follower, LeaseName
+from scheduler.kube.vigil import Pace
 from scheduler.kube.watch import Reflector
 from tests.kube.follower import Cache, Pod, until
+from tests.kube.kubeconfig import kubeconfig
+from tests.plane.certificates import ADMIN
 from tests.plane.client import Client as Admin
 from tests.plane.client import where
 from tests.plane.control_plane import Plane
+from tests.plane.proxy import Proxy
 
 pytestmark = pytest.mark.plane
 
@@ -110,6 +115,34 @@ async def test_a_version_that_leads_nowhere_is_given_up(
     await followed(reflector, lambda: until(lambda: cache.syncs == 2))
     assert reflector.restarts == ends
     assert cache.versions() == await truth(admin, pods.path)
+
+
+async def test_a_deaf_stream_is_found_out(
+    plane: Plane, admin: Admin, pods: Resource[Pod], tmp_path: Path
+) -> None:
+    """A way that takes the real server's bytes and passes none on costs a stream, and no list; nothing is missed. A
+    stream on which nothing happens is left alone.
+    """
+    cache = Cache()
+    await admin.create(pods.path, gated("a"))
+    door = await asyncio.to_thread(Proxy(plane.url, plane.context(ADMIN)).start)
+    try:
+        async with Client(await find_access(kubeconfig(tmp_path, door.url))) as through:
+            reflector = Reflector(through, pods, cache, vigil=Pace(quiet=0.2, grace=0.5))
+
+            async def story() -> None:
+                await asyncio.sleep(3)  # in which a look sees nothing
+                assert not reflector.restarts
+                door.deafen(pods.path)
+                await admin.patch(f"{pods.path}/a", {"metadata": {"labels": {"x": "y"}}}, how="merge")
+                await admin.create(pods.path, gated("missed"))
+                await agree(cache, admin, pods.path)
+                assert reflector.restarts == {"deaf": 1}
+
+            await followed(reflector, story)
+    finally:
+        await asyncio.to_thread(door.stop)
+    assert cache.syncs == 1
 
 
 async def test_real_refusals_have_their_classes(ours: Client, namespace: str) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
+from scheduler.kube.vigil import Pace
 from tests.kube.api_server import PODS, ApiServer, Refuse
 from tests.kube.follower import Cache, following, until
 from tests.kube.kubeconfig import kubeconfig
@@ -91,10 +92,13 @@ def test_after_any_faults_the_cache_equals_the_api_server(steps) -> None:
 async def story(steps) -> None:
     cache = Cache()
     async with ApiServer() as api:
-        api.objects[PODS] = {}
+        api.objects[PODS], api.second = {}, 0.02
         with tempfile.TemporaryDirectory() as folder:
             access = await find_access(kubeconfig(Path(folder), api.url))
-        async with Client(access) as client, following(client, cache, inactivity=0.1) as reflector:
+        async with (
+            Client(access) as client,
+            following(client, cache, inactivity=0.1, vigil=Pace(quiet=0.04, grace=0.02)) as reflector,
+        ):
             for step in steps:
                 for act, *words in step:
                     act(api, *words)

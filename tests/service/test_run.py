@@ -5,7 +5,7 @@ from pathlib import Path
 
 from scheduler.kube.access import find_access
 from scheduler.kube.actions import ANNOUNCERS
-from scheduler.kube.client import Client
+from scheduler.kube.client import SPARE, Client
 from scheduler.kube.lease import LeaseName
 from scheduler.objects.resources import RESOURCES
 from scheduler.service import run
@@ -17,7 +17,7 @@ MOST = 32
 
 
 async def test_the_lease_is_looked_at_while_all_writes_are_under_way(tmp_path: Path) -> None:
-    """An API server that answers nothing has every watch, every write and every notice, and hears of the Lease too."""
+    """An API server that answers nothing has every watch and look, every write and notice, and hears of the Lease too."""
     heard: list[bytes] = []
 
     async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -29,7 +29,8 @@ async def test_the_lease_is_looked_at_while_all_writes_are_under_way(tmp_path: P
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     settings = Settings(api=Api(concurrent_writes=MOST))
     lease = LeaseName(settings.lease.namespace, settings.lease.name).path
-    paths = [*(row.path for row in RESOURCES), *(f"/busy/{number}" for number in range(MOST + ANNOUNCERS))]
+    busy = MOST + ANNOUNCERS + SPARE
+    paths = [*(row.path for row in RESOURCES), *(f"/busy/{number}" for number in range(busy))]
     access = await find_access(kubeconfig(tmp_path, url))
     async with server, Client(access, connections=run.connections(settings)) as client:
         calls = [asyncio.create_task(client.request("GET", path)) for path in [*paths, lease]]

@@ -130,6 +130,31 @@ async def test_watches_expired(cluster: Cluster, door: Proxy):
     door.expire(0)
 
 
+DEAF = 30.0
+"""Seconds after which what happened on a deaf watch has been acted upon for certain; it is told after a minute else."""
+
+
+async def test_a_deaf_watch(cluster: Cluster, door: Proxy):
+    """Whoever stands between takes what the watch of pods tells, and passes nothing on, while all else goes through:
+    a gang that comes then is whole before a bookmark is missed.
+    """
+    await cluster.nodes(FLEET)
+    await cluster.submit(*gang("before", 4))
+    await cluster.seated("before", 4)
+    await asyncio.to_thread(door.deafen, "/api/v1/pods")
+    await cluster.submit(*gang("after", 4))
+    await watches.until(
+        cluster.api,
+        where("pods", cluster.namespace),
+        lambda pods: len(pods) == 8 and not any(map(gated, pods)),
+        within=DEAF,
+    )
+
+    await cluster.seated("after", 4)
+    told = await cluster.measured(lambda seen: restarts(seen, "deaf") > 0)
+    assert restarts(told, "expired") == 0
+
+
 PATIENCE = 25
 """Seconds that the gang has to be bound, which is longer than it takes until we know that we are blind."""
 
