@@ -25,7 +25,7 @@ from scheduler.elastic.rendezvous import mesh
 from scheduler.elastic.rendezvous.server import Rendezvous, rendezvous
 from scheduler.elastic.workers import Kit
 from scheduler.kube.access import find_access
-from scheduler.kube.client import Client
+from scheduler.kube.client import SPARE, Client
 from scheduler.kube.holding import Holder
 from scheduler.kube.lease import LeaseName
 from scheduler.kube.watch import INACTIVITY, Reflector
@@ -37,8 +37,8 @@ from scheduler.telemetry.elastic import ElasticMetrics
 LOOK: Final = 0.1
 """Seconds between two looks whether we lead, and whether everything has been read."""
 
-CONNECTIONS: Final = 64
-"""To the API server at most: watches, writes, statuses, and reviews of tokens beside each other."""
+BESIDE: Final = 64
+"""Connections to the API server beside those of watches: writes, statuses, the Lease, and reviews of tokens."""
 
 REFRESH: Final = 2.0
 """Seconds between two refreshes of the gauges; Prometheus scrapes every 15 to 60."""
@@ -57,7 +57,7 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
     master = Master(counting, namespaces=own.namespaces, taints=own.doomed_taints, limits=limits_of(settings))
     access = await find_access(settings.api.kubeconfig, settings.api.context)
     async with (
-        Client(access, connections=CONNECTIONS) as client,
+        Client(access, connections=connections(master)) as client,
         _parts(settings, client, master, counting) as (holder, reflectors),
     ):
         checks = probes.build_app(metrics, partial(_checks, master, holder, client, settings))
@@ -79,6 +79,11 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
                     settings, client, master, holder, counting, metrics, meeting, partial(listening, told)
                 )
             _log.info("the lease is lost")
+
+
+def connections(master: Master) -> int:
+    """Connections to the API server: with however many namespaces, watches leave the others their own."""
+    return len(master.watches()) + SPARE + BESIDE
 
 
 async def _act(
