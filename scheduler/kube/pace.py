@@ -45,7 +45,7 @@ RULES: Mapping[type[errors.KubeError], Rule] = {
     errors.Unreachable: Rule("unreachable"),
     # Twice silent from one version: the version may lie in the future of a restored etcd. The silence was wait enough.
     errors.Silent: Rule("silent", BRIEF, at_once=True, relist_after=2),
-    # One stream that is deaf is a fault on the way, and another from the same version does; where each is, lists remain.
+    # One deaf stream is a fault on the way, and another from the same version does; where each is deaf, lists remain.
     errors.Deaf: Rule("deaf", LATE, at_once=True, relist_after=3),
     errors.Gone: Rule("expired", LATE, at_once=True, relist_after=1),
     errors.Garbled: Rule("garbled", LATE, at_once=True, relist_after=1),

@@ -3,11 +3,11 @@
 Lives here: when to look, how, and what a look proves. Never here: what follows for the watch (`watch`, `pace`).
 
 Why: who stands between us and the API server and takes bytes without passing them on (a proxy that lost the machine
-behind it) answers the kernel's questions (`sockets`), and bookmarks are missed after a minute only. A look is a watch of
-one second from the last version that was seen. It costs an API server as little as any watch that is opened, whatever
-exists of the kind, and shows what happened since. Why not a list of one object and its version: that version is the
-cluster's, and grows where nothing of this kind happens. Why not our own writes, which must come back: who writes
-nothing learns nothing, and of a node's end nobody writes to us.
+behind it) answers the kernel's questions (`sockets`), and bookmarks are missed after a minute only. A look is a watch
+of one second from the last version that was seen. It costs an API server as little as any watch that is opened,
+whatever exists of the kind, and shows what happened since. Why not a list of one object and its version: that version
+is the cluster's, and grows where nothing of this kind happens. Why not our own writes, which must come back: who writes
+nothing learns nothing, and the end of a node is not ours to write.
 
 What a look cannot know ends nothing: one that is refused, or not answered, or answered by an API server that itself
 lags behind. One that is behind on the stream has the grace to bring what the look saw. If it does not, a stream is

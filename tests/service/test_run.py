@@ -17,7 +17,7 @@ MOST = 32
 
 
 async def test_the_lease_is_looked_at_while_all_writes_are_under_way(tmp_path: Path) -> None:
-    """An API server that answers nothing has every watch and look, every write and notice, and hears of the Lease too."""
+    """An API server that answers nothing has all watches and looks, writes and notices, and hears of the Lease too."""
     heard: list[bytes] = []
 
     async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
