@@ -5,7 +5,8 @@ Pod. Never here: what is said on them. Why so: the API server's own proxy takes 
 passes a request on, and whoever answers inside the Pod wants to know who asks.
 
 The form (`v4.channel.k8s.io`, as kubectl and the `kubernetes` package have it): every binary message begins with the
-number of its channel, 0 for data and 1 for errors; the first message on each tells the port, in two bytes.
+number of its channel, 0 for data and 1 for errors; the first message on each tells the port, in two bytes. SPDY, the
+older way of kubectl, is not spoken: every API server that Gangwright runs with knows this one.
 """
 
 import asyncio
@@ -28,6 +29,13 @@ FAREWELL: Final = 500
 """Seconds between two looks at a connection that ends, and how many of them the API server has to end TLS: a second."""
 
 DATA, ERROR = 0, 1
+
+NO_SOCKET: Final = (
+    f"the API server, or a proxy before it, opens no WebSocket with {PROTOCOL} to forward a port; where it knows SPDY "
+    "alone, run `kubectl port-forward` and give the address that it tells"
+)
+NOT_UPGRADED: Final = frozenset({101, 200, 400, 426, 501})
+"""What is answered to who asks for a WebSocket by one that knows none, or to whom a proxy did not pass on the wish."""
 
 
 class Forwarding:
@@ -77,7 +85,7 @@ class Forwarding:
     async def _open(self) -> aiohttp.ClientWebSocketResponse:
         access = self._access
         try:
-            return await self._session.ws_connect(
+            socket = await self._session.ws_connect(
                 f"{str(access.url).rstrip('/')}{self._path}",
                 protocols=[PROTOCOL],
                 headers=dict(await access.headers()),
@@ -87,9 +95,15 @@ class Forwarding:
                 max_msg_size=0,
             )
         except aiohttp.WSServerHandshakeError as error:
-            self.fault = f"the API server refuses to forward a port: {error.status}"
+            refused = f"the API server refuses to forward a port: {error.status}"
+            self.fault = f"{NO_SOCKET} ({error.status})" if error.status in NOT_UPGRADED else refused
             self.forbidden = error.status == 403
             raise
+        if socket.protocol != PROTOCOL:
+            self.fault = NO_SOCKET
+            await socket.close()
+            raise aiohttp.ClientConnectionError(NO_SOCKET)
+        return socket
 
     async def _out(self, reader: asyncio.StreamReader, socket: aiohttp.ClientWebSocketResponse) -> None:
         while chunk := await reader.read(CHUNK):

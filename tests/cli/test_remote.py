@@ -28,6 +28,8 @@ class Doorway(Cluster):
         self.objects[SYSTEM] = {}
         self.ports = {}
         self.token = token
+        self.protocols = ("v4.channel.k8s.io",)
+        """Spoken on the WebSockets of forwarded ports; None: no WebSocket is opened."""
 
     @property
     def kubeconfig(self):
@@ -41,8 +43,12 @@ class Doorway(Cluster):
     async def _answer(self, request):
         if not request.path.endswith("/portforward"):
             return await super()._answer(request)
-        socket = web.WebSocketResponse(protocols=["v4.channel.k8s.io"])
+        if self.protocols is None:
+            return web.Response(status=400, text="Upgrade request required")
+        socket = web.WebSocketResponse(protocols=self.protocols)
         await socket.prepare(request)
+        if not self.protocols:
+            return socket
         assert socket.ws_protocol == "v4.channel.k8s.io"
         for channel in (0, 1):
             await socket.send_bytes(bytes((channel,)) + struct.pack("<H", int(request.query["ports"])))
@@ -166,6 +172,21 @@ async def test_nobody_listens_in_the_pod(door):
 
     assert said.code == 2
     assert "gangwright-0: nobody listens there" in said.err
+
+
+@pytest.mark.parametrize("protocols", [None, ()])
+async def test_an_api_server_without_websockets(door, service, protocols):
+    """Where ports are forwarded over SPDY alone, or the wish for a WebSocket is not passed on, that is said, and what to
+    do.
+    """
+    door.runs("gangwright-0", service.port)
+    door.protocols = protocols
+
+    said = await door.say("list", "--server", "pod")
+
+    assert said.code == 2
+    assert "opens no WebSocket with v4.channel.k8s.io" in said.err
+    assert "run `kubectl port-forward`" in said.err
 
 
 async def test_no_pod_runs(door):
