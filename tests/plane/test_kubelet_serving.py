@@ -62,12 +62,33 @@ async def test_kubectl_shows_a_log(run, logs):
     assert await logs("a", "--tail", "0") == ""
 
 
+async def test_the_last_seconds_of_a_log(run, logs, kubelet, namespace):
+    """With --since what was written before is left out, also of a container that has ended; it goes with --tail."""
+    await run(
+        "a", "echo one; trap 'echo two; echo three; exit 0' TERM; while :; do sleep 0.02; done", "Running"
+    )
+    await asyncio.to_thread(kubelet.until_runs, f"{namespace}/a")
+    await asyncio.sleep(6)  # what is old must be older than what is asked for, however slow the machine
+    kubelet.kill(f"{namespace}/a", 15)
+    told = asyncio.get_running_loop().time()
+    while "three" not in kubelet.log(f"{namespace}/a"):
+        await asyncio.sleep(0.02)
+
+    def since():
+        return f"{int(asyncio.get_running_loop().time() - told) + 4}s"
+
+    assert await logs("a", "--since", since()) == "two\nthree\n"
+    assert await logs("a", "--since", since(), "--tail", "1") == "three\n"
+    assert await logs("a", "--since", "1h") == "one\ntwo\nthree\n"
+
+
 async def test_a_log_is_followed_to_its_end(run, logs, kubelet, namespace):
     """What is written while kubectl looks on is shown, and it ends with the container."""
     await run("a", "echo one; trap 'echo last; exit 0' TERM; while :; do sleep 0.02; done", "Running")
     following = asyncio.create_task(logs("a", "-f"))
     while "one" not in kubelet.log(f"{namespace}/a"):
         await asyncio.sleep(0.02)
+    await asyncio.to_thread(kubelet.until_runs, f"{namespace}/a")
     kubelet.kill(f"{namespace}/a", 15)
 
     assert await following == "one\nlast\n"
@@ -94,7 +115,7 @@ async def test_logs_that_are_not_there(run, logs, api, namespace):
 
     for words, why in (
         (("b", "-c", "waits"), "is waiting to start"),
-        (("a", "--since", "1h"), "sinceSeconds"),
+        (("a", "--timestamps"), "timestamps"),
     ):
         with pytest.raises(CommandError, match=why):
             await logs(*words)

@@ -1,6 +1,7 @@
 """Stories of the commands that need a kubelet: what a gang writes, and the way to the status service in its Pod."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,26 @@ async def test_the_logs_of_a_gang(cluster: Cluster, kubelet: Kubelet, jane: Pers
     assert sorted(last.out.splitlines()) == [f"{name} step 3 of {name}" for name in members]
 
 
+async def test_the_last_seconds_of_a_gang(cluster: Cluster, kubelet: Kubelet, jane: Person):
+    """With --since the lines that a member wrote before are left out."""
+    await cluster.submit(
+        *gang("train", 2, **writing("echo old; trap 'echo new' HUP; while :; do sleep 0.02; done"))
+    )
+    members = [f"{cluster.namespace}/{member}" for member in await cluster.running("train", 2)]
+    for member in members:
+        await until_written(kubelet, member, "old")
+        await asyncio.to_thread(kubelet.until_runs, member)
+    await asyncio.sleep(10)  # what is old must be older than what is asked for, however slow the machine
+    told = asyncio.get_running_loop().time()
+    for member in members:
+        kubelet.kill(member, signal.SIGHUP)
+        await until_written(kubelet, member, "new")
+    said = await jane.says("logs", "train", "--since", f"{asyncio.get_running_loop().time() - told + 8:.0f}s")
+
+    assert said.code == 0, said.err
+    assert sorted(said.out.splitlines()) == ["train-0 new", "train-1 new"]
+
+
 async def test_a_gang_is_followed_to_its_end(cluster: Cluster, kubelet: Kubelet, jane: Person):
     """logs -f waits for a gang that has not begun, shows what it writes until its last member has ended, and ends
     then.
@@ -76,6 +97,7 @@ async def test_a_gang_is_followed_to_its_end(cluster: Cluster, kubelet: Kubelet,
         await cluster.cordon(node, unschedulable=False)
     for member in await cluster.running("train", 2):
         await until_written(kubelet, f"{cluster.namespace}/{member}", "begun")
+        await asyncio.to_thread(kubelet.until_runs, f"{cluster.namespace}/{member}")
         kubelet.kill(f"{cluster.namespace}/{member}", 15)
     said = await following
 

@@ -91,20 +91,23 @@ class Container:
         """The exit code. May be awaited by several, and given up by any of them."""
         return await asyncio.shield(self._code)
 
-    def signal(self, number: int) -> None:
-        """To its first process alone, as a container runtime does."""
+    def signal(self, number: int) -> bool:
+        """To its first process alone, as a container runtime does. Whether there was one."""
         if self._first is not None and self.alive:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._first, number)
+                return True
+        return False
 
-    def signal_all(self, number: int) -> None:
-        """To every process in it, those that are born meanwhile included."""
+    def signal_all(self, number: int) -> bool:
+        """To every process in it, those that are born meanwhile included. Whether there was one."""
         done: set[int] = set()
         while fresh := set(self.pids()) - done:
             for pid in fresh:
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
             done |= fresh
+        return bool(done)
 
     def pids(self) -> list[int]:
         """Every process in it, the first one first; none when it has ended."""

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import signal
 import threading
+import time
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ import aiohttp
 from tests.plane.certificates import Identity
 from tests.plane.client import Object, key
 from tests.plane.control_plane import Plane
-from tests.plane.errors import DescriptionError
+from tests.plane.errors import DescriptionError, NeverCameError, NotReadyError
 from tests.plane.kubelet.container import best_isolation
 from tests.plane.kubelet.ground import Ground
 from tests.plane.kubelet.images import PLAIN, Image
@@ -31,6 +32,9 @@ KUBELET = Identity("kubelet", ("system:masters",))
 
 PATIENCE = 60
 """Seconds within which a call must be done: all of them end by themselves long before."""
+
+LOOK = 0.02
+"""Seconds between two looks for a process."""
 
 _numbers = itertools.count()
 _addresses = itertools.count(1)
@@ -131,9 +135,21 @@ class Kubelet:
         """Sends a signal to the first process of its containers, from outside.
 
         container: only to this one. all_: to every process in them. memory: what dies is told as OOMKilled.
+        Raises NotReadyError when no process of it runs; a pod's log may say more than its kubelet knows yet, so that
+        who has only read that waits `until_runs`.
         """
         life = self._life(pod)
-        self._call(lambda: life.signal(number, container, all_=all_, memory=memory))
+        if not self._call(lambda: life.signal(number, container, all_=all_, memory=memory)):
+            whose = f"container {container!r} of {_name(pod)!r}" if container else repr(_name(pod))
+            raise NotReadyError(f"pod: no process of {whose} runs; wait for one with `until_runs`")
+
+    def until_runs(self, pod: Object | str, within: float = 20.0) -> None:
+        """Until a process of the pod runs. Raises NeverCameError."""
+        end = time.monotonic() + within
+        while not ((life := self._found(_name(pod))) and life.alive):
+            if time.monotonic() > end:
+                raise NeverCameError(f"pod: no process of {_name(pod)!r} runs within {within:g} s")
+            time.sleep(LOOK)
 
     def freeze(self, pod: Object | str) -> None:
         """Stops every process of the pod where it is (SIGSTOP)."""

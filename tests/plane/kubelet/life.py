@@ -24,6 +24,7 @@ from tests.plane.kubelet.orders import Orders
 from tests.plane.kubelet.status import OOM, State, restarts
 from tests.plane.kubelet.telling import ENDED, Teller
 from tests.plane.kubelet.volumes import Volumes
+from tests.plane.kubelet.written import Written
 
 BACKOFF = (0.5, 5.0)
 """Seconds before a container is started again, or an image asked for again: at first, and the most; doubled each time.
@@ -46,6 +47,8 @@ class Life:
         self.pod = pod
         self.containers: dict[str, Container] = {}
         """Those that run now, by name."""
+        self.written: dict[Path, Written] = {}
+        """By its log: when each run wrote what."""
         self._ground = ground
         addresses = Addresses(ip, ground.host)
         uid = pod["metadata"]["uid"]
@@ -98,21 +101,28 @@ class Life:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def signal(self, number: int, container: str = "", *, all_: bool = False, memory: bool = False) -> None:
-        """Sends a signal to its containers, or to the one of that name.
+    def signal(self, number: int, container: str = "", *, all_: bool = False, memory: bool = False) -> bool:
+        """Sends a signal to its containers, or to the one of that name. Whether a process was there to get it.
 
         all_: to every process in them, not to the first alone. memory: its end is told as one for want of memory.
         """
+        got = False
         for name, own in list(self.containers.items()):
             if container in {"", name}:
                 self._killed_for_memory |= {name} if memory else set()
-                (own.signal_all if all_ else own.signal)(number)
+                got |= (own.signal_all if all_ else own.signal)(number)
+        return got
 
     def runs(self, container: str) -> list[Path]:
         """The logs of a container's runs, the first one first."""
         found = self.logs.glob(f"{container}-*.log")
         numbered = {file.stem.removeprefix(f"{container}-"): file for file in found}
         return [numbered[text] for text in sorted(filter(str.isdecimal, numbered), key=int)]
+
+    @property
+    def alive(self) -> bool:
+        """Whether a process of it runs."""
+        return any(own.alive for own in list(self.containers.values()))
 
     @property
     def busy(self) -> bool:
@@ -183,6 +193,8 @@ class Life:
             self._teller.changed()
             return START_FAILED
         self.containers[state.name] = container
+        written = self.written[Path(order.log)] = Written(Path(order.log))
+        noted = self._task(written.keep())
         state.run(now())
         if self._teller.stopped:
             container.signal(signal.SIGKILL)
@@ -190,6 +202,8 @@ class Life:
         asked = self._task(probes.watch(said, container, state, self._ip, self._teller.changed, give_up))
         code = await container.wait()
         asked.cancel()
+        noted.cancel()
+        written.look()
         del self.containers[state.name]
         state.end(code, now(), OOM if state.name in self._killed_for_memory else "")
         self._killed_for_memory.discard(state.name)

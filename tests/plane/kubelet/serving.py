@@ -4,7 +4,7 @@ Lives here: the two routes, as kubelet and container runtime have them (k8s.io/k
 k8s.io/cri-streaming). Never here: who may ask; that is the API server's business, and nobody else has a certificate
 that is let in.
 
-What a log's file does not hold is refused and not made up: when a line was written, and to which of both streams.
+What is not known of a log is refused and not made up: to which of both streams a line was written, and when exactly.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tests.plane.ports import HOST
 PROTOCOL: Final = "v4.channel.k8s.io"
 DATA, ERROR = b"\x00", b"\x01"
 
-UNKNOWN: Final = ("sinceSeconds", "sinceTime", "timestamps", "limitBytes")
+UNKNOWN: Final = ("sinceTime", "timestamps", "limitBytes")
 """Words about a log that are not known here."""
 
 LOOK: Final = 0.02
@@ -80,7 +80,8 @@ class Server:
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await response.prepare(request)
         follow = asked.get("follow") == "true" and asked.get("previous") != "true"
-        await _written(response, runs[-1], int(asked.get("tailLines", -1)), life, name if follow else "")
+        old = life.written[runs[-1]].since(int(asked["sinceSeconds"])) if "sinceSeconds" in asked else 0
+        await _written(response, runs[-1], old, int(asked.get("tailLines", -1)), life, name if follow else "")
         return response
 
     # ── ports ───────────────────────────────────────────────────────────────────────────────────────────
@@ -118,12 +119,16 @@ def _containers(pod: Object) -> Iterator[str]:
         yield from (own["name"] for own in pod["spec"].get(part) or ())
 
 
-async def _written(response: web.StreamResponse, file: Path, tail: int, life: Life, follow: str) -> None:
-    """Sends a run's log. follow: its container, until which has ended it goes on."""
+async def _written(
+    response: web.StreamResponse, file: Path, old: int, tail: int, life: Life, follow: str
+) -> None:
+    """Sends a run's log. old: bytes that are left out, but for a line that ends behind them. follow: its container,
+    until which has ended it goes on.
+    """
     container = life.containers.get(follow)
     with file.open("rb") as log:
         before = log.read()
-        lines = before.splitlines(keepends=True)
+        lines = before[before.rfind(b"\n", 0, old) + 1 :].splitlines(keepends=True)
         await response.write(b"".join(lines if tail < 0 else lines[len(lines) - min(tail, len(lines)) :]))
         alive = container is not None
         while container is not None and alive:
