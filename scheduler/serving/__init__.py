@@ -8,6 +8,7 @@ what an answer is; those are the edges' own.
     door     connections: how many, how slow
     tls      the server's side of TLS
     bearer   the token that a request shows
+    reviews  what the API server says of it, and of rights
     pace     how often somebody may ask
     probes   /livez /readyz /metrics, on a port of their own
 """

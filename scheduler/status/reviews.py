@@ -1,8 +1,8 @@
 """The API server's word on who somebody is and what he may do, remembered for a while.
 
-Lives here: TokenReview and SubjectAccessReview as JSON, and a memory that is bounded in number and time. Never here:
-rules of our own; the cluster's RBAC decides. While the API server is away nobody new is let in: its errors pass through
-to whoever asked, and are never remembered.
+Lives here: SubjectAccessReview as JSON, and a memory that is bounded in number and time. Never here: rules of our own;
+the cluster's RBAC decides. While the API server is away nobody new is let in: its errors pass through to whoever asked,
+and are never remembered.
 
 Tokens are kept as keyed hashes alone, so that no dump of this process gives one away.
 """
@@ -11,25 +11,21 @@ import asyncio
 import hashlib
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from scheduler.errors import Garbled
 from scheduler.serving.calls import Calls
+from scheduler.serving.reviews import User, reviewed, token_status
 from scheduler.status.subjects import Subject
 
 TOKENS_KEPT: Final = 1024
 RIGHTS_KEPT: Final = 8192
 """Answers about rights; one user has one for each namespace that has gangs."""
 
-LIMIT: Final = 5.0
-"""Seconds for one review; the API server itself needs milliseconds, a webhook behind it more."""
-
-IDENTITY_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 K = TypeVar("K", bound=Hashable)
@@ -46,23 +42,6 @@ class Right:
     name: str = ""
     group: str = ""
     subresource: str = ""
-
-
-class _User(Struct):
-    username: str = ""
-    uid: str = ""
-    groups: list[str] | None = None
-    extra: dict[str, list[str]] | None = None
-
-
-class _TokenStatus(Struct):
-    authenticated: bool = False
-    user: _User = msgspec.field(default_factory=_User)
-    audiences: list[str] | None = None
-
-
-class _TokenReview(Struct):
-    status: _TokenStatus = msgspec.field(default_factory=_TokenStatus)
 
 
 class _AccessStatus(Struct):
@@ -179,11 +158,7 @@ class Reviews:
         return await self._rights.get((subject, right), lambda: self._access(subject, right), fresh=fresh)
 
     async def _review(self, token: str) -> _Word:
-        spec: dict[str, Any] = {"token": token}
-        if self._audiences:
-            spec["audiences"] = self._audiences
-        review = _object("authentication.k8s.io/v1", "TokenReview", spec)
-        status = (await self._ask(IDENTITY_REVIEWS, review, _TokenReview)).status
+        status = await token_status(self._calls, token, self._audiences)
         good = status.authenticated and bool(status.user.username)
         if self._audiences:  # an API server that knows no audiences names none, and so has not checked them
             good = good and not set(self._audiences).isdisjoint(status.audiences or ())
@@ -205,23 +180,13 @@ class Reviews:
                 "name": right.name,
             },
         }
-        review = _object("authorization.k8s.io/v1", "SubjectAccessReview", spec)
-        allowed = (await self._ask(ACCESS_REVIEWS, review, _AccessReview)).status.allowed
+        version, kind = "authorization.k8s.io/v1", "SubjectAccessReview"
+        review = await reviewed(self._calls, ACCESS_REVIEWS, version, kind, spec, _AccessReview)
+        allowed = review.status.allowed
         self._told("access", "yes" if allowed else "no")
         return allowed
 
-    async def _ask(self, path: str, review: Mapping[str, Any], kind: type[V]) -> V:
-        answer = await self._calls.request("POST", path, body=msgspec.json.encode(review), timeout=LIMIT)
-        try:
-            return msgspec.json.decode(answer, type=kind)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise Garbled(f"POST {path}", "the answer is no review") from None  # nothing of it is shown
 
-
-def _object(version: str, kind: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"apiVersion": version, "kind": kind, "spec": spec}
-
-
-def _subject(user: _User) -> Subject:
+def _subject(user: User) -> Subject:
     extra = tuple(sorted((key, tuple(values)) for key, values in (user.extra or {}).items()))
     return Subject(user.username, tuple(user.groups or ()), user.uid, extra)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.errors import Unreachable
-from scheduler.status.reviews import ACCESS_REVIEWS, IDENTITY_REVIEWS
+from scheduler.serving.reviews import TOKENS
+from scheduler.status.reviews import ACCESS_REVIEWS
 
 JANE = "token-of-jane"
 BOB = "token-of-bob"
@@ -59,7 +60,7 @@ class Reviewing:
             )
         }
 
-    _answers = {IDENTITY_REVIEWS: _token, ACCESS_REVIEWS: _access}
+    _answers = {TOKENS: _token, ACCESS_REVIEWS: _access}
 
 
 def everybody() -> Reviewing:

@@ -14,10 +14,11 @@ from scheduler.engine.inquiry import Found
 from scheduler.model.decision import Reason, Shortfall
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
+from scheduler.serving.reviews import TOKENS
 from scheduler.settings_status import StatusServer
 from scheduler.status import app
 from scheduler.status.desk import DeskError, Drained, Moved, Trial
-from scheduler.status.reviews import ACCESS_REVIEWS, IDENTITY_REVIEWS
+from scheduler.status.reviews import ACCESS_REVIEWS
 from tests.builders import GPU
 from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
 from tests.status.reviewing import ADMIN, BOB, JANE, everybody
@@ -96,11 +97,11 @@ async def test_a_token_is_reviewed_once_while_its_answer_counts(status, reviewin
     """Every further request is let in by memory, until the answer is old."""
     for _ in range(5):
         assert (await status.ask("/v1/cluster", JANE)).status == 200
-    assert reviewing.count(IDENTITY_REVIEWS) == 1
+    assert reviewing.count(TOKENS) == 1
 
     status.clock[0] += StatusServer().remember + 1
     assert (await status.ask("/v1/cluster", JANE)).status == 200
-    assert reviewing.count(IDENTITY_REVIEWS) == 2
+    assert reviewing.count(TOKENS) == 2
 
 
 async def test_parallel_requests_share_one_review(status, reviewing):
@@ -108,7 +109,7 @@ async def test_parallel_requests_share_one_review(status, reviewing):
     answers = await asyncio.gather(*(status.ask("/v1/cluster", JANE) for _ in range(10)))
 
     assert {answer.status for answer in answers} == {200}
-    assert reviewing.count(IDENTITY_REVIEWS) == 1
+    assert reviewing.count(TOKENS) == 1
 
 
 async def test_a_revoked_token_ends(status, reviewing):
@@ -280,7 +281,7 @@ async def test_guessing_tokens_is_slow(status, reviewing):
     answers = [await status.ask("/v1/cluster", f"guess-{n}") for n in range(app.STRANGERS_BURST + 5)]
 
     assert [answer.status for answer in answers[-5:]] == [429] * 5
-    assert reviewing.count(IDENTITY_REVIEWS) == app.STRANGERS_BURST
+    assert reviewing.count(TOKENS) == app.STRANGERS_BURST
 
 
 async def test_a_large_body_is_refused(status):

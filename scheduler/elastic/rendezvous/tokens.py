@@ -1,7 +1,7 @@
 """Which pod a token belongs to: the API server's word, remembered for a while.
 
-Lives here: TokenReview as JSON, and its memory. Never here: whether that pod is a worker; the desk knows. Tokens are
-known by their hash alone, and no text of ours holds one.
+Lives here: the memory of reviews. Never here: whether that pod is a worker; the desk knows. Tokens are known by their
+hash alone, and no text of ours holds one.
 
 A yes is asked for anew in the background when half its time is over, so that a beat never waits for a review. While the
 API server is away, whom it believed is believed further, up to a limit and to the token's own end: else an outage of a
@@ -21,10 +21,10 @@ import msgspec
 from msgspec import Struct
 
 from scheduler.elastic.rendezvous.refusals import Reason, Refused
-from scheduler.errors import Garbled, KubeError
+from scheduler.errors import KubeError
 from scheduler.serving.calls import Calls
+from scheduler.serving.reviews import TokenStatus, User, token_status
 
-REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 ACCOUNT: Final = "system:serviceaccount:"
@@ -38,9 +38,6 @@ REFUSED_KEPT: Final = 1024
 AT_ONCE: Final = 16
 """Reviews under way at a time."""
 
-LIMIT: Final = 5.0
-"""Seconds for one review; the API server needs milliseconds."""
-
 PAUSE: Final = 1.0
 """Seconds without a further question after the API server gave no answer."""
 
@@ -52,21 +49,6 @@ class Holder:
     uid: str
     pod: str
     namespace: str
-
-
-class _User(Struct):
-    username: str = ""
-    extra: dict[str, list[str]] | None = None
-
-
-class _Status(Struct):
-    authenticated: bool = False
-    user: _User = msgspec.field(default_factory=_User)
-    audiences: list[str] | None = None
-
-
-class _Review(Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
 
 
 class _Claims(Struct):
@@ -186,19 +168,10 @@ class Tokens:
         self._remember(name, word)
         return word
 
-    async def _status(self, token: str) -> _Status:
-        review = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "spec": {"token": token, "audiences": [self._audience]},
-        }
-        answer = await self._calls.request("POST", REVIEWS, body=msgspec.json.encode(review), timeout=LIMIT)
-        try:
-            return msgspec.json.decode(answer, type=_Review).status
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise Garbled(f"POST {REVIEWS}", "the answer is no review") from None  # nothing of it is shown
+    async def _status(self, token: str) -> TokenStatus:
+        return await token_status(self._calls, token, [self._audience])
 
-    def _word(self, status: _Status, token: str) -> _Word:
+    def _word(self, status: TokenStatus, token: str) -> _Word:
         now, claims = self._clock(), _claims(token)
         if not status.authenticated or self._audience not in (status.audiences or ()):
             return _Word(now, refused=self._fault(claims, now))
@@ -225,7 +198,7 @@ def _hashed(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-def _holder(user: _User) -> Holder | None:
+def _holder(user: User) -> Holder | None:
     """The pod of a token that is bound to one."""
     extra = user.extra or {}
     names, uids = extra.get(POD_NAME) or [""], extra.get(POD_UID) or [""]

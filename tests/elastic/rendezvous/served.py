@@ -17,8 +17,9 @@ import aiohttp
 
 from scheduler.clock import steady
 from scheduler.elastic.rendezvous.server import Rendezvous, rendezvous
-from scheduler.elastic.rendezvous.tokens import ACCOUNT, POD_NAME, POD_UID, REVIEWS
+from scheduler.elastic.rendezvous.tokens import ACCOUNT, POD_NAME, POD_UID
 from scheduler.errors import Conflict, NotFound, Unreachable
+from scheduler.serving.reviews import TOKENS
 from scheduler.settings_elastic import RendezvousServer
 from scheduler.telemetry.elastic import ElasticMetrics
 from tests.elastic.rendezvous.desk import HonestDesk
@@ -57,7 +58,7 @@ class ApiServer:
     async def request(self, method, path, *, params=None, body=None, content_type="", timeout=0.0):
         if self.away:
             raise Unreachable(f"{method} {path}", "as scripted")
-        if path == REVIEWS:
+        if path == TOKENS:
             return json.dumps({"status": self._reviewed(json.loads(body)["spec"])}).encode()
         return json.dumps(self._secret(method, path, json.loads(body) if body else {})).encode()
 

@@ -9,8 +9,9 @@ import pytest
 
 from scheduler.elastic.rendezvous import tokens as tokens_room
 from scheduler.elastic.rendezvous.refusals import Reason, Refused
-from scheduler.elastic.rendezvous.tokens import REVIEWS, Holder, Tokens
+from scheduler.elastic.rendezvous.tokens import Holder, Tokens
 from scheduler.errors import Forbidden
+from scheduler.serving.reviews import TOKENS
 from tests.elastic.rendezvous.served import AUDIENCE, BEGAN, ApiServer, jwt
 
 A = Holder("a", "pod-a", "team")
@@ -151,7 +152,7 @@ async def test_a_token_without_an_end_is_not_believed_in_an_outage(tokens, api, 
         b"{",
         b'{"status": {"authenticated": "yes"}}',
         b'{"status": ' + b"[" * 100_000,
-        Forbidden(f"POST {REVIEWS}", "", status=403),
+        Forbidden(f"POST {TOKENS}", "", status=403),
     ],
 )
 async def test_an_api_server_that_talks_nonsense_counts_as_away(clock, answer, told):
