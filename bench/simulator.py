@@ -12,7 +12,6 @@ what a run costs depends on the number of jobs and not on the time that they tak
 
 import heapq
 import json
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from bench import ending
 from bench.controller import GPU, Run
 from bench.report import Fate, Report
 from bench.traces import GPUS, Job, TraceError, declaring, read
@@ -317,9 +317,4 @@ def main(
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except (OverbookedError, StuckError, TraceError) as error:
-        sys.exit(f"bench: {error}")
+    ending.run(lambda: typer.run(main), OverbookedError, StuckError, TraceError)

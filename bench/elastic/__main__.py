@@ -1,10 +1,8 @@
 """`python -m bench.elastic resize | failures | experiments`."""
 
 import json
-import signal
-import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +11,7 @@ from bench.elastic import overhead as cost
 from bench.elastic import resize as resizing
 from bench.elastic.experiments.running import EXPERIMENTS, Lengths
 from bench.elastic.stage import stage
+from bench.ending import run
 from tests.plane import PlaneError
 
 app = typer.Typer(
@@ -105,15 +104,5 @@ def _print(line: dict[str, Any]) -> None:
     print(json.dumps(line), flush=True)
 
 
-def _leave(_number: int, _frame: Any) -> NoReturn:
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _leave)
-    try:
-        app()
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except PlaneError as error:
-        sys.exit(f"bench: {error}")
+    run(app, PlaneError)

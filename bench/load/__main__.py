@@ -2,13 +2,12 @@
 
 import asyncio
 import json
-import signal
-import sys
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, NoReturn
+from typing import Annotated
 
 import typer
 
+from bench.ending import run
 from bench.load import cluster
 from bench.load import gangs as gangs_room
 from bench.load import throughput as throughput_room
@@ -78,15 +77,5 @@ async def _print(lines: AsyncIterator[Object]) -> None:
         print(json.dumps(line), flush=True)
 
 
-def _leave(_number: int, _frame: Any) -> NoReturn:
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _leave)
-    try:
-        app()
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except PlaneError as error:
-        sys.exit(f"bench: {error}")
+    run(app, PlaneError)

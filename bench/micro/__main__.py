@@ -3,6 +3,7 @@
 import json
 import sys
 
+from bench.ending import run
 from bench.micro import cache, filtering, plan, preempt, queue
 
 PLANS = ((64, 5000, 15), (1000, 15000, 7))
@@ -32,7 +33,4 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run(main)

@@ -2,13 +2,13 @@
 
 import json
 import os
-import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
+from bench.ending import run
 from bench.queue import bars, foretold
 from bench.queue.cases import CLUSTERS, QUEUES
 from bench.queue.running import run_all
@@ -92,15 +92,5 @@ def _chosen(said: str, table: tuple[Any, ...]) -> list[Any]:
     return [known[word] for word in words]
 
 
-def _leave(_number: int, _frame: Any) -> NoReturn:
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _leave)
-    try:
-        app()
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except (StuckError, TraceError) as error:
-        sys.exit(f"bench: {error}")
+    run(app, StuckError, TraceError)
