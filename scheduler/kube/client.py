@@ -26,7 +26,6 @@ from scheduler.kube.sockets import probed
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 CONNECTIONS = 32

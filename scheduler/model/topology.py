@@ -87,11 +87,3 @@ def survey(levels: tuple[Level, ...], labels: Sequence[Mapping[str, str]]) -> To
         domains.append(tuple(names))
     coords.flags.writeable = False
     return Topology(levels, coords, tuple(domains))
-
-
-def parents(topology: Topology, fine: int, coarse: int) -> NDArray[np.int32]:
-    """int32[d]: for every domain of level `fine`, the domain of level `coarse` it lies in, or NOWHERE."""
-    out = np.full(len(topology.domains[fine]), NOWHERE, dtype=np.int32)
-    inside = topology.coords[:, fine] >= 0
-    out[topology.coords[inside, fine]] = topology.coords[inside, coarse]
-    return out

@@ -26,7 +26,6 @@ from scheduler.model.effects import (
 )
 from scheduler.model.events import FailureKind
 from scheduler.model.workload import (
-    Group,
     Owner,
     OwnerTraits,
     Pending,
@@ -76,7 +75,6 @@ class FakeApi:
         self.up = True
         self.pods: dict[PodKey, Pod] = {}
         self.nodes: dict[str, Node] = {}
-        self.groups: list[Group] = []
         self.controllers: dict[str, Controller] = {}
         self.owners: dict[str, OwnerTraits] = {}
         self.feed: list[ev.Event] = []
@@ -114,10 +112,6 @@ class FakeApi:
         node = self.nodes.get(name)
         if node is not None and node.schedulable is off:
             self.put_node(replace(node, schedulable=not off))
-
-    def put_group(self, group: Group) -> None:
-        self.groups.append(group)
-        self._tell(ev.GroupSeen(group))
 
     def put_owner(self, traits: OwnerTraits) -> None:
         if self.owners.get(traits.uid) != traits:
@@ -194,7 +188,6 @@ class FakeApi:
         return [
             *(ev.NodeSeen(node) for node in self.nodes.values()),
             *(ev.OwnerSeen(traits) for traits in self.owners.values()),
-            *(ev.GroupSeen(group) for group in self.groups),
             *(ev.PodSeen(self.pods[key]) for key in sorted(self.pods)),
         ]
 

@@ -36,8 +36,6 @@ class Told:
     start: float
     made: float
     began: float | None = None
-    excuse: float = 0.0
-    """Seconds by which those ran on that were to leave before it, and had begun before."""
 
 
 @dataclass

@@ -9,7 +9,8 @@ import scheduler
 from scheduler import errors
 from scheduler.kube import sockets
 from scheduler.kube.access import find_access
-from scheduler.kube.client import STRATEGIC_MERGE_PATCH, Client
+from scheduler.kube.client import Client
+from scheduler.objects.patches import STRATEGIC
 from tests.kube.api_server import PODS, ApiServer, Refuse, line, status_body
 from tests.kube.follower import Time, until
 from tests.kube.kubeconfig import kubeconfig
@@ -91,12 +92,12 @@ async def test_a_request_carries_what_it_was_given(api: ApiServer, client: Clien
         f"{PODS}/a",
         params={"fieldManager": "gangwright"},
         body=b'{"metadata": {}}',
-        content_type=STRATEGIC_MERGE_PATCH,
+        content_type=STRATEGIC,
     )
     call = api.calls[0]
     assert (call.method, call.path, call.query) == ("PATCH", f"{PODS}/a", {"fieldManager": "gangwright"})
     assert call.body == b'{"metadata": {}}'
-    assert call.headers["content-type"] == STRATEGIC_MERGE_PATCH
+    assert call.headers["content-type"] == STRATEGIC
     assert call.headers["user-agent"] == f"gangwright/{scheduler.__version__}"
     assert call.headers["accept-encoding"] == "identity"
 

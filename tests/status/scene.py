@@ -3,9 +3,8 @@
 Built on the engine in its world of its own, so that what a view shows has really come about.
 """
 
-from scheduler.engine import Engine
 from scheduler.model.policy import Policy
-from scheduler.model.workload import Complaint, GangKey
+from scheduler.model.workload import Complaint
 from scheduler.status.sight import Sight, aliases
 from scheduler.status.views import Steps
 from tests.builders import some_nodes
@@ -49,7 +48,3 @@ def seen(steps: Steps):
             next(steps)
         except StopIteration as end:
             return end.value
-
-
-def waits_of(engine: Engine) -> list[GangKey]:
-    return [record.key for record in engine.ledger.wanting.queue()]
