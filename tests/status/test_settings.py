@@ -28,14 +28,19 @@ def test_wrong_settings_are_named(flags, named):
 
 
 @pytest.mark.parametrize(
-    "flags",
+    ("flags", "taken"),
     [
-        {"status.host": "::1"},
-        {"status.host": "0.0.0.0", "status.cert": "tls.crt", "status.key": "tls.key"},
-        {"status.host": "0.0.0.0", "status.serve": "false"},
-        {"status.port": "0", "verbs.port": "0", "probes.port": "0"},
+        ({"status.host": "::1"}, {"host": "::1"}),
+        (
+            {"status.host": "0.0.0.0", "status.cert": "tls.crt", "status.key": "tls.key"},
+            {"host": "0.0.0.0", "cert": "tls.crt", "key": "tls.key"},
+        ),
+        ({"status.host": "0.0.0.0", "status.serve": "false"}, {"host": "0.0.0.0", "serve": False}),
+        ({"status.port": "0", "verbs.port": "0", "probes.port": "0"}, {"port": 0}),
     ],
 )
-def test_right_settings_are_taken(flags):
+def test_right_settings_are_taken(flags, taken):
     """Loopback of either family, TLS on any address, or no status service at all."""
-    load(environ={}, flags=flags)
+    own = load(environ={}, flags=flags).status
+
+    assert {name: getattr(own, name) for name in taken} == taken

@@ -34,14 +34,25 @@ def test_wrong_settings_are_named(flags, named):
 
 
 @pytest.mark.parametrize(
-    "flags",
+    ("flags", "taken"),
     [
-        TLS | {"rendezvous.ca": "ca.crt", "rendezvous.secret": '""'},
-        {"rendezvous.folder": "/var/lib/gangwright", "rendezvous.secret": '""'},
-        {"rendezvous.port": "0", "probes.port": "0"},
-        {"rendezvous.names": "[10.0.0.7, '::1', rendezvous.example.com]"},
+        (
+            TLS | {"rendezvous.ca": "ca.crt", "rendezvous.secret": '""'},
+            {"cert": "tls.crt", "key": "tls.key", "ca": "ca.crt", "secret": ""},
+        ),
+        (
+            {"rendezvous.folder": "/var/lib/gangwright", "rendezvous.secret": '""'},
+            {"folder": "/var/lib/gangwright", "secret": ""},
+        ),
+        ({"rendezvous.port": "0", "probes.port": "0"}, {"port": 0}),
+        (
+            {"rendezvous.names": "[10.0.0.7, '::1', rendezvous.example.com]"},
+            {"names": ("10.0.0.7", "::1", "rendezvous.example.com")},
+        ),
     ],
 )
-def test_right_settings_are_taken(flags):
+def test_right_settings_are_taken(flags, taken):
     """A certificate with its authority, a folder instead of the Secret, any free port, names and addresses."""
-    load(environ={}, flags=flags)
+    own = load(environ={}, flags=flags).rendezvous
+
+    assert {name: getattr(own, name) for name in taken} == taken
