@@ -1,65 +1,24 @@
 """Room that others make for a gang: who leaves, in which order, who gets the room, and when it all stops."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from scheduler.ledger.freeing import ASK_AGAIN, SPARED
 from scheduler.ledger.records import Step
-from scheduler.ledger.resuming import EVERY
 from scheduler.ledger.rivals import TURNS
 from scheduler.model.decision import Reason
-from scheduler.model.effects import Evict, ResumeJob, SuspendJob, Ungate
+from scheduler.model.effects import Evict, Ungate
 from scheduler.model.events import FailureKind
-from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share
-from scheduler.model.workload import GiveWay, Phase, Pod
+from scheduler.model.workload import Phase
 from tests.builders import GPU, a_node
 from tests.engine.accountant import overdrawn
 from tests.engine.api import Controller
 from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner
-from tests.engine.stage import POLICY, a_set, a_world, nodes_of, seats
-from tests.engine.witness import Witness
+from tests.engine.freeing import GRACE, a_stage, evicted, important, told
+from tests.engine.stage import POLICY, a_set, nodes_of, seats
 from tests.engine.world import World
-
-GRACE = 30.0
-
-
-def a_stage(*gpus: int, grace: float = 0.0, policy: Policy = POLICY) -> World:
-    """A small cluster with a witness, in which pods that are told to go take `grace` seconds for it."""
-    world = a_world(*gpus, policy=policy)
-    Witness(world)
-    world.api.grace = lambda _pod: grace
-    return world
-
-
-def important(world: World, count: int, *, name: str = "important", **each) -> list[Pod]:
-    return world.submit(a_gang_of_pods(name, count, **{"gpu": 1, "priority": 100, **each}))
-
-
-def a_job(world: World, name: str, count: int, *, gpu: int = 1, priority: int = 0, **said) -> Controller:
-    """A Job that is suspended when it gives way."""
-    owner = an_owner("Job", name)
-    membership = a_membership(name, count, give_way=GiveWay.SUSPEND, **said)
-    job = Controller(
-        owner,
-        count,
-        lambda pod: a_pod(pod, membership=membership, owner=owner, gpu=gpu, priority=priority),
-    )
-    world.control(job)
-    return job
-
-
-def evicted(world: World) -> list[str]:
-    """Gangs that were asked to leave, once for each pod."""
-    own = [e for e in world.said if isinstance(e, Evict) and e.reason is Reason.PREEMPTED]
-    return sorted({(e.key.name, e.uid) for e in own} and {e.key.name for e in own})
-
-
-def told(world: World, gang: str) -> str:
-    return world.announced(gang)[-1][1].message
-
 
 # ── who leaves ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -348,194 +307,6 @@ def test_a_budget_that_never_allows_is_asked_now_and_then() -> None:
     world.api.protected.clear()
     world.settle(SPARED)
     assert seats(world, "important") == 1
-
-
-# ── Jobs that are suspended ──────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_job_is_suspended_and_comes_back() -> None:
-    """No pod of it is evicted; when the other has ended, it is resumed, gated, and seated like everybody."""
-    world = a_stage(2, grace=GRACE)
-    a_job(world, "job", 2)
-    world.settle(1)
-    first = important(world, 2)
-    world.settle(GRACE + 1)
-    assert (seats(world, "important"), seats(world, "job")) == (2, 0)
-    assert evicted(world) == []
-    assert sum(isinstance(e, SuspendJob) for e in world.said) == 1
-    assert all(pod.gated for pod in world.pods("job"))
-    assert len(world.pods("job")) == 2
-    for pod in first:
-        world.api.remove(pod.key)
-    world.settle(1)
-    assert seats(world, "job") == 2
-
-
-def test_a_restart_forgets_no_suspended_job() -> None:
-    """That it was us stands on the Job: the next service resumes it."""
-    world = a_stage(2, grace=GRACE)
-    a_job(world, "job", 2)
-    world.settle(1)
-    important(world, 2)
-    world.settle(GRACE / 2)
-    world.crash()
-    world.settle(GRACE)
-    assert seats(world, "important") == 2
-    assert len(world.pods("job")) == 2
-    assert not any(traits.paused for traits in world.api.owners.values())
-
-
-def test_a_job_is_suspended_though_its_first_pod_is_gone() -> None:
-    """One pod stands for all of the Job; when it goes before the Job was suspended, another one does."""
-    world = a_stage(2, grace=GRACE, policy=replace(POLICY, evictions_per_namespace=1))
-    a_job(world, "job", 2)
-    world.settle(1)
-    important(world, 2)
-    world.watch()
-    asked = next(e for e in world.said if isinstance(e, SuspendJob) or e.key.name.startswith("important"))
-    assert not isinstance(asked, SuspendJob)  # the plan is written first
-    first = min(world.record("important").plan.victims)
-    world.api.controllers["Job/job"].replicas = 1  # so that nobody takes the place of who goes
-    world.api.remove(next(pod.key for pod in world.api.pods.values() if pod.uid == first))
-    world.settle(GRACE + 1)
-    assert seats(world, "important") == 2
-
-
-def to_be_suspended() -> tuple[World, Controller]:
-    """A Job whose suspension was decided and is on its way to the API server."""
-    world = a_stage(2, grace=GRACE)
-    job = a_job(world, "job", 2)
-    world.settle(1)
-    important(world, 2)
-    while not any(isinstance(effect, SuspendJob) for effect in world.said):
-        assert world.step()
-    return world, job
-
-
-def test_a_job_that_its_user_has_just_suspended_stays_so() -> None:
-    """What was decided before we heard of it is refused; its room is taken, nobody asks again, and it is never
-    resumed.
-    """
-    world, job = to_be_suspended()
-    world.api.set_suspended(job.owner, suspended=True)
-    world.settle(GRACE + 5)
-
-    assert sum(isinstance(effect, SuspendJob) for effect in world.said) == 1
-    assert world.api.owners[job.owner.uid].attained == 0.0
-    assert (seats(world, "important"), world.pods("job")) == (2, [])
-
-
-def test_a_job_that_changed_meanwhile_is_asked_again() -> None:
-    """Whatever else changed on it, its suspension is decided anew on what it is now."""
-    world, job = to_be_suspended()
-    world.api.put_owner(replace(world.api.owners[job.owner.uid], remakes_freely=True))
-    world.settle(GRACE + 5)
-
-    assert sum(isinstance(effect, SuspendJob) for effect in world.said) == 2
-    assert seats(world, "important") == 2
-    assert len(world.pods("job")) == 2  # resumed, and waiting
-
-
-def paused() -> tuple[World, Controller]:
-    """A Job that we suspended, whose pods are still on their way out."""
-    world, job = to_be_suspended()
-    world.settle(GRACE / 2)
-    assert world.api.owners[job.owner.uid].paused
-    return world, job
-
-
-def test_a_person_keeps_a_job_suspended_that_we_paused() -> None:
-    """When he says so while its pods leave, they are not made again, until he resumes it."""
-    world, job = paused()
-    world.api.set_suspended(job.owner, suspended=True)
-    world.settle(2 * GRACE)
-    assert (seats(world, "important"), world.pods("job")) == (2, [])
-
-    world.api.set_suspended(job.owner, suspended=False)
-    world.settle(1)
-    assert len(world.pods("job")) == 2
-
-
-def test_a_person_keeps_a_job_suspended_that_we_are_about_to_resume() -> None:
-    """Our resumption comes second and is refused."""
-    world, job = paused()
-    while not any(isinstance(effect, ResumeJob) for effect in world.said):
-        if not world.step():
-            world.advance(1.0)
-    world.api.set_suspended(job.owner, suspended=True)
-    world.settle(GRACE)
-
-    assert world.api.controllers[job.owner.uid].suspended
-    assert world.pods("job") == []
-
-
-def test_what_a_person_resumed_is_no_longer_paused_by_us() -> None:
-    """Our word is taken off within seconds, so that a later suspension of his, by whatever tool, is his own."""
-    world, job = paused()
-    world.api.set_suspended(job.owner, suspended=False)
-    world.settle(EVERY + 1)
-    assert world.api.owners[job.owner.uid].paused is None
-    assert not world.api.owners[job.owner.uid].suspended
-
-    world.api.set_suspended(job.owner, suspended=True, stays=False)
-    world.settle(2 * GRACE)
-    assert world.pods("job") == []
-
-
-# ── shares ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-LENT: Mapping[str, Share] = {"default": Share(((GPU, 2),)), "lab": Share(((GPU, 2),))}
-
-
-def test_borrowed_room_is_given_back() -> None:
-    """A gang of equal priority within the guarantee of its namespace gets its room back from the borrower, and no
-    more.
-    """
-    world = a_stage(4, policy=replace(POLICY, shares=LENT))
-    for name in ("one", "two"):
-        world.submit(a_gang_of_pods(name, 2, gpu=1))
-        world.settle(1)
-    world.submit(a_gang_of_pods("lender", 2, gpu=1, namespace="lab"))
-    world.settle(1)
-    assert len(world.bound("lender", "lab")) == 2
-    assert sorted([seats(world, "one"), seats(world, "two")]) == [0, 2]
-
-
-def test_a_ceiling_is_told_with_its_numbers() -> None:
-    """A gang above its namespace's ceiling waits beside room, and is told what is used, needed and allowed."""
-    shares = {"default": Share(ceiling=((GPU, 3),))}
-    world = a_stage(8, policy=replace(POLICY, shares=shares))
-    world.submit(a_gang_of_pods("one", 2, gpu=1))
-    world.settle(1)
-    world.submit(a_gang_of_pods("two", 2, gpu=1))
-    world.settle(10)
-    assert seats(world, "two") == 0
-    assert "needs 2 of nvidia.com/gpu; 2 of at most 3 are in use" in told(world, "two")
-    for pod in world.pods("one"):
-        world.api.delete(pod.key)
-    world.settle(1)
-    assert seats(world, "two") == 2
-
-
-def test_a_ceiling_holds_for_a_pod_without_our_gate() -> None:
-    """kube-scheduler asks about a single pod whose namespace is at its ceiling: it waits, too."""
-    world = a_stage(8, policy=replace(POLICY, shares={"default": Share(ceiling=((GPU, 3),))}))
-    world.submit(a_gang_of_pods("one", 3, gpu=1))
-    world.settle(1)
-    (single,) = world.submit([a_pod("single", gpu=1, gated=False)])
-    world.settle(10)
-    assert world.api.pods[single.key].node is None
-    world.api.delete(world.pods("one")[0].key)
-    world.settle(1)
-    assert world.api.pods[single.key].node is not None
-
-
-def test_surplus_stays_below_the_ceiling() -> None:
-    """Of an elastic gang only so many workers are seated as its namespace may use; the rest is told."""
-    world = a_stage(8, policy=replace(POLICY, shares={"default": Share(ceiling=((GPU, 3),))}))
-    world.submit(a_gang_of_pods("elastic", 5, quorum=2, gpu=1))
-    world.settle(10)
-    assert seats(world, "elastic") == 3
 
 
 def test_two_gangs_that_throw_each_other_out_by_turns_are_stopped_and_it_is_said() -> None:

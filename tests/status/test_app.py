@@ -2,27 +2,19 @@
 
 import asyncio
 import json
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
-import pytest_asyncio
 from structlog.testing import capture_logs
 
 from scheduler.engine import Engine
-from scheduler.engine.inquiry import Found
-from scheduler.model.decision import Reason, Shortfall
-from scheduler.model.queueing import Estimate
-from scheduler.model.workload import GangKey
 from scheduler.serving.reviews import TOKENS
 from scheduler.settings_status import StatusServer
 from scheduler.status import app
-from scheduler.status.desk import DeskError, Drained, Moved, Trial
 from scheduler.status.reviews import ACCESS_REVIEWS
 from tests.builders import GPU
-from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
-from tests.status.reviewing import ADMIN, BOB, JANE, everybody
-from tests.status.scene import HOSTILE, POLICY, a_scene
+from tests.engine.cast import a_pod
+from tests.status.reviewing import ADMIN, BOB, JANE
+from tests.status.scene import POLICY, a_scene
 from tests.status.served import served
 
 SEES = ["/v1/queue", "/v1/gangs", "/v1/gangs/team-a/train", "/v1/nodes", "/v1/cluster"]
@@ -33,22 +25,6 @@ ACTS = [
     "/v1/gangs/team-a/train/resume",
 ]
 POD = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", GPU: "1"}}}]}}
-
-
-@pytest.fixture(scope="module")
-def world():
-    return a_scene()
-
-
-@pytest.fixture
-def reviewing():
-    return everybody()
-
-
-@pytest_asyncio.fixture
-async def status(world, reviewing):
-    async with served(world.engine, reviewing, now=world.now) as running:
-        yield running
 
 
 # ── who is let in ───────────────────────────────────────────────────────────────────────────────────────
@@ -402,198 +378,3 @@ async def test_requests_are_counted(status):
     assert counter(name, {"route": "queue", "status": "200"}) == 1
     assert counter(name, {"route": "none", "status": "404"}) == 20
     assert counter(name, {"route": "page", "status": "200"}) == 1
-
-
-# ── trying out, and acting ──────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass
-class Scripted:
-    """A desk that does as the test says, and remembers what it was asked."""
-
-    asked: list[Any] = field(default_factory=list)
-    refuses: str = ""
-
-    def forecasts(self):
-        return {GangKey("team-b", "huge"): Estimate(100.0, 50.0, 200.0)}
-
-    def victims(self, gang):
-        return ()
-
-    async def inquire(self, gang):
-        return Found((Shortfall(10, "1 nvidia.com/gpu", "rack", "a0/r1", 4, {}),))
-
-    async def simulate(self, pods):
-        self._note("simulate", pods)
-        return Trial(Reason.SEATED, "it would start now", {pod.uid: "a0-r0-n0" for pod in pods})
-
-    async def drain(self, node, by):
-        self._note("drain", node, by)
-        moves = (Moved(GangKey("team-a", "train"), 2, "moves to other seats"),)
-        return Drained(done=False, moves=moves)
-
-    async def suspend(self, gang, by):
-        self._note("suspend", gang, by)
-        return "suspended"
-
-    async def resume(self, gang, by):
-        self._note("resume", gang, by)
-        return "resumed"
-
-    def _note(self, *what):
-        if self.refuses:
-            raise DeskError(self.refuses)
-        self.asked.append(what)
-
-
-@pytest.fixture
-def desk():
-    return Scripted()
-
-
-@pytest_asyncio.fixture
-async def acting(reviewing, desk):
-    """A service that has somebody to act, over a cluster in which a Job's gang runs."""
-    world = a_scene()
-    job = an_owner("Job", "work")
-    job = type(job)("Job", "work", job.uid, "batch/v1")
-    world.submit(a_gang_of_pods("work", 2, namespace="team-a", owner=job, gpu=1))
-    world.settle(10)
-    async with served(world.engine, reviewing, now=world.now, desk=desk) as running:
-        yield running
-
-
-async def test_forecasts_reach_people(acting):
-    """What the desk expects stands in the queue."""
-    rows = {row["name"]: row for row in (await acting.ask("/v1/queue", ADMIN)).json["gangs"]}
-
-    assert rows["huge"]["forecast"] == {"middle": 100.0, "low": 50.0, "high": 200.0}
-    assert rows["late"]["forecast"] is None
-
-
-async def test_how_near_a_gang_is_reaches_people(acting):
-    """What was inquired about it stands beside its reason."""
-    found = (await acting.ask("/v1/gangs/team-b/huge", ADMIN)).json
-
-    (near,) = found["nearest"]
-    assert (near["level"], near["domain"], near["best"], near["needed"]) == ("rack", "a0/r1", 4, 10)
-    assert (found["wouldCost"], found["behind"]) == ([], None)
-
-
-async def test_pods_are_tried_out_as_if_they_had_come(acting, desk):
-    """Each gets our gate, a uid and a name; the answer tells seats by name."""
-    answer = await acting.do(
-        "/v1/simulate", ADMIN, {"namespace": "team-a", "pods": [{"pod": POD, "count": 3}]}
-    )
-    ((_, pods),) = desk.asked
-
-    assert answer.status == 200
-    assert answer.json["starts"] is True
-    assert [seat["pod"] for seat in answer.json["seats"]] == ["pod-0", "pod-1", "pod-2"]
-    assert len({pod.uid for pod in pods}) == 3
-    assert all(pod.gated and pod.key.namespace == "team-a" for pod in pods)
-    assert dict(pods[0].demand.requests)[GPU] == 1
-
-
-@pytest.mark.parametrize(
-    ("pods", "text"),
-    [
-        ([{"pod": POD, "count": 4096}, {"pod": POD}], "4097 pods: at most 4096"),
-        (
-            [{"pod": {"metadata": {"annotations": {"gangwright.io/strategy": HOSTILE}}}}],
-            "gangwright.io/strategy",
-        ),
-    ],
-)
-async def test_what_would_be_refused_is_an_answer(acting, desk, pods, text):
-    """Pods that Gangwright would not place as they are written: it says so, and nobody is asked."""
-    answer = await acting.do("/v1/simulate", ADMIN, {"pods": pods})
-
-    assert answer.status == 200
-    assert (answer.json["starts"], answer.json["reason"]) == (False, "Invalid")
-    assert text in answer.json["message"]
-    assert desk.asked == []
-
-
-async def test_trying_out_needs_the_right_to_create_pods(acting, desk):
-    """Whoever may not make them there may not ask either."""
-    assert (await acting.do("/v1/simulate", JANE, {"pods": [{"pod": POD}]})).status == 403
-    assert desk.asked == []
-
-
-async def test_a_drain_needs_the_rights_that_kubectl_would_need(acting, desk, reviewing):
-    """To patch the node, and to evict pods in every namespace on it; asked about anew each time."""
-    node = next(
-        row["name"]
-        for row in (await acting.ask("/v1/nodes", ADMIN)).json["nodes"]
-        if any(tenant["name"] == "train" for tenant in row["gangs"])
-    )
-    path = f"/v1/nodes/{node}/drain"
-    assert (await acting.do(path, JANE)).status == 403
-
-    reviewing.rights.add(("jane", "patch", "nodes", ""))
-    acting.clock[0] += 100
-    assert (await acting.do(path, JANE)).status == 403
-
-    reviewing.rights.add(("jane", "create", "pods/eviction", "team-a"))
-    done = await acting.do(path, JANE)
-    assert done.status == 200
-    assert done.json["moves"][0]["name"] == "train"
-    assert desk.asked == [("drain", node, "jane")]
-
-    reviewing.rights.discard(("jane", "patch", "nodes", ""))
-    assert (await acting.do(path, JANE)).status == 403
-    assert (await acting.do("/v1/nodes/nowhere/drain", ADMIN)).status == 404
-
-
-@pytest.mark.parametrize("what", ["suspend", "resume"])
-async def test_suspending_needs_the_right_to_update_the_job(acting, desk, reviewing, what):
-    """Not the right to see the gang alone."""
-    path = f"/v1/gangs/team-a/work/{what}"
-    assert (await acting.do(path, JANE)).status == 403
-    assert desk.asked == []
-
-    reviewing.rights.add(("jane", "update", "jobs", "team-a"))
-    done = await acting.do(path, JANE)
-
-    assert done.status == 200
-    assert desk.asked == [(what, GangKey("team-a", "work"), "jane")]
-    spec = next(spec for path, spec in reversed(reviewing.asked) if path == ACCESS_REVIEWS)
-    assert spec["resourceAttributes"] == {
-        "namespace": "team-a", "verb": "update", "group": "batch", "resource": "jobs", "subresource": "", "name": "work",
-    }  # fmt: skip
-
-
-async def test_only_jobs_can_be_suspended(acting, desk):
-    """A gang of anything else is refused in words."""
-    answer = await acting.do("/v1/gangs/team-a/train/suspend", ADMIN)
-
-    assert answer.status == 409
-    assert "Jobs" in answer.json["error"]
-    assert desk.asked == []
-
-
-async def test_what_the_desk_refuses_is_told(acting, desk):
-    """409, with the desk's own words."""
-    desk.refuses = "no other node has room for team-a/train"
-
-    answer = await acting.do("/v1/gangs/team-a/work/suspend", ADMIN)
-
-    assert (answer.status, answer.json["error"]) == (409, desk.refuses)
-
-
-async def test_who_acted_is_written_every_time(acting):
-    """An act is never left out of the log as one of many alike."""
-    with capture_logs() as lines:
-        await acting.do("/v1/gangs/team-a/work/suspend", ADMIN)
-    (line,) = [one for one in lines if one["event"] == "asked"]
-
-    assert (line["user"], line["route"], line["status"]) == ("admin", "suspend", 200)
-    assert "kind" not in line
-
-
-async def test_nobody_acts_where_nobody_is_there_to(status):
-    """A service that was started without a desk says so."""
-    answer = await status.do("/v1/simulate", ADMIN, {"pods": [{"pod": POD}]})
-
-    assert answer.status == 409

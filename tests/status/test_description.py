@@ -13,8 +13,8 @@ from scheduler.status.openapi import description
 from scheduler.status.routes import ROUTES
 from tests.status.reviewing import ADMIN, everybody
 from tests.status.scene import a_scene
+from tests.status.scripted import Scripted
 from tests.status.served import served
-from tests.status.test_app import Scripted
 
 
 def described():

@@ -4,14 +4,12 @@ import json
 from contextlib import asynccontextmanager
 
 import pytest
-import pytest_asyncio
 
 from tests.engine.cast import a_gang_of_pods
 from tests.status import chromium
 from tests.status.browser import browsing
-from tests.status.reviewing import ADMIN, BOB, JANE, everybody
+from tests.status.reviewing import ADMIN, BOB, JANE
 from tests.status.scene import HOSTILE, a_scene
-from tests.status.served import served
 
 FOUND = chromium.find()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(FOUND is None, reason=chromium.MISSING)]
@@ -52,17 +50,6 @@ CONTRASTS = """
 @pytest.fixture
 def world():
     return a_scene()
-
-
-@pytest.fixture
-def reviewing():
-    return everybody()
-
-
-@pytest_asyncio.fixture
-async def status(world, reviewing):
-    async with served(world.engine, reviewing, now=world.now) as running:
-        yield running
 
 
 @asynccontextmanager

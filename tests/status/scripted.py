@@ -1,0 +1,49 @@
+"""A desk that does as a test says."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from scheduler.engine.inquiry import Found
+from scheduler.model.decision import Reason, Shortfall
+from scheduler.model.queueing import Estimate
+from scheduler.model.workload import GangKey
+from scheduler.status.desk import DeskError, Drained, Moved, Trial
+
+
+@dataclass
+class Scripted:
+    """A desk that does as the test says, and remembers what it was asked."""
+
+    asked: list[Any] = field(default_factory=list)
+    refuses: str = ""
+
+    def forecasts(self):
+        return {GangKey("team-b", "huge"): Estimate(100.0, 50.0, 200.0)}
+
+    def victims(self, gang):
+        return ()
+
+    async def inquire(self, gang):
+        return Found((Shortfall(10, "1 nvidia.com/gpu", "rack", "a0/r1", 4, {}),))
+
+    async def simulate(self, pods):
+        self._note("simulate", pods)
+        return Trial(Reason.SEATED, "it would start now", {pod.uid: "a0-r0-n0" for pod in pods})
+
+    async def drain(self, node, by):
+        self._note("drain", node, by)
+        moves = (Moved(GangKey("team-a", "train"), 2, "moves to other seats"),)
+        return Drained(done=False, moves=moves)
+
+    async def suspend(self, gang, by):
+        self._note("suspend", gang, by)
+        return "suspended"
+
+    async def resume(self, gang, by):
+        self._note("resume", gang, by)
+        return "resumed"
+
+    def _note(self, *what):
+        if self.refuses:
+            raise DeskError(self.refuses)
+        self.asked.append(what)
