@@ -1,15 +1,15 @@
 """A control plane with Gangwright's manifests on it, and the people who speak to it."""
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Iterator
 
 import pytest
 
+from tests.manifests import TEAM
+from tests.manifests.elastic import MASTER, PODS, a_pod
 from tests.manifests.rendering import MANIFESTS, ROOT
-from tests.plane import ADMIN, Client, Identity, Plane
+from tests.plane import ADMIN, ApiError, Client, Identity, Plane
 from tests.plane.installation import EXTENDER, GANGWRIGHT, install
-
-TEAM = "team"
-"""A namespace of users."""
 
 ALICE = Identity("alice", ("people",))
 """A user who may do with pods in TEAM what he likes."""
@@ -47,3 +47,29 @@ async def ours(installed: Plane, request: pytest.FixtureRequest) -> AsyncIterato
     """The extender, under the account of the Pod and under the one that has its role alone."""
     async with installed.client(request.param) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def elastic(installed: Plane) -> Plane:
+    """The plane with the elastic master's manifests on it, and its policies in force."""
+    installed.kubectl("apply", "--server-side", "-k", MANIFESTS / "overlays" / "with-elastic")
+    installed.kubectl("wait", "--for=condition=Established", "crd/elasticjobs.gangwright.io")
+    return installed
+
+
+@pytest.fixture
+async def master(elastic: Plane) -> AsyncIterator[Client]:
+    """The API server as the master's account sees it, from the moment at which its policies count."""
+    async with elastic.client(MASTER) as client:
+        async with asyncio.timeout(30):
+            while not await _refuses(client.request("POST", PODS, body=a_pod(), dryRun="All")):
+                await asyncio.sleep(0.05)
+        yield client
+
+
+async def _refuses(call: Awaitable[object]) -> bool:
+    try:
+        await call
+    except ApiError as error:
+        return "elastic master makes" in str(error)
+    return False

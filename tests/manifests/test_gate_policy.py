@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from tests.manifests.conftest import TEAM
+from tests.manifests import TEAM
 from tests.manifests.rendering import MANIFESTS
 from tests.plane import Plane, where
 

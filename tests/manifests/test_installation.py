@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import yaml
 
-from tests.manifests.conftest import TEAM
+from tests.manifests import TEAM
 from tests.manifests.rendering import EXTENDER_CONFIG, MANIFESTS, SAMPLES, rendered
 from tests.plane import ApiError, Fleet, Identity, Plane, nodes, where
 from tests.plane.installation import EXTENDER, GANGWRIGHT

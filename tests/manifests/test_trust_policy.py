@@ -8,7 +8,7 @@ import pytest
 from scheduler.model.effects import ResumeJob, SuspendJob
 from scheduler.model.workload import GangKey, Owner, PodKey, Uid
 from scheduler.objects import patches
-from tests.manifests.conftest import TEAM
+from tests.manifests import TEAM
 from tests.plane import ApiError, where
 
 pytestmark = pytest.mark.plane
