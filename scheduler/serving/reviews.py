@@ -1,7 +1,7 @@
 """What an HTTP edge asks the API server about who asks it: one review, and its answer.
 
-Lives here: the call, and TokenReview as JSON. Never here: a memory of answers, or what follows from one; the edges differ
-in both.
+Lives here: the call, and TokenReview as JSON. Never here: a memory of answers, or what follows from one; the edges
+differ in both.
 """
 
 from collections.abc import Mapping, Sequence

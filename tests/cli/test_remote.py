@@ -176,8 +176,8 @@ async def test_nobody_listens_in_the_pod(door):
 
 @pytest.mark.parametrize("protocols", [None, ()])
 async def test_an_api_server_without_websockets(door, service, protocols):
-    """Where ports are forwarded over SPDY alone, or the wish for a WebSocket is not passed on, that is said, and what to
-    do.
+    """Where ports are forwarded over SPDY alone, or the wish for a WebSocket is not passed on, that is said, and what
+    to do.
     """
     door.runs("gangwright-0", service.port)
     door.protocols = protocols

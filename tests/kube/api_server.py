@@ -1,8 +1,8 @@
 """A small API server on loopback: lists in pages of one moment, watches with bookmarks, and faults on request.
 
 What it honours: `limit` and `continue` (a list's pages are of one moment), `resourceVersion` of a watch (410 when
-older than the last compaction) and its `timeoutSeconds`, label selectors of the form key=value, one version counter for all kinds, Status
-objects for refusals. It forgets nothing unless told to, and counts every request.
+older than the last compaction) and its `timeoutSeconds`, label selectors of the form key=value, one version counter for
+all kinds, Status objects for refusals. It forgets nothing unless told to, and counts every request.
 """
 
 import asyncio
