@@ -6,7 +6,7 @@ policies).
 
 from scheduler.elastic.membership import roll
 from scheduler.elastic.membership.events import Beat
-from scheduler.elastic.membership.state import State
+from scheduler.elastic.membership.state import Mark, State
 from scheduler.elastic.membership.worker import Worker
 
 WINDOW = 0.9
@@ -49,17 +49,32 @@ def _rate(s: State, beat: Beat, now: float) -> None:
     """Samples per second; of a script that tells of none, batches: each worker takes one in a step, and keeps its
     size.
     """
-    if s.mark is None or s.mark[0] != beat.round or beat.samples < s.mark[2]:
-        s.mark = (beat.round, now, beat.samples, beat.step)
+    mark = s.mark
+    if mark is None or mark.round != beat.round or beat.samples < mark.samples:
+        s.mark = Mark(beat.round, now, beat.samples, beat.step, beat.step)
         return
-    _, since, samples, step = s.mark
-    if now - since < WINDOW or beat.step <= step:
+    s.mark = mark = _heard(mark, beat)
+    if now - mark.at < WINDOW or beat.step <= mark.step:
         return
     size = len(s.record.ring)
-    s.rate = (beat.samples - samples) / (now - since) if beat.samples else None
-    pace = (beat.step - step) * size / (now - since)
+    seconds = mark.seconds or now - mark.at
+    s.rate = (beat.samples - mark.samples) / seconds if beat.samples else None
+    pace = (beat.step - mark.step) * size / seconds
     s.history = s.history.noted(beat.round, size, pace if s.rate is None else s.rate, now)
-    s.mark = (beat.round, now, beat.samples, beat.step)
+    s.mark = Mark(beat.round, now, beat.samples, beat.step, beat.step)
+
+
+def _heard(mark: Mark, beat: Beat) -> Mark:
+    """The time of the steps since the last beat is added, as the worker took it.
+
+    Beats come once a second: by their times alone a step of 1.5 s would take one second or two.
+    """
+    steps = beat.step - mark.last
+    if steps <= 0:
+        return mark
+    if beat.step_s is None or mark.seconds is None:
+        return mark._replace(last=beat.step, seconds=None)
+    return mark._replace(last=beat.step, seconds=mark.seconds + steps * beat.step_s)
 
 
 def _epoch(s: State, beat: Beat, now: float) -> None:

@@ -130,9 +130,12 @@ def _taken_away(s: State, worker: Worker) -> None:
     """
     if worker.going or not worker.alive or worker.role != "surplus" or worker.node in s.doomed:
         return
-    if s.sized is not None and s.spec is not None:
-        want = max(s.spec.min_workers, s.spec.clamp(s.sized.want) - 1)
-        s.sized = msgspec.structs.replace(s.sized, want=want, reason=f"{worker.name} was taken away")
+    if s.sized is None or s.spec is None:
+        return
+    want = s.spec.clamp(s.sized.want)
+    early = worker in roll.newcomers(s) and len([*roll.entitled(s), *roll.newcomers(s)]) > want
+    less = want if early else max(s.spec.min_workers, want - 1)
+    s.sized = msgspec.structs.replace(s.sized, want=less, ahead=0, reason=f"{worker.name} was taken away")
 
 
 def _answer_start(s: State, event: WorkerSeen) -> None:

@@ -1,13 +1,14 @@
 """Which workers are started and which newcomers are not needed any more.
 
 Lives here: the comparison of who is there with what is wanted. Never here: who leaves a round (`choosing`).
-The quorum is `core`, started together; what is wanted above it is `surplus`. A worker that is to be replaced does not
+The quorum is `core`, started together; what is wanted above it is `surplus`, and so are newcomers whom the policy has
+start ahead: they warm up, and wait at the barrier until they are wanted. A worker that is to be replaced does not
 count, so its replacement starts first; who is superfluous then makes way in the next round. While pods are not seen
 none is made, or made
 again: whoever is missing may be there.
 """
 
-from scheduler.elastic.membership import ending, roll
+from scheduler.elastic.membership import ending, roll, wanting
 from scheduler.elastic.membership.effects import Abort, StartWorker
 from scheduler.elastic.membership.state import Start, State
 from scheduler.elastic.membership.worker import Worker
@@ -58,7 +59,7 @@ def _start(s: State, now: float) -> None:
     coming = [start.role for start in s.starts.values()]
     cores = sum(w.role == "core" for w in lasting) + coming.count("core")
     new_cores = max(0, least - cores)
-    new_surplus = max(0, s.want - len(lasting) - len(coming) - new_cores)
+    new_surplus = max(0, wanting.staff(s) - len(lasting) - len(coming) - new_cores)
     present = len(lasting) + len(coming) + new_cores
     for _ in range(new_cores):
         _ask(s, "core", 0.0, now)
@@ -95,7 +96,7 @@ def _trim(s: State, now: float) -> None:
     free = [w for w in _lasting(s) if w.uid not in kept]
     free.sort(key=_worth)
     least = s.spec.min_workers if s.spec else 0
-    room = max(0, s.want - len(fixed), least - sum(w.role == "core" for w in fixed))
+    room = max(0, wanting.staff(s) - len(fixed), least - sum(w.role == "core" for w in fixed))
     for worker in free[room:]:
         _dismiss(s, worker, f"{s.want} workers are wanted", now)
     lasting = len(fixed) + min(room, len(free))

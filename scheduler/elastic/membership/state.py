@@ -6,6 +6,7 @@ Lives here: fields. Never here: a rule. Whatever a restart of the master must no
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scheduler.elastic.job.spec import Problem, Spec
 from scheduler.elastic.job.status import Barred, Checkpoint, Condition, Resize, Round
@@ -37,6 +38,19 @@ class Start:
 
     role: str
     at: float
+
+
+class Mark(NamedTuple):
+    """Where a measurement of the throughput begins, and what was heard since."""
+
+    round: int
+    at: float
+    samples: float
+    step: int
+    last: int
+    """The newest step that was heard of."""
+    seconds: float | None = 0.0
+    """That the steps since have taken, as the worker says; None where it did not say it of all."""
 
 
 @dataclass(slots=True)
@@ -120,8 +134,8 @@ class State:
     warm: float | None = None
     """Seconds that the last newcomer took from its seat until READY."""
     history: History = field(default_factory=History)
-    mark: tuple[int, float, float, int] | None = None
-    """Round, time, samples and step of the last measurement."""
+    mark: Mark | None = None
+    """Where the next measurement of the throughput begins."""
     rate: float | None = None
     """Samples per second of the whole job; None where the script tells of no samples."""
     epoch_mark: tuple[float, float] | None = None

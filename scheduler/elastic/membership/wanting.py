@@ -64,6 +64,13 @@ def _allowed(s: State, spec: Spec, answer: Said) -> Said:
     return size, by, "; ".join(part for part in (why, short) if part)
 
 
+def staff(s: State) -> int:
+    """How many workers there may be: those that are wanted, and newcomers whom the policy has start ahead of that."""
+    if s.sized is None or s.spec is None or s.spec.workers is not None:
+        return s.want
+    return max(s.want, min(s.sized.ahead, s.spec.max_workers))
+
+
 def look(s: State, now: float) -> None:
     """Note a change; members are not interrupted for it before others had a moment to join it."""
     want, by, why = said(s)

@@ -75,5 +75,5 @@ def _remaining(s: State) -> float | None:
     total = s.values.get(TOTAL)
     if total is None or not math.isfinite(total):
         return None
-    _, _, taken, steps = s.mark or (0, 0.0, s.record.samples, s.record.step)
+    taken, steps = (s.mark.samples, s.mark.step) if s.mark else (s.record.samples, s.record.step)
     return max(0.0, total - taken) if taken or not steps else None

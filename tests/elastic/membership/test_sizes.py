@@ -8,7 +8,9 @@ from scheduler.elastic.job import Spec, Stage
 from scheduler.elastic.job.spec import Batch, BatchMode
 from scheduler.elastic.membership import effects
 from scheduler.elastic.sizing.parameters import Schedule
+from tests.elastic.membership import world as membership_world
 from tests.elastic.membership.test_losses import a_job
+from tests.elastic.membership.workers import START_S, WARM_S
 from tests.elastic.membership.world import STEP_S, TEMPLATE, Pod, World
 
 
@@ -282,6 +284,77 @@ def test_a_phase_of_the_schedule_changes_the_batch_without_a_new_size() -> None:
     assert (answer.env, answer.batch and answer.batch.global_, answer.sync) == ({"LR": "0.1"}, 128, False)
 
 
+def early(world: World) -> list[Pod]:
+    """Newcomers that wait at the barrier."""
+    return [pod for pod in world.pods.values() if pod.round == 0 and pod.child == "asking"]
+
+
+def ahead_of_time() -> World:
+    """Two train, and two more are warm."""
+    world = a_job(2)
+    before = world.status.round
+    world.size(2, ahead=4)
+    assert world.run(20, lambda: len(early(world)) == 2)
+    world.run(10)
+    assert world.trains(2)
+    assert world.status.round == before
+    return world
+
+
+def test_newcomers_ahead_of_what_is_wanted_interrupt_nobody() -> None:
+    """They warm up, and wait at the barrier; once they are wanted, they need not start any more."""
+    world = ahead_of_time()
+    assert world.status.wanted == 2
+    world.size(4)
+
+    assert world.run(START_S + WARM_S + world.limits.coalesce, lambda: world.trains(4))
+    assert len(world.sentences(effects.StartWorker)) == 4
+
+
+def test_newcomers_ahead_that_are_not_wanted_after_all_go() -> None:
+    """They go as they came, without a round."""
+    world = ahead_of_time()
+    before = world.status.round
+    world.size(2)
+
+    assert world.run(20, lambda: len(world.pods) == 2)
+    assert world.trains(2)
+    assert world.status.round == before
+
+
+def test_who_is_warm_takes_a_place_that_is_free() -> None:
+    """A member dies: one that waits at the barrier is in the next round, and another starts ahead in its stead."""
+    world = ahead_of_time()
+    world.kill(world.members()[1])
+
+    assert world.run(3, lambda: world.trains(2))
+    assert world.run(20, lambda: len(early(world)) == 2)
+
+
+def test_of_newcomers_ahead_that_are_taken_away_none_is_made_again() -> None:
+    """Their room is needed: the others go too, those that train stay as they are."""
+    world = ahead_of_time()
+    world.size_due = world.now + 60
+    world.delete(early(world)[0])
+    assert world.run(20, lambda: len(world.pods) == 2)
+    world.run(10)
+
+    assert world.trains(2)
+    assert world.status.wanted == 2
+    assert len(world.sentences(effects.StartWorker)) == 4
+
+
+@pytest.mark.parametrize("words", [{"workers": 2}, {"max_workers": 2}, {"suspend": True}])
+def test_nobody_starts_ahead_where_the_user_says_how_many(words: dict[str, object]) -> None:
+    """A size that is set, a maximum, and a suspension hold for newcomers ahead of time, too."""
+    world = ahead_of_time()
+    world.change(**words)
+
+    assert world.run(20, lambda: not early(world))
+    world.run(10)
+    assert len(world.sentences(effects.StartWorker)) == 4
+
+
 def grown() -> World:
     """A job that trained with two workers and then with four."""
     world = a_job(2)
@@ -311,6 +384,19 @@ def test_the_policies_get_a_true_picture() -> None:
     assert view.idle < 1.5
     assert view.warm == pytest.approx(3.0, abs=0.5)
     assert msgspec.json.encode(view.measured)
+
+
+@pytest.mark.parametrize("step_s", [1.3, 2.6])
+def test_throughput_is_as_the_worker_times_its_steps(step_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of 1.3 s takes one beat or two: measured by beats alone it would scatter by half."""
+    monkeypatch.setattr(membership_world, "STEP_S", step_s)
+    world = a_job(2)
+    world.run(60)
+    view = world.membership.wishes(world.now)
+
+    assert view is not None
+    assert view.measured[2].mean == pytest.approx(8 / step_s, rel=0.001)
+    assert view.measured[2].error < 0.001
 
 
 def test_what_a_resize_cost_is_not_what_the_one_before_did(monkeypatch: pytest.MonkeyPatch) -> None:

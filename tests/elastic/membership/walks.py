@@ -84,7 +84,8 @@ class Walk:
 
 
 def _size(walk: Walk) -> None:
-    walk.world.size(walk.rng.randint(0, walk.world.spec.max_workers + 1))
+    most = walk.world.spec.max_workers + 1
+    walk.world.size(walk.rng.randint(0, most), walk.rng.choice([0, walk.rng.randint(0, most)]))
 
 
 def _user(walk: Walk) -> None:

@@ -80,6 +80,7 @@ class World:
         self.unseen: list[Pod] | None = None
         """What the watch of pods has to tell when it stands again; None: it stands."""
         self.want: int | None = None
+        self.ahead = 0
         self.size_due = 0.0
         self.witness = Witness(self)
         self.begin()
@@ -100,7 +101,7 @@ class World:
         for pod in list(self.pods.values()):
             self.handle(self.seen(pod))
         if self.want is not None:
-            self.handle(events.Sized(self.want, "test", "the test says so"))
+            self.handle(events.Sized(self.want, "test", "the test says so", ahead=self.ahead))
         self.handle(events.Listed())
 
     def die(self, seconds: float) -> None:
@@ -219,10 +220,10 @@ class World:
         self.generation += 1
         self.handle(events.SpecSeen(self.spec, self.generation))
 
-    def size(self, want: int) -> None:
+    def size(self, want: int, ahead: int = 0) -> None:
         """The policy says so."""
-        self.want, self.size_due = want, self.now + SIZING_S
-        self.handle(events.Sized(want, "test", "the test says so"))
+        self.want, self.ahead, self.size_due = want, ahead, self.now + SIZING_S
+        self.handle(events.Sized(want, "test", "the test says so", ahead=ahead))
 
     def cordon(self, node: str) -> None:
         self.cordoned.add(node)
@@ -270,7 +271,7 @@ class World:
                 self._agent(pod)
         self._train()
         if self.want is not None and self.now >= self.size_due:
-            self.size(self.want)
+            self.size(self.want, self.ahead)
         if self.up and self.now >= self.due:
             self.handle(events.Elapsed())
 
