@@ -182,9 +182,8 @@ class ElasticMaster:
     of this host and a word of chance."""
 
     sizing_every: Annotated[float, reader.seconds(0.1, 3600)] = 5.0
-    """How often sizes are decided anew. A worker takes some seconds to start, so a quicker answer would change
-    nothing.
-    """
+    """How often sizes are decided anew; every second while a job looks for its size. Else a quicker answer would change
+    nothing: a worker takes some seconds to start."""
 
     status_every: Annotated[float, reader.seconds(0.1, 3600)] = 5.0
     """How often a job's figures are written into its status; what others must know before we go on is written at

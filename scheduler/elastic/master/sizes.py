@@ -1,4 +1,4 @@
-"""The sizes of all jobs, decided together every few seconds.
+"""The sizes of all jobs, decided together every few seconds, and every second while one of them looks for its size.
 
 Lives here: the picture that the policies get, and what their answer is told to. Never here: a policy. Growth goes where
 it gains most, so one call sees every job; it works on frozen values and on a thread of its own, for beats do not wait.
@@ -20,6 +20,12 @@ from scheduler.elastic.workers import Kit, Worker, manifest
 
 UNLIMITED: Final = Free(unlimited=True)
 
+SOON: Final = 1.0
+"""Seconds between two decisions while a job looks for its size: it is measured once a second."""
+
+SHARE: Final = 0.2
+"""Part of the time that decisions may take."""
+
 _log = structlog.get_logger("elastic")
 
 
@@ -30,16 +36,18 @@ async def keep_sizing(
     took: Callable[[float], None],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Never:
-    """Decide until cancelled, every so many seconds. took: told how long each decision took."""
+    """Decide until cancelled, every so many seconds at the latest. took: told how long each decision took."""
     loop = asyncio.get_running_loop()
     while True:
-        began = loop.time()
+        began, soon = loop.time(), False
         try:
-            await decide(master, kit)
+            wants = await decide(master, kit)
+            soon = any(want.soon for want in wants.values())
         except Exception:  # noqa: BLE001 - whatever a policy stumbled over, sizes stay as they are until the next time
             _log.exception("sizing failed", kind="sizing failed")
-        took(loop.time() - began)
-        await sleep(every)
+        spent = loop.time() - began
+        took(spent)
+        await sleep(min(every, max(SOON, spent / SHARE)) if soon else every)
 
 
 async def decide(master: Master, kit: Kit) -> Mapping[str, Want]:
@@ -49,7 +57,7 @@ async def decide(master: Master, kit: Kit) -> Mapping[str, Want]:
     free, pictures = _picture(master, kit, charges, views)
     wants = await asyncio.to_thread(size, pictures, free)
     for key, want in wants.items():
-        charges[key].feed(Sized(want.size, want.by, want.reason, want.gains))
+        charges[key].feed(Sized(want.size, want.by, want.reason, want.gains, want.ahead))
     return wants
 
 

@@ -38,6 +38,6 @@ def desire(job: JobView) -> Desire:
     policy = job.parameters if isinstance(job.parameters, Efficiency) else Efficiency()
 
     def worth(size: int, rate: float, larger: int, rate_there: float) -> float:
-        return rate_there / rate - needed(policy, size, larger)
+        return math.log(rate_there / rate / needed(policy, size, larger))
 
     return search.desire(job, policy, worth)

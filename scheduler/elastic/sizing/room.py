@@ -16,12 +16,13 @@ class Room:
 
     def __init__(self, free: Free) -> None:
         self._nodes = [dict(node) for node in free.nodes]
-        self._unlimited = free.unlimited
+        self.unlimited = free.unlimited
+        """It is not known what is free."""
 
     def take(self, worker: Worker, count: int = 1) -> bool:
         """Takes the place of so many workers, or nothing."""
         taken: list[dict[str, float]] = []
-        for _ in range(0 if self._unlimited else count):
+        for _ in range(0 if self.unlimited else count):
             node = next((node for node in self._nodes if _holds(node, worker)), None)
             if node is None:
                 self._back(taken, worker)

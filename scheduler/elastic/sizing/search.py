@@ -2,8 +2,8 @@
 
 Lives here: which size to try next, from what was measured so far. Never here: what is worth it; that is the policy's
 rule, a function (from size, rate; to size, rate) → above 0 where the second is to be preferred. Why so: MLSys'20 goes
-through the sizes one after the other. Trying by doubling, then halving the gap around the best, finds the same size in
-a number of trials that grows with the logarithm; `stride: 1` is their way.
+through the sizes one after the other. Trying by doubling, then where a parabola through the best and its neighbours is
+highest, finds the same size in a number of trials that grows with the logarithm; `stride: 1` is their way.
 
 A comparison counts when it holds at the worse ends of both confidence intervals, R_a·(1 + z·e_a/√2) and R_b·(1 −
 z·e_b/√2) with the relative standard errors e: one-sided, at z standard errors of the ratio where both are alike. While
@@ -13,6 +13,8 @@ it holds at one end and not at the other the job stays where it is, so noise alo
 import math
 from collections.abc import Callable
 from typing import Final, TypeAlias
+
+from msgspec.structs import replace
 
 from scheduler.elastic.sizing.desire import Desire, idle, largest, left, pays
 from scheduler.elastic.sizing.parameters import Search
@@ -26,37 +28,95 @@ Known: TypeAlias = dict[int, Measured]
 LAST: Final = 10.0
 """A smaller size is not tried in the time of the last ten resizes: what it could save is less than the way there."""
 
+SPREAD: Final = 0.05
+"""Relative spread of one measurement, before a job has shown its own: step times scatter by a few per cent."""
+
+PRIOR: Final = 2.0
+"""Measurements that this counts for."""
+
+NEAR: Final = 0.1
+"""A peak that is nearer to the best size than this part of it is not looked at: near its peak a curve is flat, so the
+two differ by less than a few measurements can tell."""
+
 
 def desire(job: JobView, policy: Search, worth: Worth) -> Desire:
     """The size to try next, or the best one of those that are known."""
     if not job.size:
-        return Desire(size=job.min, reason="the minimum, to begin with", grain=policy.step)
+        starts = job.held >= job.min
+        return Desire(size=job.min, reason="the minimum, to begin with", grain=policy.step, soon=starts)
     most = _on_grid(job, policy, largest(job))
     if job.size > most:
         return Desire(size=most, reason=f"more than {most} are of no use", grain=policy.step)
-    known = _known(job, policy, most)
+    known = _known(job, policy, worth, most)
     if job.size not in known:
-        return Desire(size=job.size, reason=f"measuring {job.size} workers", grain=policy.step)
+        ahead = _ahead(job, policy, worth, known, most)
+        said = f"measuring {job.size} workers"
+        return Desire(size=job.size, reason=said, grain=policy.step, ahead=ahead, soon=True)
     best = _best(job, policy, worth, known)
     trial = _trial(job, policy, worth, known, best, most)
     if trial is not None:
-        return Desire(size=trial, reason=f"best so far {best}, trying {trial}", grain=policy.step)
+        return Desire(size=trial, reason=f"best so far {best}, trying {trial}", grain=policy.step, soon=True)
     return Desire(size=best, reason=_settled(job, known, best), grain=policy.step)
+
+
+def _ahead(job: JobView, policy: Search, worth: Worth, known: Known, most: int) -> int:
+    """The larger size that is tried next if the present one is as good as it can be, or as its first measurements
+    say; 0 where that is none.
+    """
+    seen = job.measured.get(job.size)
+    hoped = seen.mean if seen else _at_most(known, job.size) if known else float(job.size)
+    after = dict(sorted({**known, job.size: Measured(mean=hoped)}.items()))
+    best = _best(job, policy, worth, after)
+    trial = _trial(job, policy, worth, after, best, most)
+    return trial if trial is not None and trial > job.size else 0
 
 
 def _settled(job: JobView, known: Known, best: int) -> str:
     return f"the best of {', '.join(map(str, known))} workers: {best}, {known[best].mean:.4g} {job.unit}/s"
 
 
-def _known(job: JobView, policy: Search, most: int) -> Known:
-    """Sizes that were measured well enough, and not too long ago, in order."""
-    return {
-        size: seen
-        for size, seen in sorted(job.measured.items())
-        if job.min <= size <= most
-        and seen.count >= policy.samples - _FADED
-        and (size == job.size or seen.age <= policy.forget)
-    }
+def _known(job: JobView, policy: Search, worth: Worth, most: int) -> Known:
+    """Sizes that were measured well enough, and not too long ago, in order.
+
+    That is `samples` times. Once will do for the first one of all, for a larger size is tried then whatever it says;
+    and for one that is clearly worth it already, for what disturbs a step makes it longer: a size that looks bad may be
+    better than that, one that looks good is good.
+    """
+    known: Known = {}
+    spread = _spread(job)
+    for size, seen in sorted(job.measured.items()):
+        if not job.min <= size <= most or (size != job.size and seen.age > policy.forget):
+            continue
+        if seen.count >= policy.samples - _FADED:
+            known[size] = seen
+            continue
+        few = replace(seen, variance=spread * seen.mean**2)
+        enough = _worth_it(job, policy, worth, known, size, few) if known else _first(job, size)
+        if seen.count >= 1.0 and enough:
+            known[size] = few
+    return known
+
+
+def _first(job: JobView, size: int) -> bool:
+    """Nothing else was measured before."""
+    return size != job.size or len(job.measured) == 1
+
+
+def _worth_it(job: JobView, policy: Search, worth: Worth, known: Known, size: int, seen: Measured) -> bool:
+    best = _best(job, policy, worth, known)
+    return _clear(policy, worth, {best: known[best], size: seen}, best, size) > 0
+
+
+def _spread(job: JobView) -> float:
+    """Variance of one measurement, relative to its mean squared: of all sizes together, for noise is the job's.
+
+    As long as few are known `SPREAD` counts too.
+    """
+    told = [
+        (seen.count - 1.0, seen.variance / seen.mean**2) for seen in job.measured.values() if seen.count > 1.0
+    ]
+    weights = PRIOR + sum(weight for weight, _ in told)
+    return (PRIOR * SPREAD**2 + sum(weight * own for weight, own in told)) / weights
 
 
 _FADED = 0.1
@@ -90,14 +150,40 @@ def _best(job: JobView, policy: Search, worth: Worth, known: Known) -> int:
 
 def _trial(job: JobView, policy: Search, worth: Worth, known: Known, best: int, most: int) -> int | None:
     """The next size to try, or none: beyond the largest, between the best and the next larger one, below."""
+    low = max((size for size in known if size < best), default=0)
+    high = min((size for size in known if size > best), default=0)
+    peak = _peak(worth, known, low, best, high) if low and high else None
     for size in (
         _beyond(policy, known, best, most),
-        _between(job, policy, best, min((size for size in known if size > best), default=best)),
-        _below(job, policy, known, best, most),
+        _inside(job, policy, low, best, high, peak) if peak else _between(job, policy, best, high or best),
+        None if peak else _below(job, policy, known, best, most),
     ):
         if size is not None and _hopeful(job, worth, known, best, size):
             return size
     return None
+
+
+def _peak(worth: Worth, known: Known, low: int, best: int, high: int) -> float:
+    """Where the parabola through the best size and those next to it, by the logarithm of the size, is highest.
+
+    That is nearer to the maximum of a smooth function than the middle of what is open (successive parabolic
+    interpolation: Brent 1973), and often says that the best one is near it already.
+    """
+    below, above = math.log(low / best), math.log(high / best)
+    to_best = worth(low, known[low].mean, best, known[best].mean)
+    from_best = worth(best, known[best].mean, high, known[high].mean)
+    left, right = -to_best / below, from_best / above
+    bend = (right - left) / (above - below)
+    away = (bend * below - left) / (2.0 * bend) if bend < 0 else 0.0
+    return best * math.exp(max(below / 2.0, min(away, above / 2.0)))
+
+
+def _inside(job: JobView, policy: Search, low: int, best: int, high: int, peak: float) -> int | None:
+    """The peak, if it is well away from the best size, and what lies between is wide enough to be worth a trial."""
+    aim = _on_grid(job, policy, round(peak))
+    a, b = (best, high) if aim > best else (low, best)
+    near = max(policy.step, policy.tolerance * a) >= b - a or abs(peak - best) < NEAR * best
+    return aim if a < aim < b and not near else None
 
 
 def _beyond(policy: Search, known: Known, best: int, most: int) -> int | None:

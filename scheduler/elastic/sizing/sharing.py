@@ -9,6 +9,10 @@ ends at the largest product of all throughputs (proportional fairness: Kelly 199
 from the job that loses least by it to one that gains more than `TRADE` times as much: the loser gives it up in this
 call, the winner takes the room in a later one.
 
+What is left after that, while nobody wants more than there is room for, is for newcomers that start ahead: those of the
+size that a job tries next if the one that it measures proves itself. As soon as somebody has no room they go, and
+interrupt nobody.
+
 Every answer is the same whatever the order of the jobs: ties go by size, then by name.
 """
 
@@ -49,6 +53,8 @@ class _Share:
     """It does not change now, in either direction."""
     short: bool = False
     """There was no room for more."""
+    ahead: int = 0
+    """How many workers it may have there, newcomers for its next size included."""
 
     @property
     def grain(self) -> int:
@@ -83,6 +89,7 @@ def size(jobs: Iterable[JobView], free: Free) -> dict[str, Want]:
             room.take(share.job.worker)
     _grow(shares, room)
     _trade(shares)
+    _look_ahead(shares, room)
     return {share.job.name: _want(share) for share in shares}
 
 
@@ -120,6 +127,28 @@ def _trade(shares: list[_Share]) -> None:
                 return
 
 
+def _look_ahead(shares: list[_Share], room: Room) -> None:
+    """Newcomers for what comes next take what nobody else has use for."""
+    if room.unlimited or any(share.hungry for share in shares):
+        return
+    for share in sorted(shares, key=lambda share: share.rank):
+        aim = _next(share)
+        share.ahead = min(aim, max(share.size, share.job.held))
+        while share.ahead < aim and room.take(share.job.worker, step := min(_step(share), aim - share.ahead)):
+            share.ahead += step
+
+
+def _next(share: _Share) -> int:
+    """The size for which newcomers may be there: while a change is under way, those that are."""
+    job = share.job
+    if not job.size:
+        return 0
+    if job.size != share.size:
+        early = min(job.held, job.max) - max(job.size, share.size)
+        return share.size + max(0, early)
+    return clamped(job, max(share.desire.ahead, share.desire.size))
+
+
 def _may_give(share: _Share) -> bool:
     """It trains as it was decided, above its quorum, and nobody stated its size."""
     job = share.job
@@ -151,13 +180,17 @@ def _gain(job: JobView, low: int, high: int) -> float:
 
 
 def _want(share: _Share) -> Want:
-    job = share.job
+    job, ahead = share.job, share.ahead if share.ahead > share.size else 0
     return Want(
         size=share.size,
         reason=_reason(share),
         by=policy(job),
-        gains=tuple(curve.gain(job.measured, size) for size in range(job.min + 1, share.size + 1)),
+        ahead=ahead,
+        gains=tuple(
+            curve.gain(job.measured, size) for size in range(job.min + 1, max(ahead, share.size) + 1)
+        ),
         coming=share.desire.coming,
+        soon=share.desire.soon and not share.short,
     )
 
 

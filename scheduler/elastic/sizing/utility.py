@@ -46,7 +46,8 @@ def desire(job: JobView) -> Desire:
     """Without an end in sight there is nothing to weigh: the job keeps its size."""
     policy = job.parameters if isinstance(job.parameters, Utility) else Utility()
     if job.remaining is None:
-        return Desire(size=job.size or job.min, reason=UNKNOWN, grain=policy.step)
+        begins = job.held >= job.min and not job.measured
+        return Desire(size=job.size or job.min, reason=UNKNOWN, grain=policy.step, soon=begins)
 
     def worth(size: int, rate: float, larger: int, rate_there: float) -> float:
         return net(policy, job, larger, rate_there) - net(policy, job, size, rate)

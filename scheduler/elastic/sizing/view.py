@@ -163,11 +163,16 @@ class Want(Struct, frozen=True, kw_only=True):
     """For people: why this size."""
     by: str
     """The policy's name."""
+    ahead: int = 0
+    """So many workers may be there, `size` of them training: the others start already for the size that comes next if
+    the present one proves itself. 0: none do."""
     gains: tuple[float, ...] = ()
-    """Expected relative speed-up of each worker above the minimum, in order: of the first, the second … up to `size`.
-    What the annotation `gangwright.io/gain` of that surplus worker says."""
+    """Expected relative speed-up of each worker above the minimum, in order: of the first, the second … up to the last
+    of `size`, or of `ahead`. What the annotation `gangwright.io/gain` of that surplus worker says."""
     coming: Stage | None = None
     """The next change that is planned already, of a schedule."""
+    soon: bool = False
+    """The answer may be another one in a second: a size is being measured, or is on its way."""
 
 
 class Free(Struct, frozen=True, kw_only=True):

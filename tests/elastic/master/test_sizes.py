@@ -1,10 +1,14 @@
 """Sizes are decided for all jobs together, from the room that the watches show."""
 
+import asyncio
 from random import Random
 
-from scheduler.elastic.master import calls
+import pytest
+
+from scheduler.elastic.master import calls, sizes
 from scheduler.elastic.master.master import identity_of, watched
 from scheduler.elastic.master.sizes import decide
+from scheduler.elastic.sizing import Want
 from tests.elastic.master.house import KIT, TEMPLATE, House, job, pods, status, train
 
 ROOM = {"allocatable": {"cpu": "3", "memory": "64Gi", "pods": "110"}}
@@ -54,6 +58,27 @@ async def test_where_not_all_is_seen_the_room_is_not_known(api, tmp_path):
 
         assert wants["team/train"].size == 4
         assert len(house.master.charges) == 1
+
+
+@pytest.mark.parametrize(
+    ("soon", "every", "waits"), [(True, 5.0, [1.0]), (False, 5.0, [5.0]), (True, 0.5, [0.5])]
+)
+async def test_how_often(soon, every, waits, monkeypatch):
+    """Sizes are decided as often as is set, and every second while a job looks for its size."""
+    waited = []
+
+    async def decided(*_):
+        return {"team/train": Want(size=2, reason="", by="efficiency", soon=soon)}
+
+    async def sleep(seconds):
+        waited.append(seconds)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(sizes, "decide", decided)
+    with pytest.raises(asyncio.CancelledError):
+        await sizes.keep_sizing(None, KIT, every, lambda _: None, sleep)
+
+    assert waited == waits
 
 
 def test_what_is_watched():

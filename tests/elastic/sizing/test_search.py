@@ -1,11 +1,13 @@
 """The search for the best size."""
 
+import math
 import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from scheduler.elastic import sizing
 from scheduler.elastic.sizing import History
 from scheduler.elastic.sizing.parameters import Efficiency
 from tests.elastic.sizing.pictures import job, seen, wanted
@@ -35,6 +37,10 @@ def climbed(rate, *, least=1, most=64, policy="efficiency", parameters=None, spr
     return sizes
 
 
+def answer(picture):
+    return sizing.size([picture], sizing.slots(100))[picture.name]
+
+
 def amdahl(part):
     return lambda size: 100.0 / (part + (1.0 - part) / size)
 
@@ -46,10 +52,110 @@ def test_a_new_job_has_its_minimum():
 
 def test_a_size_is_measured_first():
     """Until a size has its measurements the job stays there."""
-    few, enough = (job("efficiency", size=4, measured=seen({4: 400.0}, count=count)) for count in (2, 3))
+    few, enough = (
+        job("efficiency", size=4, measured=seen({2: 200.0}) | seen({4: 190.0}, count=count, error=0.001))
+        for count in (2, 3)
+    )
 
     assert wanted(few) == 4
-    assert wanted(enough) == 8
+    assert wanted(enough) < 4
+
+
+def test_the_smallest_is_measured_once():
+    """A larger size is tried next whatever the smallest one says: one measurement is enough to go on."""
+    none, one = (job("efficiency", size=4, measured=seen(rates, count=1)) for rates in ({}, {4: 400.0}))
+
+    assert wanted(none) == 4
+    assert wanted(one) == 8
+
+
+def test_a_smaller_size_that_is_looked_at_later_is_measured_in_full():
+    """One bad measurement of it sends nobody back."""
+    known = seen({16: 100.0, 24: 100.5, 32: 101.0})
+    one = job("efficiency", max=32, size=8, measured=known | seen({8: 60.0}, count=1))
+    all_three = job("efficiency", max=32, size=8, measured=known | seen({8: 60.0}, count=3))
+
+    assert wanted(one) == 8
+    assert wanted(all_three) > 8
+
+
+@pytest.mark.parametrize(("rate", "size"), [(380.0, 8), (210.0, 4), (100.0, 4)])
+def test_what_is_clearly_better_is_measured_once(rate, size):
+    """Whatever disturbs a step makes it longer: what looks good is, what looks bad is looked at again."""
+    measured = seen({2: 200.0}) | seen({4: rate}, count=1)
+
+    assert wanted(job("efficiency", size=4, measured=measured)) == size
+
+
+def test_what_scatters_is_measured_again():
+    """How clear one measurement is goes by how much those of other sizes scatter."""
+    for error, size in ((0.02, 8), (0.3, 4)):
+        measured = seen({2: 200.0}, error=error) | seen({4: 300.0}, count=1)
+        assert wanted(job("efficiency", size=4, measured=measured)) == size
+
+
+def test_newcomers_start_while_a_size_is_measured():
+    """What would be tried next if the size proved itself may start by now; nobody where it is not worth it as it is."""
+    best = {2: 200.0, 4: 400.0}
+    for rates, ahead in (
+        (best, 16),
+        (best | {8: 790.0}, 16),
+        (best | {8: 390.0}, 0),
+        ({}, 16),
+    ):
+        known = seen({at: rate for at, rate in rates.items() if at < 8})
+        just_begun = seen({at: rate for at, rate in rates.items() if at == 8}, count=0.5)
+        picture = job("efficiency", max=64, size=8, measured=known | just_begun)
+        want = answer(picture)
+        assert (want.size, want.ahead) == (8, ahead)
+        assert want.soon
+
+
+def test_nobody_starts_for_what_would_not_pay():
+    """So near to its end another resize is not worth it, and neither are its newcomers."""
+    picture = job("efficiency", max=64, size=8, measured=seen({8: 800.0}, count=0.5), remaining=100.0)
+    want = answer(picture)
+
+    assert (want.size, want.ahead) == (8, 0)
+
+
+def test_who_has_found_its_size_is_in_no_hurry():
+    """Once nothing is to be tried any more a decision every few seconds will do."""
+    picture = job("efficiency", max=8, size=8, measured=seen({4: 400.0, 8: 800.0}))
+
+    assert not answer(picture).soon
+
+
+def test_a_job_that_begins_is_asked_again_soon():
+    """Once its quorum has seats, until it has told what is left to do; not one that never tells."""
+    queued, begins, mute = (
+        job("utility", min=2, size=0, held=0),
+        job("utility", min=2, size=0, held=2),
+        job("utility", min=2, size=2, measured=seen({2: 100.0})),
+    )
+
+    assert [answer(one).soon for one in (queued, begins, mute)] == [False, True, False]
+
+
+@pytest.mark.parametrize("top", [5, 11, 21, 37, 45])
+def test_the_top_of_a_smooth_curve(top):
+    """Between three sizes the next one tried is the top of the parabola: a round top is found in a trial or two."""
+
+    def rate(size):
+        return 100.0 * size**0.1 * math.exp(-(math.log(size / top) ** 2))
+
+    sizes = climbed(rate, least=2)
+    doublings = math.ceil(math.log2(top / 2)) + 1
+
+    assert rate(sizes[-1]) / sizes[-1] ** 0.1 >= 0.97 * rate(top) / top**0.1
+    assert len(sizes) <= 1 + doublings + 2
+
+
+def test_a_top_that_is_near_the_best_is_not_looked_at():
+    """What differs by less than a tenth is not worth another resize."""
+    rates = {8: 152.0, 16: 255.0, 32: 178.0}
+
+    assert wanted(job("efficiency", max=64, size=16, measured=seen(rates))) == 16
 
 
 def test_perfect_scaling():
