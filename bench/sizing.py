@@ -4,8 +4,7 @@ Lives here: a job as its step times (Pollux, OSDI'21: `data/pollux-osdi21`), tra
 the policy says; and the size that would have been the best, from all step times at once, by the rule's own measure.
 Never here: a policy.
 
-A job begins with `LEAST` workers and measures once a beat. A newcomer takes `WARM` seconds to start, while the others
-train on; then all stand still for `IDLE` seconds. A policy is asked every `ASKED` seconds, and all room is free.
+A job begins with `LEAST` workers, under the master's own membership (`bench.training`), and all room is free.
 Reported: the size found and the best one, how near it is by the rule's measure, and in seconds and in the job's run
 time: since when the job has had a size within `NEAR` of the best, and when the last resize of the search was.
 """
@@ -13,38 +12,25 @@ time: since when the job has had a size within `NEAR` of the best, and when the 
 import csv
 import json
 import math
-import random
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from msgspec.structs import replace
-
-from scheduler.elastic.sizing import History, JobView, Parameters, decode, size, slots
-from scheduler.elastic.sizing.parameters import Efficiency, Utility
+from bench.training import Job, Training
+from scheduler.elastic.sizing import Parameters, decode
+from scheduler.elastic.sizing.parameters import NAMES, Efficiency, Utility
 
 DATA = Path(__file__).parent / "data" / "pollux-osdi21"
 
 LEAST = 4
 """Workers to begin with: one node of the traces."""
 
-BEAT = 1.0
-WARM = 5.0
-"""Seconds from a newcomer's start until it is ready: a warm join measured 2.8 to 4.8."""
-
-IDLE = 0.5
-"""Seconds without a step at a resize: a warm join measured 0.15 to 0.5, the latter with 24 million parameters."""
-
-ASKED = 5.0
-"""The master's own default."""
-
 NEAR = 0.95
 """Nearness from which on a size counts as found."""
 
-SEARCHING = 600.0
+SEARCHING = 60.0
 """Seconds without a resize after which the search has ended, and the job is taken to train on as it is."""
 
 POLICIES: Mapping[str, Parameters] = {
@@ -52,18 +38,6 @@ POLICIES: Mapping[str, Parameters] = {
     "utility": decode("utility", {"value": 1000}),
 }
 """By name; defaults, but for a job's worth, which has none that fits all."""
-
-
-class Job(NamedTuple):
-    """One application at one global batch. steps: workers → seconds a step, packed four a node."""
-
-    name: str
-    batch: int
-    samples: float
-    steps: Mapping[int, float]
-
-    def rate(self, workers: int) -> float:
-        return self.batch / self.steps[workers]
 
 
 @dataclass(frozen=True)
@@ -116,78 +90,16 @@ def _rows(place: Path) -> list[dict[str, str]]:
 
 def run(job: Job, parameters: Parameters, *, least: int = LEAST, noise: float = 0.0, seed: int = 0) -> Run:
     """Trains the job to its end. noise: of a step's time, as the spread of its logarithm."""
-    training = _Training(job, parameters, least, noise, random.Random(seed))
-    while training.done < job.samples and training.now - training.trail[-1][0] <= SEARCHING:
-        training.step()
+    training = Training(job, parameters, least, noise, seed)
+    training.run(SEARCHING)
     trail, found = training.trail, training.size
-    policy = "efficiency" if isinstance(parameters, Efficiency) else "utility"
     best, nearness = _judged(job, parameters, least)
     far = [place for place, (_, workers) in enumerate(trail) if nearness[workers] < NEAR]
     at = [when for when, _ in trail] + [training.end]
     near_at = at[max(far, default=-1) + 1]
     sizes = tuple(workers for _, workers in trail)
+    policy = NAMES[type(parameters)]
     return Run(job.name, policy, found, best, nearness[found], near_at, trail[-1][0], training.end, sizes)
-
-
-class _Training:
-    """One job on its own clock."""
-
-    def __init__(
-        self, job: Job, parameters: Parameters, least: int, noise: float, chance: random.Random
-    ) -> None:
-        self.job, self.noise, self.chance = job, noise, chance
-        self.now = self.done = self.asked = self.beat = self.since = 0.0
-        self.ready: float | None = None
-        self.size = self.want = least
-        self.round = 1
-        self.history = History()
-        self.trail = [(0.0, least)]
-        self.view = JobView(
-            name="job", min=least, max=max(job.steps), parameters=parameters, idle=IDLE, warm=WARM
-        )
-        self.samples = 0.0
-
-    @property
-    def end(self) -> float:
-        """When it would be through at the size that it has."""
-        return self.now + max(0.0, self.job.samples - self.done) / self.job.rate(self.size)
-
-    def step(self) -> None:
-        self.now += self.job.steps[self.size] * math.exp(self.chance.gauss(0.0, self.noise))
-        self.done += self.job.batch
-        self.samples += self.job.batch
-        if self.now - self.beat >= BEAT:
-            self.history = self.history.noted(
-                self.round, self.size, self.samples / (self.now - self.beat), self.now
-            )
-            self.beat, self.samples = self.now, 0.0
-        if self.ready is not None and self.now >= self.ready:
-            self.resize()
-        elif self.ready is None and self.now - self.asked >= ASKED:
-            self.ask()
-
-    def resize(self) -> None:
-        self.now += IDLE
-        self.size, self.ready, self.since = self.want, None, self.now
-        self.round += 1
-        self.beat, self.samples = self.now, 0.0
-        self.trail.append((self.now, self.size))
-
-    def ask(self) -> None:
-        self.asked = self.now
-        view = replace(
-            self.view,
-            size=self.size,
-            held=self.size,
-            want=self.want,
-            since_change=self.now - self.since if self.round > 1 else math.inf,
-            measured=self.history.measured(self.now),
-            remaining=self.job.samples - self.done,
-            elapsed=self.now,
-        )
-        self.want = size([view], slots(view.max))["job"].size
-        if self.want != self.size:
-            self.ready = self.now + (WARM if self.want > self.size else 0.0)
 
 
 def _judged(job: Job, parameters: Parameters, least: int) -> tuple[int, Mapping[int, float]]:

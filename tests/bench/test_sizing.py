@@ -24,17 +24,27 @@ def test_near_the_best(runs):
 
 
 def test_early(runs):
-    """They find it within 6 % of the run time: of all jobs together, in the median, and of each that runs 1,000 s or
-    longer.
+    """They find it within 6 % of the run time: of all jobs together, in the median, and of each, but for one whose
+    steps take seven seconds at the size that it begins with.
     """
     found = summary(runs)
 
     for policy in POLICIES:
         assert found[f"{policy}_share"] <= 0.06
         assert found[f"{policy}_share_median"] <= 0.06
-    assert {
-        (one.policy, one.job): one.share for one in runs if one.ended_at >= 1000 and one.share > 0.06
-    } == {}
+    late = {(one.policy, one.job): one.share for one in runs if one.share > 0.06}
+    assert {name for _, name in late} <= {"bert-384"}
+    assert max(late.values(), default=0.0) <= 0.08
+
+
+def test_slow_steps_take_their_time():
+    """Of the job that needs longer most is three steps at each size on the way: one that is not measured, one that is,
+    and one that passes while that is told.
+    """
+    job = JOBS["bert-384"]
+    on_the_way = 3 * sum(job.steps[size] for size in (4, 8, 16, 32))
+
+    assert on_the_way > 0.7 * run(job, POLICIES["efficiency"]).near_at
 
 
 def test_few_resizes(runs):

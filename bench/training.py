@@ -1,0 +1,219 @@
+"""One elastic job on a clock of its own: the real membership and the real policies, simulated workers.
+
+Lives here: what is around `scheduler.elastic.membership`: pods that start, members that step, beat and come to the
+barrier, an API server that writes, and the policy that is asked as often as the master does. Never here: a rule of the
+membership's, or a policy.
+
+A newcomer is READY `WARM` seconds after it was asked for. Who is called to a round comes at the end of its step, and
+all stand still for `IDLE` seconds. A beat tells what a training process told its agent `REPORT` seconds before.
+"""
+
+import heapq
+import math
+import random
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from scheduler.elastic.job.spec import Spec
+from scheduler.elastic.master.sizes import SOON
+from scheduler.elastic.membership import Membership, effects, events
+from scheduler.elastic.sizing import Parameters, size, slots
+
+BEAT: Final = 1.0
+
+REPORT: Final = 0.25
+"""Seconds that a beat's words are old: a training process tells its agent twice a second."""
+
+WARM: Final = 5.0
+"""Seconds from a newcomer's start until it is ready: a warm join measured 2.8 to 4.8."""
+
+IDLE: Final = 0.5
+"""Seconds without a step at a resize: a warm join measured 0.15 to 0.5, the latter with 24 million parameters."""
+
+WRITE: Final = 0.05
+"""Of `IDLE`, for the API server to write the round."""
+
+ASKED: Final = 5.0
+"""The master's own default, while no job looks for its size."""
+
+
+class Job(NamedTuple):
+    """One application at one global batch. steps: workers → seconds a step, packed four a node."""
+
+    name: str
+    batch: int
+    samples: float
+    steps: Mapping[int, float]
+
+    def rate(self, workers: int) -> float:
+        return self.batch / self.steps[workers]
+
+
+class Training:
+    """The job from its first step on; times are seconds since then."""
+
+    def __init__(self, job: Job, parameters: Parameters, least: int, noise: float, seed: int) -> None:
+        self.job, self._noise, self._chance = job, noise, random.Random(seed)
+        self.now = self._began = 1.0
+        self.done = 0
+        """Steps."""
+        self.trail: list[tuple[float, int]] = []
+        """Since when it has had which size."""
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+        self._pods: set[str] = set()
+        self._warm: set[str] = set()
+        """Newcomers at the barrier."""
+        self._ring: tuple[str, ...] = ()
+        self._round = self._called = 0
+        self._spent: list[float] = []
+        """Seconds of the steps since the last beat."""
+        self._told: tuple[int, float | None] = (0, None)
+        self._membership = Membership("bench/job")
+        most = max(job.steps)
+        spec = Spec(min_workers=least, max_workers=most, parameters=parameters)
+        for event in (events.Restored(None), events.SpecSeen(spec), events.Listed()):
+            self._handle(event)
+        self._later(0.0, self._look)
+        self._later(0.0, self._ask)
+        self._later(BEAT, self._report)
+
+    @property
+    def size(self) -> int:
+        return self.trail[-1][1]
+
+    @property
+    def end(self) -> float:
+        """When it would be through at the size that it has."""
+        left = max(0.0, self.job.samples - self.done * self.job.batch)
+        return self.now - self._began + left / self.job.rate(self.size)
+
+    def run(self, patience: float) -> None:
+        """To its end, or until so many seconds have brought no other size."""
+        while self.done * self.job.batch < self.job.samples:
+            if self.trail and self.now - self._began - self.trail[-1][0] > patience:
+                return
+            self.now, _, what = heapq.heappop(self._queue)
+            what()
+
+    def _later(self, seconds: float, what: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._queue, (self.now + seconds, self._count, what))
+
+    # The master
+
+    def _look(self) -> None:
+        due = self._membership.next_deadline(self.now)
+        if self.now >= due:
+            self._handle(events.Elapsed())
+        self._later(max(0.01, self._membership.next_deadline(self.now) - self.now), self._look)
+
+    def _ask(self) -> None:
+        view, soon = self._membership.wishes(self.now), False
+        if view is not None:
+            want = size([view], slots(view.max - view.held))[view.name]
+            soon = want.soon
+            self._handle(events.Sized(want.size, want.by, want.reason, want.gains, want.ahead))
+        self._later(SOON if soon else ASKED, self._ask)
+
+    def _handle(self, event: events.Event) -> None:
+        for effect in self._membership.handle(event, self.now):
+            match effect:
+                case effects.StartWorker():
+                    self._start(effect)
+                case effects.StopWorker(uid=uid):
+                    self._later(0.0, lambda uid=uid: self._gone(uid))
+                case effects.Announce(round=number):
+                    self._called = number
+                case effects.Persist(status=status):
+                    self._later(WRITE, lambda number=status.round: self._handle(events.Persisted(number)))
+                case effects.Publish():
+                    self._publish(effect)
+
+    # The pods
+
+    def _start(self, effect: effects.StartWorker) -> None:
+        uid = f"w{effect.number}"
+        self._pods.add(uid)
+        seen = events.WorkerSeen(
+            uid, uid, node=f"n{effect.number}", role=effect.role, phase="Running", number=effect.number
+        )
+        self._later(0.0, lambda: self._handle(seen))
+        self._later(WARM, lambda: self._ready(uid))
+
+    def _ready(self, uid: str) -> None:
+        if uid in self._pods:
+            self._warm.add(uid)
+            self._handle(events.Arrived(uid))
+
+    def _gone(self, uid: str) -> None:
+        self._pods.discard(uid)
+        self._warm.discard(uid)
+        self._handle(events.WorkerGone(uid))
+
+    # The training
+
+    def _publish(self, effect: effects.Publish) -> None:
+        for uid, told in effect.assignments.items():
+            if told.removed:
+                self._later(0.0, lambda uid=uid: self._over(uid))
+        ring = [(told.rank, uid) for uid, told in effect.assignments.items() if not told.removed]
+        self._ring = tuple(uid for _, uid in sorted(ring))
+        self._round = effect.round
+        self._warm.difference_update(self._ring)
+        self._later(IDLE - WRITE, self._begin)
+
+    def _over(self, uid: str) -> None:
+        self._handle(events.Exited(uid, 0))
+        self._gone(uid)
+
+    def _begin(self) -> None:
+        if not self.trail:
+            self._began = self.now
+        self.trail.append((self.now - self._began, len(self._ring)))
+        self._spent, self._told = [], (self.done, None)
+        for uid in self._ring:
+            self._beat(uid)
+        self._later(self._seconds(), lambda: self._step(first=True))
+
+    def _seconds(self) -> float:
+        return self.job.steps[self.size] * math.exp(self._chance.gauss(0.0, self._noise))
+
+    def _step(self, *, first: bool = False, took: float = 0.0) -> None:
+        self.done += 1
+        if not first:
+            self._spent.append(took)
+        if self._called > self._round:
+            self._come()
+            return
+        seconds = self._seconds()
+        self._later(seconds, lambda: self._step(took=seconds))
+
+    def _come(self) -> None:
+        samples = float(self.done * self.job.batch)
+        for uid in self._ring:
+            self._handle(events.Arrived(uid, self._round, self.done, self.done, "announced", samples=samples))
+
+    def _report(self) -> None:
+        """Every member says how it goes; the word is on its way for a while."""
+        mean = sum(self._spent) / len(self._spent) if self._spent else None
+        self._spent, self._told = [], (self.done, mean)
+        number = self._round
+        for uid in sorted(self._warm):
+            self._handle(events.Beat(uid, "Ready"))
+        self._later(REPORT, lambda: self._hear(number))
+        self._later(BEAT, self._report)
+
+    def _hear(self, number: int) -> None:
+        if number and number == self._round:
+            for uid in self._ring:
+                self._beat(uid)
+
+    def _beat(self, uid: str) -> None:
+        step, mean = self._told
+        samples, values = float(step * self.job.batch), {"total_samples": self.job.samples, "idle_s": IDLE}
+        beat = events.Beat(
+            uid, "Training", self._round, step, step, samples, step_s=mean, values=values, uses=()
+        )
+        if uid in self._pods:
+            self._handle(beat)
