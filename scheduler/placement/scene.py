@@ -138,8 +138,10 @@ def _never(
     yard = Yard(demands, emptied.free)
 
     def fits(shape: Shape) -> bool:
-        if not holds(yard, shape) or shape.plain:
-            return holds(yard, shape)
+        if not holds(yard, shape):
+            return False
+        if shape.plain and emptied.topology.level(shape.gang.level) is not None:
+            return True
         return isinstance(planner.decide(emptied, shape.gang, policy, None, masks), Place)
 
     return frozenset(number for number, shape in enumerate(shapes) if not fits(shape))

@@ -328,6 +328,14 @@ def test_who_never_fits_is_left_out():
     }
 
 
+def test_who_asks_for_an_unknown_level_is_left_out():
+    """The planner refuses such a gang until it is mended, so no time is told, and nobody waits behind it."""
+    snapshot, stays = full(2, (NOW + 10, {0: 8}))
+    line = [waiting("astray", level="room"), waiting("one")]
+
+    assert list(middles(forecast(snapshot, line, stays, Policy(), NOW, PLENTY))) == ["one"]
+
+
 def test_nobody_waits_nothing_is_told():
     """An empty queue has no forecast."""
     snapshot, stays = full(1, (NOW + 10, {0: 8}))
