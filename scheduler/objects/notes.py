@@ -100,7 +100,7 @@ def duration(least: float, most: float) -> Parser[float]:
     def parse(text: str) -> float:
         seconds = _seconds(text)
         if not least <= seconds <= most:
-            raise Unfit(f"a duration such as 90s, 5m or 1h30m, from {least:g} to {most:g} seconds")
+            raise Unfit(f"a duration such as 90s, 5m or 1h30m, from {least:g}s to {most / 3600:g}h")
         return seconds
 
     return parse

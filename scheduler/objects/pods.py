@@ -3,7 +3,7 @@
 Never here: what the pod needs (`demand`), or which gang it is of (`gangs`); they are only put together.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -26,6 +26,7 @@ from scheduler.objects.demand import wanted
 from scheduler.objects.gangs import Reading, read
 from scheduler.objects.interner import Interner
 from scheduler.objects.notes import Unfit, shown
+from scheduler.objects.spelling import slips
 from scheduler.objects.volumes import Volumes
 
 _PHASES: Final = {"": Phase.PENDING, **{phase.value: phase for phase in Phase}}
@@ -105,10 +106,13 @@ def _reading(meta: api.Meta, levels: tuple[Level, ...], interner: Interner) -> R
         tuple((key, value) for key, value in texts.items() if key in labels.SAID) if texts else ()
         for texts in (meta.labels, meta.annotations)
     )
-    if not any(said):
+    odd = _slips(meta.labels, meta.annotations)
+    if not any(said) and not odd:
         return NOTHING
-    key = (Reading, meta.namespace, levels, said)
-    reading = interner.made(key, lambda: read(meta.namespace, dict(said[0]), dict(said[1]), levels))
+    key = (Reading, meta.namespace, levels, said, odd)
+    reading = interner.made(
+        key, lambda: _with(read(meta.namespace, dict(said[0]), dict(said[1]), levels), odd)
+    )
     if reading.alone is None:
         return reading
     own = gang_of_one(meta.namespace, Uid(meta.uid))
@@ -118,6 +122,19 @@ def _reading(meta: api.Meta, levels: tuple[Level, ...], interner: Interner) -> R
 
 
 NOTHING: Final = Reading()
+
+
+def _slips(
+    own: Mapping[str, str] | None, annotations: Mapping[str, str] | None
+) -> tuple[tuple[str, str, str], ...]:
+    """Keys that look like ours and are read by nobody."""
+    return (*slips(own or {}, are_labels=True), *slips(annotations or {}, are_labels=False))
+
+
+def _with(reading: Reading, odd: tuple[tuple[str, str, str], ...]) -> Reading:
+    """The reading, with these slips said to be wrong; they refuse nothing."""
+    said = (Complaint(key, shown(value), remedy, fatal=False) for key, value, remedy in odd)
+    return reading._replace(complaints=(*reading.complaints, *said))
 
 
 def _marks(

@@ -117,3 +117,9 @@ def test_a_missing_value_is_no_complaint() -> None:
     assert sheet.annotation("a", notes.count) is None
     assert sheet.label("a", notes.count) is None
     assert not sheet.complaints
+
+
+def test_the_bounds_of_a_duration_can_be_read() -> None:
+    """Whoever writes a wrong one is told the bounds as he would write them."""
+    with pytest.raises(notes.Unfit, match="from 1s to 26280h"):
+        notes.runtime("2 hours")
