@@ -34,6 +34,16 @@ def shortened(text: str, limit: int = TEXT_LIMIT) -> str:
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
+def abridged(text: str, limit: int = TEXT_LIMIT) -> str:
+    """The text on one line, at most `limit` characters, cut in the middle: the API server quotes a whole object before
+    it says what is wrong with it.
+    """
+    if len(text) > 4 * limit:
+        text = f"{text[: 2 * limit]} {text[-2 * limit :]}"
+    line, head = " ".join(text.split()), limit // 2
+    return line if len(line) <= limit else f"{line[:head]}…{line[head + 1 - limit :]}"
+
+
 class GangwrightError(Exception):
     """The root of the tree."""
 

@@ -32,6 +32,15 @@ def test_a_kube_error_reads_as_one_line() -> None:
     assert str(error) == "PUT /x: 409 Conflict: line one line two"
 
 
+def test_a_quotation_is_cut_in_its_middle() -> None:
+    """Beginning and end of a long text are kept, on one line; a short one stays as it is."""
+    text = errors.abridged("spec.template: {" + "x" * 100_000 + "}:\nfield is immutable")
+    assert text.startswith("spec.template: {x")
+    assert text.endswith("x}: field is immutable")
+    assert len(text) == errors.TEXT_LIMIT
+    assert errors.abridged("a \n b") == "a b"
+
+
 def test_foreign_texts_are_cut() -> None:
     """A server's message of any length leaves a short text with an ellipsis."""
     error = errors.ServerError("GET /x", "y" * 100_000, status=500)

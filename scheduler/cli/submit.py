@@ -6,6 +6,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from scheduler import errors
 from scheduler.cli import jobs, live, screen
 from scheduler.cli.answers import EVERYTHING
 from scheduler.cli.jobs import Thing
@@ -107,10 +108,16 @@ async def _apply(client: Client, path: str, thing: Thing, *, dry_run: bool, forc
         **({"dryRun": "All"} if dry_run else {}),
         **({"force": "true"} if force else {}),
     }
-    body = msgspec.json.encode(thing)
-    await client.request("PATCH", path, params=params, body=body, content_type=APPLY_PATCH)
-    told = "would be applied" if dry_run else "applied"
-    screen.line(f"{thing['kind'].lower()}/{thing['metadata']['name']} {told}")
+    body, name = msgspec.json.encode(thing), f"{thing['kind'].lower()}/{thing['metadata']['name']}"
+    try:
+        await client.request("PATCH", path, params=params, body=body, content_type=APPLY_PATCH)
+    except errors.Invalid as refused:
+        if "immutable" in str(refused):
+            screen.note(
+                f"{name} is there already and cannot be changed so: delete it first, or take another name"
+            )
+        raise
+    screen.line(f"{name} {'would be applied' if dry_run else 'applied'}")
 
 
 async def _wait(client: Client, reading: Reading, wanted: Wish, limit: float) -> int:

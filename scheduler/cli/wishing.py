@@ -81,6 +81,7 @@ def wish(
 ) -> Wish:
     """What these manifests would bring into the cluster. Raises SettingsError for what cannot be read at all."""
     groups = [own for thing in things for own in jobs.objects(thing, namespace)]
+    classes = None if classes is None else {**classes, **_brought(things)}
     made = [_admitted(own, classes) for thing in things for own in jobs.templates(thing, namespace)]
     events = reading.imagine([*groups, *(pod for own in made for pod in own.pods())])
     events = [_as_made(event, now, reading.policy) for event in events]
@@ -93,6 +94,18 @@ def wish(
         frozenset(PodKey(own.namespace, name) for own in made if not _names(own) for name in own.names()),
         tuple(made),
     )
+
+
+def _brought(things: Iterable[Thing]) -> Mapping[str, PriorityClass]:
+    """The priority classes that the manifests bring themselves. Raises SettingsError."""
+    try:
+        return {
+            str(thing["metadata"]["name"]): msgspec.convert(thing, PriorityClass)
+            for thing in things
+            if thing["kind"] == "PriorityClass"
+        }
+    except msgspec.ValidationError as error:
+        raise SettingsError("PriorityClass", "its fields", str(error)) from None
 
 
 def _names(own: Template) -> bool:
@@ -129,6 +142,7 @@ def _wrong(
     """Why they would not be placed."""
     if not made:
         yield "these manifests make no pods that are known here; Jobs, JobSets, Pods, … are"
+    yield from _forged(made)
     names = " or ".join(sorted(policy.scheduler_names))
     for pod in pods:
         if pod.scheduler not in policy.scheduler_names:
@@ -141,6 +155,17 @@ def _wrong(
     groups = [event.group for event in events if isinstance(event, GroupSeen)]
     yield from (f"PodGroup {own.key.name}: {c}" for own in groups for c in own.complaints if c.fatal)
     yield from _short(pods, {(own.format, own.key): own.quorum for own in groups})
+
+
+def _forged(made: Sequence[Template]) -> Iterator[str]:
+    """What the trust policy lets nobody else write: the API server would refuse every pod."""
+    for own in made:
+        written = (own.pod.get("metadata") or {}).get("annotations") or {}
+        yield from (
+            f"{own.maker}: {key}: remove it: Gangwright alone writes it"
+            for key in (labels.PLAN, labels.SEAT)
+            if key in written
+        )
 
 
 def _short(pods: Sequence[Pod], groups: Mapping[tuple[str, GangKey], Mapping[str, int]]) -> Iterator[str]:
@@ -169,9 +194,9 @@ def _notes(pods: Sequence[Pod], things: Sequence[Thing], made: Sequence[Template
         yield from (
             f"{field}: the planner does not model it; kube-scheduler still does" for field in pod.unmodelled
         )
-    ganged = {pod.key.name for pod in pods if pod.membership}
+    alone = {pod.key.name for pod in pods if not (pod.membership or any(c.fatal for c in pod.complaints))}
     for own in made:
-        if own.count > 1 and f"{own.name}-0" not in ganged:
+        if own.count > 1 and f"{own.name}-0" in alone:
             yield f"{own.maker}: its {own.count} pods are placed one by one; the label {labels.GANG} makes them a gang"
     for thing in things:
         yield from _of_owner(thing)

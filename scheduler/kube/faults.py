@@ -62,7 +62,7 @@ def refusal(call: str, code: int, status: Status, retry_after: str | None = None
     details = status.details or Details()
     return kind(
         call,
-        status.message,
+        errors.abridged(status.message),
         status=code,
         reason=errors.shortened(status.reason, 64),
         causes=tuple(errors.shortened(cause.reason, 64) for cause in details.causes or ()),

@@ -1,6 +1,7 @@
 """`gangwright submit`: what is wrong is said before anything is applied, and what is applied is what was written."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -37,6 +38,8 @@ WRONG = {
     "an unknown level": (a_job(), "configured levels"),
     "no pods at all": ({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}, "make no pods"),
 }
+WRONG["a plan"] = (a_job(), "Job/train: gangwright.io/plan: remove it")
+WRONG["a plan"][0]["spec"]["template"]["metadata"]["annotations"][OURS + "plan"] = "x"
 WRONG["an unknown level"][0]["spec"]["template"]["metadata"]["annotations"][OURS + "level"] = "galaxy"
 
 
@@ -71,6 +74,54 @@ async def test_what_could_be_better_is_noted(cluster, write, case):
     said = await cluster.say("submit", "-f", write(job), "-n", "team")
 
     assert (said.code, named in said.err) == (0, True)
+
+
+@pytest.mark.parametrize("quorum", ["-2", "four"])
+async def test_a_gang_with_a_wrong_word_is_not_told_to_be_one(cluster, write, quorum):
+    """Pods that name a gang and say something wrong of it are told what is wrong, and not to name a gang."""
+    said = await cluster.say("submit", "-f", write(a_job(quorum=quorum)), "-n", "team")
+
+    assert (said.code, "makes them a gang" in said.err) == (2, False)
+
+
+async def test_a_misspelt_key_is_noted(cluster, write):
+    """A key that nobody reads is said, with the one that was meant; the job is applied all the same."""
+    job = a_job()
+    job["spec"]["template"]["metadata"]["annotations"][OURS + "stratgy"] = "spread"
+
+    said = await cluster.say("submit", "-f", write(job), "-n", "team")
+
+    assert said.code == 0
+    assert "gangwright.io/stratgy: 'spread': write the annotation gangwright.io/strategy" in said.err
+
+
+async def test_a_priority_class_of_the_same_file(cluster, write):
+    """A class that the manifests bring themselves is there when their pods are made."""
+    own = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "core"},
+        "value": 7,
+    }
+    job = a_job(spec={"priorityClassName": "core"})
+
+    said = await cluster.say("simulate", "-f", write(own, job), "-n", "team")
+
+    assert said.code == 0, said.err
+
+
+async def test_what_is_immutable(cluster, write):
+    """The API server quotes a whole template before it says what is wrong: the end is shown, and what to do."""
+    quoted = "Invalid value: {" + "x" * 5000 + "}: field is immutable"
+    told = {"kind": "Status", "code": 422, "message": f"Job is invalid: spec.template: {quoted}"}
+    cluster.refusals.append(Refuse(422, body=json.dumps(told).encode()))
+    cluster.unknown.clear()
+
+    said = await _after_reading(cluster, write(a_job()))
+
+    assert said.code == 2
+    assert "field is immutable" in said.err
+    assert "delete it first" in said.err
 
 
 async def test_an_unknown_kind_stops_all(cluster, write):
