@@ -24,7 +24,8 @@ from scheduler.cli.options import (
     split,
 )
 from scheduler.cli.screen import span
-from scheduler.cli.sources import source
+from scheduler.cli.sources import Source, source
+from scheduler.model.decision import Reason
 from scheduler.model.obstacles import ruled_out
 from scheduler.status.shapes import Forecast, GangDetail, GangRow, MemberRow
 
@@ -38,6 +39,14 @@ COLOURS: Final = {
     "leaving": "dim",
 }
 """By state, beside the word: nothing is told by colour alone."""
+
+PATIENCE: Final = 10.0
+"""Seconds after which a gang that finds room at once should have been given it: the service plans within one."""
+
+_WHY_NOT: Final = (
+    "does Gangwright run, and may it write? See its events with kubectl describe pod, "
+    "and: kubectl -n gangwright-system get pods"
+)
 
 
 def list_(
@@ -53,7 +62,7 @@ def list_(
     reach = Reach(kubeconfig, context, settings, server)
     within = scope(reach, namespace, everywhere=everywhere)
     answers = source(reach)
-    rows = sorted(answers.gangs(within or None), key=lambda row: (row.position is None, row.position))
+    rows = sorted(answers.gangs(within or None), key=_place)
     if output in {Form.JSON, Form.YAML}:
         screen.document(rows, output)
         return
@@ -101,12 +110,40 @@ def explain(
     answers = source(reach)
     found = answers.gang(inside, name)
     if found is None:
-        screen.note(f"no gang {name} in namespace {inside}; `gangwright list -A` names all")
+        _none(answers, inside, name)
         raise typer.Exit(NO)
     if output in {Form.JSON, Form.YAML}:
         screen.document(found, output)
         return
     tell(found, answers.now, answers.seats(inside, name))
+    if not server and _is_overdue(found.gang):
+        screen.note(f"there is room, and nothing happened for {span(found.gang.wait_seconds)}: {_WHY_NOT}")
+
+
+def _none(answers: Source, inside: str, name: str) -> None:
+    """No such gang: perhaps its pods are refused, each under its own name."""
+    refused = [
+        row.name
+        for row in answers.gangs(inside)
+        if row.state == "refused" and row.name and row.name.startswith(f"{name}-")
+    ]
+    if not refused:
+        screen.note(f"no gang {name} in namespace {inside}; `gangwright list -A` names all")
+        return
+    pod = min(refused)
+    screen.note(
+        f"no gang {name} in namespace {inside}, but refused pods; see: gangwright explain {inside}/{pod}"
+    )
+
+
+def _place(row: GangRow) -> tuple[bool, int, str, str]:
+    """Who waits first, in order; all others by name."""
+    return row.position is None, row.position or 0, row.namespace or "", row.name or row.id
+
+
+def _is_overdue(row: GangRow) -> bool:
+    """This program finds room for the gang at once, and the service has not used it."""
+    return row.state == "waiting" and row.reason == Reason.QUEUED and (row.wait_seconds or 0.0) > PATIENCE
 
 
 def _show(rows: Iterable[GangRow], now: float, *, wide: bool, everywhere: bool) -> None:

@@ -45,6 +45,13 @@ ROLE: Final = (
     "or give --server URL"
 )
 
+AWAY: Final = "the status service does not answer there; does it run, and is the port-forward up?"
+
+LOGIN: Final = (
+    "your kubeconfig's user must have a token, not a certificate alone; for one: kubectl config set-credentials NAME "
+    "--token=$(kubectl create token SERVICEACCOUNT), then kubectl config set-context --current --user=NAME"
+)
+
 LIMIT: Final = aiohttp.ClientTimeout(total=30.0, sock_connect=10.0)
 PAGE: Final = 1000
 
@@ -136,7 +143,10 @@ class Remote:
         access = await find_access(self._reach.kubeconfig, self._reach.context)
         if self._reach.server != POD:
             async with _opened(access, _checked(self._reach.server)) as session:
-                yield session
+                try:
+                    yield session
+                except errors.Unreachable as error:
+                    raise SettingsError("--server", self._reach.server, f"{AWAY} ({error})") from error
             return
         async with Client(access) as client:
             try:
@@ -146,7 +156,7 @@ class Remote:
         running = [pod.metadata.name for pod in pods if pod.status.phase == "Running"]
         if not running:
             raise SettingsError(
-                "--server", POD, f"no Pod of Gangwright runs in {HOME}; give --server URL, or leave it out"
+                "--server", POD, f"no Pod of Gangwright runs in {HOME}; see: kubectl -n {HOME} get pods"
             )
         async with _acting(access, running) as session:
             yield session
@@ -236,5 +246,5 @@ def _told(text: bytes, status: int) -> str:
         said = str(json.loads(text)["error"])
     except (ValueError, LookupError, TypeError):
         said = "no word why"
-    advice = {401: "; a kubeconfig with a token is needed, see: kubectl create token"}.get(status, "")
+    advice = f"; {LOGIN}" if status == 401 else ""
     return f"{status}: {shortened(said)}{advice}"

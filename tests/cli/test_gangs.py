@@ -1,7 +1,7 @@
 """`gangwright list`, `queue`, `explain`: what people are told of gangs, and in which form."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -200,3 +200,32 @@ async def test_the_settings_of_the_cluster_hold(cluster):
 
     assert ("defaults assumed" in before.err, "defaults assumed" in said.err) == (True, False)
     assert (before.json["wishes"]["level"], said.json["wishes"]["level"]) == ("rack", "host")
+
+
+async def test_who_is_refused_is_found(cluster):
+    """Pods with a wrong word are of no gang: whoever asks for the gang is told which of them says why."""
+    for number in (1, 0):
+        cluster.pod(f"train-{number}", gang="train", annotations={"gangwright.io/strategy": "packed"})
+
+    said = await cluster.say("explain", "team/train")
+
+    assert said.code == 1
+    assert "gangwright explain team/train-0" in said.err
+
+
+async def test_who_has_room_and_waits_on(cluster):
+    """There is room, and yet the gang has waited long: the person is told to see whether Gangwright runs at all."""
+    cluster.gang("waits", 2, gpus=8, created=f"{datetime.now(UTC) - timedelta(minutes=1):%Y-%m-%dT%H:%M:%SZ}")
+    cluster.gang("fresh", 1, gpus=8, created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+
+    assert "does Gangwright run" in (await cluster.say("explain", "team/waits")).err
+    assert "does Gangwright run" not in (await cluster.say("explain", "team/fresh")).err
+
+
+async def test_who_has_no_place_stands_by_name(cluster):
+    """Behind those that wait, gangs and refused pods are in the order of their names, not in that of their uids."""
+    for uid, name in enumerate(("c", "a", "b")):
+        made = cluster.pod(name, annotations={"gangwright.io/strategy": "packed"})
+        made["metadata"]["uid"] = f"uid-{uid}"
+
+    assert [own["GANG"] for own in (await cluster.say("list", "-n", "team")).rows] == ["a", "b", "c"]

@@ -196,6 +196,15 @@ async def test_no_pod_runs(door):
     assert (said.code, "no Pod of Gangwright runs" in said.err) == (2, True)
 
 
+async def test_nobody_listens_at_the_url(door):
+    """A service that does not answer is told from a cluster that does not: exit code 2."""
+    said = await door.say("list", "--server", "http://127.0.0.1:1")
+
+    assert said.code == 2
+    assert "is the port-forward up?" in said.err
+    assert "cluster-info" not in said.err
+
+
 @pytest.mark.parametrize("url", ["ftp://x", "status", "http://10.0.0.1:10272", "http://example.com"])
 async def test_a_token_is_not_sent_in_clear(door, url):
     """A server that is no URL, or would be told the token without TLS, is refused."""
