@@ -1,7 +1,7 @@
 """`gangwright drain`: gangs move away from a node, onto seats that were found first."""
 
 import time
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -13,7 +13,6 @@ from scheduler.cli.options import (
     Form,
     Kubeconfig,
     Reach,
-    Server,
     Settings,
     Shown,
     duration_of,
@@ -33,6 +32,18 @@ HIDDEN: Final = ("what is left on it is in namespaces whose pods you may not lis
 """What a person does next, where the node is not empty."""
 
 
+Service: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--server",
+        envvar="GANGWRIGHT_SERVER",
+        metavar="URL|pod",
+        help="Where the status service is: at this URL, or, with the word pod, in its Pod through the API server.",
+    ),
+]
+"""As other commands have it, but that nobody else can answer."""
+
+
 def drain(
     node: Annotated[str, typer.Argument(help="The node.")],
     wait: Annotated[
@@ -43,7 +54,7 @@ def drain(
     kubeconfig: Kubeconfig = "",
     context: Context = "",
     settings: Settings = None,
-    server: Server = POD,
+    server: Service = POD,
 ) -> None:
     """Move gangs away from a node; none is taken below its quorum, and none whose new seats were not found first.
 
