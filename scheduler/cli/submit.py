@@ -12,6 +12,7 @@ from scheduler.cli.answers import EVERYTHING
 from scheduler.cli.jobs import Thing
 from scheduler.cli.live import Reading
 from scheduler.cli.options import NO, WRONG, Context, Kubeconfig, Namespace, Reach, Settings, duration_of
+from scheduler.cli.rehearsal import refusals
 from scheduler.cli.wishing import Wish, priorities, wish
 from scheduler.clock import steady
 from scheduler.errors import SettingsError
@@ -82,7 +83,10 @@ async def _submit(
                 screen.note(f"wrong: {text}")
             screen.note("nothing was applied")
             return WRONG
-        for path, thing in await _paths(client, things, namespace):
+        paths = await _paths(client, things, namespace)
+        async for text in refusals(client, things, namespace):
+            screen.note(text)
+        for path, thing in paths:
             await _apply(client, path, thing, dry_run=dry_run, force=force)
         if not wait or dry_run:
             return 0

@@ -83,6 +83,9 @@ class Cluster(ApiServer):
         super().__init__()
         self._folder = folder
         self.patches: list[tuple[str, dict[str, str], str, Any]] = []
+        self.tried: list[Any] = []
+        self.against: Refuse | None = None
+        """Dry runs, and what is said to all of them."""
         self.logs: dict[str, list[bytes]] = {}
         """By pod: what it has written."""
         self.later: defaultdict[str, asyncio.Queue[bytes | None]] = defaultdict(asyncio.Queue)
@@ -96,6 +99,8 @@ class Cluster(ApiServer):
             return await self._log(request)
         if request.method == "PATCH":
             return await self._patch(request)
+        if request.method == "POST" and "dryRun" in request.query:
+            return await self._try(request)
         if request.path in DISCOVERY:
             found = [
                 {"kind": kind, "name": name, "namespaced": True} for kind, name in DISCOVERY[request.path]
@@ -116,6 +121,11 @@ class Cluster(ApiServer):
             known = self.put(name, collection, namespace)
         known.setdefault("spec", {}).update(sent.get("spec", {}))
         return web.json_response(known)
+
+    async def _try(self, request: web.Request) -> web.Response:
+        """Keeps nothing; takes what was sent, or refuses it as the test says."""
+        self.tried.append(msgspec.json.decode(await request.read()))
+        return await self._refused(self.against) if self.against else web.json_response(self.tried[-1])
 
     async def _log(self, request: web.Request) -> web.StreamResponse:
         """What a member has written; with `follow` until the test ends it with None."""

@@ -110,11 +110,47 @@ async def test_a_priority_class_of_the_same_file(cluster, write):
     assert said.code == 0, said.err
 
 
+async def test_pods_that_would_be_refused(cluster, write):
+    """The API server is asked about a pod of the template before the Job is applied, and what it says is noted."""
+    cluster.against = _told(403, 'pods "train-" is forbidden: pod rejected: RuntimeClass "gvisor" not found')
+
+    said = await cluster.say("submit", "-f", write(a_job()), "-n", "team")
+
+    assert (said.code, len(cluster.patches)) == (0, 1)
+    assert "Job/train: its pods would be refused" in said.err
+    assert 'RuntimeClass "gvisor" not found' in said.err
+    (tried,) = cluster.tried
+    assert tried["spec"] == a_job()["spec"]["template"]["spec"]
+    assert tried["metadata"]["labels"] == {OURS + "gang": "train"}
+
+
+async def test_who_may_not_make_pods_is_told_nothing(cluster, write):
+    """The right to make Jobs is enough: that the person may not make pods says nothing of the Job's."""
+    cluster.against = _told(403, 'pods is forbidden: User "ann" cannot create resource "pods"')
+
+    said = await cluster.say("submit", "-f", write(a_job()), "-n", "team")
+
+    assert (said.code, len(cluster.tried)) == (0, 1)
+    assert "would be refused" not in said.err
+
+
+async def test_pods_are_not_tried_where_the_manifests_bring_what_they_need(cluster, write):
+    """Beside an object that makes no pods nothing is known of them yet."""
+    own = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}}
+
+    await cluster.say("submit", "-f", write(own, a_job()), "-n", "team")
+
+    assert cluster.tried == []
+
+
+def _told(code, message):
+    return Refuse(code, body=json.dumps({"kind": "Status", "code": code, "message": message}).encode())
+
+
 async def test_what_is_immutable(cluster, write):
     """The API server quotes a whole template before it says what is wrong: the end is shown, and what to do."""
     quoted = "Invalid value: {" + "x" * 5000 + "}: field is immutable"
-    told = {"kind": "Status", "code": 422, "message": f"Job is invalid: spec.template: {quoted}"}
-    cluster.refusals.append(Refuse(422, body=json.dumps(told).encode()))
+    cluster.refusals.append(_told(422, f"Job is invalid: spec.template: {quoted}"))
     cluster.unknown.clear()
 
     said = await _after_reading(cluster, write(a_job()))
