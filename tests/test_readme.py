@@ -107,6 +107,16 @@ def test_paths_exist():
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
+def test_links_lead_somewhere():
+    """Every link inside the page is to one of its headings, as the forges make anchors of them."""
+    headings = re.findall(r"^#{2,3} (.+)$", PAGE, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+    named = set(re.findall(r"\]\(#([^)]+)\)", PAGE))
+    assert named
+    assert named <= anchors
+
+
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
 def test_make_targets_exist(page):
     """Every `make` target that a page names is in the Makefile."""
