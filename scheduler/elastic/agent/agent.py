@@ -27,6 +27,7 @@ from .connections import Connections
 from .doors import Doors
 from .errors import MasterError, Refused
 from .incarnation import Incarnation
+from .knocking import Place, knock
 from .master import Answer, Master
 from .processes import adopt_orphans, memory_kills
 from .reaper import Reaper
@@ -374,6 +375,17 @@ class Agent:
         self._announcements.saw(answer.round)
         if answer.abort is not None:
             self._events.put(Aborted(number, answer.abort))
+        doors = self._incarnation.awaits(answer.broken)
+        if doors:
+            self._aside("knock", lambda: self._knock(answer.broken, doors))
+
+    def _knock(self, number: int, doors: Sequence[Place]) -> None:
+        """With every beat, until it is over: of its two meshes the child may only begin the second one."""
+        opened = knock(doors)
+        if opened:
+            self._say(
+                f"round {number}: a member has ended before all had met; {opened} waits for peers ended"
+            )
 
     @staticmethod
     def _aside(name: str, work: Callable[[], None]) -> None:

@@ -11,14 +11,18 @@ import secrets
 import threading
 import time
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping
 
 from .assignment import Assignment
+from .knocking import Place
 from .progress import Progress
 from .watchdog import Sight
 
 KEYS_KEPT = 4096
 """Values of the current round kept at hand: Horovod reads each of its peers' twice; six meshes of 512 members fit."""
+
+PLACES_KEPT = 4096
+"""Places of the current round at which the child listens: one for each peer, in two meshes."""
 
 
 class Incarnation:
@@ -34,6 +38,7 @@ class Incarnation:
         self._lock = threading.Lock()
         self._assignment: Assignment | None = None
         self._values: dict[tuple[str, str], bytes] = {}
+        self._places: list[Place] = []
         self._progress = Progress(clock())
         self._asking = 0
         self._at_barrier = 0
@@ -74,6 +79,7 @@ class Incarnation:
         with self._lock:
             if self._assignment is None or place.round != self._assignment.round:
                 self._values.clear()
+                self._places.clear()
             self._assignment = place
 
     def keep(self, number: int, scope: str, key: str, value: bytes) -> None:
@@ -91,6 +97,19 @@ class Incarnation:
             if number != (self._assignment.round if self._assignment else 0):
                 return None
             return self._values.get((scope, key))
+
+    def listens_at(self, number: int, places: Iterable[Place]) -> None:
+        """The child laid down in round `number` that it listens there for its peers."""
+        with self._lock:
+            if self._assignment is not None and number == self._assignment.round:
+                self._places = [*self._places, *places][:PLACES_KEPT]
+
+    def awaits(self, number: int) -> tuple[Place, ...]:
+        """Where the child may wait for peers, if it is in round `number` and has not said that it trains."""
+        with self._lock:
+            inside = self._assignment is not None and number == self._assignment.round
+            meets = inside and not self._at_barrier and self._progress.phase != "Training"
+            return tuple(self._places) if meets else ()
 
     def lets_in(self, door: str | None) -> bool:
         """Whether this key may read and write values; nobody may without one."""

@@ -39,6 +39,8 @@ class Answer(NamedTuple):
     round: int
     abort: str | None
     interval: float
+    broken: int = 0
+    """A round in which nobody meets any more, for a member has ended; 0: none."""
 
 
 class Master:
@@ -54,7 +56,8 @@ class Master:
         abort = told.get("abort")
         if not (abort is None or isinstance(abort, str)):
             raise Garbled(f"beat: abort is {type(abort).__name__}")
-        return Answer(_whole(told, "round"), abort, _interval(told.get("interval")))
+        broken = _whole({"broken": 0, **told}, "broken")  # a master that is older does not say it
+        return Answer(_whole(told, "round"), abort, _interval(told.get("interval")), broken)
 
     def ready(self, arrival: Mapping[str, Any]) -> dict[str, Any] | None:
         """Stand at the barrier; the assignment, or None when there is none yet. Takes up to READY_WAIT."""

@@ -15,6 +15,7 @@ from .assignment import ALONE
 from .backoff import Over, Patience
 from .errors import Refused
 from .incarnation import Incarnation
+from .knocking import places
 from .master import Master
 
 RANKS = "rank_and_size"
@@ -81,6 +82,7 @@ class Store:
             except Over:
                 return Said(503)
         child.keep(number, scope, key, value)
+        child.listens_at(number, places(value))
         return Said(200)
 
     def _get(self, child: Incarnation, number: int, scope: str, key: str) -> Said:

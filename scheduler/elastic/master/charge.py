@@ -173,7 +173,8 @@ class Charge:
 
     def worker_gone(self, uid: Uid) -> None:
         if self.workers.pop(uid, None) is not None:
-            self.rounds.pop(uid, None)
+            for number in self.rounds.pop(uid, ())[-1:]:
+                self._site.broken(self.owner.key, number)
             self.feed(WorkerGone(uid))
 
     def node_turned(self, node: str, why: str, event: Event) -> None:
@@ -299,6 +300,11 @@ class Charge:
         if self._membership is None:
             return 0, None
         return self._membership.beat_answer(uid)
+
+    @property
+    def broken(self) -> int:
+        """The round in which nobody can meet any more, if it is the one that stands; else 0."""
+        return self._membership.broken if self._membership is not None else 0
 
     def exited(self, event: Exited) -> bool:
         """Whether the agent is to start the child again."""

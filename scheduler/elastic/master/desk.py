@@ -58,7 +58,7 @@ class Desk:
             )
         )
         newest, abort = charge.beat_answer(uid)
-        return bodies.BeatAnswer(newest, abort, self._interval)
+        return bodies.BeatAnswer(newest, abort, self._interval, charge.broken)
 
     async def ready(self, uid: str, ready: bodies.Ready, wait: float) -> Assignment | None:
         """It stands at the barrier."""

@@ -128,6 +128,11 @@ class Membership:
         number = s.flight.number if s.flight else s.record.number
         return number, (worker.abort or None) if worker else "it is no worker of this job"
 
+    @property
+    def broken(self) -> int:
+        """The round that stands, if it is one in which nobody can meet any more: a member has ended. 0: it is not."""
+        return roll.broken(self._s)
+
     def assignment(self, uid: Uid, round_number: int) -> Assignment | None:
         """What a worker that asks from this round is told now; None: it has to wait. The same as the last `Publish`
         for it.

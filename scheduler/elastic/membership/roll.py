@@ -90,6 +90,16 @@ def sound(s: State) -> bool:
     )
 
 
+def broken(s: State) -> int:
+    """The round that stands, where the process of one of its members has ended before all were seen to train in it; 0:
+    no such. Silence is no end: who is only given up may still be in it.
+    """
+    if not (s.listed and s.published) or s.settled:
+        return 0
+    members = (s.workers.get(seat.uid) for seat in s.record.ring)
+    return s.record.number if any(w is None or w.ended or w.fallen for w in members) else 0
+
+
 def tried(s: State) -> bool:
     """Somebody was in the round: what it says may not be taken back."""
     return any(w.in_round >= s.record.number for w in ring(s)) or s.settled

@@ -51,11 +51,14 @@ class Beat(Struct, frozen=True, kw_only=True):
 
 
 class BeatAnswer(Struct, frozen=True):
-    """round: the newest that is announced. abort: why the child is to be killed. interval: seconds to the next beat."""
+    """round: the newest that is announced. abort: why the child is to be killed. interval: seconds to the next beat.
+    broken: a round of which a member has ended before all had met, so that nobody meets in it; 0: none.
+    """
 
     round: int
     abort: str | None
     interval: float
+    broken: int = 0
 
 
 class Ready(Struct, frozen=True, kw_only=True):

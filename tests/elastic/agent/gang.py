@@ -1,6 +1,7 @@
 """A master of several workers, who are known by their tokens, and their agents as processes around real trainings.
 
-A round opens when every live member stands at the barrier. A newcomer there, a loss and a leave announce one.
+A round opens when every live member stands at the barrier. A newcomer there, a loss and a leave announce one. A loss
+before all have said that they train breaks the round.
 """
 
 import contextlib
@@ -24,6 +25,7 @@ class Member:
     name: str
     process: subprocess.Popen | None = None
     round: int = 0
+    met: int = 0
     waiting: dict[str, Any] | None = None
     assignment: dict[str, Any] | None = None
     going: bool = False
@@ -140,6 +142,8 @@ class Gang(Master):
             one.round, one.waiting = self.round, None
 
     def _lost(self, member: Member) -> None:
+        if member.round == self.round and not all(one.met >= self.round for one in self._live()):
+            self.broken = self.round
         member.round, member.waiting, member.assignment = 0, None, None
         self.newest = self.round + 1
         self._open()
@@ -153,6 +157,12 @@ class Gang(Master):
                 if not self.changed.wait_for(lambda: me.waiting is not told, 2.0) or me.assignment is None:
                     return 204, b""
             return 200, json.dumps(me.assignment).encode()
+
+    def _beat(self, told: dict[str, Any], query: Any) -> tuple[int, bytes]:
+        with self.changed:
+            if told["phase"] == "Training":
+                self.me.met = max(self.me.met, told["round"])
+        return super()._beat(told, query)
 
     def _leave(self, told: dict[str, Any], query: Any) -> tuple[int, bytes]:
         with self.changed:

@@ -28,6 +28,7 @@ class Master:
         self.assignment: dict[str, Any] | None = None
         self.newest = 0
         self.abort: str | None = None
+        self.broken = 0
         self.restarts = 0
         self.over = (409, "RoundOver")
         self.refusal: dict[str, int] = {}
@@ -114,7 +115,7 @@ class Master:
     def _beat(self, told: dict[str, Any], _: Any) -> tuple[int, bytes]:
         with self.changed:
             abort, self.abort = self.abort, None
-            return _yes({"round": self.newest, "abort": abort, "interval": 0.1})
+            return _yes({"round": self.newest, "abort": abort, "interval": 0.1, "broken": self.broken})
 
     def _ready(self, told: dict[str, Any], _: Any) -> tuple[int, bytes]:
         with self.changed:

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import socket
+import struct
 import sys
 import time
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.elastic.agent.master import Master
+from tests.elastic.agent.master import PATIENCE, Master
 from tests.elastic.agent.worker import Worker, until
 
 
@@ -422,3 +424,46 @@ def test_a_wrong_call_starts_nothing(
     assert done.returncode == 2
     assert said in done.stderr
     assert master.calls == {}
+
+
+def test_a_child_that_waits_for_the_dead_is_let_go(master: Master, tmp_path: Path) -> None:
+    """When the master says that nobody meets in its round, whoever it listens for seems to come and to go, and that is
+    said; not in another round, and not once it trains.
+    """
+    with Worker(master, tmp_path) as worker, socket.create_server(("127.0.0.1", 0)) as gloo:
+        master.assign(2, 0, 2)
+        worker.joins()
+        assert worker.asks("POST", "/progress", {"phase": "Ready"})[0] == 200
+        head = struct.pack("=H", socket.AF_INET) + struct.pack(">H", gloo.getsockname()[1])
+        assert worker.puts("global", "0", (head + socket.inet_aton("127.0.0.1")).ljust(136, b"\0")) == 200
+        gloo.settimeout(0.5)
+        master.broken = 1
+        with pytest.raises(TimeoutError):
+            gloo.accept()
+
+        master.broken = 2
+        gloo.settimeout(PATIENCE)
+        peer, _ = gloo.accept()
+        with peer:
+            assert peer.recv(1) == b""
+        assert worker.asks("POST", "/progress", {"phase": "Training"})[0] == 200
+        master.heard("beat", phase="Training")
+        master.heard("beat", len(master.calls["beat"]) + 1)
+        while gloo_asked(gloo):
+            continue
+        master.heard("beat", len(master.calls["beat"]) + 2)
+        assert not gloo_asked(gloo)
+        worker.order("pass")
+        _, _, err = worker.ends()
+
+    assert "round 2: a member has ended before all had met; 1 waits for peers ended\n" in err
+
+
+def gloo_asked(gloo: socket.socket) -> bool:
+    """Whether somebody knocks at it now."""
+    gloo.settimeout(0.0)
+    try:
+        gloo.accept()[0].close()
+    except BlockingIOError:
+        return False
+    return True

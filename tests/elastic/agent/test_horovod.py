@@ -5,15 +5,21 @@ ours.
 import itertools
 import os
 import signal
+import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scheduler.elastic.agent.packing import build
-from tests.elastic.agent.gang import Gang
+from tests.elastic.agent.gang import Gang, Member
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "stock.py"
+
+COLLECTIVE = 10.0
+"""Seconds: the agent's GANGWRIGHT_GLOO_TIMEOUT by default."""
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(600)]
 
@@ -65,3 +71,54 @@ def test_a_frozen_child_is_replaced_in_its_pod(gang: Gang) -> None:
     assert first.exits[0]["why"].startswith("stopped for")
     steps = [step["step"] for step in second.steps[done:]]
     assert all(later - earlier in {0, 1} for earlier, later in itertools.pairwise(steps))
+
+
+class Fatal(Gang):
+    """Kills whoever tells the others where it listens for them, as `victim`, in the mesh that is the `nth`.
+
+    They hear of an address that is higher than their own, so it is they who listen, and which nobody connects from.
+    """
+
+    victim: Member | None = None
+    nth = 0
+    killed = 0.0
+    meshes: frozenset[str] = frozenset()
+
+    def _value(self, method: str, path: str, query: Any, body: bytes) -> tuple[int, bytes]:
+        scope, key = path.split("/")[-2:]
+        if method == "PUT" and self.me is self.victim and key.isdigit() and scope.startswith("global"):
+            self.meshes |= {scope}
+            if len(self.meshes) > self.nth and not self.killed:
+                os.kill(self.child(self.victim), signal.SIGKILL)
+                self.killed, self.victim = time.monotonic(), None
+                body = _high(body)
+        return super()._value(method, path, query, body)
+
+
+def _high(addresses: bytes) -> bytes:
+    """The same, with the highest port that there is."""
+    entries = (addresses[start : start + 136] for start in range(0, len(addresses), 136))
+    return b"".join(entry[:2] + struct.pack(">H", 65535) + entry[4:] for entry in entries)
+
+
+@pytest.mark.parametrize("nth", [0, 1])
+def test_a_member_dies_in_init_after_it_told_its_address(
+    horovod_python: Path, tmp_path: Path, nth: int
+) -> None:
+    """Whoever waits there for its connection is let go within seconds, not after five collective time-outs, in the first
+    mesh and in the second; its process has ended, and another meets the new one of the member that died.
+    """
+    build(tmp_path / "agent.pyz")
+    shell = f'exec "{horovod_python}" "{SCRIPT}" --steps 1000000 --sleep 0.01'
+    with Fatal(horovod_python, tmp_path / "agent.pyz", tmp_path, "sh", "-c", shell) as gang:
+        first = gang.start("w-0")
+        gang.sees(lambda: first.trains(1))
+        second = gang.start("w-1")
+        gang.nth, gang.victim = nth, second
+        gang.sees(lambda: first.exits)
+        waited = time.monotonic() - gang.killed
+
+        assert first.exits[0]["signal"] == signal.SIGABRT
+        assert any("ended before all had met" in line for line in first.errors)
+        assert waited < COLLECTIVE
+        gang.sees(lambda: first.trains(2) and second.trains(2))

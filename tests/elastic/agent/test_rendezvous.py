@@ -71,11 +71,12 @@ async def test_a_beat_is_understood(running: Served, callers: tuple[Caller, Call
         }
     )
     running.desk.aborts["a"] = "hangs"
+    running.desk.broken = 7
     await running.desk.announce("team/job")
 
     answer = await callers[0].beat({**child.beat(), "child": "running"})
 
-    assert (answer.round, answer.abort, answer.interval) == (1, "hangs", 1.0)
+    assert (answer.round, answer.abort, answer.interval, answer.broken) == (1, "hangs", 1.0, 7)
     told = running.desk.beats["a"]
     assert (told.phase, told.step, told.committed, told.samples) == ("Training", 3, 2, 30.0)
     assert (told.step_s, told.compute_s, told.child, told.values) == (0.5, None, "running", {"loss": 2.0})

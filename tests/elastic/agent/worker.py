@@ -130,6 +130,12 @@ class Worker:
         status, content = call(port, method, path, sent, child["GANGWRIGHT_SHIM_KEY"])
         return status, json.loads(content) if content else None
 
+    def puts(self, scope: str, key: str, value: bytes, number: int = 1) -> int:
+        """The child lays a value down in its round; the status."""
+        child = self.child(number)
+        port = urlsplit(child["GANGWRIGHT_SHIM"]).port
+        return call(port, "PUT", f"/{scope}/{key}", value, child["GANGWRIGHT_SHIM_KEY"])[0]
+
     def joins(self, **words: Any) -> dict[str, Any]:
         """The child stands at the barrier until it is told its place."""
         body = {"round": 0, "step": 0, "committed": 0, "why": "newcomer", "fingerprint": None, **words}

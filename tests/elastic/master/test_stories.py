@@ -72,6 +72,40 @@ async def test_the_rendezvous_is_told_of_a_member_that_has_ended(api, house):
     assert house.broken == [("team/train", second.round)]
 
 
+async def test_who_meets_is_told_of_a_member_that_has_ended(api, house):
+    """With the answer to its next beat: in which round nobody meets any more; before, and once all train, none."""
+    job(api)
+    await house.until(lambda: len(pods(api)) == 2)
+    first, second = (seat(api, pod) for pod in pods(api))
+    await house.until(lambda: all(map(house.seated, (first, second))))
+    told = [house.desk.ready(uid, Ready(round=0, why="newcomer"), 20.0) for uid in (first, second)]
+    number, _ = [assignment.round for assignment in await asyncio.gather(*told)]
+    assert (await house.desk.beat(first, beat(round=number, phase="Ready"))).broken == 0
+    await house.desk.exit(second, Exit(why="", signal=9, round=number))
+
+    assert (await house.desk.beat(first, beat(round=number, phase="Ready"))).broken == number
+
+
+async def test_the_rendezvous_is_told_of_a_member_whose_pod_is_gone(api, house):
+    """Its agent cannot say any more that its process has ended; a pod that was in no round says nothing of who
+    meets.
+    """
+    job(api)
+    first, second = await train(house, 2)
+    job(api, workers=3)
+    await house.until(lambda: len(pods(api)) == 3)
+    newcomer = pods(api)[2]["metadata"]
+    api.delete(newcomer["name"], calls.PODS)
+    await house.until(lambda: newcomer["uid"] not in house.charge().workers)
+    assert house.broken == []
+    second.kill()
+    api.delete(
+        next(pod["metadata"]["name"] for pod in pods(api) if pod["metadata"]["uid"] == second.uid), calls.PODS
+    )
+
+    await house.until(lambda: house.broken == [("team/train", first.round)])
+
+
 async def test_asked_again_the_same_is_said(api, house):
     """An assignment whose answer was lost is told again."""
     job(api)

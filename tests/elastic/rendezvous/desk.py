@@ -43,6 +43,8 @@ class HonestDesk:
     ended: dict[str, Exit] = field(default_factory=dict)
     aborts: dict[str, str] = field(default_factory=dict)
     """By uid, why a child is to be killed."""
+    broken: int = 0
+    """The round in which nobody meets any more."""
     restarts: Callable[[Exit], bool] = lambda _: False
 
     def hire(self, uid: str, job: str, name: str = "") -> None:
@@ -93,7 +95,8 @@ class HonestDesk:
 
     async def beat(self, uid: str, beat: Beat) -> BeatAnswer:
         self.beats[uid] = beat
-        return BeatAnswer(self.jobs[self.workers[uid]].announced, self.aborts.pop(uid, None), self.interval)
+        newest = self.jobs[self.workers[uid]].announced
+        return BeatAnswer(newest, self.aborts.pop(uid, None), self.interval, self.broken)
 
     async def ready(self, uid: str, ready: Ready, wait: float) -> Assignment | None:
         self.arrived[uid] = ready

@@ -147,9 +147,11 @@ async def test_a_newcomer_is_killed_at_the_door(jobs, kubelet):
         assert whole(await jobs.steps("train"))
 
 
-async def test_a_newcomer_is_killed_inside_init(jobs, kubelet, tmp_path):
-    """Out of Horovod's `init` nobody comes back who misses another there: where that one told no address yet the member
-    ends as soon as its death is known, before the time is up, and the job goes on from what was saved last, with both.
+@pytest.mark.parametrize("told", ["", "told"])
+async def test_a_newcomer_is_killed_inside_init(jobs, kubelet, tmp_path, told):
+    """Out of Horovod's `init` nobody comes back who misses another there: whether that one had told its address or not,
+    the member ends as soon as its death is known, before the time is up, and the job goes on from what was saved last,
+    with both.
     """
     kept, marked = tmp_path / "kept", tmp_path / "marked"
     await asyncio.to_thread(kubelet.add, slots(2))
@@ -158,7 +160,7 @@ async def test_a_newcomer_is_killed_inside_init(jobs, kubelet, tmp_path):
     await jobs.submit(job("train", 1, 2, *command, spec={"workers": 1, "checkpoint": checkpoint}))
     alone = await jobs.until("train", of_size(1))
     await jobs.until_step("train", lambda _: _saved(kept) > 1)
-    marked.touch()
+    marked.write_text(told)
     await jobs.say("train", workers=2)
 
     status = await jobs.until("train", lambda now: of_size(2)(now) and not marked.exists())
