@@ -56,7 +56,7 @@ class Master:
         abort = told.get("abort")
         if not (abort is None or isinstance(abort, str)):
             raise Garbled(f"beat: abort is {type(abort).__name__}")
-        broken = _whole({"broken": 0, **told}, "broken")  # a master that is older does not say it
+        broken = _whole({"broken": 0, **told}, "broken")
         return Answer(_whole(told, "round"), abort, _interval(told.get("interval")), broken)
 
     def ready(self, arrival: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -50,9 +50,9 @@ class Beat(Struct, frozen=True, kw_only=True):
     uses: Uses | None = None
 
 
-class BeatAnswer(Struct, frozen=True):
+class BeatAnswer(Struct, frozen=True, omit_defaults=True):
     """round: the newest that is announced. abort: why the child is to be killed. interval: seconds to the next beat.
-    broken: a round of which a member has ended before all had met, so that nobody meets in it; 0: none.
+    broken: a round of which a member has ended before all had met, so that nobody meets in it; left out: none.
     """
 
     round: int

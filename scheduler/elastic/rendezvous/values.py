@@ -4,9 +4,10 @@ Lives here: one name space a job and round, so that nothing of one round is ever
 value that is not there yet. Never here: who may read it, or what a value means: it is bytes.
 
 The newest round and the two before it are kept: a member may still read the last one's while the next begins. All jobs
-together have a bound too. A round whose members have all met needs its values no more, and makes room first, so that
-what jobs at work have laid down keeps nobody from meeting. Then it is a job's share that is bounded: whoever holds most
-makes room, so that nobody who fills it does.
+together have a bound too. A round whose members have all met needs its values no more, nor does one that another has
+followed, and these make room first, so that what jobs at work have laid down keeps nobody from meeting. Then it is a
+job's share that is bounded: whoever holds most makes room, so that nobody who fills it does. A round that is cut off so
+while its members meet is over: they are told at once, and lay nothing more down.
 """
 
 import asyncio
@@ -42,7 +43,9 @@ class Round:
         return len(self._values)
 
     def growth(self, key: str, value: bytes) -> int:
-        """Bytes that the round would grow by. Raises Refused when it would have too many."""
+        """Bytes that the round would grow by. Raises Refused when it would have too many, or is over."""
+        if self._over:
+            raise _over()
         old = self._values.get(key)
         grown = weight(key, value) - (weight(key, old) if old is not None else 0)
         if self.size + grown > self._most_size or (old is None and len(self._values) >= self._most_keys):
@@ -60,12 +63,10 @@ class Round:
         """The value as soon as it is there, None after `wait` seconds. Raises Refused when the round ends meanwhile, or
         is broken and has no such value.
         """
-        if key not in self._values and wait > 0 and not self._broken:
+        if key not in self._values and wait > 0 and not (self._over or self._broken):
             await self._until(key, wait)
         if self._over:
-            raise Refused(
-                Reason.ROUND_OVER, "the values of this round are gone: newer rounds needed their room"
-            )
+            raise _over()
         if self._broken and key not in self._values:
             raise Refused(
                 Reason.ROUND_OVER, "a member has ended before all had met: nobody meets in this round"
@@ -78,8 +79,10 @@ class Round:
         self._wake_all()
 
     def close(self) -> None:
-        """Nobody waits any longer."""
+        """Its values are gone, and nobody waits any longer."""
         self._over = True
+        self._values.clear()
+        self.size = 0
         self._wake_all()
 
     def _wake_all(self) -> None:
@@ -103,6 +106,10 @@ class Round:
         for bell in waiting:
             if not bell.done():
                 bell.set_result(None)
+
+
+def _over() -> Refused:
+    return Refused(Reason.ROUND_OVER, "the values of this round are gone: other rounds needed their room")
 
 
 class Values:
@@ -155,8 +162,8 @@ class Values:
             self.round(job, number).break_off()
 
     def _make_room(self, job: str, number: int, more: int) -> None:
-        """Rounds in which members have met go first. Then the job that holds most gives up its oldest one; when that is
-        the one that asks, it is refused.
+        """Rounds in which members have met go first, and of other jobs those that a newer one has followed. Then the
+        job that holds most gives up its oldest one; when that is the one that asks, it is refused.
         """
         while self.size + more > self._total:
             if spent := self._spent(job, number):
@@ -166,17 +173,23 @@ class Values:
             if largest == job or self._held(largest) <= self._held(job) + more:
                 bound = f"the values of all jobs take at most {self._total} bytes (rendezvous.valuesLimit)"
                 raise Refused(Reason.NO_ROOM, f"{bound}, and no job holds more of them than this one")
-            self._drop(largest, min(self._jobs[largest]))
+            oldest = min(one for one, room in self._jobs[largest].items() if room.size)
+            self.size -= self._jobs[largest][oldest].size
+            self._jobs[largest][oldest].close()
 
     def _spent(self, job: str, number: int) -> tuple[str, int] | None:
-        """The oldest round that is met, of the job that holds most; never the one that grows."""
-        met = [
+        """The oldest round that nobody needs, of the job that holds most; never the one that grows."""
+        spent = [
             (-self._held(name), name, one)
-            for name, newest in self._met.items()
-            for one in self._jobs.get(name, ())
-            if one <= newest and (name, one) != (job, number)
+            for name, rounds in self._jobs.items()
+            for one, room in rounds.items()
+            if room.size and (name, one) != (job, number) and self._is_spent(job, name, one)
         ]
-        return min(met)[1:] if met else None
+        return min(spent)[1:] if spent else None
+
+    def _is_spent(self, asking: str, job: str, number: int) -> bool:
+        followed = job != asking and number < max(self._jobs[job])
+        return followed or number <= self._met.get(job, 0)
 
     def _held(self, job: str) -> int:
         return sum(one.size for one in self._jobs[job].values())

@@ -218,6 +218,41 @@ def test_who_has_met_makes_room_first():
     assert values.size == 3 * weight("a", b"x" * 1000)
 
 
+def test_overtaken_rounds_of_others_make_room_before_one_that_meets():
+    """A round is published when all have left the one before it, so nobody reads that any more."""
+    values = Values(keys=8, size=4096, total=6 * weight("a", b"x" * 1000))
+    for job, number in (("team/a", 1), ("team/a", 2), ("team/b", 7), ("team/c", 3), ("team/c", 4)):
+        values.put(job, number, "a", b"x" * 1000)
+    values.put("team/b", 7, "b", b"x" * 1000)
+
+    values.put("team/b", 7, "c", b"x" * 1000)
+    assert rounds(values) == {("team/a", 2), ("team/b", 7), ("team/c", 3), ("team/c", 4)}
+    values.put("team/d", 1, "a", b"x" * 1000)
+    assert rounds(values) == {("team/a", 2), ("team/b", 7), ("team/c", 4), ("team/d", 1)}
+
+
+async def test_a_round_that_lost_its_values_before_all_had_met_is_over():
+    """Whoever comes for a value later is told at once, as is whoever has more to lay down; it takes no room again. The
+    job's next round is another.
+    """
+    values = Values(keys=8, size=4096, total=4 * weight("a", b"x" * 1000))
+    for key in "abc":
+        values.put("team/large", 5, key, b"x" * 1000)
+    for job in ("team/a", "team/b"):
+        values.put(job, 1, "a", b"x" * 1000)
+    assert values.size == 2 * weight("a", b"x" * 1000)
+
+    for key in "ad":
+        with pytest.raises(Refused, match="are gone") as told:
+            await asyncio.wait_for(values.round("team/large", 5).get(key, 60), 5)
+        assert told.value.reason is Reason.ROUND_OVER
+    with pytest.raises(Refused, match="are gone"):
+        values.put("team/large", 5, "d", b"x")
+    assert values.size == 2 * weight("a", b"x" * 1000)
+    values.put("team/large", 6, "a", b"x" * 1000)
+    assert await values.round("team/large", 6).get("a", 0) == b"x" * 1000
+
+
 def rounds(values):
     return {(job, number) for job, rounds in values._jobs.items() for number in rounds}
 
