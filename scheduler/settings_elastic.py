@@ -113,9 +113,10 @@ class RendezvousServer:
 
     values_limit: Annotated[int, reader.size(2**20, 2**34)] = 128 * 2**20
     """Bytes of the values of all jobs together; a quarter of the memory that the manifests give the master. When it is
-    full, rounds in which all members train already make room first: they need their values no more. So it bounds how
-    many meet at one moment: sixteen rings of 170, or 44 of 100. Beyond that the job that holds most of it gives up its
-    oldest round for others, and waits for room itself, up to `workers.glooTimeout`."""
+    full, rounds in which all members train already make room first, and those that a newer round has followed: they
+    need their values no more. So it bounds how many meet at one moment: sixteen rings of 170, or 44 of 100. Beyond that
+    the job that holds most of it gives up its oldest round for others, and waits for room itself, up to
+    `workers.glooTimeout`; a job whose members meet in the round that it gives up begins again from its checkpoint."""
 
     connections: Annotated[int, reader.whole(4, 65536)] = 8192
     """Connections at a time. A worker keeps a few, and one for each question that waits. Beyond it the one that never
@@ -260,8 +261,9 @@ class Workers:
 
     gloo_timeout: Annotated[float, reader.seconds(1, 3600)] = 10.0
     """After which a collective gives up on a member that says nothing, and with it the longest that a lost node holds
-    up its job. Horovod's own 30 s serve newcomers that start cold; ours are warm. GANGWRIGHT_GLOO_TIMEOUT overrules
-    it."""
+    up its job; but five times as long when the node goes in the tenths of a second in which members connect to each
+    other, for so long gloo tries. Horovod's own 30 s serve newcomers that start cold; ours are warm.
+    GANGWRIGHT_GLOO_TIMEOUT overrules it."""
 
     grace: Annotated[float, reader.seconds(1, 3600)] = 60.0
     """Between SIGTERM and SIGKILL where the job's template does not say: a step, a resize and a checkpoint."""

@@ -4,8 +4,7 @@ Lives here: the comparison of who is there with what is wanted. Never here: who 
 The quorum is `core`, started together; what is wanted above it is `surplus`, and so are newcomers whom the policy has
 start ahead: they warm up, and wait at the barrier until they are wanted. A worker that is to be replaced does not
 count, so its replacement starts first; who is superfluous then makes way in the next round. While pods are not seen
-none is made, or made
-again: whoever is missing may be there.
+none is made, or made again: whoever is missing may be there.
 """
 
 from scheduler.elastic.membership import ending, roll, wanting
@@ -22,7 +21,8 @@ def look(s: State, now: float) -> None:
     if spec is None or s.over or spec.suspend or s.finishing_at is not None:
         for worker in roll.newcomers(s):
             _dismiss(s, worker, "the job does not need it now", now)
-        s.starts.clear()
+        if not s.blind:
+            s.starts.clear()
         if not roll.entitled(s):
             s.sized = None  # what there was room for says nothing of the room when it goes on
         return

@@ -27,6 +27,25 @@ def test_a_worker_that_is_not_seen_is_started_once() -> None:
     assert world.made == 4
 
 
+def test_who_was_asked_for_before_a_suspension_is_not_asked_for_again() -> None:
+    """A job that is suspended and goes on while pods are not seen counts on those that it had asked for; only those that
+    left for the suspension are made anew.
+    """
+    world = a_job(2)
+    world.lose_sight()
+    world.size(4)
+    world.run(15)
+    assert world.made == 4
+    world.change(suspend=True)
+    world.run(30)
+    world.change(suspend=False)
+    world.run(30)
+    world.see_again()
+
+    assert world.run(120, lambda: world.trains(4)), world.status.reason
+    assert world.made == 6
+
+
 def test_nobody_is_started_blindly() -> None:
     """What is wanted after it was told has to wait, and is started when pods are seen again."""
     world = a_job(2)

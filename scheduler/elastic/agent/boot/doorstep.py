@@ -1,10 +1,11 @@
 """The last look before Horovod's `init`: everybody who belongs to the round is here, alive, with a state that fits.
 
-From `init` on a missing member ends everybody (C++ aborts after the gloo timeout, or when it is told that the value it
-waits for will not come), and a state that does not fit hangs everybody. So each member says through the round's
-key-value store that it stands at the door and what its state is made of; rank 0 hears all and says go, or names who
-does not fit. That keeps the time in which a death is expensive down to `init` itself (about 0.1 s). Whoever waits here
-waits in Python, and leaves as soon as a newer round is announced.
+From `init` on a missing member ends everybody (C++ aborts when it is told that the value it waits for will not come,
+when the connection it waits for comes and ends, or after the gloo timeout, which is five times as long for a
+connection), and a state that does not fit hangs everybody. So each member says through the round's key-value store that
+it stands at the door and what its state is made of; rank 0 hears all and says go, or names who does not fit. That keeps
+the time in which a death is expensive down to `init` itself (about 0.1 s). Whoever waits here waits in Python, and
+leaves as soon as a newer round is announced.
 
 Two calls for a member, one per member and one more for rank 0: a few milliseconds.
 """
