@@ -1,10 +1,14 @@
 """What conversations are told with: small clusters, gangs on their way, questions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from scheduler.engine import Engine
+from scheduler.model import events as ev
 from scheduler.model.calls import FilterCall
+from scheduler.model.effects import Effect
 from scheduler.model.policy import Policy
-from scheduler.model.workload import Pod
+from scheduler.model.workload import Phase, Pod
 from tests.builders import a_node
 from tests.engine.api import Controller
 from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner
@@ -54,3 +58,22 @@ def a_gang_on_its_way(world: World, *, soft: bool = False) -> None:
 
 def asked(world: World, pod: Pod, *candidates: str):
     return world.filter(FilterCall(pod.uid, pod.key, pod.scheduler, pod.native_group, candidates))
+
+
+def runs(number: int) -> Pod:
+    """A pod of one device that somebody makes again."""
+    (pod,) = a_gang_of_pods(f"runs-{number}", 1, gpu=1, owner=an_owner("ReplicaSet", "crew"))
+    return replace(pod, gated=False, node="n0", phase=Phase.RUNNING, bound_at=1.0)
+
+
+def an_engine(gpu: int, policy: Policy, now: float, *pods: Pod) -> Engine:
+    engine = Engine(policy)
+    engine.observe(
+        [ev.NodeSeen(a_node("n0", gpu=gpu)), *map(ev.PodSeen, pods), ev.Synced(), ev.TookOver()], now
+    )
+    return engine
+
+
+def planned(engine: Engine, now: float) -> Iterator[Effect]:
+    while (question := engine.ask(now)) is not None:
+        yield from engine.settle(question, engine.answer(question), now)

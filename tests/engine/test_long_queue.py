@@ -1,14 +1,22 @@
-"""Kube-scheduler's verbs beside a long queue: what they cost, in questions to the planner and in gangs looked at."""
+"""A long queue: what kube-scheduler's verbs cost beside it, in questions to the planner and in gangs looked at, and that a
+pass leaves out nobody of it.
+"""
+
+from dataclasses import replace
 
 import pytest
 
 from scheduler.engine import engine as door
 from scheduler.engine.asking import Asking
 from scheduler.engine.sieve import Sieve
+from scheduler.model import events as ev
 from scheduler.model.calls import FilterCall, PreemptCall, Refused, Victims
 from scheduler.model.decision import Reason
+from scheduler.model.policy import Policy
+from scheduler.model.queueing import Backfill
+from scheduler.model.workload import Phase
 from tests.engine.cast import a_gang_of_pods, a_pod
-from tests.engine.stage import a_world
+from tests.engine.stage import a_world, an_engine, planned, runs
 from tests.engine.world import World
 
 MANY = 1_000
@@ -130,3 +138,29 @@ def test_preempt_looks_at_nobody_who_waits(work, waiting):
     world.engine.preempt(PreemptCall(pod.uid, pod.key, pod.scheduler, False, victims))
 
     assert work.done() == (0, 0)
+
+
+def test_nobody_is_passed_over_when_all_come_of_age() -> None:
+    """Between two questions of a pass every place in the queue gets another name; who was not looked at yet still
+    is.
+    """
+    sizes = {f"g{number}": 16 - number for number in range(8)} | {"tiny": 1}
+    waiting = [pod for name, gpu in sizes.items() for pod in a_gang_of_pods(name, 1, gpu=gpu, created=1000.0)]
+    engine = an_engine(
+        16, Policy(age_limit=5000.0, backfill=Backfill.FREE), 1050.0, *map(runs, range(16)), *waiting
+    )
+    for now in range(1050, 6000):
+        engine.observe([ev.Tick()], float(now))
+        list(planned(engine, float(now)))
+    engine.observe([ev.PodSeen(replace(runs(0), phase=Phase.SUCCEEDED))], 5999.9)
+    for now in (5999.9, 5999.95):
+        question = engine.ask(5999.9)
+        assert question is not None
+        engine.settle(question, engine.answer(question), now)
+
+    list(planned(engine, 6000.1))
+    engine.observe([ev.Tick()], 6000.2)
+    list(planned(engine, 6000.2))
+
+    seated = {key.name for key, record in engine.ledger.roll.gangs.items() if record.plan is not None}
+    assert seated == {"tiny"}
