@@ -132,10 +132,16 @@ class Asked:
         self.world = World()
         self.passes = [Pass(), Pass()]
         self.open: set[GangKey] = set()
+        self.late: set[GangKey] = set()
+        """Who was there and opened since the pass began: perhaps behind where it had come to."""
+        self.began: int | None = None
+        """How often places were worked out anew before this pass; None: none is on."""
         self.room = 0
         self.looks = 0
 
     def comes(self, key: GangKey) -> None:
+        if key in self.world.records:
+            self.late.add(key)
         self.open.add(key)
         self.world.comes(key, again=False)
 
@@ -147,7 +153,15 @@ class Asked:
         """Something of this gang alone is new."""
         if key in self.world.records:
             self.open.add(key)
+            self.late.add(key)
             self.world.queue.touch(self.world.records[key][0])
+
+    def weighs(self, name: str, weight: int) -> None:
+        """Gangs of this namespace have another turn, as soon as that is asked for."""
+        self.world.weights[name] = weight
+
+    def waits(self, seconds: float) -> None:
+        self.world.now += seconds
 
     def grows(self) -> None:
         """Everybody may be seated now."""
@@ -164,6 +178,9 @@ class Asked:
     def next(self) -> GangRecord | None:
         """Both say the same; who looks at everybody is asked first, since the other one forgets who was touched."""
         queue, (sparing, thorough) = self.world.queue, self.passes
+        if self.began is None:
+            self.began, self.late = queue.rekeyed, set()
+        queue.reorder(self.world.now)
         touched = dict(queue.touched)
         thorough.doubt()
         every = thorough.next(queue, self.room, (), self.first_open)
@@ -174,28 +191,62 @@ class Asked:
         if found is not None:
             self.open.discard(found.key)
             queue.touch(found)
+        else:
+            assert self.began != queue.rekeyed or self.open <= self.late
+            self.began = None
         return found
+
+    def to_the_end(self) -> None:
+        """The pass that is on, or a new one, until nobody is found any more."""
+        while self.next() is not None:
+            pass
 
 
 @pytest.mark.slow
 @settings(max_examples=400)
 @given(
+    st.integers(0, 12),
     st.lists(
         st.one_of(
             st.tuples(st.sampled_from(("comes", "goes", "opens")), KEYS),
+            st.tuples(st.just("weighs"), st.sampled_from(SPACES), st.integers(0, 3)),
+            st.tuples(st.just("waits"), st.sampled_from((0.5, REORDER, PATIENCE))),
             st.just(("grows",)),
+            st.just(("asks",)),
             st.just(("asks",)),
         ),
         max_size=80,
-    )
+    ),
 )
-def test_a_pass_finds_whoever_a_look_at_everybody_finds(steps):
-    """In the same order, whatever happens between two questions."""
+def test_a_pass_finds_whoever_a_look_at_everybody_finds(crowd, steps):
+    """In the same order, whatever happens between two questions. A pass leaves open nobody but who opened meanwhile; one
+    in which places were worked out anew may end early, and the next one leaves nobody.
+    """
     asked = Asked()
-    for name, *keys in steps:
-        getattr(asked, "next" if name == "asks" else name)(*keys)
-    while asked.next() is not None:
-        pass
+    for number in range(crowd):
+        asked.comes(GangKey(SPACES[number % len(SPACES)], f"g{number}"))
+    for name, *about in steps:
+        getattr(asked, "next" if name == "asks" else name)(*about)
+    asked.to_the_end()
+    asked.to_the_end()
+    assert not asked.open
+
+
+def test_a_pass_that_ends_early_is_made_good_by_the_next():
+    """Half of them are asked about when all come of age, which gives every place another name: nobody is found any more,
+    and the next pass begins with whoever was left.
+    """
+    asked = Asked()
+    for number in range(10):
+        asked.comes(GangKey("a", f"g{number}"))
+    asked.waits(0.5)
+    for _ in range(5):
+        asked.next()
+    asked.waits(PATIENCE)
+
+    assert asked.next() is None
+    assert len(asked.open) == 5
+    asked.to_the_end()
     assert not asked.open
 
 
@@ -205,8 +256,7 @@ def test_a_pass_costs_what_has_changed():
     for number in range(100):
         asked.comes(GangKey("a", f"g{number:03}"))
     for _ in range(2):
-        while asked.next() is not None:
-            pass
+        asked.to_the_end()
     asked.comes(GangKey("a", "late"))
     asked.opens(GangKey("a", "g050"))
 
