@@ -14,7 +14,7 @@ from typing import Final
 
 from scheduler.engine import running
 from scheduler.engine.front import RESERVE_EVERY, Front, waits
-from scheduler.engine.question import Answer, MakingRoom, Question, decide
+from scheduler.engine.question import Answer, MakingRoom, Question, below_ceiling, decide
 from scheduler.engine.ranking import Ranking
 from scheduler.engine.rights import Rights
 from scheduler.engine.shapes import Shapes
@@ -46,9 +46,9 @@ class Asking:
         """A question that is being worked out elsewhere: nobody is asked about until it is settled."""
         self.front = Front(ledger)
         self.running = running.Running(ledger)
+        self.rights = Rights(ledger)
         self._ledger = ledger
         self._masks = masks
-        self._rights = Rights(ledger)
         self._shapes = Shapes()
         self._ranking = Ranking(ledger, self.snapshot)
         self._pass = Pass()
@@ -126,7 +126,7 @@ class Asking:
             fence=fence,
             order=order,
             spare=front.spare(now),
-            above=self._rights.above,
+            above=self.rights.above,
             room=ledger.nodes.room,
             version=ledger.nodes.version,
             standing=ledger.standing,
@@ -154,7 +154,7 @@ class Asking:
     def may_make_room(self, record: GangRecord, gang: Gang, now: float) -> bool:
         """Were this gang told to wait for room, it would be asked how it could have some."""
         keeps = self.policy.backfill is Backfill.RESERVE and self.front.comes_first(record)
-        return gang.quorum > 0 and (keeps or self._rights.of(record, gang, now) is not None)
+        return gang.quorum > 0 and (keeps or self.rights.of(record, gang, now) is not None)
 
     def is_held_up(self, record: GangRecord, now: float) -> bool:
         """It is not asked about, because the order is strict and somebody is before it."""
@@ -186,7 +186,8 @@ class Asking:
             short = self.front.is_short(record, now)
             if not short:
                 kept, snapshot = snapshot.free, time.beside(snapshot, self.front.reserved, None)
-        return Question(gang, snapshot, allowed, shape, ledger.nodes.room, fence, short, kept)
+        usage = ledger.usage.below(gang.key.namespace)
+        return Question(gang, snapshot, allowed, shape, ledger.nodes.room, fence, short, kept, usage)
 
     def about_room(
         self,
@@ -206,11 +207,11 @@ class Asking:
         """
         asked = self.about(record, gang, now)
         picture = asked.snapshot
-        may_take = None if only_time else self._rights.of(record, gang, now)
+        may_take = None if only_time else self.rights.of(record, gang, now)
         units: tuple[Unit, ...] = ()
         terms = FREELY
         if may_take is not None:
-            units, terms = self._rights.terms(self.running.units(picture, may_take, now), gang)
+            units, terms = self.rights.terms(self.running.units(picture, may_take, now), gang)
         if units and asked.kept is not None and self.front.reserved is not None:
             units = self.running.staying(units, picture, self.front.reserved.start, now)
         in_time = front and self.policy.backfill is Backfill.RESERVE and (whole or not units)
@@ -252,8 +253,9 @@ class Asking:
     def _settle_seat(self, question: Question, decision: Decision, now: float) -> list[Effect]:
         ledger = self._ledger
         fresh = question.snapshot.generation == ledger.nodes.generation
-        decision = self._rights.below_ceiling(question.gang, decision)
-        if isinstance(decision, Wait) and fresh and question.shape is not None:
+        usage = ledger.usage.below(question.gang.key.namespace)
+        decision = below_ceiling(usage, question.gang, decision)  # it may use more by now
+        if isinstance(decision, Wait) and fresh and question.shape is not None and decision.ceiling is None:
             self._answers(question.fence, short=question.short)[question.shape] = decision
         event = Decided(
             question.gang,
@@ -301,14 +303,14 @@ class Asking:
         if record.verdict_shape is None or record.spared:
             return None
         answered = (record.verdict_shape, record.verdict_fence, record.verdict_short)
-        return *answered, record.key.namespace, self._rights.by_time(record, now)
+        return *answered, record.key.namespace, self.rights.by_time(record, now)
 
     def _may_take(self, record: GangRecord, now: float) -> bool:
-        return record.wanted is not None and self._rights.of(record, record.wanted, now) is not None
+        return record.wanted is not None and self.rights.of(record, record.wanted, now) is not None
 
     def _look_again(self, record: GangRecord, now: float) -> None:
         """When time alone may bring this gang room: it may ask others to leave then, or its reservation is due anew."""
-        self._ask_by(record, min(self._rights.next_turn(record, now), self.front.due_again(record, now)))
+        self._ask_by(record, min(self.rights.next_turn(record, now), self.front.due_again(record, now)))
 
     def _ask_by(self, record: GangRecord, time: float) -> None:
         record.verdict_until = time

@@ -2,19 +2,19 @@
 cost.
 
 Lives here: the question, asked of the picture that the planner would get, and its answer. Never here: a right; whoever
-is named would be asked to leave if the gang might ask (`rights` says whether it may).
+is named would be asked to leave if the gang might ask (`rights` says whether it may). So nobody is named for what his
+namespace uses within its guarantee.
 """
 
 from dataclasses import dataclass
 
 from scheduler.engine.asking import Asking
 from scheduler.engine.question import Question
-from scheduler.ledger import Ledger, freeing
-from scheduler.ledger.records import GangRecord
+from scheduler.ledger import Ledger
 from scheduler.model.decision import Shortfall
 from scheduler.model.policy import Policy
-from scheduler.model.victims import By, Unit
-from scheduler.model.workload import GangKey, Pod
+from scheduler.model.victims import FREELY, Terms, Unit
+from scheduler.model.workload import GangKey
 from scheduler.placement import planner, preemption, reservation
 from scheduler.placement.masks import Masks
 
@@ -29,10 +29,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """The gang's own question, and everybody of lower priority."""
+    """The gang's own question, everybody of lower priority, and what all of them together may give."""
 
     seat: Question
     lower: tuple[Unit, ...]
+    terms: Terms = FREELY
 
     def answer(self, policy: Policy) -> Found:
         """Any thread may ask."""
@@ -41,7 +42,7 @@ class Inquiry:
         nearest = planner.nearest(snapshot, gang, policy, self.seat.allowed, masks)
         if not self.lower or self.seat.told is not None:
             return Found(nearest)
-        freed = preemption.choose(snapshot, gang, self.lower, policy, self.seat.allowed, masks)
+        freed = preemption.choose(snapshot, gang, self.lower, policy, self.seat.allowed, masks, self.terms)
         return Found(nearest, freed.victims if freed is not None else ())
 
 
@@ -52,10 +53,7 @@ def inquire(ledger: Ledger, asking: Asking, key: GangKey, now: float) -> Inquiry
     if record is None or gang is None or not gang.quorum or not ledger.ready:
         return None
     seat = asking.about(record, gang, now)
-
-    def lower(other: GangRecord | None, pod: Pod) -> By | None:
-        asked = other is not record and pod.priority < gang.priority and freeing.may_be_asked(pod)
-        return By.ORDER if asked else None
-
-    units = asking.running.units(seat.snapshot, lower, now) if ledger.lowest < gang.priority else ()
-    return Inquiry(seat, tuple(units))
+    behind = asking.rights.behind(record, gang)
+    if behind is None:
+        return Inquiry(seat, ())
+    return Inquiry(seat, *asking.rights.terms(asking.running.units(seat.snapshot, behind, now), gang))

@@ -10,10 +10,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from scheduler.ledger.usage import beyond_ceiling
 from scheduler.model.cluster import Mask, Matrix, Snapshot
-from scheduler.model.decision import Decision, Place, Reason, Wait
+from scheduler.model.decision import Ceiling, Decision, Place, Reason, Wait
 from scheduler.model.policy import Policy
-from scheduler.model.queueing import Reservation, Stay
+from scheduler.model.queueing import Reservation, Stay, Usage
 from scheduler.model.victims import FREELY, Preempt, Terms, Unit
 from scheduler.model.workload import Gang, Uid
 from scheduler.placement import planner, preemption, reservation
@@ -58,6 +59,8 @@ class Question:
     """It leaves before the reservation begins, so the picture leaves nothing out."""
     kept: Matrix | None = None
     """float64[n, r]: the free room with what is reserved, where the picture leaves that out."""
+    usage: Usage | None = None
+    """What the gang's namespace uses, and may; None: nothing limits it."""
     told: Wait | None = None
     """The answer, where it does not depend on room."""
     making: MakingRoom | None = None
@@ -78,7 +81,20 @@ def decide(question: Question, policy: Policy, masks: Masks | None = None) -> An
     if question.making is not None:
         return _make_room(question, question.making, policy, masks)
     decision = planner.decide(question.snapshot, question.gang, policy, question.allowed, masks)
-    return _because_reserved(question, decision, masks or Masks()) if isinstance(decision, Wait) else decision
+    if isinstance(decision, Wait):
+        return _because_reserved(question, decision, masks or Masks())
+    return below_ceiling(question.usage, question.gang, decision)
+
+
+def below_ceiling(usage: Usage | None, gang: Gang, decision: Decision) -> Decision:
+    """Surplus gets only seats that its namespace may use; the quorum was looked at before it was asked about."""
+    if usage is None or not isinstance(decision, Place):
+        return decision
+    beyond = beyond_ceiling(usage, gang, decision.seats)
+    seats = {uid: node for uid, node in decision.seats.items() if uid not in beyond}
+    if beyond and not seats:
+        return Wait(Reason.OVER_CEILING, ceiling=Ceiling(*next(iter(beyond.values()))))
+    return replace(decision, seats=seats, unseated=(*decision.unseated, *beyond)) if beyond else decision
 
 
 def _because_reserved(question: Question, wait: Wait, masks: Masks) -> Wait:

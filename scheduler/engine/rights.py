@@ -9,19 +9,17 @@ Never here: who of them is chosen (placement.preemption), or how they leave (led
 """
 
 import math
-from collections.abc import Callable, Hashable
-from dataclasses import replace
+from collections.abc import Callable, Container, Hashable, Iterable
 
 from scheduler.engine.running import MayTake
 from scheduler.engine.turns import Turns
 from scheduler.ledger import Ledger, attained, freeing
 from scheduler.ledger.records import GangRecord
 from scheduler.ledger.rivals import line
-from scheduler.model.decision import Ceiling, Decision, Place, Reason, Wait
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Order, Overrun, Reclaim
 from scheduler.model.victims import FREELY, By, Terms, Unit
-from scheduler.model.workload import Gang, GangKey, Pod
+from scheduler.model.workload import Gang, GangKey, Pod, Uid
 
 Right = Callable[[GangRecord | None, Pod], bool]
 """Whether it says that a pod, of the gang it is of if it is ours, gives way."""
@@ -61,23 +59,14 @@ class Rights:
         borrows = self._borrower(record, gang, now)
         if not by_order and borrows is None:
             return None
-        spared = freeing.spared(record, now)
         if self._policy.shares:
             record.at_odds = self._ledger.rivals.at_odds(line(record), now)
-        makers = {m.pod.owner.uid for m in record.live() if m.pod.owner is not None}
+        return _may_take(record, by_order, borrows, freeing.spared(record, now))
 
-        def may_take(other: GangRecord | None, pod: Pod) -> By | None:
-            if other is record or pod.uid in spared or not freeing.may_be_asked(pod):
-                return None
-            if pod.owner is not None and pod.owner.uid in makers:
-                return (
-                    None  # its own kin: what is taken from a controller's pods it makes again, or loses whole
-                )
-            if any(right(other, pod) for right in by_order):
-                return By.ORDER
-            return By.CLAIM if borrows is not None and borrows(other, pod) else None
-
-        return may_take
+    def behind(self, record: GangRecord, gang: Gang) -> MayTake | None:
+        """Who goes behind this gang by priority alone, whether or not it may ask anybody now; None: nobody."""
+        lower = self._lower(gang)
+        return None if lower is None else _may_take(record, (lower,))
 
     def by_time(self, record: GangRecord, now: float) -> Hashable:
         """Those who may be taken for this gang now and could not be a while ago, though nothing happened."""
@@ -174,16 +163,6 @@ class Rights:
             times += map(self._overruns_at, self._ledger.suspendable.values())
         return min((time for time in times if time > now), default=float("inf"))
 
-    def below_ceiling(self, gang: Gang, decision: Decision) -> Decision:
-        """Surplus gets only seats that its namespace may use; the quorum was looked at before it was asked about."""
-        if not isinstance(decision, Place) or not self._ledger.usage.shares:
-            return decision
-        beyond = self._ledger.usage.beyond_ceiling(gang, decision.seats)
-        seats = {uid: node for uid, node in decision.seats.items() if uid not in beyond}
-        if beyond and not seats:
-            return Wait(Reason.OVER_CEILING, ceiling=Ceiling(*next(iter(beyond.values()))))
-        return replace(decision, seats=seats, unseated=(*decision.unseated, *beyond)) if beyond else decision
-
     def terms(self, units: tuple[Unit, ...], gang: Gang) -> tuple[tuple[Unit, ...], Terms]:
         """Those of them who could leave by what namespaces are guaranteed, and on which terms all together.
 
@@ -199,3 +178,24 @@ class Rights:
         uids = [uid for unit in units for uid in unit.uids]
         limits = usage.limits(uids, freeing.going(self._ledger), gang.key.namespace)
         return units, Terms(limits, claimed)
+
+
+def _may_take(
+    record: GangRecord,
+    by_order: Iterable[Right],
+    borrows: Right | None = None,
+    spared: Container[Uid] = frozenset(),
+) -> MayTake:
+    """By which of these rights somebody may be asked who is not of the gang itself and may be asked at all."""
+    makers = {m.pod.owner.uid for m in record.live() if m.pod.owner is not None}
+
+    def may_take(other: GangRecord | None, pod: Pod) -> By | None:
+        if other is record or pod.uid in spared or not freeing.may_be_asked(pod):
+            return None
+        if pod.owner is not None and pod.owner.uid in makers:
+            return None  # its own kin: what is taken from a controller's pods it makes again, or loses whole
+        if any(right(other, pod) for right in by_order):
+            return By.ORDER
+        return By.CLAIM if borrows is not None and borrows(other, pod) else None
+
+    return may_take

@@ -59,6 +59,11 @@ class Usages:
     def of(self, namespace: str) -> Usage:
         return Usage(dict(self._used.get(namespace, {})), self.shares.get(namespace, Share()))
 
+    def below(self, namespace: str) -> Usage | None:
+        """What the namespace uses and may; None: nothing limits it."""
+        share = self.shares.get(namespace)
+        return self.of(namespace) if share is not None and share.ceiling else None
+
     def over_ceiling(self, gang: Gang) -> tuple[str, float, float, float] | None:
         """The first resource of which the quorum would take its namespace above its ceiling.
 
@@ -72,28 +77,6 @@ class Usages:
             if needs.get(name) and used.get(name, 0.0) + needs[name] > most:
                 return name, used.get(name, 0.0), needs[name], most
         return None
-
-    def beyond_ceiling(self, gang: Gang, seats: Container[Uid]) -> dict[Uid, tuple[str, float, float, float]]:
-        """Surplus members with a seat that would take their namespace, quorum seated, above its ceiling: resource, what
-        is used by then, what the member needs, the ceiling.
-        """
-        share = self.shares.get(gang.key.namespace, Share())
-        used, needs = dict(self._used.get(gang.key.namespace, {})), _needs(gang)
-        used |= {name: used.get(name, 0.0) + value for name, value in needs.items()}
-        beyond: dict[Uid, tuple[str, float, float, float]] = {}
-        for role in gang.roles if share.ceiling else ():
-            own = dict(role.demand.requests)
-            for uid in (uid for uid in role.surplus if uid in seats):
-                over = [
-                    (name, used.get(name, 0.0), float(own[name]), float(most))
-                    for name, most in share.ceiling
-                    if own.get(name) and used.get(name, 0.0) + own[name] > most
-                ]
-                if over:
-                    beyond[uid] = over[0]
-                else:
-                    used |= {name: used.get(name, 0.0) + value for name, value in own.items()}
-        return beyond
 
     def claims(self, gang: Gang) -> frozenset[str]:
         """What the gang asks for that is guaranteed to its namespace; nothing, unless the quorum stays within all of
@@ -188,6 +171,30 @@ class Usages:
     def check(self, places: Mapping[Uid, tuple[str, Demand]]) -> list[str]:
         """Sentences about what must never be true: the sums are those of exactly these pods."""
         return [] if places == self._places else ["the use of namespaces is not that of their pods"]
+
+
+def beyond_ceiling(
+    usage: Usage, gang: Gang, seats: Container[Uid]
+) -> dict[Uid, tuple[str, float, float, float]]:
+    """Surplus members with a seat that would take their namespace, quorum seated, above its ceiling: resource, what is
+    used by then, what the member needs, the ceiling.
+    """
+    used, needs = dict(usage.used), _needs(gang)
+    used |= {name: used.get(name, 0.0) + value for name, value in needs.items()}
+    beyond: dict[Uid, tuple[str, float, float, float]] = {}
+    for role in gang.roles if usage.share.ceiling else ():
+        own = dict(role.demand.requests)
+        for uid in (uid for uid in role.surplus if uid in seats):
+            over = [
+                (name, used.get(name, 0.0), float(own[name]), float(most))
+                for name, most in usage.share.ceiling
+                if own.get(name) and used.get(name, 0.0) + own[name] > most
+            ]
+            if over:
+                beyond[uid] = over[0]
+            else:
+                used |= {name: used.get(name, 0.0) + value for name, value in own.items()}
+    return beyond
 
 
 def _needs(gang: Gang) -> Sums:

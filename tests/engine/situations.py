@@ -72,7 +72,7 @@ def newcomers(seed: int) -> list[Pod]:
     return a_gang_of_pods(
         "newcomer",
         count,
-        quorum=chance.choice([count, count, max(1, count - 1)]),
+        quorum=chance.choice([count, max(1, count - 1), 1]),
         namespace=chance.choice(NAMESPACES),
         wish=a_wish(chance),
         gpu=chance.choice([1, 1, 2, 4]),

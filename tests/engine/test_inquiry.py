@@ -1,10 +1,13 @@
 """What a person hears about a gang that waits: how near it is at every level, and whom room would cost."""
 
+import pytest
+
 from scheduler.engine.inquiry import Found
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.policy import Policy
+from scheduler.model.queueing import Share
 from scheduler.model.workload import GangKey
-from tests.builders import some_nodes
+from tests.builders import GPU, some_nodes
 from tests.engine.cast import a_gang_of_pods
 from tests.engine.stage import POLICY, a_world
 from tests.engine.world import World
@@ -52,6 +55,39 @@ def test_who_must_not_preempt_hears_whom_it_would_cost() -> None:
     assert [unit.gang.name for unit in inquired(world, "urgent").victims] == ["runs"]
     assert world.record("urgent").plan is None
     assert len(world.bound("runs")) == 4
+
+
+@pytest.mark.parametrize("guaranteed", [0, 4], ids=["nothing", "all that it uses"])
+def test_nobody_is_named_who_uses_what_his_namespace_is_guaranteed(guaranteed: int) -> None:
+    """No gang of another namespace might ask him, whatever its priority; so his leaving is no way to room."""
+    world = full(Policy(preemption=False, shares={"default": Share(guaranteed=((GPU, guaranteed + 2),))}))
+    urgent = a_gang_of_pods("urgent", 4, gpu=1, priority=20, namespace="lab")
+    world.submit(urgent)
+    world.settle(5.0)
+
+    asked = world.engine.inquire(GangKey("lab", "urgent"), world.now)
+    assert asked is not None
+    named = [unit.gang.name for unit in asked.answer(world.engine.policy).victims]
+    assert named == ([] if guaranteed else ["runs"])
+
+
+def test_no_more_are_named_than_their_namespace_uses_above_its_guarantee() -> None:
+    """Two nodes full of a namespace that is guaranteed one of them: one may be emptied for another's gang, not both."""
+    shares = {"default": Share(guaranteed=((GPU, 4),))}
+    world = a_world(4, 4, policy=Policy(preemption=False, shares=shares))
+    for name in ("one", "two"):
+        world.submit(a_gang_of_pods(name, 4, gpu=1))
+        world.settle(5.0)
+    for name, count in (("small", 4), ("large", 8)):
+        world.submit(a_gang_of_pods(name, count, gpu=1, priority=20, namespace="lab"))
+    world.settle(5.0)
+
+    named = {}
+    for name in ("small", "large"):
+        asked = world.engine.inquire(GangKey("lab", name), world.now)
+        assert asked is not None
+        named[name] = len(asked.answer(world.engine.policy).victims)
+    assert named == {"small": 1, "large": 0}
 
 
 def test_nobody_of_equal_priority_is_named() -> None:

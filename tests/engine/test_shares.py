@@ -97,6 +97,19 @@ def test_priority_counts_inside_a_namespace() -> None:
     assert bound(world, ("high", "default")) == [4]
 
 
+def test_a_ceiling_of_one_namespace_is_told_to_no_other() -> None:
+    """Of two gangs that run alike each gets a member more, and one namespace may use no more: only that one waits."""
+    world = World([a_node("n1", gpu=8)], Policy(shares={"default": Share(ceiling=((GPU, 3),))}))
+    for namespace in ("default", "lab"):
+        world.submit(a_gang_of_pods("elastic", 3, namespace=namespace, gpu=1))
+        world.settle(1.0)
+    more = ((a_membership("elastic", 3, namespace=name), name) for name in ("default", "lab"))
+    world.submit([a_pod("more", namespace=name, membership=said, gpu=1) for said, name in more])
+    world.settle(5.0)
+
+    assert bound(world, ("elastic", "default"), ("elastic", "lab")) == [3, 4]
+
+
 def test_what_is_not_guaranteed_is_open() -> None:
     """A guarantee of GPUs protects no pod that uses none."""
     world = World([a_node("n1", cpu=4, gpu=1)], Policy(shares={"team": HALF}))
