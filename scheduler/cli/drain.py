@@ -5,6 +5,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from scheduler import errors
 from scheduler.cli import screen
 from scheduler.cli.options import (
     NO,
@@ -17,7 +18,7 @@ from scheduler.cli.options import (
     Shown,
     duration_of,
 )
-from scheduler.cli.remote import POD, Remote
+from scheduler.cli.remote import POD, RefusedError, Remote
 from scheduler.clock import steady
 from scheduler.status.shapes import DrainAnswer, Move
 
@@ -30,6 +31,9 @@ NEXT: Final = (
 )
 HIDDEN: Final = ("what is left on it is in namespaces whose pods you may not list",)
 """What a person does next, where the node is not empty."""
+
+FOR_GOOD: Final = frozenset({400, 401, 403, 404})
+"""Answers of the service that asking again does not change: it may not be done, or there is no such node."""
 
 
 Service: TypeAlias = Annotated[
@@ -68,10 +72,38 @@ def drain(
     while not answer.done and steady() < until:
         if answer.moves != told:
             _tell(told := answer.moves)
-        time.sleep(min(EVERY, max(0.0, until - steady())))
-        answer = remote.drain(node)
+        _pause(until)
+        answer = _again(remote, node, until)
     _show(answer, output)
     raise typer.Exit(OK if answer.done else NO)
+
+
+def _again(remote: Remote, node: str, until: float) -> DrainAnswer:
+    """The next answer of a service that answered before. One that begins anew is waited for: it forgets the seats that it
+    kept, and goes on when it is asked.
+    """
+    told = ""
+    while True:
+        try:
+            return remote.drain(node)
+        except errors.GangwrightError as error:
+            if not _passes(error) or steady() >= until:
+                raise
+            if told != str(error):
+                screen.note(f"asked again: {error}")
+            told = str(error)
+        _pause(until)
+
+
+def _passes(error: errors.GangwrightError) -> bool:
+    """It may be different a moment later."""
+    if isinstance(error, RefusedError):
+        return error.status not in FOR_GOOD
+    return not isinstance(error, errors.Forbidden | errors.Unauthorized)
+
+
+def _pause(until: float) -> None:
+    time.sleep(min(EVERY, max(0.0, until - steady())))
 
 
 def _tell(moves: list[Move]) -> None:

@@ -14,7 +14,7 @@ from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey, Owner
 from scheduler.status import shapes, terrain, trial, views
 from scheduler.status.desk import Desk, DeskError, Trial
-from scheduler.status.problems import NOT_ACTING, Problem
+from scheduler.status.problems import NOT_ACTING, Problem, reading
 from scheduler.status.reviews import Reviews, Right
 from scheduler.status.sight import Alias, Sight
 from scheduler.status.subjects import Subject
@@ -154,6 +154,8 @@ class Answers:
 
     async def drain(self, ask: Ask) -> shapes.DrainAnswer:
         node = ask.words["node"]
+        if not self._engine.ledger.synced:
+            raise reading()  # nobody knows yet whose pods are on it, so nobody can say who may evict them
         if self._engine.ledger.nodes.get(node) is None:
             raise Problem(404, f"there is no node {node}")
         await self._demand(ask.subject, Right("patch", "nodes", name=node), fresh=True)

@@ -11,6 +11,7 @@ from scheduler.errors import GangwrightError
 
 AWAY: Final = "the API server cannot be asked who may do this; try again in a moment"
 BROKEN: Final = "gangwright failed; its log says why"
+READING: Final = "gangwright is still reading the cluster; try again in a moment"
 SLOW: Final = "gangwright could not answer in time; try again in a moment"
 NOT_ACTING: Final = "this replica looks on while another one acts; ask that one"
 
@@ -37,3 +38,8 @@ def too_often(seconds: float) -> Problem:
 def away() -> Problem:
     """Nobody can say whether he may."""
     return Problem(503, AWAY, {"Retry-After": "2"})
+
+
+def reading() -> Problem:
+    """Not yet: it began a moment ago."""
+    return Problem(503, READING, {"Retry-After": "2"})

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import WSMsgType, web
 
 from scheduler.engine.inquiry import Found
-from scheduler.status.desk import Drained, Moved
+from scheduler.status.desk import DeskError, Drained, Moved
 from tests.cli.manifests import a_job
 from tests.cli.speaking import Cluster
 from tests.kube.api_server import Refuse
@@ -80,6 +80,9 @@ class Desk:
 
     def __init__(self):
         self.left = 2
+        self.asked = 0
+        self.instead = {}
+        """By the number of the question, what is done in place of an answer."""
 
     def forecasts(self):
         return {}
@@ -91,6 +94,8 @@ class Desk:
         return Found()
 
     async def drain(self, node, by):
+        self.asked += 1
+        self.instead.get(self.asked, lambda: None)()
         self.left -= 1
         moves = () if self.left <= 0 else (Moved(next(iter(self.gangs)), 1, f"moves away from {node}"),)
         return Drained(not moves, moves)
@@ -263,6 +268,42 @@ async def test_drain_says_what_it_waits_for_and_what_next(door, service):
     assert "ask again, or with --wait" in asked.err
     assert waited.err.count(f"1 on it: moves away from {node}") == 1
     assert waited.out == f"node {node}: nothing of ours is left\n"
+
+
+def refuses():
+    raise DeskError("this replica does not act, or does not see the cluster")
+
+
+async def test_drain_waits_for_a_service_that_begins_anew(door, service):
+    """Once it answered, --wait asks again whatever else happens to it: it looks on, or nobody listens where it was; each
+    is told once.
+    """
+    door.runs("gangwright-0", service.port)
+    node, loop = service.engine.snapshot().names[0], asyncio.get_running_loop()
+
+    def goes():
+        door.ports["gangwright-0"] = 1
+        loop.call_later(3.0, door.ports.update, {"gangwright-0": service.port})
+
+    service.desk.left, service.desk.instead = 3, {2: refuses, 3: goes}
+    said = await door.say("drain", node, "--wait")
+
+    assert (said.code, said.out) == (0, f"node {node}: nothing of ours is left\n"), said
+    assert said.err.count("asked again") == 2
+
+
+async def test_drain_waits_no_longer_than_it_was_told(door, service):
+    """A service that does not come back within --timeout is an error, and so is one that refuses at the first question."""
+    node = service.engine.snapshot().names[0]
+    service.desk.left, service.desk.instead = 9, dict.fromkeys(range(2, 99), refuses)
+    waited = await door.say("drain", node, "--server", service.url, "--wait", "--timeout", "3s")
+    service.desk.instead = dict.fromkeys(range(99), refuses)
+    asked = service.desk.asked
+    first = await door.say("drain", node, "--server", service.url, "--wait")
+
+    assert (waited.code, first.code) == (2, 2)
+    assert "does not act" in waited.err
+    assert service.desk.asked == asked + 1
 
 
 async def test_drain_of_what_may_not_be_seen(tmp_path, service):

@@ -222,6 +222,30 @@ def test_asked_again_it_tells_what_is_under_way() -> None:
     assert own.leaving or own.stays
 
 
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_a_drain_that_a_restart_interrupts_goes_on_when_asked_again(rounds: int) -> None:
+    """The seats that were kept are forgotten, and the cordon is not: asked again until it is done, the node is emptied,
+    and the gang is whole elsewhere.
+    """
+    world = a_world(2, 2, 2, 2)
+    a_set(world, "train", 4)
+    world.settle(5)
+    node = nodes_of(world.bound("train"))[0]
+    drained(world, node)
+    for _ in range(rounds):
+        world.step()
+    world.crash()
+    assert leases(world) == 0
+
+    for _ in range(30):
+        if drained(world, node).done:
+            break
+        world.settle(2)
+    world.settle(10)
+    assert (seats(world, "train"), node in nodes_of(world.bound("train"))) == (4, False)
+    assert (leases(world), world.engine.ledger.check()) == (0, [])
+
+
 def test_a_gang_that_asks_for_what_it_cannot_have_is_no_obstacle() -> None:
     """A node with nothing of ours on it is done at once, and one that nobody knows."""
     world = a_world(2)

@@ -3,11 +3,14 @@
 import pytest
 from structlog.testing import capture_logs
 
+from scheduler.engine import Engine
 from scheduler.model.workload import GangKey
+from scheduler.status.problems import READING
 from scheduler.status.reviews import ACCESS_REVIEWS
 from tests.builders import GPU
 from tests.status.reviewing import ADMIN, JANE
-from tests.status.scene import HOSTILE
+from tests.status.scene import HOSTILE, POLICY
+from tests.status.served import served
 
 POD = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", GPU: "1"}}}]}}
 
@@ -93,6 +96,17 @@ async def test_a_drain_needs_the_rights_that_kubectl_would_need(acting, desk, re
     reviewing.rights.discard(("jane", "patch", "nodes", ""))
     assert (await acting.do(path, JANE)).status == 403
     assert (await acting.do("/v1/nodes/nowhere/drain", ADMIN)).status == 404
+
+
+async def test_no_node_is_drained_before_all_was_read(reviewing, desk):
+    """Whose pods are on it is not known then, so nobody can say who may evict them: 503, not that there is no such
+    node.
+    """
+    async with served(Engine(POLICY), reviewing, desk=desk) as running:
+        said = await running.do("/v1/nodes/a0-r0-n0/drain", ADMIN)
+
+    assert (said.status, said.json["error"]) == (503, READING)
+    assert desk.asked == []
 
 
 @pytest.mark.parametrize("what", ["suspend", "resume"])
