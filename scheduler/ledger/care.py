@@ -243,7 +243,8 @@ def _carry_on(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
     if plan is None or plan.step is Step.DONE:
         return []
     if freeing.is_stuck(ledger, record, plan, now):
-        return _drop_plan(ledger, record, now)
+        stay = freeing.resumed(ledger, plan, now)
+        return [*notices.resumed(record, stay), *_drop_plan(ledger, record, now)]
     undone = plan.step is Step.FREE or plans.is_reversible(record, plan)
     if undone and not _stands(ledger, record, plan):
         effects = _drop_plan(ledger, record, now)

@@ -18,7 +18,7 @@ from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, Evict, SuspendJob, WritePlan
 from scheduler.model.events import FailureKind
 from scheduler.model.victims import Preempt, Unit
-from scheduler.model.workload import GangKey, GiveWay, Pod, Uid
+from scheduler.model.workload import GangKey, GiveWay, Owner, Pod, Uid
 
 if TYPE_CHECKING:
     from scheduler.ledger.ledger import Ledger
@@ -32,6 +32,11 @@ RETRY: Final = 1.0
 SPARED: Final = 300.0
 """Seconds for which a victim that would not go is not asked again by the same gang: it tries others, or waits."""
 
+
+HEARD: Final = 5.0
+"""Seconds after which a Job that somebody resumed is taken to keep its pods: what is told of a Job and what is told of its
+pods come in no order.
+"""
 
 KEPT: Final = frozenset({"DaemonSet", "Node"})
 """Kinds of owners whose pods belong to their node: evicted they come back to it, or are only copies of what runs
@@ -146,6 +151,7 @@ def carry_on(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> tu
     """Ask who is to be asked. True: all have left and the seats are free, so the plan goes on as any other."""
     for uid in [uid for uid in plan.victims if _is_gone(ledger.roll.pod(uid))]:
         _pass_on(plan, plan.victims.pop(uid))
+    _hear(ledger, plan, now)
     if not plan.victims and not any(_overdrawn(ledger, record, plan)):
         ledger.freeing.pop(record.key, None)
         plan.step = Step.PERSIST
@@ -158,12 +164,46 @@ def carry_on(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> tu
 
 
 def _pass_on(plan: Plan, gone: Victim) -> None:
-    """Who stood for all of a Job is gone before the Job was suspended: another of its pods does."""
-    if gone.asks and not gone.accepted and gone.way is GiveWay.SUSPEND:
+    """Who stood for all of a Job is gone: another of its pods does."""
+    if gone.asks and gone.way is GiveWay.SUSPEND:
         for victim in plan.victims.values():
             if victim.way is GiveWay.SUSPEND and victim.owner == gone.owner:
                 victim.asks, victim.again = True, gone.again if gone.asked else victim.again
+                victim.asked, victim.accepted = gone.accepted, gone.accepted
+                victim.version, victim.resumed = gone.version, gone.resumed
                 return
+
+
+def _hear(ledger: "Ledger", plan: Plan, now: float) -> None:
+    """A Job that was suspended for this is resumed by others: that counts more than our word, and pods that were not
+    told to go yet stay. Suspended once more, it gives way after all.
+    """
+    for victim in plan.victims.values():
+        if victim.way is not GiveWay.SUSPEND or not victim.asks:
+            continue
+        kept = _was_resumed(ledger, victim) and _staying(ledger, plan, {victim.owner}) > 0
+        if victim.accepted and kept:
+            victim.accepted, victim.resumed = False, now
+        elif victim.resumed < float("inf") and not kept:
+            victim.accepted, victim.resumed = True, float("inf")
+
+
+def _was_resumed(ledger: "Ledger", victim: Victim) -> bool:
+    """What is known of its Job is what came after it was suspended, not before."""
+    traits = ledger.owners.get(victim.owner.uid) if victim.owner is not None else None
+    return traits is not None and not traits.suspended and traits.version != victim.version
+
+
+def _staying(ledger: "Ledger", plan: Plan, jobs: Collection[Owner | None]) -> int:
+    """Pods of these Jobs that are to leave and were not told to go yet."""
+    suspended = (uid for uid, own in plan.victims.items() if own.way is GiveWay.SUSPEND and own.owner in jobs)
+    return sum(not _leaves(ledger.roll.pod(uid)) for uid in suspended)
+
+
+def resumed(ledger: "Ledger", plan: Plan, now: float) -> int:
+    """Pods that stay, because their Jobs were resumed long enough ago to be sure of it."""
+    jobs = {victim.owner for victim in plan.victims.values() if victim.resumed + HEARD <= now}
+    return _staying(ledger, plan, jobs) if jobs else 0
 
 
 def _begins_now(member: Member | None, now: float) -> None:
@@ -190,6 +230,13 @@ def going(ledger: "Ledger") -> set[Uid]:
 def booked(ledger: "Ledger") -> set[Uid]:
     """Who sits on room that others still have to leave: it takes none from a plan that has its own."""
     return {uid for plan in ledger.freeing.values() for uid in plan.seats}
+
+
+def waiting_for(ledger: "Ledger", owner: str) -> Iterator[GangKey]:
+    """Gangs whose room pods of this owner have to leave first."""
+    for key, plan in ledger.freeing.items():
+        if any(victim.owner is not None and victim.owner.uid == owner for victim in plan.victims.values()):
+            yield key
 
 
 def _ask(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> Iterator[Effect]:
@@ -225,8 +272,8 @@ def _request(ledger: "Ledger", record: GangRecord, uid: Uid, victim: Victim) -> 
     if victim.way is GiveWay.SUSPEND and victim.owner is not None:
         key = victim.key._replace(name=victim.owner.name)
         traits = ledger.owners.get(victim.owner.uid)
-        version = traits.version if traits is not None else ""
-        return SuspendJob(record.key, uid, key, victim.owner, victim.attained, version)
+        victim.version = traits.version if traits is not None else ""
+        return SuspendJob(record.key, uid, key, victim.owner, victim.attained, victim.version)
     return Evict(record.key, uid, victim.key, Reason.PREEMPTED)
 
 
@@ -246,13 +293,18 @@ def answered(record: GangRecord, uid: Uid, kind: FailureKind | None, now: float)
 
 def is_stuck(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> bool:
     """Nothing will come of it: somebody has refused to leave for as long as a gang may take to start, a budget that
-    never allows, for one, or one that takes a gang apart; or others took the room, so that it will not be there when
-    all have left.
+    never allows, for one, or one that takes a gang apart; or a Job was resumed and keeps its pods; or others took the
+    room, so that it will not be there when all have left.
     """
     if plan.step is not Step.FREE:
         return False
     refused = now >= plan.free_by and not all(_goes(v) for v in plan.victims.values())
-    return refused or any(_taken_apart(ledger, plan)) or any(_overdrawn(ledger, record, plan, going(ledger)))
+    return (
+        refused
+        or resumed(ledger, plan, now) > 0
+        or any(_taken_apart(ledger, plan))
+        or any(_overdrawn(ledger, record, plan, going(ledger)))
+    )
 
 
 def _taken_apart(ledger: "Ledger", plan: Plan) -> Iterator[bool]:
@@ -281,6 +333,7 @@ def wakes(plan: Plan) -> Iterator[float]:
     if plan.step is Step.FREE:
         yield stuck_at(plan)
         yield from (victim.again for victim in plan.victims.values())
+        yield from (victim.resumed + HEARD for victim in plan.victims.values())
 
 
 def give_up(ledger: "Ledger", key: GangKey, plan: Plan, now: float) -> None:

@@ -91,6 +91,14 @@ def due(
             yield _announce(record, Reason.WARNING, text, seated=None)
 
 
+def resumed(record: GangRecord, pods: int) -> Iterator[Effect]:
+    """Room is not made after all, since pods that were to give way were resumed. Whose they are is not for everybody."""
+    if pods and record.live():
+        stay = "1 pod stays" if pods == 1 else f"{pods} pods stay"
+        text = f"{TEXT[Reason.MAKING_ROOM]}: a Job was resumed before its pods had left, so {stay}; others are looked for"
+        yield _announce(record, Reason.MAKING_ROOM, text, seated=None)
+
+
 def _seated_unsaid(record: GangRecord) -> bool:
     return record.told_waiting and record.state in {State.BOUND, State.RUNNING}
 

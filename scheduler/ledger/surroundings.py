@@ -5,7 +5,7 @@ Lives here: which gangs are to be looked at when one of these changes. Never her
 
 from typing import TYPE_CHECKING
 
-from scheduler.ledger import healing
+from scheduler.ledger import freeing, healing
 from scheduler.model import events as ev
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def owner_seen(ledger: "Ledger", event: ev.OwnerSeen, now: float) -> None:
     before = ledger.owners.get(event.traits.uid)
     ledger.owners[event.traits.uid] = event.traits  # its version may be another, where nothing else is
     if before != event.traits:
-        for key in ledger.roll.owned_by(event.traits.uid):
+        for key in (*ledger.roll.owned_by(event.traits.uid), *freeing.waiting_for(ledger, event.traits.uid)):
             ledger.mark(key)
 
 

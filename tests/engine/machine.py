@@ -137,6 +137,13 @@ class Gangs(RuleBasedStateMachine):
         else:
             self.world.api.write(replace(pod, phase=Phase.SUCCEEDED if what == "succeed" else Phase.FAILED))
 
+    @rule(which=few)
+    def resume(self, which: int) -> None:
+        """Somebody resumes a Job that is suspended, whoever suspended it."""
+        jobs = [own for own in self.world.api.controllers.values() if own.suspended]
+        if jobs:
+            self.world.api.set_suspended(jobs[which % len(jobs)].owner, suspended=False)
+
     # ── machines ────────────────────────────────────────────────────────────────────────────────────────
 
     @rule(

@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import pytest
+
+from scheduler.ledger.freeing import HEARD, SPARED
 from scheduler.ledger.resuming import EVERY
 from scheduler.model.effects import ResumeJob, SuspendJob
 from tests.engine.api import Controller
@@ -137,3 +140,87 @@ def test_what_a_person_resumed_is_no_longer_paused_by_us() -> None:
     world.api.set_suspended(job.owner, suspended=True, stays=False)
     world.settle(2 * GRACE)
     assert world.pods("job") == []
+
+
+def resumed_at_once(*, restart: bool = False, at_once: bool = False) -> tuple[World, Controller]:
+    """A Job that we suspended and a person resumed, before anybody deleted its pods.
+
+    restart: the service begins between the two.  at_once: it hears of both in one.
+    """
+    world, job = to_be_suspended()
+    while world.carry_out():
+        pass
+    if not at_once:
+        world.report()
+        world.watch()
+    if restart:
+        world.crash()
+    world.api.set_suspended(job.owner, suspended=False)
+    return world, job
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["no restart", "restart"])
+@pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "at once"])
+def test_a_job_that_a_person_resumed_before_its_pods_left_stays(restart: bool, at_once: bool) -> None:
+    """His word counts more than ours: within seconds nobody waits for its room any more, and it is left alone for
+    minutes.
+    """
+    world, _ = resumed_at_once(restart=restart, at_once=at_once)
+    world.settle(HEARD + 1)
+    assert (world.engine.ledger.freeing, world.engine.ledger.holds()) == ({}, 0)
+    assert all(member.live for member in world.record("job").members.values())
+    world.settle(SPARED / 2)
+
+    assert (seats(world, "job"), seats(world, "important")) == (2, 0)
+    assert sum(isinstance(effect, SuspendJob) for effect in world.said) == 1
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["no restart", "restart"])
+def test_people_are_told_that_a_job_was_resumed_and_stays(restart: bool) -> None:
+    """Once, on the gang that waited for it, without a word of whose Job it is."""
+    world, _ = resumed_at_once(restart=restart)
+    world.settle(HEARD + 60)
+
+    said = [own.message for _, own in world.announced("important") if "was resumed" in own.message]
+    assert len(said) == 1
+    assert "2 pods stay" in said[0]
+    assert "job" not in said[0].replace("a Job", "")
+
+
+def test_others_are_looked_for_when_a_job_was_resumed() -> None:
+    """A dearer gang gives way instead, as soon as the gang may ask again."""
+    world = a_stage(2, 2, grace=GRACE)
+    job = a_job(world, "job", 2)
+    a_job(world, "dear", 2, priority=10)
+    world.settle(1)
+    important(world, 2)
+    while not any(isinstance(effect, SuspendJob) for effect in world.said):
+        assert world.step()
+    while world.carry_out():
+        pass
+    world.api.set_suspended(job.owner, suspended=False)
+    world.settle(POLICY.preemption_cooldown + GRACE + 5)
+
+    assert (seats(world, "job"), seats(world, "dear"), seats(world, "important")) == (2, 0, 2)
+
+
+def test_pods_that_leave_are_waited_for_though_their_job_was_resumed() -> None:
+    """Who is on his way out goes, whatever is said of his Job then; so is nobody else asked."""
+    world, job = paused()
+    world.settle(1)
+    world.api.set_suspended(job.owner, suspended=False)
+    world.settle(GRACE)
+
+    assert seats(world, "important") == 2
+    assert len(world.pods("job")) == 2
+
+
+def test_a_job_that_is_suspended_again_gives_way_after_all() -> None:
+    """Somebody resumed it by mistake, and took that back before anybody was given up."""
+    world, job = resumed_at_once()
+    world.watch()
+    world.advance(HEARD / 2)
+    world.api.set_suspended(job.owner, suspended=True)
+    world.settle(GRACE + 5)
+
+    assert seats(world, "important") == 2

@@ -10,6 +10,7 @@ from tests.engine.wishes import GOINGS, MISHAPS, OUTCOMES, SPANS, a_wish, some_r
 ACTS: dict[str, tuple[int, Callable[[Random], dict[str, object]]]] = {
     "submit": (4, lambda r: {"one": a_wish(r)}),
     "pods_go": (3, lambda r: {"what": r.choice(GOINGS), "which": r.randrange(16)}),
+    "resume": (1, lambda r: {"which": r.randrange(8)}),
     "machines": (3, lambda r: {"what": r.choice(MISHAPS), "which": r.randrange(8), "gpu": r.randint(1, 2)}),
     "watch": (
         10,
