@@ -79,8 +79,8 @@ def drain(
 
 
 def _again(remote: Remote, node: str, until: float) -> DrainAnswer:
-    """The next answer of a service that answered before. One that begins anew is waited for: it forgets the seats that it
-    kept, and goes on when it is asked.
+    """The next answer of a service that answered before. One that begins anew is waited for: it forgets the seats that
+    it kept, and goes on when it is asked.
     """
     told = ""
     while True:

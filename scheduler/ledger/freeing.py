@@ -34,8 +34,8 @@ SPARED: Final = 300.0
 
 
 HEARD: Final = 5.0
-"""Seconds after which a Job that somebody resumed is taken to keep its pods: what is told of a Job and what is told of its
-pods come in no order.
+"""Seconds after which a Job that somebody resumed is taken to keep its pods: what is told of a Job and what is told of
+its pods come in no order.
 """
 
 KEPT: Final = frozenset({"DaemonSet", "Node"})

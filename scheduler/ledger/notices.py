@@ -92,11 +92,12 @@ def due(
 
 
 def resumed(record: GangRecord, pods: int) -> Iterator[Effect]:
-    """Room is not made after all, since pods that were to give way were resumed. Whose they are is not for everybody."""
+    """Room is not made after all: a Job that was to give way was resumed. Whose, is not for everybody to read."""
     if pods and record.live():
         stay = "1 pod stays" if pods == 1 else f"{pods} pods stay"
-        text = f"{TEXT[Reason.MAKING_ROOM]}: a Job was resumed before its pods had left, so {stay}; others are looked for"
-        yield _announce(record, Reason.MAKING_ROOM, text, seated=None)
+        text = f"a Job was resumed before its pods had left, so {stay}; others are looked for"
+        why = Reason.MAKING_ROOM
+        yield _announce(record, why, f"{TEXT[why]}: {text}", seated=None)
 
 
 def _seated_unsaid(record: GangRecord) -> bool:

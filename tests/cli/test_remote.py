@@ -275,8 +275,8 @@ def refuses():
 
 
 async def test_drain_waits_for_a_service_that_begins_anew(door, service):
-    """Once it answered, --wait asks again whatever else happens to it: it looks on, or nobody listens where it was; each
-    is told once.
+    """Once it answered, --wait asks again whatever else happens to it: it looks on, or nobody listens where it was;
+    each is told once.
     """
     door.runs("gangwright-0", service.port)
     node, loop = service.engine.snapshot().names[0], asyncio.get_running_loop()
@@ -293,7 +293,7 @@ async def test_drain_waits_for_a_service_that_begins_anew(door, service):
 
 
 async def test_drain_waits_no_longer_than_it_was_told(door, service):
-    """A service that does not come back within --timeout is an error, and so is one that refuses at the first question."""
+    """A service that does not come back within --timeout is an error, and so is one that refuses from the first."""
     node = service.engine.snapshot().names[0]
     service.desk.left, service.desk.instead = 9, dict.fromkeys(range(2, 99), refuses)
     waited = await door.say("drain", node, "--server", service.url, "--wait", "--timeout", "3s")

@@ -1,5 +1,5 @@
-"""A long queue: what kube-scheduler's verbs cost beside it, in questions to the planner and in gangs looked at, and that a
-pass leaves out nobody of it.
+"""A long queue: what kube-scheduler's verbs cost beside it, in questions to the planner and in gangs looked at, and
+that a pass leaves out nobody of it.
 """
 
 from dataclasses import replace

@@ -219,8 +219,8 @@ class Asked:
     ),
 )
 def test_a_pass_finds_whoever_a_look_at_everybody_finds(crowd, steps):
-    """In the same order, whatever happens between two questions. A pass leaves open nobody but who opened meanwhile; one
-    in which places were worked out anew may end early, and the next one leaves nobody.
+    """In the same order, whatever happens between two questions. A pass leaves open nobody but who opened meanwhile;
+    one in which places were worked out anew may end early, and the next one leaves nobody.
     """
     asked = Asked()
     for number in range(crowd):
@@ -233,8 +233,8 @@ def test_a_pass_finds_whoever_a_look_at_everybody_finds(crowd, steps):
 
 
 def test_a_pass_that_ends_early_is_made_good_by_the_next():
-    """Half of them are asked about when all come of age, which gives every place another name: nobody is found any more,
-    and the next pass begins with whoever was left.
+    """Half of them are asked about when all come of age, which gives every place another name: nobody is found any
+    more, and the next pass begins with whoever was left.
     """
     asked = Asked()
     for number in range(10):
