@@ -25,7 +25,6 @@ from scheduler.cli.options import (
 )
 from scheduler.cli.screen import span
 from scheduler.cli.sources import Source, source
-from scheduler.model.decision import Reason
 from scheduler.model.obstacles import ruled_out
 from scheduler.status.shapes import Forecast, GangDetail, GangRow, MemberRow
 
@@ -143,6 +142,8 @@ def _place(row: GangRow) -> tuple[bool, int, str, str]:
 
 def _is_overdue(row: GangRow) -> bool:
     """This program finds room for the gang at once, and the service has not used it."""
+    from scheduler.model.decision import Reason  # late: help comes without numpy
+
     return row.state == "waiting" and row.reason == Reason.QUEUED and (row.wait_seconds or 0.0) > PATIENCE
 
 
