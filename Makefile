@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo test fast real quick lint format types arrows plane bench lock beside clean long
+.PHONY: help demo test quick lint format types arrows plane bench lock beside clean long
 
 PYTHONS := python3.13 python3.12 python3.11 python3
 FITS := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -23,15 +23,8 @@ test: $(READY) lint arrows types ## everything that must hold: lint, arrows, typ
 	$(BIN)/python -m tests.elastic.horovod build
 	-$(BIN)/python -m tests.elastic.horovod torch  # PyTorch, where Debian has it
 	-$(BIN)/python -m tests.status.chromium  # a browser for the page, where one is to be had
-	$(MAKE) --no-print-directory -j 2 fast real
-
-fast: $(READY) # what needs no control plane takes the processor time that `real` leaves; shown once it has ended
-	said=$$(mktemp); trap 'rm -f "$$said"' EXIT; code=0; \
-	  nice -n 5 $(BIN)/python -m pytest -m "not plane" -n 2 >"$$said" 2>&1 || code=$$?; \
-	  cat "$$said"; exit $$code
-
-real: $(READY) # on a control plane: those that train beside all others (tests/sides.py), and both wait most of the time
-	$(BIN)/python -m pytest -m plane -n 2 --dist loadscope --randomly-dont-reorganize --durations 12
+	$(BIN)/python -m pytest -m "not plane" -n 2  # two at a time: many of them wait
+	$(BIN)/python -m pytest -m plane -n 2 --dist loadscope --randomly-dont-reorganize --durations 12  # those that train beside all others (tests/sides.py)
 
 quick: $(READY) lint arrows types ## the same without the control plane and without slow tests, in about two minutes
 	$(BIN)/python -m pytest -m "not plane and not slow" -n 2

@@ -3,8 +3,7 @@
 Each side has a process and control planes of its own and goes from folder to folder, as one process would. Those that
 train wait for processes to start most of the time, but must not train two at a time on two cores; so they are never
 dealt out one by one. (Groups by marker, `--dist loadgroup`, would say the same: pytest-xdist 3.8 keeps a test's group
-where pytest 9.2 does not look for it, so all would be dealt out one by one.) What both sides leave of the processors is
-for the tests that need no plane: `make test` runs them beside these, as a nicer process.
+where pytest 9.2 does not look for it, so all would be dealt out one by one.)
 """
 
 from typing import Final

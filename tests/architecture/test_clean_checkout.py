@@ -65,22 +65,6 @@ def test_what_is_compiled_once_is_kept(machine: Machine) -> None:
     assert said.stdout.strip() == "not there", said.stderr
 
 
-@pytest.mark.parametrize("failing", ["not plane", "plane", "none"])
-def test_what_fails_on_either_side_is_shown_and_fails_both(machine: Machine, failing: str) -> None:
-    """Tests without a control plane run beside those on one: both run to their ends, and both are shown."""
-    machine.has_real("make", "mktemp", "nice", "cat", "rm")
-    (machine.checkout / ".venv" / "bin").mkdir(parents=True)
-    python = machine.checkout / ".venv" / "bin" / "python"
-    python.write_text(f'#!/bin/sh\necho "ran $4"\ntest "$4" != "{failing}"\n')
-    python.chmod(0o755)
-    (machine.checkout / ".venv" / ".ready").touch()
-
-    done = machine.runs("make", "-j", "2", "fast", "real")
-
-    assert (done.returncode == 0) == (failing == "none"), done.stderr
-    assert {"ran not plane", "ran plane"} <= set(done.stdout.splitlines())
-
-
 def test_the_first_python_that_can_make_an_environment_is_taken(machine: Machine) -> None:
     """A newer Python without venv, or an older one, is passed over; who names one gets that one."""
     machine.has_real("make")
