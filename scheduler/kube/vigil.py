@@ -17,7 +17,7 @@ and refuses the look with 410 as it would refuse a new watch: then a list is due
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from scheduler import errors
@@ -102,7 +102,8 @@ async def kept(vigil: Vigil) -> AsyncIterator[None]:
     limit = asyncio.timeout(None)
 
     def end(_: object) -> None:
-        limit.reschedule(float("-inf"))
+        with suppress(RuntimeError):  # the stream ended by itself, in the same turn of the event loop
+            limit.reschedule(float("-inf"))
 
     keeping = asyncio.create_task(vigil.keep())
     keeping.add_done_callback(end)

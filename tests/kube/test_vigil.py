@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from scheduler import errors
 from scheduler.kube.access import find_access
 from scheduler.kube.changes import Resource
 from scheduler.kube.client import SPARE, Client
 from scheduler.kube.pace import LATE
-from scheduler.kube.vigil import LOOK, Pace
+from scheduler.kube.vigil import LOOK, Pace, Vigil, kept
 from tests.kube.api_server import PODS, ApiServer, Call, Refuse, line
 from tests.kube.follower import Cache, Pod, Time, following, pods, until
 from tests.kube.kubeconfig import kubeconfig
@@ -196,3 +197,27 @@ async def test_looks_wait_for_each_other(cluster: ApiServer, tmp_path: Path) -> 
             most = max(most, len(cluster.streams) - quiet)
             await asyncio.sleep(0.001)
     assert most == SPARE
+
+
+class Finding(Vigil):
+    """Finds the stream deaf as soon as a test says so."""
+
+    def __init__(self) -> None:
+        self.found = asyncio.Event()
+
+    async def keep(self) -> errors.KubeError:
+        await self.found.wait()
+        return errors.Deaf("WATCH /pods", "as scripted")
+
+
+async def test_a_stream_that_ends_as_it_is_found_deaf_ends_in_good_order() -> None:
+    """Both happen in one turn of the event loop: the end of the stream counts, and no callback fails."""
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, fault: faults.append(fault))
+    vigil = Finding()
+    async with kept(vigil):
+        await asyncio.sleep(0)
+        vigil.found.set()
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert faults == []
