@@ -58,7 +58,10 @@ def owner_seen(ledger: "Ledger", event: ev.OwnerSeen, now: float) -> None:
     before = ledger.owners.get(event.traits.uid)
     ledger.owners[event.traits.uid] = event.traits  # its version may be another, where nothing else is
     if before != event.traits:
-        for key in (*ledger.roll.owned_by(event.traits.uid), *freeing.waiting_for(ledger, event.traits.uid)):
+        for key in ledger.roll.owned_by(event.traits.uid):
+            ledger.mark(key)
+    if before is None or before.version != event.traits.version:
+        for key in freeing.waiting_for(ledger, event.traits.uid):
             ledger.mark(key)
 
 

@@ -7,6 +7,7 @@ import pytest
 from scheduler.ledger.freeing import HEARD, SPARED
 from scheduler.ledger.resuming import EVERY
 from scheduler.model.effects import ResumeJob, SuspendJob
+from scheduler.model.events import OwnerSeen
 from tests.engine.api import Controller
 from tests.engine.freeing import GRACE, a_job, a_stage, evicted, important
 from tests.engine.stage import POLICY, seats
@@ -173,6 +174,24 @@ def test_a_job_that_a_person_resumed_before_its_pods_left_stays(restart: bool, a
 
     assert (seats(world, "job"), seats(world, "important")) == (2, 0)
     assert sum(isinstance(effect, SuspendJob) for effect in world.said) == 1
+
+
+def test_a_resumed_job_is_known_by_its_version_alone() -> None:
+    """A new list, which tells the last state only, finds it as it was before we suspended it: `gangwright resume` took
+    our word away, and nothing was attained.
+    """
+    world, job = to_be_suspended()
+    before = world.api.owners[job.owner.uid]
+    while world.carry_out():
+        pass
+    world.report()
+    world.api.set_suspended(job.owner, suspended=False)
+    world.api.put_owner(before)
+    world.tell([OwnerSeen(world.api.owners[job.owner.uid])])
+    world.seen = len(world.api.feed)
+    world.settle(HEARD + 1)
+
+    assert (world.engine.ledger.freeing, seats(world, "job")) == ({}, 2)
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["no restart", "restart"])
