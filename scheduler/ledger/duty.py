@@ -61,6 +61,8 @@ def _begin_limits(ledger: "Ledger", record: GangRecord, now: float) -> None:
         record.deadline = max(record.deadline, now + care.time_limit(ledger, record))
     if record.plan is not None and record.plan.step is Step.FREE:
         record.plan.free_by = max(record.plan.free_by, now + ledger.policy.timeout)
+        for victim in record.plan.victims.values():
+            victim.resumed = max(victim.resumed, now)
     for member in record.members.values():
         if member.hold is not None and member.hold.until is not None:
             member.hold.until = max(member.hold.until, now + ledger.policy.score_hold)

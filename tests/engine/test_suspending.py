@@ -7,7 +7,7 @@ import pytest
 from scheduler.ledger.freeing import HEARD, SPARED
 from scheduler.ledger.resuming import EVERY
 from scheduler.model.effects import ResumeJob, SuspendJob
-from scheduler.model.events import OwnerSeen
+from scheduler.model.events import LostSight, OwnerSeen, SawAgain
 from tests.engine.api import Controller
 from tests.engine.freeing import GRACE, a_job, a_stage, evicted, important
 from tests.engine.stage import POLICY, seats
@@ -204,6 +204,19 @@ def test_people_are_told_that_a_job_was_resumed_and_stays(restart: bool) -> None
     assert len(said) == 1
     assert "2 pods stay" in said[0]
     assert "job" not in said[0].replace("a Job", "")
+
+
+def test_a_resumed_job_is_not_judged_for_a_time_in_which_nobody_looked() -> None:
+    """What was told of its pods meanwhile is still to come: the seconds that it has for that begin anew."""
+    world, _ = resumed_at_once()
+    world.watch()
+    world.tell([LostSight()])
+    world.advance(HEARD + 60)
+    world.tell([SawAgain()])
+    assert world.engine.ledger.freeing
+    world.settle(HEARD + 1)
+
+    assert (world.engine.ledger.freeing, seats(world, "job")) == ({}, 2)
 
 
 def test_others_are_looked_for_when_a_job_was_resumed() -> None:
