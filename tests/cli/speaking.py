@@ -29,6 +29,7 @@ JOBS = "/apis/batch/v1/namespaces/team/jobs"
 JOB_SETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets"
 DISCOVERY = {
     "/apis/batch/v1": [("Job", "jobs"), ("CronJob", "cronjobs")],
+    "/apis/apps/v1": [("StatefulSet", "statefulsets")],
     "/api/v1": [("Pod", "pods"), ("Service", "services")],
 }
 """By group and version: what this cluster has."""

@@ -143,6 +143,48 @@ async def test_pods_are_not_tried_where_the_manifests_bring_what_they_need(clust
     assert cluster.tried == []
 
 
+async def test_pods_are_tried_with_the_volumes_that_their_set_gives_them(cluster, write):
+    """A StatefulSet's template mounts what only its claim templates name: the API server would refuse it as it is."""
+    mounts = [{"name": "data", "mountPath": "/data"}, {"name": "tmp", "mountPath": "/tmp"}]
+    spec = {
+        "volumes": [{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}],
+        "containers": [{"name": "main", "volumeMounts": mounts}],
+    }
+    thing = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "train"},
+        "spec": {
+            "replicas": 2,
+            "podManagementPolicy": "Parallel",
+            "template": a_job(spec=spec)["spec"]["template"],
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
+        },
+    }
+
+    said = await cluster.say("submit", "-f", write(thing), "-n", "team")
+
+    assert said.code == 0, said.err
+    (tried,) = cluster.tried
+    assert tried["spec"]["volumes"] == [
+        {"name": "tmp", "emptyDir": {}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data-train-0"}},
+    ]
+
+
+@pytest.mark.parametrize("code", [409, 429, 500, 504])
+async def test_what_cannot_be_asked_keeps_nothing_from_being_applied(cluster, write, code):
+    """A webhook for pods that does not answer has nothing to do with the Job: what is not known is said, once."""
+    cluster.against = _told(code, "failed calling webhook")
+    first, second = a_job("one", gang="one"), a_job("two", gang="two")
+
+    said = await cluster.say("submit", "-f", write(first, second), "-n", "team")
+
+    assert (said.code, len(cluster.patches)) == (0, 2)
+    assert said.err.count("not known whether its pods would be refused") == 1
+    assert "failed calling webhook" in said.err
+
+
 def _told(code, message):
     return Refuse(code, body=json.dumps({"kind": "Status", "code": code, "message": message}).encode())
 
