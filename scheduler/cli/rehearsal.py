@@ -14,8 +14,8 @@ from scheduler import errors
 from scheduler.cli.jobs import Template, Thing, templates
 from scheduler.kube.client import Client
 
-LACKS_RIGHT: Final = "cannot create resource"
-"""So the API server words it that the person may not make pods: their maker may, which says nothing of the pods."""
+LACKS_RIGHT: Final = 'pods is forbidden: User "'
+"""So the API server begins where the person may not make pods: their maker may, which says nothing of the pods."""
 
 OWN_WAY: Final = ("Pod/", "ElasticJob/")
 """Makers that are not asked about: a pod is its own, and workers get more than their template has."""

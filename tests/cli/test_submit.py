@@ -124,9 +124,13 @@ async def test_pods_that_would_be_refused(cluster, write):
     assert tried["metadata"]["labels"] == {OURS + "gang": "train"}
 
 
-async def test_who_may_not_make_pods_is_told_nothing(cluster, write):
-    """The right to make Jobs is enough: that the person may not make pods says nothing of the Job's."""
-    cluster.against = _told(403, 'pods is forbidden: User "ann" cannot create resource "pods"')
+@pytest.mark.parametrize("user", ["ann", "arn:aws:sts::123456789012:assumed-role/" + "x" * 100])
+async def test_who_may_not_make_pods_is_told_nothing(cluster, write, user):
+    """The right to make Jobs is enough: that the person may not make pods says nothing of the Job's, however long his
+    name, and whatever the cluster says beside it.
+    """
+    lacks = f'pods is forbidden: User "{user}" cannot create resource "pods" in API group "" in the namespace "team"'
+    cluster.against = _told(403, f"{lacks}: {'no role of this account allows it; ' * 5}")
 
     said = await cluster.say("submit", "-f", write(a_job()), "-n", "team")
 
