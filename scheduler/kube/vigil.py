@@ -36,15 +36,21 @@ HAPPENED: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 class Pace(NamedTuple):
     """In seconds. What happens while a stream is deaf is known after both of these and a look: 14 s, or 17 s where a
-    dozen kinds are quiet at once and their looks wait for each other.
+    dozen are quiet at once and their looks wait for each other.
     """
 
     quiet: float = 10.0
-    """Silence after which we look, and between two looks: ten kinds that are quiet cost one call a second."""
+    """Silence after which we look, and between two looks: ten streams that are quiet cost one call a second, which the
+    audit log of an API server may hold.
+    """
     grace: float = 3.0
     """What a look saw must have come over the stream, too: API servers learn of a write within milliseconds, and within
     a second or two when they are busy.
     """
+
+
+UNGUARDED: Final = Pace(quiet=float("inf"))
+"""Nobody looks: of a kind by which nothing is decided the missing bookmark tells soon enough."""
 
 
 class Vigil:

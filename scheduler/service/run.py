@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy.ma  # noqa: F401 - np.unique imports it when first called, and then a verb waits 50 ms for it
 import structlog
@@ -19,6 +19,7 @@ from scheduler.kube.actions import ANNOUNCERS, Actions, Outcome
 from scheduler.kube.client import SPARE, Client
 from scheduler.kube.lease import Follower, LeaseName
 from scheduler.kube.sight import Sight
+from scheduler.kube.vigil import UNGUARDED, Pace
 from scheduler.kube.watch import Reflector
 from scheduler.model.effects import Evict
 from scheduler.model.events import EffectDone, EffectFailed
@@ -119,9 +120,7 @@ async def _parts(
         lambda: _whole(service),
         lambda kind: metrics.unreadable_objects_total.labels(kind).inc(),
     )
-    reflectors = {
-        name: Reflector(client, resource, sink) for name, (resource, sink) in intake.watches().items()
-    }
+    reflectors = reflectors_of(intake, client)
     sight = Sight(client, {name: reflectors[name] for name in intake.decisive})
     gauges = Gauges(engine, metrics, reflectors)
     foresight = keep_foreseeing(engine, steady, metrics.forecast_duration_seconds.observe)
@@ -141,6 +140,19 @@ async def _parts(
         finally:
             for task in running:
                 task.cancel()
+
+
+def reflectors_of(intake: Intake, client: Client) -> dict[str, Reflector[Any]]:
+    """By name, who follows each kind."""
+    return {
+        name: Reflector(client, resource, sink, vigil=guarded(intake, name))
+        for name, (resource, sink) in intake.watches().items()
+    }
+
+
+def guarded(intake: Intake, name: str) -> Pace:
+    """Only of what decides a look from beside is worth its call."""
+    return Pace() if name in intake.decisive else UNGUARDED
 
 
 def _whole(service: Service) -> None:

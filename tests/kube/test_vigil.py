@@ -11,7 +11,7 @@ from scheduler.kube.access import find_access
 from scheduler.kube.changes import Resource
 from scheduler.kube.client import SPARE, Client
 from scheduler.kube.pace import LATE
-from scheduler.kube.vigil import LOOK, Pace, Vigil, kept
+from scheduler.kube.vigil import LOOK, UNGUARDED, Pace, Vigil, kept
 from tests.kube.api_server import PODS, ApiServer, Call, Refuse, line
 from tests.kube.follower import Cache, Pod, Time, following, pods, until
 from tests.kube.kubeconfig import kubeconfig
@@ -70,6 +70,15 @@ async def test_a_quiet_stream_is_left_alone(cluster: ApiServer, client: Client) 
         await until(lambda: len(looks(cluster)) >= 5)
         assert not reflector.restarts
     assert (len(watches(cluster)), lists(cluster)) == (1, 1)
+
+
+async def test_nobody_looks_where_nothing_is_decided(cluster: ApiServer, client: Client) -> None:
+    """An unguarded stream is believed as long as it stands."""
+    async with following(client, Cache(), vigil=UNGUARDED) as reflector:
+        await until(lambda: bool(cluster.streams))
+        await asyncio.sleep(0.1)
+        assert not reflector.restarts
+    assert not looks(cluster)
 
 
 async def test_a_stream_that_is_heard_is_not_looked_into(cluster: ApiServer, client: Client) -> None:
