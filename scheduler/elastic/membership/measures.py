@@ -11,6 +11,8 @@ from scheduler.elastic.membership.worker import Worker
 
 WINDOW = 0.9
 """Seconds of one measurement at least: about a beat."""
+LEAST = 0.001
+"""Seconds that the steps of one measurement take together at least; who says less is mistaken."""
 IDLE = "idle_s"
 """A value with this name is the member's own measure of its last pause, finer than beats can tell."""
 VALUES = 64
@@ -57,7 +59,8 @@ def _rate(s: State, beat: Beat, now: float) -> None:
     if now - mark.at < WINDOW or beat.step <= mark.step:
         return
     size = len(s.record.ring)
-    seconds = mark.seconds or now - mark.at
+    told = mark.seconds or 0.0
+    seconds = told if told >= LEAST else now - mark.at
     s.rate = (beat.samples - mark.samples) / seconds if beat.samples else None
     pace = (beat.step - mark.step) * size / seconds
     s.history = s.history.noted(beat.round, size, pace if s.rate is None else s.rate, now)

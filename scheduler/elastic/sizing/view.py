@@ -21,6 +21,12 @@ HALF_LIFE: Final = 600.0
 an hour ago weighs one sixty-fourth and is outvoted by the first new steps."""
 
 
+GONE: Final = 100.0
+"""Half-lives after which a weight falls no more: a week later there would be none left to divide by."""
+
+RATES: Final = (1e-9, 1e24)
+"""Samples per second that a job may make. What is told beyond them is no throughput, and its square no number."""
+
 SLOT: Final = "workers"
 """The resource of a cluster whose room is counted in workers."""
 
@@ -66,7 +72,7 @@ class Record(Struct, frozen=True):
 
 def _left(age: float) -> float:
     """The weight that is left of a measurement of that age."""
-    return float(0.5 ** (max(0.0, age) / HALF_LIFE))
+    return float(0.5 ** min(max(0.0, age) / HALF_LIFE, GONE))
 
 
 class History(Struct, frozen=True):
@@ -82,11 +88,11 @@ class History(Struct, frozen=True):
 
         The first measurement of every round is dropped: it holds the resize itself and the first step after it, which
         traces, connects and fills caches (so do the authors of "Resource Elasticity in Distributed Deep Learning",
-        MLSys'20). A rate that is no positive number is dropped too.
+        MLSys'20). A rate outside of `RATES` is dropped too.
         """
         if round_number != self.round:
             return replace(self, round=round_number)
-        if not (math.isfinite(rate) and rate > 0 and size > 0):
+        if not (RATES[0] <= rate <= RATES[1] and size > 0):
             return self
         record = self.records.get(size, Record(0.0, 0.0, 0.0, now)).taken(rate, now)
         return replace(self, records={**self.records, size: record})

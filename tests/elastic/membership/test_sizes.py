@@ -6,7 +6,7 @@ import pytest
 from scheduler.elastic import sizing
 from scheduler.elastic.job import Spec, Stage
 from scheduler.elastic.job.spec import Batch, BatchMode
-from scheduler.elastic.membership import effects
+from scheduler.elastic.membership import effects, events
 from scheduler.elastic.sizing.parameters import Schedule
 from tests.elastic.membership import world as membership_world
 from tests.elastic.membership.test_losses import a_job
@@ -413,6 +413,23 @@ def test_what_a_resize_cost_is_not_what_the_one_before_did(monkeypatch: pytest.M
         begins = pod is first and pod.round > number and len(behind) < 3
         made = pod.step
         if begins and world.members() and self.status.assignment is not None:
+def test_who_tells_of_steps_in_no_time_is_timed_by_its_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a worker says of itself may be wrong; a window of a second holds steps of more than a millisecond."""
+    send = World.send
+
+    def in_no_time(self: World, event: events.Event) -> None:
+        told = isinstance(event, events.Beat)
+        send(self, msgspec.structs.replace(event, step_s=1e-200) if told else event)
+
+    monkeypatch.setattr(World, "send", in_no_time)
+    world = a_job(2)
+    world.run(20)
+    view = world.membership.wishes(world.now)
+
+    assert view is not None
+    assert view.measured[2].mean == pytest.approx(8 / STEP_S, rel=0.2)
+
+
             behind.append(made)
             pod.step = min(made, self.status.assignment.step)
         elif pod is first and pod.round > number:

@@ -68,6 +68,21 @@ def test_no_rate(rate):
     assert history.noted(1, 4, rate, 1.0) == history
 
 
+@pytest.mark.parametrize("rate", [1e-200, 1e200])
+def test_what_no_job_does(rate):
+    """A worker may tell anything; what is beyond every job is no measurement, for its square would be no number."""
+    history = noted([100.0])
+
+    assert history.noted(1, 4, rate, 1.0) == history
+
+
+def test_what_is_older_than_a_week():
+    """A job that comes back to a size after weeks has an error for it, a large one."""
+    old = noted([90.0, 110.0]).measured(30 * 86400.0)[4]
+
+    assert 1.0 < old.error < math.inf
+
+
 def test_nothing_is_changed_in_place():
     """A history that was handed out stays as it was."""
     before = noted([100.0])
