@@ -133,7 +133,7 @@ def _taken_away(s: State, worker: Worker) -> None:
     if s.sized is None or s.spec is None:
         return
     want = s.spec.clamp(s.sized.want)
-    early = worker in roll.newcomers(s) and len([*roll.entitled(s), *roll.newcomers(s)]) > want
+    early = worker in roll.newcomers(s) and len(roll.lasting(s)) > want
     less = want if early else max(s.spec.min_workers, want - 1)
     s.sized = msgspec.structs.replace(s.sized, want=less, ahead=0, reason=f"{worker.name} was taken away")
 

@@ -39,6 +39,12 @@ def newcomers(s: State) -> list[Worker]:
     ]  # fmt: skip
 
 
+def lasting(s: State) -> list[Worker]:
+    """Those that count: neither on their way out nor to be replaced."""
+    people = (*entitled(s), *newcomers(s))
+    return [w for w in people if not w.going and w.node not in s.doomed and w.uid != s.slow]
+
+
 def ready(s: State) -> list[Worker]:
     """Newcomers that are warm, at the barrier."""
     return [w for w in newcomers(s) if w.arrival and w.frozen_at is None]

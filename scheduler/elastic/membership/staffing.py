@@ -43,19 +43,10 @@ def _parting(s: State) -> list[Worker]:
     return [w for w in waiting if w.uid not in kept and not roll.released(s, w)]
 
 
-def _lasting(s: State) -> list[Worker]:
-    """Those that count: neither on their way out nor to be replaced."""
-    return [w for w in _staff(s) if w.node not in s.doomed and w.uid != s.slow]
-
-
-def _staff(s: State) -> list[Worker]:
-    return [w for w in (*roll.entitled(s), *roll.newcomers(s)) if not w.going]
-
-
 def _start(s: State, now: float) -> None:
     """Cores up to the quorum, surplus up to what is wanted."""
     least = s.spec.min_workers if s.spec else 0
-    lasting = _lasting(s)
+    lasting = roll.lasting(s)
     coming = [start.role for start in s.starts.values()]
     cores = sum(w.role == "core" for w in lasting) + coming.count("core")
     new_cores = max(0, least - cores)
@@ -92,8 +83,8 @@ def _trim(s: State, now: float) -> None:
     """Newcomers beyond what is wanted go at once: they interrupt nobody."""
     planned = {seat.uid for seat in s.flight.planned.ring} if s.flight and s.flight.planned else set()
     kept = planned | {w.uid for w in roll.entitled(s)}
-    fixed = [w for w in _lasting(s) if w.uid in kept]
-    free = [w for w in _lasting(s) if w.uid not in kept]
+    fixed = [w for w in roll.lasting(s) if w.uid in kept]
+    free = [w for w in roll.lasting(s) if w.uid not in kept]
     free.sort(key=_worth)
     least = s.spec.min_workers if s.spec else 0
     room = max(0, wanting.staff(s) - len(fixed), least - sum(w.role == "core" for w in fixed))

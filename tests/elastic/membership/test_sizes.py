@@ -143,6 +143,20 @@ def test_surplus_that_is_taken_away_is_not_made_again_before_the_policy_has_look
     assert world.run(20, lambda: world.trains(3))
 
 
+def test_a_replacement_that_is_taken_away_is_not_made_again_before_the_policy_has_looked() -> None:
+    """It is no newcomer ahead of what is wanted, though with whom it would replace they are more than that."""
+    world = a_job(3)
+    world.cordon(world.members()[2].node)
+    world.run(1)
+    world.size_due = world.now + 60
+    (replacement,) = (pod for pod in world.pods.values() if pod not in world.members())
+    world.delete(replacement)
+    world.run(10)
+
+    assert len(world.sentences(effects.StartWorker)) == 4
+    assert (world.status.wanted, world.status.wanted_by) == (2, "test")
+
+
 def test_a_core_worker_that_is_taken_away_is_made_again_at_once() -> None:
     """Without its quorum a job does not train, so nobody is asked."""
     world = a_job(3)
@@ -399,20 +413,6 @@ def test_throughput_is_as_the_worker_times_its_steps(step_s: float, monkeypatch:
     assert view.measured[2].error < 0.001
 
 
-def test_what_a_resize_cost_is_not_what_the_one_before_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rank 0 says what the last change cost from its first step of the round on; others may have told of that step
-    before.
-    """
-    world = a_job(2)
-    first, number = world.members()[0], world.status.round
-    first.says = {"idle_s": 9.9}
-    beat = World._beat
-    behind: list[int] = []
-
-    def a_step_later(self: World, pod: Pod) -> None:
-        begins = pod is first and pod.round > number and len(behind) < 3
-        made = pod.step
-        if begins and world.members() and self.status.assignment is not None:
 def test_who_tells_of_steps_in_no_time_is_timed_by_its_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a worker says of itself may be wrong; a window of a second holds steps of more than a millisecond."""
     send = World.send
@@ -430,6 +430,20 @@ def test_who_tells_of_steps_in_no_time_is_timed_by_its_beats(monkeypatch: pytest
     assert view.measured[2].mean == pytest.approx(8 / STEP_S, rel=0.2)
 
 
+def test_what_a_resize_cost_is_not_what_the_one_before_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 0 says what the last change cost from its first step of the round on; others may have told of that step
+    before.
+    """
+    world = a_job(2)
+    first, number = world.members()[0], world.status.round
+    first.says = {"idle_s": 9.9}
+    beat = World._beat
+    behind: list[int] = []
+
+    def a_step_later(self: World, pod: Pod) -> None:
+        begins = pod is first and pod.round > number and len(behind) < 3
+        made = pod.step
+        if begins and world.members() and self.status.assignment is not None:
             behind.append(made)
             pod.step = min(made, self.status.assignment.step)
         elif pod is first and pod.round > number:
