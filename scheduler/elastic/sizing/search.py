@@ -34,6 +34,11 @@ SPREAD: Final = 0.05
 PRIOR: Final = 2.0
 """Measurements that this counts for."""
 
+WAIT: Final = 60.0
+"""Seconds after a resize in which newcomers for the next size may wait to be wanted; or twice what a start takes, if
+that is more. Who takes minutes for a step is measured for far longer than workers start, and would hold their room for
+nothing."""
+
 NEAR: Final = 0.1
 """A peak that is nearer to the best size than this part of it is not looked at: near its peak a curve is flat, so the
 two differ by less than a few measurements can tell."""
@@ -49,7 +54,7 @@ def desire(job: JobView, policy: Search, worth: Worth) -> Desire:
         return Desire(size=most, reason=f"more than {most} are of no use", grain=policy.step)
     known = _known(job, policy, worth, most)
     if job.size not in known:
-        ahead = _ahead(job, policy, worth, known, most)
+        ahead = _ahead(job, policy, worth, known, most) if _may_wait(job) else 0
         said = f"measuring {job.size} workers"
         return Desire(size=job.size, reason=said, grain=policy.step, ahead=ahead, soon=True)
     best = _best(job, policy, worth, known)
@@ -57,6 +62,12 @@ def desire(job: JobView, policy: Search, worth: Worth) -> Desire:
     if trial is not None:
         return Desire(size=trial, reason=f"best so far {best}, trying {trial}", grain=policy.step, soon=True)
     return Desire(size=best, reason=_settled(job, known, best), grain=policy.step)
+
+
+def _may_wait(job: JobView) -> bool:
+    """Whether newcomers for the next size may be there already."""
+    measured_for = min(job.since_change, job.elapsed)
+    return job.in_flight or measured_for <= max(WAIT, 2.0 * (job.warm or 0.0))
 
 
 def _ahead(job: JobView, policy: Search, worth: Worth, known: Known, most: int) -> int:

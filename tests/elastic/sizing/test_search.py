@@ -111,6 +111,24 @@ def test_newcomers_start_while_a_size_is_measured():
         assert want.soon
 
 
+@pytest.mark.parametrize(
+    ("words", "ahead"),
+    [
+        ({"since_change": 50.0, "warm": 5.0}, 16),
+        ({"since_change": 70.0, "warm": 5.0}, 0),
+        ({"since_change": 70.0, "warm": 40.0}, 16),
+        ({"warm": 5.0}, 0),
+        ({"since_change": 70.0, "warm": 5.0, "in_flight": True}, 16),
+    ],
+)
+def test_newcomers_do_not_wait_for_what_takes_long_to_measure(words, ahead):
+    """Steps of minutes are measured longer than a worker starts: meanwhile it would hold its room for nothing."""
+    known = seen({2: 200.0, 4: 400.0})
+    picture = job("efficiency", max=64, size=8, measured=known, elapsed=1000.0, **words)
+
+    assert answer(picture).ahead == ahead
+
+
 def test_nobody_starts_for_what_would_not_pay():
     """So near to its end another resize is not worth it, and neither are its newcomers."""
     picture = job("efficiency", max=64, size=8, measured=seen({8: 800.0}, count=0.5), remaining=100.0)
