@@ -52,9 +52,11 @@ class _Share:
     settled: bool
     """It does not change now, in either direction."""
     short: bool = False
-    """There was no room for more."""
+    """There was no room for more, or not even for all of what was decided already."""
     ahead: int = 0
     """How many workers it may have there, newcomers for its next size included."""
+    aim: int = 0
+    """How many there would be if there were room for all of them."""
 
     @property
     def grain(self) -> int:
@@ -85,8 +87,8 @@ def size(jobs: Iterable[JobView], free: Free) -> dict[str, Want]:
     shares = sorted((_share(job) for job in jobs), key=lambda share: share.job.name)
     room = Room(free)
     for share in shares:
-        for _ in range(share.size - share.job.held):
-            room.take(share.job.worker)
+        lacking = share.size - share.job.held
+        share.short = not all(room.take(share.job.worker) for _ in range(lacking))
     _grow(shares, room)
     _trade(shares)
     _look_ahead(shares, room)
@@ -129,13 +131,24 @@ def _trade(shares: list[_Share]) -> None:
 
 def _look_ahead(shares: list[_Share], room: Room) -> None:
     """Newcomers for what comes next take what nobody else has use for."""
-    if room.unlimited or any(share.hungry for share in shares):
+    if room.unlimited or any(share.hungry or share.short for share in shares):
         return
-    for share in sorted(shares, key=lambda share: share.rank):
-        aim = _next(share)
-        share.ahead = min(aim, max(share.size, share.job.held))
-        while share.ahead < aim and room.take(share.job.worker, step := min(_step(share), aim - share.ahead)):
-            share.ahead += step
+    for share in shares:
+        share.aim = _next(share)
+        share.ahead = min(share.aim, max(share.size, share.job.held))
+    waiting = list(shares)
+    while waiting := [share for share in waiting if share.ahead < share.aim]:
+        first = min(waiting, key=_rank_ahead)
+        step = min(_step(first), first.aim - first.ahead)
+        if room.take(first.job.worker, step):
+            first.ahead += step
+        else:
+            waiting.remove(first)
+
+
+def _rank_ahead(share: _Share) -> tuple[float, int, str]:
+    """As `rank`, of the next step beyond those that may be there."""
+    return -_gain(share.job, share.ahead, share.ahead + _step(share)), share.ahead, share.job.name
 
 
 def _next(share: _Share) -> int:

@@ -226,6 +226,15 @@ def test_newcomers_start_ahead_as_far_as_there_is_room():
         assert size([measuring("team/1")], slots(room))["team/1"].ahead == ahead
 
 
+def test_newcomers_ahead_are_shared_out_as_room_is():
+    """Of jobs that scale alike none gets all of it: what they start ahead with is what they will have."""
+    held_back = [job(name=f"team/{name}", min=2, size=2, since_change=1.0) for name in "ab"]
+    measured = [measuring(f"team/{name}") for name in "cd"]
+
+    for jobs, room, ahead in ((held_back, 8, 6), (measured, 4, 6)):
+        assert {want.ahead for want in size(jobs, slots(room)).values()} == {ahead}
+
+
 def test_newcomers_that_started_ahead_make_way():
     """Another job has no room: they go, and in a later call it has."""
     warm = measuring("team/1", held=8)
@@ -233,6 +242,17 @@ def test_newcomers_that_started_ahead_make_way():
 
     assert size([warm, other], slots(0))["team/1"].ahead == 0
     assert size([warm, job(name="team/2", min=1, max=1, size=1)], slots(0))["team/1"].ahead == 8
+
+
+def test_newcomers_that_started_ahead_make_way_for_what_is_decided():
+    """A quorum that waits for seats, and a resize under way, come before what may be wanted next."""
+    warm = measuring("team/1", held=8)
+    quorum = job("efficiency", name="team/2", min=3)
+    grows = job("efficiency", name="team/2", size=2, want=5, in_flight=True)
+
+    for other in (quorum, grows):
+        assert size([warm, other], slots(2))["team/1"].ahead == 0
+        assert size([warm, other], slots(3))["team/1"].ahead == 8
 
 
 def test_newcomers_that_started_ahead_stay_on_the_way_to_a_size():
