@@ -71,6 +71,10 @@ class Room:
         if taken is not None:
             self._taken[taken.node].subtract(dict(taken.amounts))
 
+    def holds(self, uid: str) -> bool:
+        """Whether this pod takes room: it has a node, or a seat on one."""
+        return uid in self._pods
+
     def offer(self, templates: Mapping[str, Mapping[str, Any]]) -> tuple[Free, dict[str, dict[str, float]]]:
         """What is free, and what one worker of each of these jobs takes of it; by job, its worker's whole Pod.
 

@@ -69,8 +69,17 @@ def _picture(
     pods = {key: probe for key in views if (probe := _probe(charges[key], kit)) is not None}
     free, takes = master.room.offer(pods)
     return free, [
-        msgspec.structs.replace(view, worker=takes.get(key, view.worker)) for key, view in views.items()
+        msgspec.structs.replace(
+            view, worker=takes.get(key, view.worker), held=view.held + _unbound(master, charges[key])
+        )
+        for key, view in views.items()
     ]
+
+
+def _unbound(master: Master, charge: Charge) -> int:
+    """Workers that the scheduler has seated, and that have no node yet: their room is taken, and the job's own."""
+    unplaced = (uid for uid, known in charge.workers.items() if not (known.seen.node or known.seen.deleting))
+    return sum(master.room.holds(uid) for uid in unplaced)
 
 
 def _probe(charge: Charge, kit: Kit) -> Mapping[str, object] | None:

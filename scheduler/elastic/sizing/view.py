@@ -124,7 +124,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     size: int = 0
     """Members of the present round."""
     held: int = 0
-    """Worker pods that have a node, whether they train yet or not: room that is the job's already."""
+    """Worker pods that have a node or a seat, whether they train yet or not: room that is the job's already."""
     want: int = 0
     """The size that was last decided; 0 before the first decision."""
     parameters: Parameters = Offer()

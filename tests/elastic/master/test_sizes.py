@@ -9,6 +9,7 @@ from scheduler.elastic.master import calls, sizes
 from scheduler.elastic.master.master import identity_of, watched
 from scheduler.elastic.master.sizes import decide
 from scheduler.elastic.sizing import Want
+from scheduler.objects import marks
 from tests.elastic.master.house import KIT, TEMPLATE, House, job, pods, status, train
 
 ROOM = {"allocatable": {"cpu": "3", "memory": "64Gi", "pods": "110"}}
@@ -30,6 +31,29 @@ async def test_a_job_grows_into_what_is_free(api, house):
     await house.until(lambda: len(pods(api)) == 3)
     await house.until(lambda: (status(api)["wanted"], status(api)["wantedBy"]) == (3, "offer"))
     assert pods(api)[2]["metadata"]["labels"]["gangwright.io/surplus"] == "true"
+
+
+async def test_a_seat_is_the_jobs_own_before_the_pod_is_bound(api, house):
+    """The scheduler has seated the newcomer: its room is no longer free, and the job keeps it."""
+    api.put("n0", calls.NODES, "", spec={}, status=ROOM)
+    job(api, template=BUSY, sizing={"policy": "offer", "parameters": {"hold": 0}})
+    await train(house, 2)
+    await house.until(lambda: status(api).get("phase") == "Running")
+    await decide(house.master, KIT)
+    await house.until(lambda: len(pods(api)) == 3)
+    meta = pods(api)[2]["metadata"]
+    seat = {"gangwright.io/seat": marks.write_seat("n0", "plan", pin=True)}
+    api.change(
+        calls.PODS,
+        meta["namespace"],
+        meta["name"],
+        metadata={"annotations": seat},
+        spec={"schedulingGates": None},
+    )
+    known = house.charge().workers
+    await house.until(lambda: meta["uid"] in known and not known[meta["uid"]].seen.gated)
+
+    assert (await decide(house.master, KIT))["team/train"].size == 3
 
 
 async def test_room_that_others_took_is_not_offered(api, house):
