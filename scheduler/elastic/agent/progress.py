@@ -109,7 +109,7 @@ class Progress:
             "phase": "Starting", "step": 0, "committed": 0, "samples": 0.0, "epoch": 0.0, "collective": False, "values": {},
             "uses": None,
         }  # fmt: skip
-        self._since_beat: dict[str, list[float]] = {"step_s": [], "compute_s": []}
+        self._since_beat: dict[str, list[tuple[float, int]]] = {"step_s": [], "compute_s": []}
         self._steps: deque[float] = deque(maxlen=STEPS_KEPT)
         self._went_on = now
 
@@ -149,10 +149,11 @@ class Progress:
             raise wrong
 
     def _believe(self, read: dict[str, Any], now: float) -> None:
+        made = int(read.get("step", 0)) - int(self._told["step"])
         for name, times in self._since_beat.items():
             taken = read.pop(name, None)
             if taken is not None:
-                times.append(taken)
+                times.append((taken, max(1, min(made, STEPS))))
                 if name == "step_s":
                     self._steps.append(taken)
         before = [self._told[name] for name in MARKS]
@@ -170,10 +171,16 @@ class Progress:
 
     def beat(self, now: float) -> dict[str, Any]:
         """The training's part of a beat; means of times begin anew."""
-        means = {name: statistics.fmean(times) if times else None for name, times in self._since_beat.items()}
+        means = {name: _mean(times) for name, times in self._since_beat.items()}
         for times in self._since_beat.values():
             times.clear()
         return {**self._told, **means, "silent_s": round(self.silent(now), 3)}
+
+
+def _mean(times: list[tuple[float, int]]) -> float | None:
+    """Of all steps, from the mean of each report and its number of steps; None where there is none."""
+    steps = sum(count for _, count in times)
+    return sum(mean * count for mean, count in times) / steps if steps else None
 
 
 def _read(name: str, value: object) -> Any:

@@ -31,6 +31,17 @@ def test_times_are_means_since_the_last_beat() -> None:
     assert progress.usual_step == pytest.approx(0.3)
 
 
+def test_a_mean_is_of_steps_and_not_of_reports() -> None:
+    """A slow step in a report of its own weighs as one step: the mean times the steps is the time that they took."""
+    progress = Progress(0.0)
+    progress.take({"step": 9, "step_s": 0.05, "compute_s": 0.01}, 1.0)
+    progress.take({"step": 10, "step_s": 0.55, "compute_s": 0.11}, 2.0)
+    beat = progress.beat(2.0)
+
+    assert 10 * beat["step_s"] == pytest.approx(9 * 0.05 + 0.55)
+    assert 10 * beat["compute_s"] == pytest.approx(9 * 0.01 + 0.11)
+
+
 def test_only_what_changes_shows_that_it_goes_on() -> None:
     """The same report again, from a thread that lives on, does not hide a main thread that hangs."""
     progress = Progress(0.0)
