@@ -7,7 +7,7 @@ import pytest
 from scheduler.elastic.agent.boot import doorstep
 from scheduler.elastic.agent.boot.assignment import Assignment
 from scheduler.elastic.agent.boot.doorstep import Card, Overtaken
-from scheduler.elastic.agent.boot.errors import StateMismatch
+from scheduler.elastic.agent.boot.errors import RoundOver, StateMismatch
 
 
 class Store:
@@ -93,3 +93,24 @@ def test_a_store_that_is_gone_is_waited_for(rank):
     tries = iter([False, False, True])
     with pytest.raises(Overtaken):
         doorstep.pass_through(Gone(), Assignment(1, rank, 2), FITS, lambda: next(tries))
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("over", ["put", "get"])
+def test_a_round_that_is_over_is_not_waited_for(rank, over):
+    """Its values are gone, and nobody announces another one before its members are back at the barrier."""
+
+    class Over(Store):
+        def put(self, *words):
+            return self._unless("put", super().put(*words))
+
+        def get(self, *words):
+            return self._unless("get", super().get(*words) or {})
+
+        def _unless(self, what, answer):
+            if what == over:
+                raise RoundOver
+            return answer
+
+    with pytest.raises(Overtaken):
+        doorstep.pass_through(Over(), Assignment(1, rank, 2, sync=False), FITS, lambda: False)

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from scheduler.elastic.agent.boot import shim, watch
-from scheduler.elastic.agent.boot.errors import AnswerError
+from scheduler.elastic.agent.boot.errors import AnswerError, RoundOver
 from scheduler.elastic.agent.boot.progress import Progress, Reporter
 from scheduler.elastic.agent.boot.shim import Shim
 
@@ -90,6 +90,15 @@ def test_a_key_that_is_not_there_is_none():
     """404, and content that is no object, are both nothing yet."""
     with Agent((404, {}), (200, [1]), (200, {"refused": {}})) as (_, mine):
         assert [mine.get("doorstep", "go") for _ in range(3)] == [None, None, {"refused": {}}]
+
+
+def test_a_round_that_is_over_is_an_error():
+    """410: neither a value that comes later nor one that gets through later."""
+    with Agent((410, {})) as (_, mine):
+        with pytest.raises(RoundOver):
+            mine.get("doorstep", "go")
+        with pytest.raises(RoundOver):
+            mine.put("doorstep", "1", {})
 
 
 def test_the_watch_keeps_the_highest_round():

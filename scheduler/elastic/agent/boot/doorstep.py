@@ -5,7 +5,7 @@ when the connection it waits for comes and ends, or after the gloo timeout, whic
 connection), and a state that does not fit hangs everybody. So each member says through the round's key-value store that
 it stands at the door and what its state is made of; rank 0 hears all and says go, or names who does not fit. That keeps
 the time in which a death is expensive down to `init` itself (about 0.1 s). Whoever waits here waits in Python, and
-leaves as soon as a newer round is announced.
+leaves as soon as a newer round is announced, or this one is over.
 
 Two calls for a member, one per member and one more for rank 0: a few milliseconds.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping
 
 from .assignment import Assignment
-from .errors import StateMismatch
+from .errors import RoundOver, StateMismatch
 from .shim import Shim
 
 SCOPE = "doorstep"
@@ -37,7 +37,7 @@ class Card:
 
 
 class Overtaken(Exception):  # noqa: N818 - read as a word where it is caught
-    """A newer round is announced, or a member was sent away: back to the barrier."""
+    """A newer round is announced, this one is over, or a member was sent away: back to the barrier."""
 
 
 def pass_through(
@@ -50,7 +50,10 @@ def pass_through(
     if assignment.size == 1:
         return card.word
     door = _Door(shim, overtaken)
-    return (_knock if assignment.rank else _receive)(door, assignment, card)
+    try:
+        return (_knock if assignment.rank else _receive)(door, assignment, card)
+    except RoundOver:
+        raise Overtaken from None
 
 
 def _receive(door: _Door, assignment: Assignment, mine: Card) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 
     BootError
     ├── AnswerError      the agent's answer is not what the protocol says: field, value, what would be right
+    ├── RoundOver        nobody meets in this round any more; who is on the way into it turns back
     ├── StateMismatch    this worker's state has other tensors than rank 0's; both are named
     └── CheckpointError  a checkpoint cannot be written or read; the file and the reason are named
 
@@ -18,6 +19,10 @@ class BootError(Exception):
 
 class AnswerError(BootError):
     """The agent answered something that the protocol does not know."""
+
+
+class RoundOver(BootError):
+    """The values of the round are gone, or a member that they are waited for from has ended."""
 
 
 class StateMismatch(BootError):

@@ -14,7 +14,7 @@ from typing import Any, Mapping
 from urllib.parse import urlsplit
 
 from . import assignment
-from .errors import AnswerError
+from .errors import AnswerError, RoundOver
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between two tries: soon at first, since most pauses are a reconnect; never so long that a person would
@@ -23,6 +23,9 @@ notice.
 
 LONG_POLL = 45.0
 """Seconds a long poll may take: the master answers within 30, the rest is for the way."""
+
+OVER = 410
+"""The agent's answer where asking again will not help: the master has refused this value for good."""
 
 BRIEF = 2.0
 """Seconds for what is merely told."""
@@ -67,21 +70,26 @@ class Shim:
         return self._try("POST", path, json.dumps(body).encode(), BRIEF)[0] in (200, 204)
 
     def put(self, scope: str, key: str, value: Mapping[str, Any]) -> bool:
-        """Writes one value of the current round."""
-        return self._try("PUT", f"/{scope}/{key}", json.dumps(value).encode(), LONG_POLL)[0] in (
-            200,
-            201,
-            204,
-        )
+        """Writes one value of the current round; False when it did not get there. Raises RoundOver."""
+        status, _ = self._value("PUT", scope, key, json.dumps(value).encode())
+        return status in (200, 201, 204)
 
     def get(self, scope: str, key: str) -> dict[str, Any] | None:
-        """One value of the current round; None when it is not there (yet: the agent waits a while by itself)."""
-        status, answer = self._try("GET", f"/{scope}/{key}", None, LONG_POLL)
+        """One value of the current round; None when it is not there (yet: the agent waits a while by itself). Raises
+        RoundOver.
+        """
+        status, answer = self._value("GET", scope, key, None)
         try:
             value = json.loads(answer) if status == 200 else None
         except ValueError:
             return None
         return value if isinstance(value, dict) else None
+
+    def _value(self, verb: str, scope: str, key: str, body: bytes | None) -> tuple[int, bytes]:
+        status, answer = self._try(verb, f"/{scope}/{key}", body, LONG_POLL)
+        if status == OVER:
+            raise RoundOver(answer[:200].decode(errors="replace"))
+        return status, answer
 
     def _try(self, verb: str, path: str, body: bytes | None, patience: float) -> tuple[int, bytes]:
         """(status, body) of one call; status 0 when there was no answer."""
