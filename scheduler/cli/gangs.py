@@ -1,5 +1,6 @@
 """`gangwright list`, `queue` and `explain`: where gangs stand, and why."""
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final
@@ -109,7 +110,7 @@ def explain(
     answers = source(reach)
     found = answers.gang(inside, name)
     if found is None:
-        _none(answers, inside, name)
+        _none(answers, reach, inside, name)
         raise typer.Exit(NO)
     if output in {Form.JSON, Form.YAML}:
         screen.document(found, output)
@@ -119,20 +120,30 @@ def explain(
         screen.note(f"there is room, and nothing happened for {span(found.gang.wait_seconds)}: {_WHY_NOT}")
 
 
-def _none(answers: Source, inside: str, name: str) -> None:
-    """No such gang: perhaps its pods are refused, each under its own name."""
+def _none(answers: Source, reach: Reach, inside: str, name: str) -> None:
+    """No such gang: perhaps its pods are refused, each under its own name, or it has none while it is suspended."""
+    said = f"no gang {name} in namespace {inside}"
     refused = [
         row.name
         for row in answers.gangs(inside)
         if row.state == "refused" and row.name and row.name.startswith(f"{name}-")
     ]
-    if not refused:
-        screen.note(f"no gang {name} in namespace {inside}; `gangwright list -A` names all")
+    if refused:
+        screen.note(f"{said}, but refused pods; see: gangwright explain {inside}/{min(refused)}")
         return
-    pod = min(refused)
-    screen.note(
-        f"no gang {name} in namespace {inside}, but refused pods; see: gangwright explain {inside}/{pod}"
-    )
+    asleep = [] if reach.server else _sleeping(reach, inside, name)
+    if asleep:
+        screen.note(
+            f"{asleep[0]} is suspended, so it has no pods; to go on: gangwright resume {inside}/{name}"
+        )
+        return
+    screen.note(f"{said}; `gangwright list -A` names all")
+
+
+def _sleeping(reach: Reach, inside: str, name: str) -> list[str]:
+    from scheduler.cli.suspend import sleeping  # late: help comes without the Kubernetes client
+
+    return asyncio.run(sleeping(reach, inside, name))
 
 
 def _place(row: GangRow) -> tuple[bool, int, str, str]:

@@ -12,7 +12,7 @@ import typer
 
 from scheduler.cli import jobs, screen
 from scheduler.cli.options import NO, Context, GangName, Kubeconfig, Namespace, Reach, split
-from scheduler.errors import SettingsError
+from scheduler.errors import KubeError, SettingsError
 from scheduler.kube import changes as ch
 from scheduler.kube.access import find_access
 from scheduler.kube.client import MERGE_PATCH, Client
@@ -94,6 +94,16 @@ async def _set_one(client: Client, own: Maker, *, suspended: bool) -> str:
         "PATCH", own.path, params={"fieldManager": MANAGER}, body=body, content_type=MERGE_PATCH
     )
     return f"{word}; Gangwright had suspended it, and leaves it so now" if ours else word
+
+
+async def sleeping(reach: Reach, namespace: str, gang: str) -> list[str]:
+    """Suspended Jobs, JobSets and ElasticJobs of the gang, as KIND/NAME; none where they may not be looked at."""
+    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+        try:
+            found = await makers(client, namespace, gang)
+        except KubeError:
+            return []
+        return [f"{own.kind.lower()}/{own.name}" for own in found if own.suspended]
 
 
 async def makers(client: Client, namespace: str, gang: str) -> list[Maker]:

@@ -5,6 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.cli.manifests import a_job
+from tests.cli.speaking import JOBS
+from tests.kube.api_server import Refuse
+
 CONFIG_MAPS = "/api/v1/namespaces/gangwright-system/configmaps"
 HOSTILE = "\x1b[31mred\x07[bold]\u202e"
 """A terminal escape, a bell, rich's markup, and a character that turns the line around."""
@@ -129,6 +133,20 @@ async def test_a_name_that_is_none(cluster, words):
 
     assert said.code == 2
     assert "gangwright:" in said.err
+
+
+@pytest.mark.parametrize("forbidden", [False, True])
+async def test_a_gang_that_is_suspended(cluster, forbidden):
+    """It has no pods, so it is no gang: whose Job is suspended is told that, and how it goes on."""
+    cluster.put("mine", JOBS, "team", spec=dict(a_job(name="mine", suspend=True)["spec"]))
+    if forbidden:
+        cluster.barred[JOBS] = Refuse(403)
+
+    said = await cluster.say("explain", "team/train")
+
+    assert said.code == 1
+    assert ("job/mine is suspended" in said.err) != forbidden
+    assert ("gangwright resume team/train" in said.err) != forbidden
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
