@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Hashable, Iterable
 
 from scheduler.engine.running import MayTake
 from scheduler.engine.turns import Turns
-from scheduler.ledger import Ledger, attained, freeing
+from scheduler.ledger import Ledger, attained, freeing, roster
 from scheduler.ledger.records import GangRecord
 from scheduler.ledger.rivals import line
 from scheduler.model.policy import Policy
@@ -48,7 +48,7 @@ class Rights:
 
     def of(self, record: GangRecord, gang: Gang, now: float) -> MayTake | None:
         """Who may be taken for this gang; None: nobody."""
-        if gang.priority <= self.above or not all(m.pod.preempts for m in record.live()):
+        if gang.priority <= self.above or not roster.may_preempt(record, gang):
             return None
         if now < record.preempted_at + self._policy.preemption_cooldown:
             return None

@@ -190,8 +190,7 @@ def _may_take(ledger: "Ledger", record: GangRecord, staying: list[Pod]) -> bool:
     """
     spec = roster.spec(record, ledger.groups, ledger.policy)
     gang = roster.request(record, spec, ledger.policy) if isinstance(spec, Spec) else None
-    preempts = ledger.policy.preemption and all(m.pod.preempts for m in record.live())
-    if gang is None or not preempts:
+    if gang is None or not ledger.policy.preemption or not roster.may_preempt(record, gang):
         return False
     leaving = {pod.uid for pod in staying if _leaves(ledger, pod)}
     asked = [pod for pod in staying if pod.uid not in leaving]

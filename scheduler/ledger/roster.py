@@ -335,3 +335,12 @@ def survives(record: GangRecord, gone: set[Uid]) -> bool:
 
 def _placed(member: Member) -> bool:
     return member.bound or (member.hold is not None and not member.pod.gated)
+
+
+def may_preempt(record: GangRecord, gang: Gang) -> bool:
+    """Nobody of the quorum that is asked about says `preemptionPolicy: Never`.
+
+    What surplus says is said of itself, and no room is made for it: else the core would lose its right by the surplus
+    that stands beside it, and have it as long as that has not been made.
+    """
+    return all(record.members[uid].pod.preempts for role in gang.roles for uid in role.quorum)

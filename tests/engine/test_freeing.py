@@ -80,6 +80,26 @@ def test_nobody_leaves_for_who_must_not_preempt(priority: int, preempts: bool) -
     assert seats(world, "important") == 2
 
 
+@pytest.mark.parametrize("first", ["core", "surplus"])
+def test_surplus_that_never_preempts_takes_no_right_from_its_core(first: str) -> None:
+    """Whichever of them is there first, two leave for the core of two, and nobody for the surplus."""
+    world = a_stage(3)
+    world.submit(a_gang_of_pods("pair", 2, gpu=1))
+    world.submit([a_pod("single", gpu=1)])
+    world.settle(1)
+    whole = a_gang_of_pods("important", 3, quorum=2, size=3, gpu=1, priority=100)
+    more = a_membership("important", 2, size=3, surplus=True)
+    surplus = replace(whole[2], membership=more, priority=50, preempts=False)
+    parts = {"core": whole[:2], "surplus": [surplus]}
+    world.submit(parts.pop(first))
+    world.settle(1)
+    for part in parts.values():
+        world.submit(part)
+    world.settle(300)
+    assert {pod.key.name for pod in world.pods("important") if pod.node} == {"important-0", "important-1"}
+    assert evicted(world) == ["pair-0", "pair-1"]
+
+
 def test_a_gang_that_was_on_its_way_gives_way_once_it_is_there() -> None:
     """Whoever waits learns of those who got their places later, though no room has come back since."""
     world = a_stage(2)

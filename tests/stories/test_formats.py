@@ -37,7 +37,7 @@ async def test_sample(cluster: Cluster, place):
     """While all but a little room is taken nobody of the gang starts; then all of it does."""
     size = FORMATS[place.stem]
     await cluster.nodes(Fleet(racks=3, nodes_per_rack=2, cpu="2", memory="8Gi"))
-    # Of a sample with a priority nobody may make room for itself here: its first pods come before all are there.
+    # Nobody gives way here: a sample with a priority of its own would make room for its quorum.
     first = {"priorityClassName": "system-cluster-critical"}
     await cluster.submit(*gang(BLOCKER, 6, gpus=0, cpu="1900m", strategy="spread", level="host", spec=first))
     await cluster.seated(BLOCKER, 6)
