@@ -255,6 +255,8 @@ class Proxy:
         if not counted:
             return self._noted(request, await self._forwarded(request, body))
         async with self._turn:
+            if transport.is_closing():
+                raise ConnectionResetError  # cut while it waited for its turn: the next count is not its own
             if self._left == 0 and not await self._let_in(transport):
                 raise ConnectionResetError
             answer = await self._forwarded(request, body)

@@ -94,6 +94,27 @@ async def test_shuts_after_so_many_writes(caller, door, memory, allowed):
     assert (await write(caller, "more"))[0] == 201
 
 
+async def test_who_was_cut_writes_no_more(caller, door, memory, monkeypatch):
+    """What waited for its turn when the door shut is not let through by the next count, nor counted in it."""
+    cut = door._cut
+
+    async def and_count_again():
+        await cut()
+        door.shut_after(3)  # before anybody who waits wakes up
+
+    monkeypatch.setattr(door, "_cut", and_count_again)
+    door.shut_after(1)
+    async with memory.news:  # the first is not answered before all have come
+        waiting = [asyncio.create_task(write(caller, f"write-{number}")) for number in range(6)]
+        while len(door._tasks) < len(waiting):
+            await asyncio.sleep(0)
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert all(isinstance(own, aiohttp.ClientError) for own in outcomes)
+    assert len(memory.kept) == 1
+    assert await write(caller, "later") == (201, {"kept": 2})
+
+
 async def test_holds_after_so_many_writes(caller, door, memory):
     """Writes beyond the allowed ones wait at the door, reads do not, and all go through when it is opened."""
     door.hold_after(1)
