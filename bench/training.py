@@ -66,6 +66,7 @@ class Training:
         """Newcomers at the barrier."""
         self._ring: tuple[str, ...] = ()
         self._round = self._called = 0
+        self._values = {"total_samples": job.samples}
         self._spent: list[float] = []
         """Seconds of the steps since the last beat."""
         self._told: tuple[int, float | None] = (0, None)
@@ -172,16 +173,20 @@ class Training:
             self._began = self.now
         self.trail.append((self.now - self._began, len(self._ring)))
         self._spent, self._told = [], (self.done, None)
+        self._values.pop("idle_s", None)
         for uid in self._ring:
             self._beat(uid)
-        self._later(self._seconds(), lambda: self._step(first=True))
+        seconds = self._seconds()
+        self._later(seconds, lambda: self._step(first=True, took=seconds))
 
     def _seconds(self) -> float:
         return self.job.steps[self.size] * math.exp(self._chance.gauss(0.0, self._noise))
 
     def _step(self, *, first: bool = False, took: float = 0.0) -> None:
         self.done += 1
-        if not first:
+        if first:
+            self._values.update(idle_s=IDLE + took, idle_without_step_s=IDLE)
+        else:
             self._spent.append(took)
         if self._called > self._round:
             self._come()
@@ -191,8 +196,12 @@ class Training:
 
     def _come(self) -> None:
         samples = float(self.done * self.job.batch)
+        mean = sum(self._spent) / len(self._spent) if self._spent else None
         for uid in self._ring:
-            self._handle(events.Arrived(uid, self._round, self.done, self.done, "announced", samples=samples))
+            came = events.Arrived(
+                uid, self._round, self.done, self.done, "announced", samples=samples, step_s=mean
+            )
+            self._handle(came)
 
     def _report(self) -> None:
         """Every member says how it goes; the word is on its way for a while."""
@@ -211,9 +220,9 @@ class Training:
 
     def _beat(self, uid: str) -> None:
         step, mean = self._told
-        samples, values = float(step * self.job.batch), {"total_samples": self.job.samples, "idle_s": IDLE}
+        samples = float(step * self.job.batch)
         beat = events.Beat(
-            uid, "Training", self._round, step, step, samples, step_s=mean, values=values, uses=()
+            uid, "Training", self._round, step, step, samples, step_s=mean, values=dict(self._values), uses=()
         )
         if uid in self._pods:
             self._handle(beat)

@@ -52,7 +52,9 @@ class Doors:
 
     def _ready(self, child: Incarnation, _: str, body: bytes) -> Said:
         """The next place, or 204 when there is none yet and the child is to ask again."""
-        arrival = _object(body)
+        arrival, took = _object(body), child.step_s
+        if took is not None:
+            arrival = {**arrival, "step_s": took}
         until = self._clock() + READY_WAIT
         with child.at_barrier():
             try:

@@ -74,6 +74,12 @@ class Incarnation:
         with self._lock:
             return self._progress.saved
 
+    @property
+    def step_s(self) -> float | None:
+        """The mean time of its steps since the last beat in seconds; None where there is none."""
+        with self._lock:
+            return self._progress.step_s
+
     def assign(self, place: Assignment) -> None:
         """The child is told this place. Values of the round before are forgotten."""
         with self._lock:

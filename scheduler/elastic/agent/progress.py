@@ -169,6 +169,11 @@ class Progress:
         """Seconds since the main thread last showed that it goes on."""
         return max(0.0, now - self._went_on)
 
+    @property
+    def step_s(self) -> float | None:
+        """The mean time of the steps since the last beat in seconds; None where there is none."""
+        return _mean(self._since_beat["step_s"])
+
     def beat(self, now: float) -> dict[str, Any]:
         """The training's part of a beat; means of times begin anew."""
         means = {name: _mean(times) for name, times in self._since_beat.items()}

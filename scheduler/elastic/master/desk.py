@@ -65,7 +65,14 @@ class Desk:
         charge = self._charge(uid)
         charge.feed(
             Arrived(
-                uid, ready.round, ready.step, ready.committed, ready.why, ready.fingerprint, ready.samples
+                uid,
+                ready.round,
+                ready.step,
+                ready.committed,
+                ready.why,
+                ready.fingerprint,
+                ready.samples,
+                ready.step_s,
             )
         )
         return await charge.assignment(uid, ready.round, wait)

@@ -129,6 +129,8 @@ class Arrived(Struct, frozen=True):
     """Of the state's count, shapes and dtypes."""
     samples: float | None = None
     """Position in the data, if the worker knows better than its last beat."""
+    step_s: float | None = None
+    """Mean seconds of a step since the last beat."""
 
 
 class Leaving(Struct, frozen=True):

@@ -5,7 +5,7 @@ policies).
 """
 
 from scheduler.elastic.membership import roll
-from scheduler.elastic.membership.events import Beat
+from scheduler.elastic.membership.events import Arrived, Beat
 from scheduler.elastic.membership.state import Mark, State
 from scheduler.elastic.membership.worker import Worker
 
@@ -14,7 +14,10 @@ WINDOW = 0.9
 LEAST = 0.001
 """Seconds that the steps of one measurement take together at least; who says less is mistaken."""
 IDLE = "idle_s"
-"""A value with this name is the member's own measure of its last pause, finer than beats can tell."""
+"""A value with this name is the member's own measure of its last pause, up to the end of the first step after it; finer
+than beats can tell."""
+IDLE_BEFORE = "idle_without_step_s"
+"""The same up to the beginning of that step."""
 VALUES = 64
 """Values of a script that are kept."""
 
@@ -34,7 +37,7 @@ def taken(s: State, worker: Worker, beat: Beat, now: float) -> None:
         s.resumed_at = now
     if worker.uid != s.record.ring[0].uid:
         return
-    _rate(s, beat, now)
+    _rate(s, beat, now, WINDOW)
     _epoch(s, beat, now)
     if beat.uses is not None and beat.step > s.record.step:
         s.uses = frozenset(beat.uses)
@@ -43,28 +46,62 @@ def taken(s: State, worker: Worker, beat: Beat, now: float) -> None:
             s.values[name] = value
 
 
+def arrived(s: State, worker: Worker, event: Arrived, now: float) -> None:
+    """A member comes to the barrier, and says how long its last steps took: a size may be left after two of them."""
+    if event.round != s.record.number or not s.published or event.why != "announced":
+        return
+    if event.step_s is None or not s.record.ring or worker.uid != s.record.ring[0].uid:
+        return
+    beat = Beat(
+        event.uid, "Training", event.round, event.step, samples=event.samples or 0.0, step_s=event.step_s
+    )
+    _rate(s, beat, now, WINDOW if len(s.record.ring) in s.history.records else 0.0)
+
+
 def _averaged(s: State, old: float | None, seconds: float) -> float:
     return seconds if old is None else old + s.limits.straggler_weight * (seconds - old)
 
 
-def _rate(s: State, beat: Beat, now: float) -> None:
+def _rate(s: State, beat: Beat, now: float, window: float) -> None:
     """Samples per second; of a script that tells of none, batches: each worker takes one in a step, and keeps its
-    size.
+    size. window: seconds since the measurement before, at least.
     """
     mark = s.mark
     if mark is None or mark.round != beat.round or beat.samples < mark.samples:
         s.mark = Mark(beat.round, now, beat.samples, beat.step, beat.step)
         return
     s.mark = mark = _heard(mark, beat)
-    if now - mark.at < WINDOW or beat.step <= mark.step:
+    if now - mark.at < window or beat.step <= mark.step:
         return
     size = len(s.record.ring)
-    told = mark.seconds or 0.0
-    seconds = told if told >= LEAST else now - mark.at
+    seconds = _seconds(s, mark, beat, now)
     s.rate = (beat.samples - mark.samples) / seconds if beat.samples else None
     pace = (beat.step - mark.step) * size / seconds
     s.history = s.history.noted(beat.round, size, pace if s.rate is None else s.rate, now)
     s.mark = Mark(beat.round, now, beat.samples, beat.step, beat.step)
+
+
+def _seconds(s: State, mark: Mark, beat: Beat, now: float) -> float:
+    """Over which the samples since the mark were taken, above 0.
+
+    The first measurement of a round must not be too high: where the member does not say how long its steps took, it is
+    all the time since the round was published.
+    """
+    first = s.history.round != mark.round
+    told = _first_steps(s, mark, beat) if first else mark.seconds
+    if told is not None and told >= LEAST:
+        return told
+    return max(LEAST, now - (s.published_at if first else mark.at))
+
+
+def _first_steps(s: State, mark: Mark, beat: Beat) -> float | None:
+    """Seconds of all steps of this round, of a member that was in the one before too."""
+    if mark.step != s.record.step or not {IDLE, IDLE_BEFORE} <= beat.values.keys():
+        return None
+    others = beat.step - mark.step - 1
+    if others and beat.step_s is None:
+        return None
+    return beat.values[IDLE] - beat.values[IDLE_BEFORE] + others * (beat.step_s or 0.0)
 
 
 def _heard(mark: Mark, beat: Beat) -> Mark:
@@ -87,6 +124,15 @@ def _epoch(s: State, beat: Beat, now: float) -> None:
     if now - since >= WINDOW and beat.epoch > epoch:
         s.epoch_s = (now - since) / (beat.epoch - epoch)
         s.epoch_mark = (now, beat.epoch)
+
+
+def cost(s: State) -> float | None:
+    """Seconds of training that the last change of the round cost: its pause lasts up to the end of a step, and such a
+    step would have been made all the same.
+    """
+    if s.last_resize is None or s.last_resize.idle_seconds is None:
+        return None
+    return max(0.0, s.last_resize.idle_seconds - roll.step_s(s))
 
 
 def idle(s: State) -> float | None:

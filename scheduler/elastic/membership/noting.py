@@ -231,6 +231,7 @@ def arrived(s: State, event: Arrived, now: float) -> None:
         s.warm = now - (worker.seated_at or worker.since) if newcomer else s.warm
     if inside and event.round == s.record.number and s.paused_at is None:
         s.paused_at = now
+    measures.arrived(s, worker, event, now)
 
 
 def _successor(s: State, worker: Worker) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.job.status import Phase
-from scheduler.elastic.membership import batches, reporting, roll, script
+from scheduler.elastic.membership import batches, measures, reporting, roll, script
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.sizing.view import JobView, Stage
 
@@ -34,10 +34,11 @@ def view(s: State, now: float) -> JobView | None:
         in_flight=s.flight is not None or not s.settled or reporting.phase(s) is not Phase.RUNNING,
         since_change=math.inf if s.changed_at is None else max(0.0, now - s.changed_at),
         measured=s.history.measured(now),
+        least=s.history.least if s.history.round == s.record.number else None,
         unit="batches" if s.rate is None else "samples",
         remaining=_remaining(s),
         elapsed=0.0 if s.started_at is None else max(0.0, now - s.started_at),
-        idle=s.last_resize.idle_seconds if s.last_resize else None,
+        idle=measures.cost(s),
         warm=s.warm,
         per_worker=per_worker,
         batch_limit=limit,

@@ -63,7 +63,7 @@ class BeatAnswer(Struct, frozen=True, omit_defaults=True):
 
 class Ready(Struct, frozen=True, kw_only=True):
     """A worker that stands at the barrier. fingerprint: of its state's count, shapes and types. samples: its position
-    in the data, where it knows better than its last beat.
+    in the data, where it knows better than its last beat. step_s: as of a beat, of the steps since the last one.
     """
 
     round: Count
@@ -72,6 +72,7 @@ class Ready(Struct, frozen=True, kw_only=True):
     committed: Count = 0
     fingerprint: Word | None = None
     samples: Amount | None = None
+    step_s: Seconds | None = None
 
 
 class Announced(Struct, frozen=True):

@@ -54,6 +54,10 @@ def desire(job: JobView, policy: Search, worth: Worth) -> Desire:
         return Desire(size=most, reason=f"more than {most} are of no use", grain=policy.step)
     known = _known(job, policy, worth, most)
     if job.size not in known:
+        next_one = _onward(job, policy, worth, known, most)
+        if next_one:
+            said = f"at least {job.least:.4g} {job.unit}/s with {job.size} workers, trying {next_one}"
+            return Desire(size=next_one, reason=said, grain=policy.step, soon=True)
         ahead = _ahead(job, policy, worth, known, most) if _may_wait(job) else 0
         said = f"measuring {job.size} workers"
         return Desire(size=job.size, reason=said, grain=policy.step, ahead=ahead, soon=True)
@@ -62,6 +66,28 @@ def desire(job: JobView, policy: Search, worth: Worth) -> Desire:
     if trial is not None:
         return Desire(size=trial, reason=f"best so far {best}, trying {trial}", grain=policy.step, soon=True)
     return Desire(size=best, reason=_settled(job, known, best), grain=policy.step)
+
+
+def _onward(job: JobView, policy: Search, worth: Worth, known: Known, most: int) -> int:
+    """The larger size to try next, where what the present one makes at least proves it good enough already; else 0.
+
+    While the round comes to its end one more step is measured: so two steps of a size are enough, not three.
+    """
+    if job.least is None or any(size != job.size for size in job.measured) != bool(known):
+        return 0
+    seen = Measured(mean=job.least, variance=_spread(job) * job.least**2)
+    if known and not _worth_it(job, policy, worth, known, job.size, seen):
+        return 0
+    job = replace(job, measured={**job.measured, job.size: seen})
+    return _larger(job, policy, worth, {**known, job.size: seen}, most)
+
+
+def _larger(job: JobView, policy: Search, worth: Worth, known: Known, most: int) -> int:
+    """The size to try next, if it is a larger one; else 0. known: the present size among them."""
+    known = dict(sorted(known.items()))
+    best = _best(job, policy, worth, known)
+    trial = _trial(job, policy, worth, known, best, most)
+    return trial if trial is not None and trial > job.size else 0
 
 
 def _may_wait(job: JobView) -> bool:
@@ -76,10 +102,7 @@ def _ahead(job: JobView, policy: Search, worth: Worth, known: Known, most: int) 
     """
     seen = job.measured.get(job.size)
     hoped = seen.mean if seen else _at_most(known, job.size) if known else float(job.size)
-    after = dict(sorted({**known, job.size: Measured(mean=hoped)}.items()))
-    best = _best(job, policy, worth, after)
-    trial = _trial(job, policy, worth, after, best, most)
-    return trial if trial is not None and trial > job.size else 0
+    return _larger(job, policy, worth, {**known, job.size: Measured(mean=hoped)}, most)
 
 
 def _settled(job: JobView, known: Known, best: int) -> str:

@@ -81,18 +81,22 @@ class History(Struct, frozen=True):
     round: int = 0
     """The round of the last measurement."""
     records: dict[int, Record] = {}
+    least: float | None = None
+    """Samples per second that this round makes at least: of its first measurement, the resize included."""
 
     def noted(self, round_number: int, size: int, rate: float, now: float) -> "History":
         """With one more measurement: `rate` samples per second of `size` workers in this round, over a second or a
         step.
 
-        The first measurement of every round is dropped: it holds the resize itself and the first step after it, which
-        traces, connects and fills caches (so do the authors of "Resource Elasticity in Distributed Deep Learning",
-        MLSys'20). A rate outside of `RATES` is dropped too.
+        The first measurement of every round is no throughput: it holds the resize itself and the first step after it,
+        which traces, connects and fills caches (so do the authors of "Resource Elasticity in Distributed Deep
+        Learning", MLSys'20, who drop it). It is what the round makes at `least`, for all of that only takes time. A
+        rate outside of `RATES` is dropped.
         """
+        sound = RATES[0] <= rate <= RATES[1] and size > 0
         if round_number != self.round:
-            return replace(self, round=round_number)
-        if not (RATES[0] <= rate <= RATES[1] and size > 0):
+            return replace(self, round=round_number, least=rate if sound else None)
+        if not sound:
             return self
         record = self.records.get(size, Record(0.0, 0.0, 0.0, now)).taken(rate, now)
         return replace(self, records={**self.records, size: record})
@@ -137,6 +141,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     """Seconds since the last resize ended."""
     measured: Mapping[int, Measured] = {}
     """Size → throughput: `History.measured(now)`."""
+    least: float | None = None
+    """Samples per second that the present size makes at least, known from its first step on; None before."""
     unit: str = "samples"
     """Of what throughput is so many per second: samples, or batches of one worker where the script tells of no
     samples.
@@ -146,7 +152,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     elapsed: float = 0.0
     """Seconds since the job's first step."""
     idle: float | None = None
-    """Seconds without a step at the last resize; None before the first."""
+    """Seconds of training that the last resize cost; None before the first."""
     warm: float | None = None
     """Seconds from the start of the last newcomer until it was READY; None before the first."""
     per_worker: int | None = None

@@ -347,6 +347,19 @@ def test_the_barrier_is_passed_through(side: Side) -> None:
     assert side.announcements.newest == 5
 
 
+def test_the_last_steps_are_told_at_the_barrier(side: Side) -> None:
+    """How long the steps since the last beat took goes with the arrival, and with the next beat all the same."""
+    side.child.take({"step": 3, "step_s": 0.2})
+    side.child.beat()
+    for step, seconds in ((4, 0.5), (5, 0.7)):
+        side.child.take({"step": step, "step_s": seconds})
+    side.asks("POST", "/ready", b'{"round": 4, "why": "announced"}')
+
+    told = side.master.calls["ready"][-1]
+    assert told == {"round": 4, "why": "announced", "step_s": pytest.approx(0.6)}
+    assert side.child.beat()["step_s"] == pytest.approx(0.6)
+
+
 def test_a_listener_hears_of_a_new_round(side: Side) -> None:
     """It waits until the newest round is above its own, and is told at once when it is already."""
     with ThreadPoolExecutor() as pool:

@@ -439,6 +439,7 @@ class World:
                         pod.why,
                         pod.fingerprint,
                         pod.step * self.counts,
+                        STEP_S if pod.why == "announced" else None,
                     )
                 )
 

@@ -87,6 +87,48 @@ def test_what_is_clearly_better_is_measured_once(rate, size):
     assert wanted(job("efficiency", size=4, measured=measured)) == size
 
 
+def test_the_first_step_of_the_smallest_size_is_enough_to_go_on():
+    """A larger size is tried next whatever is measured meanwhile, so that happens while the round ends."""
+    unknown, known = (job("efficiency", size=4, least=least) for least in (None, 300.0))
+
+    assert wanted(unknown) == 4
+    assert wanted(known) == 8
+    assert answer(known).reason == "at least 300 samples/s with 4 workers, trying 8"
+
+
+@pytest.mark.parametrize(("least", "size"), [(390.0, 16), (215.0, 8), (150.0, 8)])
+def test_a_first_step_may_prove_a_size(least, size):
+    """What a size makes at least is clearly better than the one before: on to the next; else it is measured."""
+    picture = job("efficiency", size=8, measured=seen({4: 200.0}), least=least)
+
+    assert wanted(picture) == size
+
+
+def test_a_first_step_sends_nobody_back():
+    """A size whose first step was slow is measured before it is left."""
+    picture = job("efficiency", size=8, measured=seen({4: 200.0}), least=20.0)
+
+    assert wanted(picture) == 8
+
+
+def test_what_is_known_no_longer_proves_nothing():
+    """Sizes measured so long ago that they are forgotten are no reason to go on, nor to stay for good."""
+    old = seen({4: 200.0}, age=1e6)
+
+    assert wanted(job("efficiency", size=8, measured=old, least=390.0)) == 8
+    assert wanted(job("efficiency", size=8, measured=old | seen({8: 395.0}, count=3), least=390.0)) == 16
+
+
+def test_nobody_goes_on_for_what_would_not_pay():
+    """So near to its end the way to the next size costs more than it brings."""
+    near, far = (
+        job("efficiency", size=4, least=300.0, idle=2.0, remaining=remaining) for remaining in (600.0, 1e6)
+    )
+
+    assert wanted(near) == 4
+    assert wanted(far) == 8
+
+
 def test_what_scatters_is_measured_again():
     """How clear one measurement is goes by how much those of other sizes scatter."""
     for error, size in ((0.02, 8), (0.3, 4)):

@@ -169,7 +169,7 @@ class Loop:
             "fingerprint": card.fingerprint,
         }
         answer: queue.Queue[Any] = queue.Queue()
-        threading.Thread(target=_into, args=(answer, self._worker.shim.ready, body), daemon=True).start()
+        threading.Thread(target=_into, args=(answer, self._arrive, body), daemon=True).start()
         self._framework.shutdown()
         if why == "failure":
             self._let_go()
@@ -177,6 +177,11 @@ class Loop:
         if isinstance(assignment, BaseException):
             raise assignment
         return assignment  # type: ignore[no-any-return]
+
+    def _arrive(self, body: Mapping[str, Any]) -> Assignment:
+        """Says at the barrier what there is to say, the times of the last steps first."""
+        self._worker.reporter.report()
+        return self._worker.shim.ready(body)
 
     def _wait(self, answer: queue.Queue[Any]) -> Any:
         """The answer; while it is long in coming the state goes to disk, by one of those that have it."""
