@@ -1,6 +1,7 @@
 """People and the cluster say how many workers a job has, and where; nobody loses a step for it."""
 
 import asyncio
+import itertools
 import os
 import random
 
@@ -40,6 +41,22 @@ async def test_people_say_the_size(jobs, kubelet, plane):
     assert again["wantedBy"] == "offer"
     assert again["restarts"] == 0
     assert whole(await jobs.steps("train"))
+
+
+async def test_a_job_finds_its_own_size(jobs, kubelet):
+    """A job that scales doubles its workers from one to four, each size measured on the way, and says why it stays."""
+    await asyncio.to_thread(kubelet.add, slots(4))
+    sizing = {"policy": "efficiency", "parameters": {"hold": 0}}
+    await jobs.submit(job("train", 1, 4, spec={"sizing": sizing}))
+
+    found = await jobs.until("train", lambda status: "the best of" in status.get("reason", ""))
+    steps = await jobs.steps("train")
+    assert of_size(4)(found)
+    assert found["wantedBy"] == "efficiency"
+    assert "the best of 1, 2, 4 workers: 4, " in found["reason"]
+    assert found["restarts"] == 0
+    assert [size for size, _ in itertools.groupby(own["size"] for own in steps)] == [1, 2, 4]
+    assert whole(steps)
 
 
 async def test_a_node_is_drained_and_a_worker_deleted(jobs, kubelet, plane):
