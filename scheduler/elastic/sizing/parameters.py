@@ -46,7 +46,8 @@ class Search(Common, frozen=True, kw_only=True, rename="camel"):
     with its logarithm; 1 goes step by step, as MLSys'20 did."""
     samples: Count = 3
     """Measurements of a size before it counts as worse than another; the first after a resize is not among them. Three
-    give a spread. One will do for the first size of all, and for one that is clearly better than those before it."""
+    give a spread. One will do for the first size of all, and for one that is clearly better than those before it: it is
+    taken while the job is on its way to the next."""
     confidence: Annotated[float, Meta(ge=0, le=5, description="a number of standard errors, 0 … 5")] = 1.64
     """Standard errors by which a comparison must be clear: 1.64 is wrong once in twenty on either side. While it is
     not, the job stays where it is, and measures on."""

@@ -71,9 +71,10 @@ def desire(job: JobView, policy: Search, worth: Worth) -> Desire:
 def _onward(job: JobView, policy: Search, worth: Worth, known: Known, most: int) -> int:
     """The larger size to try next, where what the present one makes at least proves it good enough already; else 0.
 
-    While the round comes to its end one more step is measured: so two steps of a size are enough, not three.
+    Its own measurement is then the step that is made while the round ends: two steps of a size are enough, not three.
     """
-    if job.least is None or any(size != job.size for size in job.measured) != bool(known):
+    forgotten = not known and job.measured.keys() - {job.size}
+    if job.least is None or forgotten:
         return 0
     seen = Measured(mean=job.least, variance=_spread(job) * job.least**2)
     if known and not _worth_it(job, policy, worth, known, job.size, seen):
