@@ -105,6 +105,7 @@ WRONG = {
     "too many values": ("beat", {"phase": "Ready", "round": 0, "values": dict.fromkeys(map(str, range(65)), 0)}, "values"),
     "a list": ("ready", [], "Expected `object`"),
     "an unknown reason": ("ready", {"round": 0, "why": "bored"}, "why = 'bored': must be one of newcomer, announced"),
+    "a step in negative time": ("ready", {"round": 1, "why": "announced", "step_s": -0.5}, "step_s = -0.5"),
     "a long fingerprint": ("ready", {"round": 0, "why": "failure", "fingerprint": "f" * 129}, "fingerprint"),
     "no grace": ("leave", {"why": "SIGTERM"}, "grace_s"),
     "a negative grace": ("leave", {"why": "SIGTERM", "grace_s": -1}, "grace_s = -1"),
