@@ -80,6 +80,7 @@ def tell(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect]
 def _spec(ledger: "Ledger", record: GangRecord) -> Spec | None:
     if record.spec is None:
         record.spec = spec = roster.spec(record, ledger.groups, ledger.policy)
+        record.doubts = roster.doubts(record)
         if isinstance(spec, Refuse):
             record.verdict = spec
         elif isinstance(record.verdict, Refuse):

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from scheduler.ledger.lifecycle import State
 from scheduler.ledger.quotas import Quotas
-from scheduler.ledger.records import GangRecord, Member, Notice, Spec
+from scheduler.ledger.records import Doubt, GangRecord, Member, Notice, Spec
 from scheduler.model.decision import TEXT, Reason, Refuse, Wait
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.policy import Policy
@@ -27,6 +27,7 @@ Words: TypeAlias = tuple[Reason, str] | None
 """A reason with its sentence."""
 
 _WAITING = {State.GATHERING, State.WAITING, State.FREEING, State.REFUSED}
+_STANDS = {State.BOUND, State.RUNNING}
 
 
 def reason(record: GangRecord) -> Reason:
@@ -35,7 +36,7 @@ def reason(record: GangRecord) -> Reason:
         return record.spec.reason
     if isinstance(record.spec, Reason):
         return record.spec
-    if record.state in {State.BOUND, State.RUNNING}:
+    if record.state in _STANDS:
         return Reason.BOUND
     if record.state == State.HELD:
         return Reason.SEATED
@@ -73,6 +74,8 @@ def due(
     now: float,
 ) -> Iterator[Effect]:
     """What is to be said now.  said: its `words`."""
+    if record.state in _STANDS:
+        yield from _late(record, policy, now)
     if record.state not in _WAITING | {State.HELD} and not _seated_unsaid(record):
         return
     if not record.live():
@@ -82,13 +85,28 @@ def due(
         if _speak(record, why, message, policy, now):
             record.told_waiting = True
             yield _announce(record, why, message, seated=False)
-    elif _seated_unsaid(record) and now >= _may_say_seated(record, policy):
+    elif _seated_unsaid(record) and now >= _may_say(record, Reason.SEATED, policy):
         record.told_waiting = False
         record.notices[Reason.SEATED] = Notice(TEXT[Reason.SEATED], now, policy.announce_every)
         yield _announce(record, Reason.SEATED, TEXT[Reason.SEATED], seated=True)
     for text in _warnings(record, owners, quotas) if record.state in _WAITING | {State.HELD} else ():
         if _speak(record, Reason.WARNING, text, policy, now):
+            record.warned.update(own.field for own in record.doubts)
             yield _announce(record, Reason.WARNING, text, seated=None)
+
+
+def _late(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
+    """What is overlooked of a gang that has its seats: once a field, for a training may write it at every checkpoint."""
+    unsaid = _unsaid(record)
+    if unsaid and record.live() and now >= _may_say(record, Reason.WARNING, policy):
+        text = "; ".join(own.text for own in unsaid)
+        record.warned.update(own.field for own in unsaid)
+        record.notices[Reason.WARNING] = Notice(text, now, policy.announce_every)
+        yield _announce(record, Reason.WARNING, text, seated=None)
+
+
+def _unsaid(record: GangRecord) -> list[Doubt]:
+    return [own for own in record.doubts if own.field not in record.warned]
 
 
 def resumed(record: GangRecord, pods: int) -> Iterator[Effect]:
@@ -101,18 +119,21 @@ def resumed(record: GangRecord, pods: int) -> Iterator[Effect]:
 
 
 def _seated_unsaid(record: GangRecord) -> bool:
-    return record.told_waiting and record.state in {State.BOUND, State.RUNNING}
+    return record.told_waiting and record.state in _STANDS
 
 
-def _may_say_seated(record: GangRecord, policy: Policy) -> float:
-    said = record.notices.get(Reason.SEATED)
+def _may_say(record: GangRecord, why: Reason, policy: Policy) -> float:
+    said = record.notices.get(why)
     return said.at + policy.announce_every if said is not None else float("-inf")
 
 
 def next_due(record: GangRecord, said: Words, policy: Policy) -> float:
     """When something unsaid may be said, if nothing else happens.  said: its `words`."""
-    if _seated_unsaid(record):
-        return _may_say_seated(record, policy)
+    if record.state in _STANDS:
+        whys = ([Reason.SEATED] if record.told_waiting else []) + (
+            [Reason.WARNING] if _unsaid(record) else []
+        )
+        return min((_may_say(record, why, policy) for why in whys), default=float("inf"))
     if said is None:
         return float("inf")
     why, message = said
@@ -208,7 +229,7 @@ _PATIENT = frozenset({Reason.QUEUED, Reason.MISSING_MEMBERS, Reason.NO_QUORUM_KN
 def _warnings(record: GangRecord, owners: Mapping[str, OwnerTraits], quotas: Quotas) -> list[str]:
     """What will not work as asked, in one text: what is overlooked, what the owner or a quota stands in the way of."""
     eldest = min(record.live(), key=lambda m: m.arrival, default=None)
-    said = [str(c) for c in eldest.pod.complaints if not c.fatal] if eldest else []
+    said = [own.text for own in record.doubts]
     owner = eldest.pod.owner if eldest else None
     traits = owners.get(owner.uid) if owner else None
     said += [str(c) for c in traits.warnings] if traits else []

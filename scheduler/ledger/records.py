@@ -169,6 +169,13 @@ class Notice:
     span: float
 
 
+class Doubt(NamedTuple):
+    """Something that a member says and that is overlooked: which field, and the sentence for people."""
+
+    field: str
+    text: str
+
+
 class Failure(NamedTuple):
     """A write of a plan that the API server did not do, in words for people."""
 
@@ -260,6 +267,10 @@ class GangRecord:
     """The nodes whose bar has not ended."""
     waiting_since: float | None = None
     notices: dict[Reason, Notice] = field(default_factory=dict)
+    doubts: tuple[Doubt, ...] = ()
+    """What its members say that is overlooked, worked out with `spec`."""
+    warned: set[str] = field(default_factory=set)
+    """Fields of such doubts that people were told of."""
     failed: Failure | None = None
     """The last write for it that failed and has not come true since."""
     untold: dict[Reason, dict[Sequel, list[Mishap]]] = field(default_factory=dict)

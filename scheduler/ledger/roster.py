@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from scheduler.ledger import agreement
 from scheduler.ledger.lifecycle import Facts
-from scheduler.ledger.records import GangRecord, Member, Spec, Step
+from scheduler.ledger.records import Doubt, GangRecord, Member, Spec, Step
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.demand import Demand
 from scheduler.model.policy import Policy
@@ -59,6 +59,18 @@ def spec(
     if group is not None and (fatal := next((c for c in group.complaints if c.fatal), None)):
         return _refuse(Reason.INVALID, fatal)
     return _resolve(record, agreement.together(said), group, policy)
+
+
+def doubts(record: GangRecord) -> tuple[Doubt, ...]:
+    """What its members say that is overlooked: each field once, the eldest's word for it; who is younger is named."""
+    found: dict[str, Doubt] = {}
+    eldest = min(record.live(), key=lambda m: m.arrival, default=None)
+    for member in sorted((m for m in record.live() if m.pod.complaints), key=lambda m: m.arrival):
+        whose = "" if member is eldest else f"{member.pod.key.name}: "
+        for own in member.pod.complaints:
+            if not own.fatal:
+                found.setdefault(own.field, Doubt(own.field, f"{whose}{own}"))
+    return tuple(found.values())
 
 
 def _resolve(

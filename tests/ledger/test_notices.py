@@ -101,6 +101,48 @@ def test_what_the_owner_cannot_do_is_said_as_a_warning() -> None:
     assert said(effects) == [(Reason.WARNING, None)]
 
 
+def slip(key: str, value: str = "x") -> Complaint:
+    return Complaint(key, value, "write the annotation y", fatal=False)
+
+
+def warned(effects: list[Effect]) -> list[str]:
+    return [e.message for e in effects if isinstance(e, Announce) and e.reason is Reason.WARNING]
+
+
+def test_what_is_overlooked_of_many_members_is_said_once() -> None:
+    """Each field once a gang, with the eldest's word for it; whoever alone says it is named."""
+    eldest, *others = a_gang_of_pods("train", 40, gpu=1, owner=an_owner())
+    first, last = slip("stratgy", "pack"), slip("tiemout", "5m")
+    desk = Desk()
+    effects = desk.see(
+        replace(eldest, complaints=(first,)),
+        *(replace(own, complaints=(slip("stratgy", "spread"), last)) for own in others),
+    )
+    assert warned(effects) == [f"{first}; train-1: {last}"]
+
+
+def test_a_gang_that_runs_is_told_once_of_a_field() -> None:
+    """What a member writes while it runs is said, and not again when it writes something else that is overlooked."""
+    desk = a_desk()
+    desk.bring_on_its_way("train", train_0="n1", train_1="n1")
+    desk.bind("train-0", "train-1")
+    told_ = warned(desk.change("train-1", complaints=(slip("saved", "noon"),)))
+    told_ += warned(desk.change("train-1", complaints=(slip("saved", "one"),)))
+    told_ += warned(desk.change("train-0", complaints=(slip("saved", "one"),)))
+    told_ += warned(desk.wait(2000))
+    assert told_ == [f"train-1: {slip('saved', 'noon')}"]
+
+
+def test_what_a_gang_that_runs_is_not_told_yet_is_told_by_time_alone() -> None:
+    """Two fields within ten seconds are two notices, and the second needs no further event."""
+    desk = a_desk()
+    desk.bring_on_its_way("train", train_0="n1", train_1="n1")
+    desk.bind("train-0", "train-1")
+    assert len(warned(desk.change("train-0", complaints=(slip("one"),)))) == 1
+    assert warned(desk.change("train-0", complaints=(slip("one"), slip("two")))) == []
+    assert warned(desk.wait(POLICY.announce_every)) == [str(slip("two"))]
+
+
 changes = st.lists(
     st.tuples(
         st.sampled_from(["refuse", "news", "seat", "bind", "lose", "come", "wait"]), st.integers(0, 12)
