@@ -8,6 +8,7 @@ number read wrongly moves a whole gang; why nothing raises: one bad pod must not
 import math
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 import msgspec
@@ -112,6 +113,17 @@ def _seconds(text: str) -> float:
     if _DURATION.fullmatch(text):
         return sum(float(amount) * _SECONDS[unit] for amount, unit in _PART.findall(text))
     return math.nan
+
+
+def moment(text: str) -> float:
+    """Seconds since the epoch, of an RFC 3339 time; one that says no zone is in UTC."""
+    try:
+        found = datetime.fromisoformat(
+            "" if text.isdigit() else text
+        )  # some counts of seconds would be read as dates
+    except ValueError:
+        raise Unfit("an RFC 3339 time such as 2026-03-01T09:30:00Z") from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def word(table: Mapping[str, T]) -> Parser[T]:

@@ -4,7 +4,6 @@ Never here: what the pod needs (`demand`), or which gang it is of (`gangs`); the
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 from scheduler.model.topology import Level
@@ -25,7 +24,7 @@ from scheduler.objects import api, labels, marks
 from scheduler.objects.demand import wanted
 from scheduler.objects.gangs import Reading, read
 from scheduler.objects.interner import Interner
-from scheduler.objects.notes import Unfit, shown
+from scheduler.objects.notes import Sheet, Unfit, moment, shown
 from scheduler.objects.spelling import slips
 from scheduler.objects.volumes import Volumes
 
@@ -37,9 +36,10 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
     meta, spec, status = found.metadata, found.spec, found.status
     reading = _reading(meta, levels, interner)
     seat, plan, marked = _marks(meta.annotations or {}, interner)
+    saved_at, doubted = _saved(meta.annotations or {})
     want = wanted(found, volumes, seat.node if seat is not None and seat.pin else "")
     gates = [gate.name for gate in spec.scheduling_gates or ()]
-    complaints = (*want.complaints, *reading.complaints, *marked)
+    complaints = (*want.complaints, *reading.complaints, *marked, *doubted)
     return Pod(
         uid=Uid(meta.uid),
         key=PodKey(interner.one(meta.namespace), meta.name),
@@ -65,7 +65,7 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         complaints=interner.one(complaints),
         bound_at=_bound_at(status.conditions or ()),
         preempts=spec.preemption_policy != "Never",
-        saved_at=epoch((meta.annotations or {}).get(labels.CHECKPOINTED_AT)) or None,
+        saved_at=saved_at,
         told_waiting=_told_waiting(status.conditions or ()),
         stuck=interner.one(_stuck(status)),
         disrupted=any(
@@ -91,13 +91,10 @@ def _stuck(status: api.PodStatus) -> str:
 
 def epoch(text: str | None) -> float:
     """Seconds since the epoch of a timestamp of the API; 0 where there is none."""
-    if not text:
-        return 0.0
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment(text) if text else 0.0
+    except Unfit:
         return 0.0
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _reading(meta: api.Meta, levels: tuple[Level, ...], interner: Interner) -> Reading:
@@ -156,6 +153,14 @@ def _marks(
         except Unfit as unfit:
             complaints.append(Complaint(key, shown(text), f"remove it: {unfit}", fatal=False))
     return seat, plan, complaints
+
+
+def _saved(annotations: dict[str, str]) -> tuple[float | None, list[Complaint]]:
+    """When the training's last checkpoint was safe, by its own word."""
+    if labels.CHECKPOINTED_AT not in annotations:
+        return None, []
+    sheet = Sheet(None, annotations)
+    return sheet.annotation(labels.CHECKPOINTED_AT, moment, fatal=False), sheet.complaints
 
 
 def _owner(references: Iterable[api.OwnerReference], interner: Interner) -> Owner | None:

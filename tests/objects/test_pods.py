@@ -7,6 +7,7 @@ import pytest
 from scheduler.model.demand import Demand, HostPort, Toleration
 from scheduler.model.topology import DEFAULT_LEVELS
 from scheduler.model.workload import (
+    Complaint,
     GangKey,
     Membership,
     Owner,
@@ -183,6 +184,22 @@ def test_a_mark_that_we_did_not_write_is_not_believed(mark: str) -> None:
     assert [(c.field, c.value, c.fatal) for c in found.complaints] == [
         (f"gangwright.io/{mark}", "mine", False)
     ]
+
+
+@pytest.mark.parametrize("text", ["2026-01-01T00:00:05Z", "2026-01-01T01:00:05+01:00", "2026-01-01 00:00:05"])
+def test_the_training_says_when_it_was_saved(text: str) -> None:
+    """As an RFC 3339 time; one without a zone is in UTC."""
+    found = pod_of(f"{{metadata: {{uid: u, annotations: {{gangwright.io/checkpointed-at: '{text}'}}}}}}")
+    assert (found.saved_at, found.complaints) == (NEW_YEAR + 5, ())
+
+
+@pytest.mark.parametrize("text", ["", "just now", "1767225605", "1712010112345", "2026-13-01T00:00:00Z"])
+def test_a_time_of_saving_that_cannot_be_read_is_said(text: str) -> None:
+    """The key, the value and what would be right; the pod is refused nothing."""
+    found = pod_of(f"{{metadata: {{uid: u, annotations: {{gangwright.io/checkpointed-at: '{text}'}}}}}}")
+    remedy = "write an RFC 3339 time such as 2026-03-01T09:30:00Z"
+    assert found.saved_at is None
+    assert found.complaints == (Complaint("gangwright.io/checkpointed-at", text, remedy, fatal=False),)
 
 
 def test_a_pods_own_wishes_make_it_a_gang_of_one() -> None:
