@@ -37,6 +37,7 @@ COLOURS: Final = {
     "gathering": "yellow",
     "refused": "red",
     "leaving": "dim",
+    "suspended": "dim",
 }
 """By state, beside the word: nothing is told by colour alone."""
 
@@ -67,6 +68,8 @@ def list_(
         screen.document(rows, output)
         return
     _show(rows, answers.now, wide=output is Form.WIDE, everywhere=everywhere)
+    if any(row.state == "suspended" for row in rows):
+        screen.note("a gang that is suspended has no pods; to go on: gangwright resume NAMESPACE/GANG")
     if not rows:
         screen.note(f"no gangs in {f'namespace {within}; -A shows all' if within else 'this cluster'}")
 
@@ -123,10 +126,13 @@ def explain(
 def _none(answers: Source, reach: Reach, inside: str, name: str) -> None:
     """No such gang: perhaps its pods are refused, each under its own name, or it has none while it is suspended."""
     said = f"no gang {name} in namespace {inside}"
+    rows = answers.gangs(inside)
+    for row in rows:
+        if row.name == name and row.state == "suspended":
+            screen.note(f"{said}: {row.message}")
+            return
     refused = [
-        row.name
-        for row in answers.gangs(inside)
-        if row.state == "refused" and row.name and row.name.startswith(f"{name}-")
+        row.name for row in rows if row.state == "refused" and row.name and row.name.startswith(f"{name}-")
     ]
     if refused:
         screen.note(f"{said}, but refused pods; see: gangwright explain {inside}/{min(refused)}")
@@ -169,7 +175,7 @@ def _cells(row: GangRow, now: float, *, wide: bool, everywhere: bool) -> list[st
     cells += [row.namespace or "(hidden)"] if everywhere else []
     cells += [row.name or row.id, _state(row.state), _count(row), span(row.wait_seconds)]
     cells += [starts(row.forecast, now), row.reason or "-"]
-    return [*cells, str(row.priority), row.message or "-"] if wide else cells
+    return [*cells, "-" if row.priority is None else str(row.priority), row.message or "-"] if wide else cells
 
 
 def _state(word: str) -> Text:

@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
+from scheduler.ledger.asleep import Sleepers
 from scheduler.ledger.records import GangRecord, Member
 from scheduler.model.workload import GangKey, Pod, Uid
 
@@ -19,6 +20,8 @@ class Roll:
         self.gang_of: dict[Uid, GangKey] = {}
         self.strangers: dict[Uid, Pod] = {}
         """Unended pods of other schedulers, and native groups: their use of nodes counts, nothing else."""
+        self.asleep = Sleepers()
+        """Gangs that have a Job without pods, whether or not there are pods of others."""
         self._owned: dict[str, dict[GangKey, int]] = {}
         self._met = 0
         self._scars: OrderedDict[str, GangRecord] = OrderedDict()

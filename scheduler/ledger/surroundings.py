@@ -55,6 +55,7 @@ def group_gone(ledger: "Ledger", event: ev.GroupGone, _now: float) -> None:
 def owner_seen(ledger: "Ledger", event: ev.OwnerSeen, now: float) -> None:
     """What is known of an owner now."""
     ledger.paused.seen(event.traits, now)
+    ledger.roll.asleep.seen(event.traits)
     before = ledger.owners.get(event.traits.uid)
     ledger.owners[event.traits.uid] = event.traits  # its version may be another, where nothing else is
     if before != event.traits:
@@ -69,6 +70,7 @@ def owner_gone(ledger: "Ledger", event: ev.OwnerGone, _now: float) -> None:
     """An owner is no more."""
     ledger.owners.pop(event.uid, None)
     ledger.paused.gone(event.uid)
+    ledger.roll.asleep.gone(event.uid)
 
 
 def policy_changed(ledger: "Ledger", event: ev.PolicyChanged, _now: float) -> None:

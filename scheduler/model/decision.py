@@ -37,6 +37,7 @@ class Reason(StrEnum):
     CONFLICT = "Conflict"
     TIMED_OUT = "TimedOut"
     PREEMPTED = "Preempted"
+    SUSPENDED = "Suspended"
     RESUMED = "Resumed"
     NOT_STARTED = "NotStarted"
     MEMBER_LOST = "MemberLost"
@@ -74,6 +75,7 @@ TEXT: Mapping[Reason, str] = {
     Reason.CONFLICT: "gang's members disagree",
     Reason.TIMED_OUT: "gang was not bound in time",
     Reason.PREEMPTED: "the pod gives way to a gang that goes before it",
+    Reason.SUSPENDED: "the gang's Job is suspended, so it has no pods",
     Reason.RESUMED: "the gang waits for its next turn",
     Reason.NOT_STARTED: "a member was bound and does not start",
     Reason.MEMBER_LOST: "the gang lost a member",

@@ -242,6 +242,17 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True)
+class Asleep:
+    """A Job that is suspended, and what the pods would say that it does not make."""
+
+    job: str
+    scheduler: str
+    membership: Membership
+    paused: bool = False
+    """It was we who suspended it, and we resume it."""
+
+
+@dataclass(frozen=True, slots=True)
 class OwnerTraits:
     """What an owner's object says that its pods do not: can they be made again, and will they ever all exist."""
 
@@ -262,6 +273,8 @@ class OwnerTraits:
     """Device-seconds that its pods had before they were last suspended by us."""
     created: float | None = None
     """Seconds since the epoch, of a Job: when it was made, however often its pods were made again since."""
+    asleep: Asleep | None = None
+    """While it is suspended, by whomever, and its pods would be of a gang."""
     version: str = field(default="", compare=False)
     """Of the object when it said this: it is changed only as it was then."""
 

@@ -254,11 +254,30 @@ class FailurePolicy(_Part):
     rules: list[FailureRule] | None = None
 
 
+class TemplateMeta(_Part):
+    labels: Texts = None
+    annotations: Texts = None
+
+
+class TemplateSpec(_Part):
+    scheduler_name: str = ""
+
+
+class PodTemplate(_Part):
+    metadata: TemplateMeta = field(default_factory=TemplateMeta)
+    spec: TemplateSpec = field(default_factory=TemplateSpec)
+
+
 class JobSpec(_Part):
     pod_replacement_policy: str | None = None
     pod_failure_policy: FailurePolicy | None = None
     active_deadline_seconds: int | None = None
     suspend: bool = False
+    template: PodTemplate = field(default_factory=PodTemplate)
+
+
+class JobStatus(_Part):
+    conditions: list[Condition] | None = None
 
 
 class VersionedMeta(Meta):
@@ -270,6 +289,7 @@ class VersionedMeta(Meta):
 class Job(_Part):
     metadata: VersionedMeta
     spec: JobSpec = field(default_factory=JobSpec)
+    status: JobStatus = field(default_factory=JobStatus)
 
 
 class StatefulSetSpec(_Part):

@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from scheduler.model.workload import Complaint, Owner, OwnerTraits
+from scheduler.model.topology import DEFAULT_LEVELS, Level
+from scheduler.model.workload import Asleep, Complaint, Owner, OwnerTraits
 from scheduler.objects import api, labels
+from scheduler.objects.gangs import read
 from scheduler.objects.pods import epoch
 
 _FREE: Final = (
@@ -19,30 +21,47 @@ _FREE: Final = (
 """Kinds that are not watched, whose pods are always made again at no cost; with the beginning of their API versions."""
 
 
+_ENDED: Final = frozenset({"Complete", "Failed"})
+"""Conditions of a Job that makes no pods any more."""
+
+
 def of_reference(owner: Owner) -> OwnerTraits | None:
     """What the kind alone tells; None where the object itself must be read."""
     known = any(owner.kind == kind and owner.api_version.startswith(group) for kind, group in _FREE)
     return OwnerTraits(owner.uid, remakes_freely=True) if known else None
 
 
-def job(found: api.Job) -> OwnerTraits:
+def job(found: api.Job, levels: tuple[Level, ...] = DEFAULT_LEVELS) -> OwnerTraits:
     """A Job counts the loss of a pod that never ran as a failure, unless one of two policies says otherwise."""
     spec, meta = found.spec, found.metadata
     free = spec.pod_replacement_policy == "Failed" or any(map(_ignores_disruption, _rules(spec)))
     said = meta.annotations or {}
     stays = spec.suspend and labels.STAYS in said
+    paused = labels.PAUSED in said and not stays
     return OwnerTraits(
         meta.uid,
         free,
         tuple(_job_warnings(spec)),
         suspends=True,
         suspended=spec.suspend,
-        paused=Owner("Job", meta.name, meta.uid, "batch/v1") if labels.PAUSED in said and not stays else None,
+        paused=Owner("Job", meta.name, meta.uid, "batch/v1") if paused else None,
         namespace=meta.namespace,
         attained=_attained(said.get(labels.ATTAINED, "")),
         created=epoch(meta.creation_timestamp) or None,
+        asleep=_asleep(found, levels, paused=paused),
         version=meta.resource_version,
     )
+
+
+def _asleep(found: api.Job, levels: tuple[Level, ...], *, paused: bool) -> Asleep | None:
+    """What its pods would say of their gang, had it any."""
+    meta, template = found.metadata, found.spec.template
+    ended = any(own.type in _ENDED and own.status == "True" for own in found.status.conditions or ())
+    if ended or not found.spec.suspend or meta.deletion_timestamp is not None:
+        return None
+    said = template.metadata
+    own = read(meta.namespace, said.labels or {}, said.annotations or {}, levels).membership
+    return Asleep(meta.name, template.spec.scheduler_name, own, paused) if own is not None else None
 
 
 def _attained(text: str) -> float:

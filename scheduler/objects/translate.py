@@ -164,7 +164,7 @@ class Translator:
         return [NodeGone(name)]
 
     def _job(self, found: api.Job) -> list[Event]:
-        return [OwnerSeen(owners.job(found))]
+        return [OwnerSeen(owners.job(found, self._levels))]
 
     def _stateful_set(self, found: api.StatefulSet) -> list[Event]:
         return [OwnerSeen(owners.stateful_set(found))]

@@ -23,7 +23,18 @@ from scheduler.model.demand import Demand, HostPort, Operator, Requirement, Tain
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share
 from scheduler.model.topology import Level
-from scheduler.model.workload import Complaint, GangKey, Group, Membership, Owner, Pending, Pod, Quota, Wish
+from scheduler.model.workload import (
+    Asleep,
+    Complaint,
+    GangKey,
+    Group,
+    Membership,
+    Owner,
+    Pending,
+    Pod,
+    Quota,
+    Wish,
+)
 from scheduler.replay.document import Document
 
 T = TypeVar("T")
@@ -45,6 +56,7 @@ KEPT: Final[Mapping[type, frozenset[str]]] = {
     Group: frozenset({"format"}),
     Wish: frozenset({"level"}),
     Owner: frozenset({"kind", "api_version"}),
+    Asleep: frozenset({"scheduler"}),
     Quota: frozenset({"hard"}),
 }
 """By type: fields whose texts are words of Kubernetes, of a closed list, or of the cluster's set-up."""

@@ -12,7 +12,7 @@ from scheduler.engine import Engine
 from scheduler.ledger.records import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey, Owner
-from scheduler.status import shapes, terrain, trial, views
+from scheduler.status import asleep, shapes, terrain, trial, views
 from scheduler.status.desk import Desk, DeskError, Trial
 from scheduler.status.problems import NOT_ACTING, Problem, reading
 from scheduler.status.reviews import Reviews, Right
@@ -221,7 +221,9 @@ class Answers:
     def _found(self, namespace: str, name: str) -> GangRecord:
         record = views.find(self._engine, namespace, name)
         if record is None:
-            raise Problem(404, f"there is no gang {name} in namespace {namespace}")
+            key = GangKey(namespace, name)
+            why = f": {asleep.sentence(self._engine, key)}" if asleep.jobs(self._engine, key) else ""
+            raise Problem(404, f"there is no gang {name} in namespace {namespace}{why}")
         return record
 
     def _tenants(self, node: str) -> list[str]:

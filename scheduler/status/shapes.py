@@ -63,16 +63,18 @@ class GangRow(Part, frozen=True):
     name: str | None
     """Of a pod that is no gang's: the pod's name."""
     key: str | None
-    """What stands in the path of this gang."""
+    """What stands in the path of this gang; null also for one that is suspended, of which there is no more to tell."""
     alone: bool
     """A single pod that is a gang of one."""
     state: str
+    """`suspended` where a Job of it is suspended and it has no pods that have not ended."""
     reason: str | None
     """A word of a closed list; null from a replica that does not act: it keeps facts and judges nothing."""
     message: str | None
     position: Annotated[int, Meta(ge=1)] | None
     """In the queue; null for a gang that is not in it (complete, incomplete or refused)."""
-    priority: int
+    priority: int | None
+    """Null for a gang without pods, which would say it."""
     wait_seconds: Seconds | None
     """Since its quorum was there, before that since its first pod came; null for a gang that does not wait."""
     members: Members

@@ -20,7 +20,7 @@ from scheduler.model.decision import Reason, Refuse, Shortfall, Wait
 from scheduler.model.queueing import Estimate
 from scheduler.model.victims import Unit
 from scheduler.model.workload import GangKey, Phase
-from scheduler.status import shapes
+from scheduler.status import asleep, shapes
 from scheduler.status.sight import Sight
 
 T = TypeVar("T")
@@ -54,7 +54,9 @@ UNASKED: Final = Found()
 
 def namespaces(engine: Engine) -> list[str]:
     """Every namespace that has a gang, in order."""
-    return sorted({key.namespace for key in engine.ledger.roll.gangs})
+    return sorted(
+        {key.namespace for keys in (engine.ledger.roll.gangs, engine.ledger.roll.asleep) for key in keys}
+    )
 
 
 def queue(
@@ -85,8 +87,12 @@ def gangs(
 ) -> Steps[shapes.GangList]:
     """All gangs, or those of one namespace, by namespace and name. Gangs that are hidden come last, in no order."""
     places = {record.key: number for number, record in enumerate(engine.ledger.wanting.queue(), start=1)}
-    keys = [key for key in engine.ledger.roll.gangs if namespace is None or key.namespace == namespace]
+    roll = engine.ledger.roll
+    keys = [key for key in roll.gangs if namespace is None or key.namespace == namespace]
     yield
+    for some in batched([key for key in roll.asleep if namespace is None or key.namespace == namespace]):
+        keys += (key for key in some if asleep.is_bare(engine, key))
+        yield
     shown = sorted(key for key in keys if sight.sees(key))
     yield
     hidden = sorted((key for key in keys if not sight.sees(key)), key=sight.alias)
@@ -107,10 +113,12 @@ def _listed(
     shown = keys[page.offset : page.offset + page.limit]
     end = page.offset + len(shown)
     for some in batched(shown):
-        rows += (
-            row(engine, record, sight, now, outlook, places.get(record.key))
-            for record in _present(engine, some)
-        )
+        for key in some:
+            record = engine.ledger.roll.gangs.get(key)
+            if record is not None:
+                rows.append(row(engine, record, sight, now, outlook, places.get(key)))
+            elif asleep.is_bare(engine, key):
+                rows.append(asleep.row(engine, key, sight))
         yield
     return shapes.GangList(
         acting=engine.ledger.acting,
@@ -158,6 +166,9 @@ def row(
     """One gang in a list."""
     judged, sees, key = engine.ledger.acting, sight.sees(record.key), record.key
     where, why = state(engine, record), notices.reason(record)
+    said = notices.sentence(record, why) if judged and sees else None
+    if where == asleep.STATE:
+        why, said = Reason.SUSPENDED, said and asleep.sentence(engine, key)
     return shapes.GangRow(
         id=sight.alias(key),
         namespace=key.namespace if sees else None,
@@ -166,7 +177,7 @@ def row(
         alone=roster.is_gang_of_one(key),
         state=where,
         reason=why if judged else None,
-        message=notices.sentence(record, why) if judged and sees else None,
+        message=said,
         position=position,
         priority=record.priority,
         wait_seconds=_wait(record, now) if where in _WAITS or position is not None else None,
@@ -243,6 +254,11 @@ def _called(engine: Engine, unit: Unit) -> str:
 
 def state(engine: Engine, record: GangRecord) -> str:
     """The gang's state; where nobody has looked at the gang yet, what a look would find."""
+    found = _state(engine, record)
+    return asleep.STATE if found == State.LEAVING and asleep.is_asleep(engine, record) else found
+
+
+def _state(engine: Engine, record: GangRecord) -> str:
     if record.state:
         return str(record.state)
     spec = _spec(engine, record)

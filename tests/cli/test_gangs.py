@@ -9,6 +9,7 @@ from tests.cli.manifests import a_job
 from tests.cli.speaking import JOBS
 from tests.kube.api_server import Refuse
 
+EVERY_JOB = "/apis/batch/v1/jobs"
 CONFIG_MAPS = "/api/v1/namespaces/gangwright-system/configmaps"
 HOSTILE = "\x1b[31mred\x07[bold]\u202e"
 """A terminal escape, a bell, rich's markup, and a character that turns the line around."""
@@ -147,6 +148,34 @@ async def test_a_gang_that_is_suspended(cluster, forbidden):
     assert said.code == 1
     assert ("job/mine is suspended" in said.err) != forbidden
     assert ("gangwright resume team/train" in said.err) != forbidden
+
+
+async def test_suspended_gangs_are_listed(cluster):
+    """Behind all others, by the Jobs that are read anyway: their state, and how they go on."""
+    cluster.gang("waits", 1)
+    cluster.put("nightly", EVERY_JOB, "team", spec=dict(a_job(size=3, suspend=True)["spec"]))
+    cluster.put("day", EVERY_JOB, "team", spec=dict(a_job(gang="day")["spec"]))
+
+    said = await cluster.say("list", "-n", "team")
+    wide = await cluster.say("list", "-n", "team", "-o", "wide")
+
+    assert [(own["GANG"], own["STATE"], own["MEMBERS"], own["REASON"]) for own in said.rows] == [
+        ("waits", "waiting", "0/1", "Queued"),
+        ("train", "suspended", "0/3", "Suspended"),
+    ]
+    assert "to go on: gangwright resume NAMESPACE/GANG" in said.err
+    assert "gangwright resume team/train" in wide.out
+
+
+async def test_a_suspended_gang_is_explained_by_its_row(cluster):
+    """What the list knows is said without a further question."""
+    cluster.put("nightly", EVERY_JOB, "team", spec=dict(a_job(suspend=True)["spec"]))
+    cluster.barred[JOBS] = Refuse(403)
+
+    said = await cluster.say("explain", "team/train")
+
+    assert (said.code, said.out) == (1, "")
+    assert "nightly; to go on: gangwright resume team/train" in said.err
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])

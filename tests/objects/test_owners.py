@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.model.workload import Owner
+from scheduler.model.workload import GangKey, Owner
 from scheduler.objects import api
 from scheduler.objects.owners import job, of_reference, stateful_set
 from tests.objects.reading import struct
@@ -93,3 +93,45 @@ def test_kinds_that_say_all_by_themselves(kind: str, version: str, known: bool) 
     """The reference alone tells that these remake freely; others must be read, or are not known to."""
     traits = of_reference(Owner(kind, "o", "u", version))
     assert (traits is not None and traits.remakes_freely) == known
+
+
+SLEEPING = """
+metadata: {name: j, uid: u, namespace: team%s}
+spec: {suspend: %s, template: {metadata: {labels: {%s}, annotations: {gangwright.io/min-members: '4'}},
+  spec: {schedulerName: gangwright}}}
+status: {conditions: [{type: %s, status: 'True'}]}
+"""
+NAMED = "gangwright.io/gang: g"
+
+
+def test_a_suspended_job_says_which_gang_it_would_be() -> None:
+    """By the words of its template, read like those of a pod."""
+    found = job(struct(api.Job, SLEEPING % ("", "true", NAMED, "Suspended"))).asleep
+
+    assert found is not None
+    assert (found.job, found.scheduler, found.paused) == ("j", "gangwright", False)
+    assert (found.membership.gang, found.membership.quorum) == (GangKey("team", "g"), {"": 4})
+
+
+@pytest.mark.parametrize(
+    ("meta", "suspended", "said", "condition"),
+    [
+        ("", "false", NAMED, "Suspended"),
+        ("", "true", NAMED, "Complete"),
+        ("", "true", NAMED, "Failed"),
+        (", deletionTimestamp: '2026-01-01T00:00:00Z'", "true", NAMED, "Suspended"),
+        ("", "true", "app: x", "Suspended"),
+    ],
+    ids=["it runs", "it is done", "it failed", "it goes", "no gang"],
+)
+def test_who_is_not_asleep(meta: str, suspended: str, said: str, condition: str) -> None:
+    """A Job that runs, one that never will again, and one whose pods would be no gang."""
+    assert job(struct(api.Job, SLEEPING % (meta, suspended, said, condition))).asleep is None
+
+
+def test_who_is_asleep_until_we_resume_it() -> None:
+    """The Job says that it was we who suspended it."""
+    text = SLEEPING % (f", annotations: {{{PAUSED}}}", "true", NAMED, "Suspended")
+    found = job(struct(api.Job, text)).asleep
+    assert found is not None
+    assert found.paused

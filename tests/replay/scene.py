@@ -4,6 +4,7 @@ from scheduler.model import events as ev
 from scheduler.model.demand import Operator, Requirement, Term, Toleration
 from scheduler.model.policy import Policy
 from scheduler.model.workload import (
+    Asleep,
     Complaint,
     GangKey,
     Group,
@@ -86,10 +87,14 @@ def a_full_document() -> Document:
             ),
         ),
     ]
+    asleep = Asleep(
+        "nightly", "gangwright", Membership(GangKey("team", "night"), "gangwright", quorum={"": 4})
+    )
     told: list[ev.Event] = [
         *map(ev.NodeSeen, nodes),
         ev.GroupSeen(Group(GangKey("team", "grouped"), "volcano", {"worker": 1})),
         ev.OwnerSeen(OwnerTraits(OWNER.uid, remakes_freely=True)),
+        ev.OwnerSeen(OwnerTraits("nightly", remakes_freely=True, suspended=True, asleep=asleep)),
         ev.QuotaSeen(Quota("team", "limit", (("cpu", 1000),))),
         *map(ev.PodSeen, pods),
     ]

@@ -5,7 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.engine.cast import a_gang_of_pods
+from scheduler.model import events as ev
+from scheduler.model.workload import Asleep, OwnerTraits
+from tests.engine.cast import a_gang_of_pods, a_membership
 from tests.status import chromium
 from tests.status.browser import browsing
 from tests.status.reviewing import ADMIN, BOB, JANE
@@ -92,6 +94,24 @@ async def test_the_page_shows_queue_nodes_and_gangs(status):
     assert "2 of 3 are there" in queue
     assert "rack a1-r1" in areas
     assert (cells, tinted, colours) == (64, 17, 2)
+    assert wrongs == []
+
+
+async def test_suspended_gangs_have_a_place_of_their_own(world, status):
+    """Which is not there while there are none; how they go on is said, and they are not among those that are placed."""
+    asleep = Asleep("nightly", "gangwright", a_membership("night", 4, namespace="team-b"))
+    seen = ev.OwnerSeen(OwnerTraits("nightly", remakes_freely=True, namespace="team-b", asleep=asleep))
+    async with shown(status, ADMIN) as tab:
+        before = await tab.run("document.getElementById('asleep').hidden")
+        world.engine.observe([seen], world.now)
+        await tab.until("!document.getElementById('asleep').hidden")
+        asleep_rows, placed = await text(tab, "#asleep"), await text(tab, "#gang-rows")
+        wrongs = tab.wrongs()
+
+    assert before is True
+    assert "team-b/night" in asleep_rows
+    assert "to go on: gangwright resume team-b/night" in asleep_rows
+    assert "night" not in placed
     assert wrongs == []
 
 

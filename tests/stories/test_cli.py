@@ -100,6 +100,9 @@ async def test_suspend_and_resume(cluster: Cluster):
 
     assert done.code == 0, done.err
     await cluster.running("second", 2, within=60)
+    rows = (await gangwright(cluster, "list", "-n", cluster.namespace, "-o", "json")).json
+    assert {row["name"]: row["state"] for row in rows} == {"first": "suspended", "second": "running"}
+    assert f"gangwright resume {cluster.namespace}/first" in named(rows, "first")["message"]
     await cluster.remove("second")
     assert (await gangwright(cluster, "resume", f"{cluster.namespace}/first")).code == 0
     await cluster.running("first", 2, within=60)

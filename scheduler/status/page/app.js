@@ -41,6 +41,8 @@ function show(cluster, queue, gangs, nodes) {
   put("glance", [cluster], () => draw.glance(cluster));
   put("queue-rows", [queue], () => draw.queue(queue, open));
   put("gang-rows", [gangs], () => draw.placed(gangs, open));
+  byId("asleep").hidden = !gangs.gangs.some((row) => row.state === "suspended");
+  put("asleep-rows", [gangs], () => draw.asleep(gangs, open));
   const chosen = byId("resource").value;
   put("areas", [...nodes.pages, chosen], () => map(nodes, chosen));
   tell(cluster, queue);

@@ -95,7 +95,7 @@ function more(list) {
 }
 
 export function placed(list, open) {
-  const rows = list.gangs.filter((row) => row.waitSeconds === null);
+  const rows = list.gangs.filter((row) => row.waitSeconds === null && row.state !== "suspended");
   if (!rows.length) return [make("p", { class: "empty" }, "No gang has its place.")];
   return [
     table("Gangs that have their place", ["Gang", "State", "Members", "Priority"], rows.map((row) => [
@@ -105,6 +105,14 @@ export function placed(list, open) {
       String(row.priority),
     ])),
     more(list),
+  ];
+}
+
+export function asleep(list, open) {
+  const rows = list.gangs.filter((row) => row.state === "suspended");
+  return [
+    table("Gangs that are suspended", ["Gang", "Why", "Needs"], rows.map((row) => [
+      gang(row, open), why(row), row.members.needed === null ? "?" : String(row.members.needed)])),
   ];
 }
 
