@@ -26,6 +26,7 @@ import yaml
 from yarl import URL
 
 from scheduler.errors import SettingsError
+from scheduler.kube.context import wrong
 
 if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration
@@ -119,7 +120,7 @@ async def _from_kubeconfig(path: str, context: str) -> "Configuration":
     try:
         await load(path, context=context or None, client_configuration=configuration, persist_config=False)
     except _faults() as error:
-        raise SettingsError("kubeconfig", path, _told(error)) from None
+        raise wrong(path, context) or SettingsError("kubeconfig", path, _told(error)) from None
     return configuration
 
 
@@ -148,6 +149,8 @@ def _told(error: Exception) -> str:
         return str(error).partition(" in ")[0]
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror} ({Path(error.filename).name})" if error.filename else error.strerror
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"it is not YAML: see line {error.problem_mark.line + 1}"
     return f"cannot be read ({type(error).__name__})"
 
 

@@ -232,6 +232,59 @@ async def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
         await find_access(str(tmp_path / "nowhere"))
 
 
+CONTEXTS = """
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {token: %s}}]
+contexts: [{name: one, context: {cluster: c, user: u}}, {name: two, context: {cluster: gone, user: u}}]
+current-context: %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("current", "context", "told"),
+    [
+        ("one", "nope", ["context = 'nope'", "its contexts are: one, two"]),
+        ("one", "two", ["its context two names the cluster gone, which is not in it"]),
+        ("nope", "", ["its current-context, nope, is not in it", "its contexts are: one, two"]),
+        ("", "", ["it has no current-context", "its contexts are: one, two"]),
+    ],
+)
+async def test_a_context_that_is_not_there_is_named(
+    tmp_path: Path, current: str, context: str, told: list[str]
+) -> None:
+    """With the file in which it was looked for, and the contexts that are in it; nothing else of the file is told."""
+    path = tmp_path / "config"
+    path.write_text(CONTEXTS % (SECRET, current))
+    with pytest.raises(SettingsError) as caught:
+        await find_access(str(path), context)
+    assert [word for word in (str(path), *told) if word not in str(caught.value)] == []
+    assert SECRET not in str(caught.value)
+
+
+async def test_contexts_of_several_files(tmp_path: Path) -> None:
+    """Those of all files of a path are known; files that are not there count for none."""
+    (tmp_path / "a").write_text(CONTEXTS % (SECRET, "one"))
+    (tmp_path / "b").write_text("contexts: [{name: three, context: {cluster: c, user: u}}]")
+    path = f"{tmp_path}/a:{tmp_path}/nowhere:{tmp_path}/b"
+    with pytest.raises(SettingsError, match="one, three, two"):
+        await find_access(path, "nope")
+    assert (await find_access(path, "three")).url.port == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [("", "clusters, users and contexts"), ("a: [", "line 2"), ("contexts: []", "it has no contexts")],
+)
+async def test_a_file_that_is_no_kubeconfig_is_said_to_be_none(
+    tmp_path: Path, content: str, told: str
+) -> None:
+    """Empty, not YAML, or of nothing."""
+    path = tmp_path / "config"
+    path.write_text(content + "\n")
+    with pytest.raises(SettingsError, match=told):
+        await find_access(str(path), "nope")
+
+
 @pytest.mark.parametrize("server", ["ftp://x", "127.0.0.1:6443", "https://", "http://[::1"])
 async def test_a_server_that_is_no_address_is_named(tmp_path: Path, server: str) -> None:
     """A server must be an http or https URL."""
