@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench import arguments
 from bench.training import Job, Training
 from scheduler.elastic.sizing import Parameters, decode
 from scheduler.elastic.sizing.parameters import NAMES, Efficiency, Utility
@@ -127,6 +128,7 @@ def _worth(job: Job, parameters: Parameters, least: int, workers: int) -> float:
 
 
 def main() -> None:
+    arguments.none("bench.sizing", __doc__)
     runs = [run(job, parameters) for parameters in POLICIES.values() for job in jobs() if LEAST in job.steps]
     print(__doc__)
     print(

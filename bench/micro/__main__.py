@@ -3,6 +3,7 @@
 import json
 import sys
 
+from bench import arguments, micro
 from bench.ending import run
 from bench.micro import cache, filtering, plan, preempt, queue
 
@@ -11,6 +12,7 @@ PLANS = ((64, 5000, 15), (1000, 15000, 7))
 
 
 def main() -> None:
+    arguments.none("bench.micro", micro.__doc__)
     found: dict[str, float] = {}
     for members, nodes, tries in PLANS:
         name = f"plan_{members}_{nodes}_ms"
