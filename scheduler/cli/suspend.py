@@ -12,7 +12,7 @@ import typer
 
 from scheduler.cli import jobs, screen
 from scheduler.cli.options import NO, Context, GangName, Kubeconfig, Namespace, Reach, split
-from scheduler.errors import KubeError, SettingsError
+from scheduler.errors import Forbidden, KubeError, SettingsError
 from scheduler.kube import changes as ch
 from scheduler.kube.access import find_access
 from scheduler.kube.client import MERGE_PATCH, Client
@@ -71,8 +71,9 @@ async def _all(reach: Reach, namespace: str, gang: str, *, suspended: bool) -> i
     async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
         found = await makers(client, namespace, gang)
         if not found:
+            word = "suspended" if suspended else "resumed"
             screen.note(
-                f"no Job, JobSet or ElasticJob of a gang {gang} in namespace {namespace}; nothing else can be suspended"
+                f"no Job, JobSet or ElasticJob of a gang {gang} in namespace {namespace}; nothing else can be {word}"
             )
             return NO
         for own in found:
@@ -107,15 +108,24 @@ async def sleeping(reach: Reach, namespace: str, gang: str) -> list[str]:
 
 
 async def makers(client: Client, namespace: str, gang: str) -> list[Maker]:
-    """Who makes the pods of this gang; where nobody's pods name it, the Job, JobSet or ElasticJob of that name."""
-    every = [
-        (kind, path, own)
-        for kind, path in KINDS.items()
-        for own in await _listed(client, path.format(namespace))
-    ]
+    """Who makes the pods of this gang; where nobody's pods name it, the Job, JobSet or ElasticJob of that name.
+
+    Kinds that may not be listed count for none, for the API server also forbids those that it does not have; unless
+    nobody is found without them.
+    """
+    every: list[tuple[str, str, dict[str, Any]]] = []
+    forbidden: list[Forbidden] = []
+    for kind, path in KINDS.items():
+        try:
+            every += [(kind, path, own) for own in await _listed(client, path.format(namespace))]
+        except Forbidden as error:
+            forbidden.append(error)
     named = [own for own in every if gang in _gangs(own[0], own[2], namespace)]
     chosen = named or [own for own in every if own[2]["metadata"]["name"] == gang]
-    return [_maker(kind, path.format(namespace), own) for kind, path, own in chosen if not _is_owned(own)]
+    found = [_maker(kind, path.format(namespace), own) for kind, path, own in chosen if not _is_owned(own)]
+    if forbidden and not found:
+        raise forbidden[0]
+    return found
 
 
 async def _listed(client: Client, path: str) -> list[dict[str, Any]]:

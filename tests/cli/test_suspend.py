@@ -4,6 +4,7 @@ import pytest
 
 from tests.cli.manifests import a_job
 from tests.cli.speaking import JOB_SETS, JOBS
+from tests.kube.api_server import Refuse
 
 
 def put(cluster, job, *, path=JOBS, **meta):
@@ -90,8 +91,6 @@ async def test_nothing_to_suspend(cluster):
 
 async def test_without_the_right(cluster):
     """The caller's own rights count: a refusal is told, exit code 2."""
-    from tests.kube.api_server import Refuse
-
     cluster.refusals.extend(Refuse(403) for _ in range(3))
 
     said = await cluster.say("suspend", "team/train")
@@ -110,3 +109,25 @@ async def test_an_elastic_job(cluster):
     assert (said.code, said.out) == (0, "elasticjob/train suspended\n")
     ((place, _, _, sent),) = cluster.patches
     assert (place, sent) == (f"{path}/train", {"spec": {"suspend": True}})
+
+
+async def test_kinds_that_may_not_be_listed(cluster):
+    """Whoever may change Jobs suspends one, though he may not list JobSets: the API server says so also of a kind that it
+    does not have. Who is not found without them is told of the right that is missing.
+    """
+    put(cluster, a_job(name="mine"))
+    cluster.barred[JOB_SETS] = Refuse(403)
+
+    done = await cluster.say("suspend", "team/train")
+    none = await cluster.say("suspend", "team/another")
+
+    assert (done.code, done.out) == (0, "job/mine suspended\n")
+    assert (none.code, JOB_SETS in none.err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["suspend", "resume"])
+async def test_what_cannot_be_done_is_named_as_asked(cluster, command):
+    """Who asks to resume is not told of suspending."""
+    said = await cluster.say(command, "team/bare")
+
+    assert (said.code, f"can be {command}{'ed' if command == 'suspend' else 'd'}" in said.err) == (1, True)
