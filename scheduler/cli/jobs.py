@@ -45,6 +45,7 @@ class Template:
 
     def pods(self) -> Iterator[api.Pod]:
         """The pods, as they would be seen. Raises SettingsError where a field has a wrong type."""
+        _check_texts(self.pod.get("metadata"), self.maker)
         for name in self.names():
             meta = {**(self.pod.get("metadata") or {}), "name": name, "namespace": self.namespace}
             yield _built(api.Pod, {**self.pod, "metadata": meta}, self.maker)
@@ -116,6 +117,18 @@ def objects(thing: Thing, namespace: str) -> list[api.ApiObject]:
             meta = {**thing["metadata"], "namespace": thing["metadata"].get("namespace") or namespace}
             return [_built(row.type, {**thing, "metadata": meta}, f"PodGroup/{meta['name']}")]
     return []
+
+
+def _check_texts(meta: object, maker: str) -> None:
+    """Raises SettingsError for a label or annotation that YAML does not read as a text, such as a bare number."""
+    for place in ("labels", "annotations"):
+        texts = _at(meta, place)
+        for key, value in texts.items() if isinstance(texts, dict) else ():
+            if not isinstance(value, str):
+                said = str(value).lower() if isinstance(value, bool) else str(value)
+                plain = isinstance(value, bool | int | float)
+                remedy = f'write it in quotes: "{said}"' if plain else "write a text, in quotes"
+                raise SettingsError(f"{maker}: {place}: {key}", value, remedy)
 
 
 def _built(kind: type[Any], thing: Thing, maker: str) -> Any:

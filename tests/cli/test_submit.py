@@ -56,6 +56,25 @@ async def test_nothing_is_applied_while_something_is_wrong(cluster, write, case)
     assert cluster.patches == []
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "remedy"),
+    [
+        ("annotations", 2, 'write it in quotes: "2"'),
+        ("labels", True, 'write it in quotes: "true"'),
+        ("annotations", None, "write a text, in quotes"),
+    ],
+)
+async def test_a_value_without_quotes_is_named(cluster, write, place, value, remedy):
+    """YAML reads a bare number as a number, which no label or annotation is: key and value are said, and the cure."""
+    job = a_job()
+    job["spec"]["template"]["metadata"][place][OURS + "min-members"] = value
+
+    said = await cluster.say("submit", "-f", write(job), "-n", "team")
+
+    assert (said.code, cluster.patches) == (2, [])
+    assert f"Job/train: {place}: gangwright.io/min-members = {value!r}: {remedy}" in said.err
+
+
 NOTED = {
     "pods one by one": (a_job(gang=""), "makes them a gang"),
     "a Job that counts lost seats": (
