@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from scheduler.errors import SettingsError
+
 PEOPLE: Final = "For people"
 OPERATION: Final = "To run it"
 
@@ -46,6 +48,23 @@ TABLE: Final = (
     Row("ungate", "ungate", "ungate", OPERATION, "Remove the gate gangwright.io/planned from every pod that has it."),
 )
 # fmt: on
+
+
+BEHIND: Final = frozenset(
+    [
+        "-A",
+        "--all-namespaces",
+        "--context",
+        "--kubeconfig",
+        "-n",
+        "--namespace",
+        "-o",
+        "--output",
+        "--server",
+        "--settings",
+    ]
+)
+"""Options of commands that other programs take before the command, too."""
 
 
 class Loaded(TyperCommand):
@@ -89,3 +108,11 @@ class Commands(TyperGroup):
             self.add_command(Named(row))
         for name, command in registered.items():
             self.add_command(command, name)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The words before the command. Raises SettingsError for an option that the command takes."""
+        option, _, value = args[0].partition("=") if args else ("", "", "")
+        if option in BEHIND and not ctx.resilient_parsing:
+            said = value or next(iter(args[1:]), "")
+            raise SettingsError(option, said, f"write it behind the command: gangwright COMMAND {option} …")
+        return super().parse_args(ctx, args)

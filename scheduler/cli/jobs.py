@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import yaml
 
+from scheduler.cli.options import a_namespace
 from scheduler.elastic.job.decode import decode_spec
 from scheduler.elastic.workers import Kit, Owner, Worker, manifest, problems
 from scheduler.errors import SettingsError
@@ -92,7 +93,7 @@ def templates(thing: Thing, namespace: str) -> list[Template]:
     """What pods follow from this object; none from kinds that are not known to make any. Raises SettingsError."""
     kind, meta = thing["kind"], thing["metadata"]
     maker = f"{kind}/{meta['name']}"
-    inside = str(meta.get("namespace") or namespace)
+    inside = a_namespace(str(meta.get("namespace") or namespace))
     rule = _RULES.get(kind) or (_replica_specs if _has_replica_specs(thing) else None)
     if rule is None:
         return []

@@ -4,6 +4,7 @@ Exit codes of every command: 0, done, or the answer is yes; 1, the answer is no,
 2, the question itself is wrong, or it could not be answered.
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +18,9 @@ from scheduler.kube.context import usual_namespace
 OK: Final = 0
 NO: Final = 1
 WRONG: Final = 2
+
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class Form(StrEnum):
@@ -71,8 +75,16 @@ class Reach:
     server: str = ""
 
     def namespace(self, said: str) -> str:
-        """The namespace that is meant: the one named, or the context's."""
-        return said or usual_namespace(self.kubeconfig, self.context)
+        """The namespace that is meant: the one named, or the context's. Raises SettingsError for what is no name."""
+        return a_namespace(said) if said else usual_namespace(self.kubeconfig, self.context)
+
+
+def a_namespace(said: str) -> str:
+    """The name, which becomes part of a path. Raises SettingsError for what no namespace is called."""
+    if not _NAMESPACE.fullmatch(said):
+        remedy = "write a namespace's name: at most 63 small letters, digits and '-'"
+        raise SettingsError("namespace", said, remedy)
+    return said
 
 
 def scope(reach: Reach, namespace: str, *, everywhere: bool) -> str:
@@ -91,7 +103,7 @@ def split(said: str, namespace: str, reach: Reach) -> tuple[str, str]:
         raise SettingsError(
             "--namespace", namespace, f"{said} names another namespace; leave one of them out"
         )
-    return before or reach.namespace(namespace), name
+    return reach.namespace(before or namespace), name
 
 
 def duration_of(option: str, said: str) -> float:

@@ -77,7 +77,7 @@ def simulate(
         keys = dict.fromkeys(own.gang.key for own in answers.judged.steps)
         _show([_outcome(answers, key) for key in keys], output, answers, trace=trace)
         return
-    things, inside = jobs.read(file), reach.namespace(namespace) if taken is None else namespace or "default"
+    things, inside = jobs.read(file), reach.namespace(namespace or ("" if taken is None else "default"))
     if reach.server and taken is None:
         wanted = asyncio.run(_told(things, inside, reach))
         remote = Remote(reach)

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from scheduler import errors
+from scheduler.cli.options import Context, Kubeconfig, Reach, a_namespace
 from scheduler.kube import calls
 from scheduler.kube.access import find_access
 from scheduler.kube.actions import CALL_LIMIT, PASSING, RETRY_WITHIN, TRIES
@@ -53,7 +54,8 @@ def ungate(
     ] = "",
     everything: Annotated[bool, typer.Option("--all", help="The pods of every namespace.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which pods would be let go.")] = False,
-    kubeconfig: Annotated[str, typer.Option(help="How to reach the cluster; by default as kubectl.")] = "",
+    kubeconfig: Kubeconfig = "",
+    context: Context = "",
 ) -> None:
     """Remove the gate gangwright.io/planned from every pod that has it.
 
@@ -63,8 +65,10 @@ def ungate(
         raise errors.SettingsError(
             "--namespace", namespace, "name one namespace with -n, or all of them with --all"
         )
+    if namespace:
+        a_namespace(namespace)
     log.configure()  # what is tried again is told on standard error, beside the failures
-    count, failures = asyncio.run(_run(namespace, kubeconfig, dry_run=dry_run))
+    count, failures = asyncio.run(_run(namespace, Reach(kubeconfig, context), dry_run=dry_run))
     Console().print(f"{count} pods {'would be let go' if dry_run else 'let go'}")
     if failures:
         _tell(failures)
@@ -79,8 +83,8 @@ def _tell(failures: dict[str, errors.KubeError]) -> None:
     console.print(Text.assemble(("gangwright:", "bold red"), f" {len(failures)} pods could not be let go"))
 
 
-async def _run(namespace: str, kubeconfig: str, *, dry_run: bool) -> tuple[int, dict[str, errors.KubeError]]:
-    async with Client(await find_access(kubeconfig)) as client:
+async def _run(namespace: str, reach: Reach, *, dry_run: bool) -> tuple[int, dict[str, errors.KubeError]]:
+    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
         pods = await gated(client, namespace)
         if not dry_run:
             return await let_go(client, pods)

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import scheduler
 from scheduler.cli.app import app
 from scheduler.cli.commands import TABLE
+from tests.kube.kubeconfig import kubeconfig
 
 ROOT = Path(__file__).parents[2]
 
@@ -116,16 +117,29 @@ WRONG = {
     "a file that looks like markup": (["serve", "--settings", "/nowhere/[red].yaml"], "/nowhere/[red].yaml"),
     "nobody to let go": (["ungate"], "--all"),
     "both all and one namespace": (["ungate", "--all", "-n", "team"], "--all"),
+    "a context that is nobody's": (
+        ["ungate", "--all", "--kubeconfig", "{kubeconfig}", "--context", "nope"],
+        "context = 'nope'",
+    ),
+    "an option before the command": (
+        ["--context", "nope", "list"],
+        "--context = 'nope': write it behind the command: gangwright COMMAND --context",
+    ),
+    "the same with =": (["--namespace=team", "queue"], "--namespace = 'team': write it behind"),
+    "no namespace's name": (["list", "-n", "../x"], "namespace = '../x': write a namespace's name"),
+    "no namespace's name before a gang": (["suspend", "A B/train"], "namespace = 'A B'"),
+    "no namespace's name to let go": (["ungate", "-n", "a/b"], "namespace = 'a/b'"),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_words_are_named_in_one_line(case: str):
+def test_wrong_words_are_named_in_one_line(case: str, tmp_path: Path):
     """A mistake ends with exit code 2, names what was wrong, and shows no traceback."""
     words, named = WRONG[case]
+    path = kubeconfig(tmp_path, "http://127.0.0.1:1")
 
-    done = gangwright(*words)
+    done = gangwright(*(path if word == "{kubeconfig}" else word for word in words))
 
     assert done.returncode == 2
     assert named in done.stderr
