@@ -12,7 +12,18 @@ import typer
 from scheduler.cli import jobs, live, screen, snapshot
 from scheduler.cli.answers import AT_ONCE, EVERYTHING, Answers
 from scheduler.cli.live import Reading
-from scheduler.cli.options import NO, Context, Form, Kubeconfig, Namespace, Reach, Server, Settings, Shown
+from scheduler.cli.options import (
+    NO,
+    WRONG,
+    Context,
+    Form,
+    Kubeconfig,
+    Namespace,
+    Reach,
+    Server,
+    Settings,
+    Shown,
+)
 from scheduler.cli.remote import Remote
 from scheduler.cli.trial import trials
 from scheduler.cli.wishing import Wish, priorities, wish
@@ -67,7 +78,7 @@ def simulate(
 
     With -f the manifests' pods are added to the cluster, or to the snapshot, in thought. Without it everybody who waits
     in the snapshot is asked about. Ends with 0 when all of them would start, now or once those have left whom it names;
-    with 1 when somebody would wait.
+    with 1 when somebody would wait, with 2 when the manifests make no pods.
     """
     if not file and taken is None:
         raise SettingsError("-f", "", "name a manifest with -f, a snapshot with --snapshot, or both")
@@ -91,8 +102,11 @@ def simulate(
 
 
 def _say(wanted: Wish) -> None:
+    """What there is to say of the manifests; that is all where they make no pods, of which nothing can be answered."""
     for text in (*wanted.wrong, *wanted.notes):
         screen.note(text)
+    if not wanted.made:
+        raise typer.Exit(WRONG)
 
 
 async def _told(things: list[jobs.Thing], namespace: str, reach: Reach) -> Wish:

@@ -278,3 +278,19 @@ async def test_a_torn_snapshot(cluster, tmp_path):
 
     assert said.code == 2
     assert "truncated (of 300 bytes)" in said.err
+
+
+@pytest.mark.parametrize("more", [[], ["--snapshot", "{snapshot}"]])
+async def test_manifests_without_pods_are_no_question(cluster, write, tmp_path, more):
+    """Nobody would start, so the answer is not that all of them would: exit code 2, and why."""
+    taken = tmp_path / "s.json"
+    taken.write_text((await cluster.say("snapshot")).out)
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}
+
+    said = await cluster.say(
+        "simulate", "-f", write(service), *(own.format(snapshot=taken) for own in more), "-o", "json"
+    )
+
+    assert (said.code, said.out) == (2, "")
+    assert "make no pods" in said.err
+    assert "nobody waits" not in said.err
