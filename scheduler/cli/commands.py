@@ -6,6 +6,7 @@ itself.
 """
 
 from importlib import import_module
+from inspect import getdoc
 from typing import Any, Final, NamedTuple
 
 import typer
@@ -94,8 +95,14 @@ def load(row: Row) -> Any:
     """The command itself."""
     function = getattr(import_module(f"scheduler.cli.{row.module}"), row.function)
     alone = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-    alone.command(row.name, cls=Loaded, rich_help_panel=row.panel)(function)
+    alone.command(row.name, cls=Loaded, help=_flowing(function), rich_help_panel=row.panel)(function)
     return typer.main.get_command(alone)
+
+
+def _flowing(function: Any) -> str:
+    """What it says of itself, a line a paragraph: the terminal has another width than the source."""
+    paragraphs = (getdoc(function) or "").split("\n\n")
+    return "\n\n".join(" ".join(own.split()) for own in paragraphs)
 
 
 class Commands(TyperGroup):

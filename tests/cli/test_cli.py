@@ -52,6 +52,16 @@ def test_completion_knows_the_commands():
     assert done.stdout.split() == ["explain"]
 
 
+def test_help_is_folded_for_the_terminal_alone():
+    """A paragraph is not broken where the source is."""
+    shown = CliRunner().invoke(app, ["suspend", "--help"], env={"COLUMNS": "400"}).stdout
+
+    assert (
+        "A Job that Gangwright has suspended so that another gang had room stays suspended from now on."
+        in shown
+    )
+
+
 @pytest.mark.parametrize("command", [*COMMANDS])
 def test_every_command_explains_itself(command: str):
     """`--help` says what a command does."""
