@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+ROOT = Path(__file__).parents[3]
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -33,5 +34,7 @@ class Image:
 PLAIN = Image()
 """The machine's own programs: sh, sleep, cat."""
 
-OURS = Image(path=[Path(sys.executable).parent])
-"""The virtual environment that the tests run in, with `gangwright` on its PATH."""
+OURS = Image(path=[Path(sys.executable).parent], env={"PYTHONPATH": str(ROOT)})
+"""The virtual environment that the tests run in, with `gangwright` on its PATH, and the code of this checkout: the
+environment may be shared with others, and knows one of them.
+"""
