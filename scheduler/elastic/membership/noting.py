@@ -71,9 +71,11 @@ def restored(s: State, event: Restored, now: float) -> None:
 
 
 def listed(s: State, _: Listed, _now: float) -> None:
-    """Members that no pod belongs to are gone."""
+    """Members that no pod belongs to are gone. Newcomers stay until the policy speaks: they may have started ahead."""
     s.listed = True
     s.starts.clear()
+    if s.sized is not None:
+        s.sized = msgspec.structs.replace(s.sized, ahead=len(roll.lasting(s)))
 
 
 def spec_seen(s: State, event: SpecSeen, _now: float) -> None:

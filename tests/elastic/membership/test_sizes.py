@@ -345,6 +345,28 @@ def test_who_is_warm_takes_a_place_that_is_free() -> None:
     assert world.run(20, lambda: len(early(world)) == 2)
 
 
+def test_newcomers_ahead_outlive_the_master() -> None:
+    """The next one does not know that they were to start; it leaves them alone until the policy has spoken."""
+    world = ahead_of_time()
+    warm = early(world)
+    world.die(3.0)
+
+    world.run(20)
+    assert world.masters == 2
+    assert early(world) == warm
+    assert len(world.sentences(effects.StartWorker)) == 4
+
+
+def test_newcomers_ahead_that_nobody_wants_after_a_restart_go() -> None:
+    """Once the policy has spoken, what it says counts."""
+    world = ahead_of_time()
+    world.ahead = 0
+    world.die(3.0)
+
+    assert world.run(20, lambda: len(world.pods) == 2 and world.trains(2))
+    assert world.masters == 2
+
+
 def test_of_newcomers_ahead_that_are_taken_away_none_is_made_again() -> None:
     """Their room is needed: the others go too, those that train stay as they are."""
     world = ahead_of_time()

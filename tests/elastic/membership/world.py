@@ -100,9 +100,9 @@ class World:
             self.handle(events.NodeDoomed(node))
         for pod in list(self.pods.values()):
             self.handle(self.seen(pod))
-        if self.want is not None:
-            self.handle(events.Sized(self.want, "test", "the test says so", ahead=self.ahead))
         self.handle(events.Listed())
+        if self.want is not None:
+            self.size(self.want, self.ahead)
 
     def die(self, seconds: float) -> None:
         """The master dies, and is back after a while."""
