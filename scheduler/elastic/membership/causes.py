@@ -134,13 +134,16 @@ def waits(p: Picture) -> str:
 
 
 def _late(p: Picture) -> str:
-    """Newcomers that are about to be ready are waited for a while, so that one round takes them all."""
+    """Newcomers that are about to be ready are waited for a while, so that one round takes them all.
+
+    Since when one is ready that is wanted: who started ahead may be ready for long.
+    """
     s = p.s
     if not p.joining or (not s.record.ring and any(roll.has_state(w) for w in p.members)):
         return ""
     late = [w for w in roll.newcomers(s) if w.seated and not w.arrival and not overdue(s, w, p.now)]
     if not late or not s.spec or len(p.wish) >= s.spec.clamp(s.want):
         return ""
-    since = min((w.ready_at for w in p.joining if w.ready_at is not None), default=p.now)
+    since = max(s.want_at, min((w.ready_at for w in p.joining if w.ready_at is not None), default=p.now))
     patience = s.limits.newcomers if s.record.ring else s.limits.coalesce
     return f"newcomers: {roll.names(late)}" if p.now - since < patience else ""

@@ -345,6 +345,21 @@ def test_who_is_warm_takes_a_place_that_is_free() -> None:
     assert world.run(20, lambda: len(early(world)) == 2)
 
 
+def test_one_round_takes_who_waited_ahead_and_who_is_about_to_be_ready() -> None:
+    """How long the first of them has been warm says nothing: the others are waited for since they are wanted."""
+    world = a_job(2)
+    world.size(2, ahead=3)
+    assert world.run(60, lambda: len(early(world)) == 1)
+    world.run(world.limits.newcomers + 5)
+    before = world.status.round
+    world.size(2, ahead=4)
+    world.run(0.5)
+    world.size(4)
+
+    assert world.run(20, lambda: world.trains(4))
+    assert world.status.round == before + 1
+
+
 def test_newcomers_ahead_outlive_the_master() -> None:
     """The next one does not know that they were to start; it leaves them alone until the policy has spoken."""
     world = ahead_of_time()
