@@ -13,6 +13,7 @@ from scheduler.elastic.membership.effects import Abort, StopWorker, Tell
 from scheduler.elastic.membership.events import Exited, WorkerGone
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.membership.worker import Worker
+from scheduler.errors import shortened
 
 ABORTED_GRACE = 5.0
 """Seconds for the agent of a killed process to send what it knows."""
@@ -189,7 +190,7 @@ def strike(s: State, node: str, why: str, now: float, *, at_once: bool) -> None:
     doublings = failures - (1 if at_once else 2)
     seconds = min(s.limits.bar_most, s.limits.bar * 2.0 ** min(doublings, 20)) if doublings >= 0 else 0.0
     until = max(now + seconds, former.until if former and recent else 0.0)
-    s.barred[node] = Barred(node, failures, until, why)
+    s.barred[node] = Barred(node, failures, until, shortened(why))
     s.barred_at[node] = now
 
 

@@ -22,6 +22,7 @@ from scheduler.elastic.membership.causes import cause, picture, waits
 from scheduler.elastic.membership.events import Uid
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.membership.worker import Worker
+from scheduler.errors import shortened
 
 _ENDS: Final = {one.value: one for one in Phase}
 
@@ -179,7 +180,7 @@ def _member(w: Worker, ranks: dict[Uid, int]) -> Member:
         committed=beat.committed if beat else 0,
         step_seconds=beat.step_s if beat else None,
         compute_seconds=w.compute,
-        reason=w.lost or w.stopped or w.leaving or w.waiting,
+        reason=shortened(w.lost or w.stopped or w.leaving or w.waiting),
     )
 
 

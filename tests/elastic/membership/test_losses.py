@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
-from scheduler.elastic.job import Phase, Spec
+from scheduler.elastic.job import Phase, Spec, encode_status
 from scheduler.elastic.job.spec import Checkpoint
-from scheduler.elastic.membership import Limits, effects
+from scheduler.elastic.membership import Limits, effects, events
 from tests.elastic.membership.world import COLLECTIVE_S, TEMPLATE, World
 
 
@@ -246,6 +247,20 @@ def test_a_worker_that_waits_may_go_to_a_node_that_is_uncordoned() -> None:
     world.uncordon("other")
 
     assert world.run(15, lambda: world.trains(3)), world.status.reason
+
+
+def test_a_status_stays_small_when_many_fail_with_long_words() -> None:
+    """etcd takes 1.5 MiB, and a status that is larger keeps the next round from ever standing."""
+    world = a_job(6)
+    healthy = len(msgspec.json.encode(encode_status(world.status)))
+    for pod in world.members():
+        world.handle(
+            events.Exited(pod.uid, 1, None, "", tail=("Fehler: " + "ö" * 4000,) * 3, round=pod.round)
+        )
+    status = world.status
+
+    assert (len(status.barred), [bool(one.reason) for one in status.members]) == (6, [True] * 6)
+    assert len(msgspec.json.encode(encode_status(status))) < 4 * healthy
 
 
 def test_a_newcomer_that_dies_before_the_round_is_left_out() -> None:
