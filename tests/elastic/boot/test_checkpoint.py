@@ -164,6 +164,21 @@ def test_a_writer_that_fails_leaves_the_old_one(tmp_path, monkeypatch):
     assert [one.name for one in tmp_path.iterdir()] == ["000001-step-000000000001.npz"]
 
 
+def test_what_a_writer_that_died_has_left_is_removed(tmp_path):
+    """It would fill the disk, loss by loss; one that may still be written stays."""
+    saved(tmp_path, 1)
+    left, written = (tmp_path / f".unfinished-{name}.npz" for name in ("left", "written"))
+    for place in (left, written):
+        place.write_bytes(b"half of a state")
+    long_ago = left.stat().st_mtime - 2 * checkpoint.ABANDONED
+    os.utime(left, (long_ago, long_ago))
+    saved(tmp_path, 2)
+
+    assert not left.exists()
+    assert written.exists()
+    assert checkpoint.newest(str(tmp_path)).step == 2
+
+
 def test_an_object_is_refused_by_name():
     """What only a pickle could hold is named when the checkpoint is made, not when it is needed."""
     with pytest.raises(CheckpointError, match=r"attributes\.sampler is a object"):

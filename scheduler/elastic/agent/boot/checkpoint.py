@@ -7,7 +7,7 @@ written is the newest, whatever its step: steps go back when a file is lost, and
 numpy's format without pickle: a file that somebody else could write must not be able to run anything. The nest of the
 state is a JSON text inside the file (see `tree`); numbers that numpy has no type for (bfloat16) are kept as bytes
 beside the name of their type. The newest whole file is the checkpoint: a writer that dies leaves only an unfinished
-one, which nobody looks at, and one that a disk has spoilt is passed over for the one before.
+one, which nobody looks at and a later writer removes, and one that a disk has spoilt is passed over for the one before.
 """
 
 from __future__ import annotations
@@ -28,8 +28,13 @@ from .errors import CheckpointError
 KEPT = 2
 """Files kept: the newest, and the one before in case the newest's disk block is bad."""
 
-SUFFIX = ".npz"
+UNFINISHED, SUFFIX = ".unfinished-", ".npz"
 NAME = re.compile(r"(\d{6,})-step-(\d{12,})\.npz")
+
+ABANDONED = 3600.0
+"""Seconds since anything was written into an unfinished file, after which nobody does any more: its writer has died.
+Until then it may be another's, that waits for a slow disk.
+"""
 
 Content = Tuple[Mapping[str, Any], str, Mapping[str, Any]]
 """Head, JSON text of the nest, arrays."""
@@ -59,8 +64,9 @@ def write(folder: str, step: int, head: Mapping[str, Any], text: str, arrays: Ma
     told = json.dumps({**head, "types": types, "tree": text})
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, beside = tempfile.mkstemp(prefix=".unfinished-", suffix=SUFFIX, dir=folder)
+        handle, beside = tempfile.mkstemp(prefix=UNFINISHED, suffix=SUFFIX, dir=folder)
         try:
+            _forget_unfinished(folder, os.fstat(handle).st_mtime)
             with os.fdopen(handle, "wb") as file:
                 numpy.savez(file, told=numpy.frombuffer(told.encode(), numpy.uint8), **plain)
                 file.flush()
@@ -127,6 +133,14 @@ def _forget_old(folder: str) -> None:
     for saved in _listed(folder)[:-KEPT]:
         with contextlib.suppress(OSError):
             saved.path.unlink()
+
+
+def _forget_unfinished(folder: str, now: float) -> None:
+    """What writers that died have left: each as large as a checkpoint. now: by the clock that the files are dated by."""
+    for place in Path(folder).glob(f"{UNFINISHED}*{SUFFIX}"):
+        with contextlib.suppress(OSError):
+            if now - place.stat().st_mtime > ABANDONED:
+                place.unlink()
 
 
 def _plain(numpy: Any, arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
