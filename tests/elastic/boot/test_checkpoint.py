@@ -185,6 +185,21 @@ def test_an_object_is_refused_by_name():
         tree.pack({"attributes": {"sampler": object()}}, as_array)
 
 
+def test_a_state_that_no_file_can_hold_is_told_and_does_not_end_the_training(tmp_path, monkeypatch, capsys):
+    """After so many seconds of training a file is due: that it cannot be made costs no worker, until one is asked
+    for.
+    """
+    monkeypatch.setenv("GANGWRIGHT_CHECKPOINT", str(tmp_path))
+    monkeypatch.setenv("GANGWRIGHT_CHECKPOINT_EVERY", "1e-12")
+    mine, framework, _ = on_disk(committed=10)
+    framework.count = object()
+    mine.perhaps(0)
+
+    assert "count is a object, which no checkpoint can hold" in capsys.readouterr().err
+    with pytest.raises(CheckpointError, match=r"the state of step 10 is not saved: .*count is a object"):
+        mine.write()
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"no archive", json.dumps({"a": 1}).encode()], ids=["empty", "text", "json"]
 )

@@ -35,7 +35,7 @@ class Disk:
         now = time.monotonic()
         if rank or not self._folder or self._every <= 0 or now - self._last < self._every or self.saving:
             return
-        self._start(self._quietly)
+        self._begin(self._quietly)
 
     def hold(self) -> None:
         """The training waits: writes the last commit in the background, unless the folder has one of that step or a
@@ -43,10 +43,7 @@ class Disk:
         """
         if not (self._folder and self._progress.committed) or self.saving:
             return
-        try:
-            self._start(self._unless_there)
-        except CheckpointError as error:
-            say(str(error))
+        self._begin(self._unless_there)
 
     @property
     def saving(self) -> bool:
@@ -88,9 +85,15 @@ class Disk:
         if self._writer is not None:
             self._writer.join()
 
-    def _start(self, write: Callable[..., None]) -> None:
+    def _begin(self, write: Callable[..., None]) -> None:
+        """Nobody has asked for this file, so what keeps it from being written is said, and the training goes on."""
         self._last = time.monotonic()
-        self._writer = threading.Thread(target=write, args=self._content(), daemon=True)
+        try:
+            content = self._content()
+        except CheckpointError as error:
+            say(str(error))
+            return
+        self._writer = threading.Thread(target=write, args=content, daemon=True)
         self._writer.start()
 
     def _content(self) -> tuple[int, dict[str, Any], str, dict[str, Any]]:
