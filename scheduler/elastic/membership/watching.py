@@ -209,19 +209,20 @@ def _culprit(s: State, now: float) -> Worker | None:
     One at a time: when it is gone, the others fall out of the collective in which they waited for it, and get as long
     again.
     """
-    if s.flight and now - s.flight.since <= roll.hang(s):
+    hang = roll.hang(s)
+    if s.flight and now - s.flight.since <= hang:
         return None
-    members = [w for w in roll.ring(s) if w.arrival is None]
-    if not any(w.silent > _patience(s, w) for w in members):
+    patience = {w: _patience(s, w, hang) for w in roll.ring(s) if w.arrival is None}
+    if not any(w.silent > limit for w, limit in patience.items()):
         return None
-    silent = [w for w in members if w.silent > _patience(s, w) / 2]
+    silent = [w for w, limit in patience.items() if w.silent > limit / 2]
     return min(silent, key=lambda w: (bool(w.beat and w.beat.collective), w.step, -w.since, w.uid))
 
 
-def _patience(s: State, w: Worker) -> float:
+def _patience(s: State, w: Worker, hang: float) -> float:
     """Longer before the first step of a round, in which frameworks trace and compile."""
     stepped = w.in_round == s.record.number and w.beat is not None and w.beat.step > s.record.step
-    return roll.hang(s) if stepped else max(roll.hang(s), s.limits.first_step)
+    return hang if stepped else max(hang, s.limits.first_step)
 
 
 def _remind(s: State, w: Worker, now: float) -> None:

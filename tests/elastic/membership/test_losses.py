@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.elastic.job import Phase, Spec, encode_status
 from scheduler.elastic.job.spec import Checkpoint
-from scheduler.elastic.membership import Limits, effects, events
+from scheduler.elastic.membership import Limits, effects, events, roll
 from tests.elastic.membership.world import COLLECTIVE_S, TEMPLATE, World
 
 
@@ -103,6 +103,19 @@ def test_a_hung_main_thread_is_named() -> None:
 
     assert recovers(world, 2, within=75) > 60
     assert [one.uid for one in world.sentences(effects.Abort)] == [culprit.uid]
+
+
+@pytest.mark.parametrize("size", [2, 6])
+def test_how_long_a_hang_is_is_worked_out_once_a_look(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes by the steps of all members: worked out for each of them, a ring of some hundred would take the master's
+    time.
+    """
+    world = a_job(size)
+    known, asked = roll.step_s, list[float]()
+    monkeypatch.setattr(roll, "step_s", lambda s: asked.append(world.now) or known(s))
+    world.handle(events.Elapsed())
+
+    assert len(asked) <= 2
 
 
 def test_a_validation_of_some_minutes_is_no_hang() -> None:
