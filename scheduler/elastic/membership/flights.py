@@ -35,6 +35,7 @@ def look(s: State, now: float) -> None:
 def _open(s: State, now: float) -> None:
     p = picture(s, now)
     found = cause(p)
+    s.pending = found is not None
     if found is None or _being_saved(s) or (not found.urgent and waits(p)):
         return
     number = max(s.record.number, s.floor) + 1

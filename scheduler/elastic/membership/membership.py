@@ -31,7 +31,9 @@ from scheduler.elastic.membership.state import State
 from scheduler.elastic.sizing.view import JobView
 
 BUSY: Final = 0.1
-"""Seconds until the next look while somebody waits: what a change may lose on top of what it takes."""
+"""Seconds until the next look while somebody waits for a change: what it may lose on top of what it takes. Who only
+waits at the barrier until he is wanted waits for none.
+"""
 STEADY: Final = 0.5
 """The same while the job trains: half a beat."""
 AT_REST: Final = 60.0
@@ -118,7 +120,7 @@ class Membership:
         s = self._s
         if s.looked_at is None:
             return now
-        busy = s.flight or s.starts or any(w.going or w.arrival for w in s.workers.values())
+        busy = s.flight or s.pending or s.starts or any(w.going for w in s.workers.values())
         return s.looked_at + (AT_REST if s.over and not s.workers else BUSY if busy else STEADY)
 
     def beat_answer(self, uid: Uid) -> tuple[int, str | None]:

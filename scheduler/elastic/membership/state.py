@@ -89,6 +89,8 @@ class State:
     floor: int = 0
     """The highest round that anybody ever named."""
     flight: Flight | None = None
+    pending: bool = False
+    """There is a reason for a change that has not begun; it waits for its moment."""
     before: int = 0
     """Members of the round that trained before."""
     paused_at: float | None = None

@@ -325,6 +325,15 @@ def test_newcomers_ahead_of_what_is_wanted_interrupt_nobody() -> None:
     assert len(world.sentences(effects.StartWorker)) == 4
 
 
+def test_newcomers_ahead_of_what_is_wanted_cost_the_master_no_looks() -> None:
+    """Nothing changes while they wait, so the job is looked at as seldom as any that trains; not once they are wanted."""
+    world = ahead_of_time()
+    world.handle(events.Elapsed())
+    assert world.membership.next_deadline(world.now) - world.now == pytest.approx(0.5)
+    world.size(4)
+    assert world.membership.next_deadline(world.now) - world.now == pytest.approx(0.1)
+
+
 def test_newcomers_ahead_that_are_not_wanted_after_all_go() -> None:
     """They go as they came, without a round."""
     world = ahead_of_time()
