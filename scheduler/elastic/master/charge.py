@@ -264,6 +264,7 @@ class Charge:
                 self._site.met(self.owner.key, effect.round)
             case Finish():
                 _log.info("job over", job=self.owner.key, phase=effect.phase, reason=effect.reason)
+                self.refresh()  # who waits for it, and the master after us, need not wait for figures
             case Abort():
                 pass  # the answer to the worker's next beat says it
 

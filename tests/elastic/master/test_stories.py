@@ -13,6 +13,7 @@ from scheduler.elastic.workers import Owner, reference
 from scheduler.settings_elastic import Confinement
 from tests.elastic.master.house import KIT, TEMPLATE, Actor, House, beat, job, pods, seat, status, train
 from tests.kube.api_server import Refuse
+from tests.kube.follower import until
 
 
 async def test_a_job_gets_its_quorum(api, house):
@@ -393,6 +394,17 @@ async def test_a_child_that_was_killed(api, house):
     restart = await house.desk.exit(first.uid, Exit(why="signal", signal=6, tail=["Aborted"]))
 
     assert restart is house.charge()._membership.restart(first.uid)
+
+
+async def test_the_end_is_written_at_once(api, house):
+    """Whoever waits for it need not wait for figures, and a master that follows begins nothing again."""
+    job(api)
+    actors = await train(house, 2)
+    for actor in actors:
+        actor.kill()
+        await house.desk.exit(actor.uid, Exit(why="finished", code=0, round=actor.round))
+
+    await until(lambda: status(api).get("phase") == "Succeeded")
 
 
 async def test_a_suspended_job_has_no_pods(api, house):
