@@ -37,7 +37,7 @@ waits at the barrier until he is wanted waits for none.
 STEADY: Final = 0.5
 """The same while the job trains: half a beat."""
 AT_REST: Final = 60.0
-"""The same while there is nobody to look at."""
+"""The same while nobody is at work, nor will be before somebody says so."""
 
 NOTES: Final[dict[type[Any], Callable[[State, Any, float], None]]] = {
     events.Restored: noting.restored,
@@ -121,7 +121,7 @@ class Membership:
         if s.looked_at is None:
             return now
         busy = s.flight or s.pending or s.starts or any(w.going for w in s.workers.values())
-        return s.looked_at + (AT_REST if s.over and not s.workers else BUSY if busy else STEADY)
+        return s.looked_at + (BUSY if busy else AT_REST if roll.at_rest(s) else STEADY)
 
     def beat_answer(self, uid: Uid) -> tuple[int, str | None]:
         """The newest round that was announced or published, and why the worker's process is to be killed, if it is."""

@@ -117,6 +117,12 @@ def allowed(s: State) -> bool:
     return size == 0 or spec is None or spec.clamp(size) == size or tried(s)
 
 
+def at_rest(s: State) -> bool:
+    """The job is over or suspended, and no process of it is left; pods may be, for people to read."""
+    pauses = s.over is not None or (s.spec is not None and s.spec.suspend)
+    return pauses and not any(w.alive for w in s.workers.values())
+
+
 def names(workers: Iterable[Worker], most: int = 4) -> str:
     """Names for people, the rest counted."""
     listed = [w.name for w in workers]

@@ -1,5 +1,7 @@
 """Suspension, resumption, the end, and the master's own restarts."""
 
+from collections.abc import Callable
+
 import pytest
 
 from scheduler.elastic.job import Phase, Spec, Stage
@@ -129,6 +131,20 @@ def test_the_job_succeeds_when_its_members_have_ended_well() -> None:
     starts = len(world.sentences(effects.StartWorker))
     world.run(30)
     assert len(world.sentences(effects.StartWorker)) == starts
+
+
+@pytest.mark.parametrize("ends", [World.finish, lambda world: world.change(suspend=True)])
+def test_a_job_in_which_nobody_is_at_work_is_left_in_peace(ends: Callable[[World], None]) -> None:
+    """One that is over or suspended is looked at once a minute; its pods may still be there, to be read."""
+    world = a_job(2)
+    ends(world)
+    world.run(30)
+    world.handle(events.Elapsed())
+    assert world.phase in {Phase.SUCCEEDED, Phase.SUSPENDED}
+    assert world.membership.next_deadline(world.now) - world.now == pytest.approx(60.0)
+
+    world.change(suspend=False)
+    assert world.phase is Phase.SUCCEEDED or world.run(30, lambda: world.trains(2))
 
 
 def test_the_first_that_ends_well_lets_the_others_end() -> None:
