@@ -12,6 +12,7 @@ from scheduler.elastic.job.status import Phase
 from scheduler.elastic.membership import ending, roll
 from scheduler.elastic.membership.effects import Finish, Tell
 from scheduler.elastic.membership.state import State
+from scheduler.elastic.membership.worker import Worker
 
 
 def _all_done(s: State, now: float) -> str:
@@ -63,3 +64,10 @@ def _stop_all(s: State, message: str, now: float) -> None:
         if worker.alive and not worker.stopped:
             worker.abort = worker.abort or message
             ending.stop(s, worker, message, now, ending.ABORTED_GRACE)
+        elif not worker.stopped and _runs_on(s, worker, now):
+            ending.stop(s, worker, "the job is over, and its pod runs on", now, ending.ABORTED_GRACE)
+
+
+def _runs_on(s: State, worker: Worker, now: float) -> bool:
+    """Its training has ended, and something beside it has not: that would hold the node's room for ever."""
+    return not s.blind and not worker.pod_ended and now - worker.exit_at > s.limits.release

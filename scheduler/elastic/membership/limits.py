@@ -54,7 +54,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     doom_seat: float = 15.0
     """The same while no replacement has even a seat: there is no room, and waiting brings none."""
     release: float = 30.0
-    """From its release until a worker's process must have ended; then its pod is deleted."""
+    """From its release until a worker's process must have ended; then its pod is deleted. As long after the end of a
+    process its pod must have ended, once the job is over.
+    """
     save: float = 600.0
     """The same for the one that saves to disk first, and for members that end after the first of them ended well."""
     again: float = 10.0

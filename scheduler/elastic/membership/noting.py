@@ -106,6 +106,7 @@ def worker_seen(s: State, event: WorkerSeen, now: float) -> None:
     _pod(worker, event, now)
     s.counter = max(s.counter, event.number)
     if event.phase in {"Succeeded", "Failed"}:
+        worker.pod_ended = True
         ending.pod_ended(s, worker, well=event.phase == "Succeeded", now=now)
 
 

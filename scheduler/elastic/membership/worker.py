@@ -67,6 +67,8 @@ class Worker:
     """Why it does not count any more."""
     ended: bool = False
     """Its process has ended, and is not started again."""
+    pod_ended: bool = False
+    """So have all containers of its pod."""
     well: bool = False
     """It ended with code 0."""
     abort: str = ""

@@ -10,6 +10,7 @@ from scheduler.elastic.membership import Membership, effects, events
 from scheduler.elastic.sizing import schedule
 from scheduler.elastic.sizing.parameters import Schedule
 from tests.elastic.membership.test_losses import a_job
+from tests.elastic.membership.workers import Pod
 from tests.elastic.membership.world import TEMPLATE, World
 
 
@@ -131,6 +132,24 @@ def test_the_job_succeeds_when_its_members_have_ended_well() -> None:
     starts = len(world.sentences(effects.StartWorker))
     world.run(30)
     assert len(world.sentences(effects.StartWorker)) == starts
+
+
+def test_a_pod_that_outlives_the_training_goes_with_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container beside it that never ends would hold the room of a job that is over; pods that have ended stay."""
+    over = World._pod_over
+    world = a_job(2)
+    beside = world.members()[1]
+
+    def but_one(self: World, pod: Pod, code: int | None) -> None:
+        if pod is not beside:
+            over(self, pod, code)
+
+    monkeypatch.setattr(World, "_pod_over", but_one)
+    world.finish()
+    assert world.run(5, lambda: world.phase is Phase.SUCCEEDED)
+    assert world.run(120, lambda: beside.uid not in world.pods)
+    world.run(120)
+    assert len(world.pods) == 1
 
 
 @pytest.mark.parametrize("ends", [World.finish, lambda world: world.change(suspend=True)])
