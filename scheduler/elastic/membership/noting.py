@@ -7,7 +7,7 @@ nobody knows is dropped (the pods say who a worker is).
 
 import msgspec
 
-from scheduler.elastic.job.status import Phase
+from scheduler.elastic.job.status import Phase, Status
 from scheduler.elastic.membership import ceiling, ending, measures, roll, saving
 from scheduler.elastic.membership.effects import Tell
 from scheduler.elastic.membership.events import (
@@ -67,7 +67,13 @@ def restored(s: State, event: Restored, now: float) -> None:
     if status.wanted:
         s.sized = Sized(status.wanted, status.wanted_by, "as before the restart")
     if status.phase in _ENDS:
-        s.over = (status.phase.value, "Restored", status.reason)
+        s.over = (status.phase.value, _why_over(status), status.reason)
+
+
+def _why_over(status: Status) -> str:
+    """In one word, as the condition said it."""
+    said = (one.reason for one in status.conditions if one.type == Phase.FAILED.value and one.status)
+    return next(said, status.phase.value)
 
 
 def listed(s: State, _: Listed, _now: float) -> None:

@@ -164,7 +164,9 @@ def test_when_all_are_lost_the_gang_begins_again_from_its_checkpoint() -> None:
 
 
 def test_a_job_that_fails_too_often_ends() -> None:
-    """A script that ends badly in every process ends the job after spec.maxRestarts, with its last words."""
+    """A script that ends badly in every process ends the job after spec.maxRestarts, with its last words; the next
+    master says the same.
+    """
     world = World(Spec(min_workers=2, max_workers=2, template=TEMPLATE, max_restarts=2))
 
     def crash_all() -> bool:
@@ -176,6 +178,12 @@ def test_a_job_that_fails_too_often_ends() -> None:
     assert "spec.maxRestarts" in world.status.reason
     assert "ended with code 1: the end" in world.status.reason
     assert world.run(40, lambda: not world.pods)
+    before = {one.type: one for one in world.status.conditions}
+    assert before["Failed"].reason == "TooManyRestarts"
+
+    world.stored = encode_status(world.status)
+    world.begin()
+    assert {one.type: one for one in world.status.conditions} == before
 
 
 @pytest.mark.parametrize(
