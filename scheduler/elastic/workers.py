@@ -129,8 +129,17 @@ def problems(owner: Owner, spec: Spec) -> tuple[Problem, ...]:
         remedy = "write what trains, such as [python, train.py]: the agent starts it, and cannot know the image's own"
         said = shortened(repr(command), 64)
         found.append(Problem("spec.template.spec.containers[0].command", said, remedy))
-    found += _foreign(spec.template.get("metadata"))
+    found += [*_graceless(spec.template.get("spec")), *_foreign(spec.template.get("metadata"))]
     return tuple(found) or _unfit(owner, spec)
+
+
+def _graceless(pod: object) -> Iterator[Problem]:
+    """A grace period in which no worker can leave."""
+    grace = pod.get("terminationGracePeriodSeconds") if isinstance(pod, dict) else None
+    if grace is not None and not (type(grace) is int and grace >= 1):
+        field = "spec.template.spec.terminationGracePeriodSeconds"
+        remedy = "whole seconds from 1 on, in which a worker leaves in order; or leave it out"
+        yield Problem(field, shortened(repr(grace), 64), remedy)
 
 
 def _foreign(metadata: object) -> Iterator[Problem]:

@@ -347,6 +347,16 @@ def test_what_is_ours_no_template_writes(kind, key):
     assert ours == {name: value for name, value in plain[kind].items() if name.startswith("gangwright.io/")}
 
 
+@pytest.mark.parametrize("grace", [0, -1, 1.5, "30", True])
+def test_a_worker_has_time_to_leave(grace):
+    """Without a second of it no agent starts, and every worker would fail for a reason that stands in its log alone."""
+    (problem,) = problems(OWNER, changed(terminationGracePeriodSeconds=grace))
+
+    assert problem.field == "spec.template.spec.terminationGracePeriodSeconds"
+    assert (problem.value, "from 1 on" in problem.remedy) == (repr(grace), True)
+    assert problems(OWNER, changed(terminationGracePeriodSeconds=1)) == ()
+
+
 def test_a_name_that_is_no_label():
     """It is a label of the workers, and labels are shorter than names."""
     (problem,) = problems(Owner("team", "x" * (LONGEST_JOB + 1), "u"), SPEC)
