@@ -24,6 +24,9 @@ SOON: Final = 0.1
 LATE: Final = 5.0
 """Seconds before the next try: workers stand at the barrier while a round is written."""
 
+CONFLICTS: Final = 3
+"""In a row that are answered by another look at once; whoever keeps writing beside us is waited for like any fault."""
+
 KEPT: Final = 8
 """Rounds that are known for our own; one is in flight at a time."""
 
@@ -108,15 +111,24 @@ class Writing:
             self._stands(round_)
 
     async def _write(self, status: Thing) -> errors.KubeError | None:
-        """One try; a conflict is resolved and tried again at once."""
-        try:
-            while not self._foreign(status):
-                if await self._put(status):
-                    return None
+        """One try; a conflict is resolved and tried again at once, a few times."""
+        conflicts = 0
+        while True:
+            try:
                 if not self._version:
                     await self._read()
-        except errors.KubeError as error:
-            return error
+                if self._foreign(status):
+                    break
+                await self._put(status)
+            except errors.Conflict as conflict:
+                self._version = ""
+                conflicts += 1
+                if conflicts > CONFLICTS:
+                    return conflict
+            except errors.KubeError as error:
+                return error
+            else:
+                return None
         self._wanted, self._round = None, None
         self._overtaken()
         return None
@@ -128,25 +140,17 @@ class Writing:
             return False
         return number not in self._own or self._own[number] != self._standing.get("assignment")
 
-    async def _put(self, status: Thing) -> bool:
-        """False: what stands is not what we took it for."""
-        if not self._version:
-            return False
+    async def _put(self, status: Thing) -> None:
+        """Raises Conflict where what stands is not what we took it for."""
         change = calls.difference(self._standing, status)
         if not change:
-            return True
+            return
         self._own[_number(status)] = status.get("assignment")
         for number in sorted(self._own)[:-KEPT]:
             del self._own[number]
-        try:
-            answer = await self._trying.once(WHAT, calls.patch_status(self._owner, self._version, change))
-        except errors.Conflict:
-            self._version = ""
-            return False
-        self._take(answer)
+        self._take(await self._trying.once(WHAT, calls.patch_status(self._owner, self._version, change)))
         if _number(self._standing) == _number(status):
             self._own[_number(status)] = self._standing.get("assignment")  # as the API server has it
-        return True
 
     async def _read(self) -> None:
         """Take what stands, whatever we knew."""

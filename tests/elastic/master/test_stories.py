@@ -253,6 +253,26 @@ async def test_somebody_else_changes_the_job_meanwhile(api, house):
     assert api.objects[calls.JOBS]["team", "train"]["metadata"]["labels"] == {"turn": "2"}
 
 
+async def test_a_conflict_that_stays_one_is_waited_for(api, house):
+    """Whoever writes beside us without end, or answers so, is not asked again without end."""
+    place = calls.inside(calls.JOBS, "team", "train", "status")
+    refused = api.refused["PATCH", place] = [Refuse(409) for _ in range(1000)]
+    job(api)
+    pauses = []
+
+    async def at_once(seconds):
+        pauses.append(seconds)
+        await asyncio.sleep(0)
+
+    house.trying.sleep = at_once
+    await house.until(lambda: len(pauses) >= 5)
+    asked = 1000 - len(refused)
+    refused.clear()
+
+    assert asked <= 4 * (len(pauses) + 1)
+    await house.until(lambda: status(api).get("phase") == "Queued")
+
+
 async def test_another_master_wrote_a_later_round(api, house):
     """What we believed of the job is dropped; nothing of the other's is overwritten."""
     job(api)
