@@ -19,6 +19,8 @@ ABORTED_GRACE = 5.0
 """Seconds for the agent of a killed process to send what it knows."""
 REPEATED = 5.0
 """Seconds in which the same report is a repetition, not another end."""
+TOGETHER = 2.0
+"""Seconds in which members are lost that one cause has taken: two beats."""
 KILLED = 128
 """Codes from here on are a shell's way to name a signal."""
 REMEMBERED = 1000
@@ -166,8 +168,14 @@ def begin_again(s: State) -> None:
 
 
 def failed_again(s: State, now: float, *, pause: bool = True) -> None:
-    """The next start waits: not after the first failure in a row, then one second, doubled by each further one."""
+    """The next start waits: not after the first failure in a row, then one second, doubled by each further one.
+
+    Those that fail together are one, however many they are: who fails before the next start is no failure of that.
+    """
+    if now < s.start_after or (not pause and now - s.failed_at < TOGETHER):
+        return
     s.failures += 1
+    s.failed_at = now
     if pause and s.failures > 1:
         longest = s.limits.backoff_most
         s.start_after = now + min(longest, 2.0 ** min(s.failures - 2, 20))

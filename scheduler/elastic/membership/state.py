@@ -109,7 +109,9 @@ class State:
     barred: dict[str, Barred] = field(default_factory=dict)
     barred_at: dict[str, float] = field(default_factory=dict)
     failures: int = 0
-    """Starts and members that failed, in a row."""
+    """Times that starts or members failed, in a row."""
+    failed_at: float = 0.0
+    """When the last of them did."""
     start_after: float = 0.0
     restarts: int = 0
     reached: int = 0

@@ -1,5 +1,6 @@
 """Losses: every row of what can happen to a worker, and how long the others stand still for it."""
 
+import itertools
 from collections.abc import Callable
 
 import msgspec
@@ -220,6 +221,38 @@ def test_an_image_that_cannot_be_pulled_is_shown_and_given_up() -> None:
     assert world.run(75, lambda: newcomer.uid not in world.pods)
     told = [one.message for one in world.sentences(effects.Tell) if one.reason == "WorkerLost"]
     assert told == [f"{newcomer.name} cannot start: ErrImagePull: no such image"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_those_that_fail_together_fail_once(count: int) -> None:
+    """However many workers one cause takes, the next ones start within a second; pauses double by tries, not by
+    workers.
+    """
+    world = a_job(6)
+    before = len(world.sentences(effects.StartWorker))
+    for pod in world.members()[-count:]:
+        world.end(pod, 1, None)
+
+    assert world.run(1.5, lambda: len(world.sentences(effects.StartWorker)) == before + count)
+
+
+@pytest.mark.parametrize("least", [1, 4])
+def test_pods_that_are_refused_together_are_refused_once(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quota that is full for four is full for one: it is tried again after pauses that double."""
+    tries: list[float] = []
+
+    def refused(world: World, effect: effects.StartWorker) -> None:
+        tries.append(world.now)
+        world.later(0.1, lambda: world.handle(events.StartRefused(effect.number, "exceeded quota")))
+
+    monkeypatch.setattr(World, "_startworker", refused)
+    world = World(Spec(min_workers=least, max_workers=least, template=TEMPLATE))
+    world.run(200)
+    pauses = [
+        later - before for before, later in itertools.pairwise(sorted(set(tries))) if later - before > 0.5
+    ]
+
+    assert pauses == pytest.approx([1, 2, 4, 8, 16, 32, 64], abs=0.5)
 
 
 def test_nodes_are_avoided_twice_as_long_after_each_failure() -> None:
