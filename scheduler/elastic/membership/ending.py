@@ -209,7 +209,17 @@ def avoided(s: State, now: float) -> tuple[str, ...]:
 
 
 def forgive(s: State, now: float) -> None:
-    """What is long ago is forgotten, so that the memory stays small."""
+    """What is long ago is forgotten: nodes, so that the memory stays small, and failures, which are in a row no more."""
+    if s.failures and _steady(s, now):
+        s.failures = 0
     for node, at in list(s.barred_at.items()):
         if now - at > s.limits.forgiven and s.barred[node].until <= now:
             del s.barred[node], s.barred_at[node]
+
+
+def _steady(s: State, now: float) -> bool:
+    """The job trains, nobody is on the way who may fail, and so it was for a while."""
+    trains = bool(s.record.ring) and s.settled and s.flight is None
+    coming = bool(s.starts) or any(w.seated and w.arrival is None for w in roll.newcomers(s))
+    since = max(s.failed_at, s.start_after, s.changed_at or 0.0)
+    return trains and not coming and now - since > s.limits.steady

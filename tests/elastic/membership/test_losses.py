@@ -255,6 +255,33 @@ def test_pods_that_are_refused_together_are_refused_once(least: int, monkeypatch
     assert pauses == pytest.approx([1, 2, 4, 8, 16, 32, 64], abs=0.5)
 
 
+def test_failures_that_are_far_apart_are_in_no_row() -> None:
+    """A worker that fails after others did, long ago, is replaced as soon as the first of them was."""
+    world = a_job(3)
+    for _ in range(6):
+        before = len(world.sentences(effects.StartWorker))
+        world.end(world.members()[2], 1, None)
+        assert world.run(1.5, lambda before=before: len(world.sentences(effects.StartWorker)) > before)
+        assert world.run(30, lambda: world.trains(3))
+        world.run(world.limits.steady + 5)
+
+
+def test_newcomers_that_fail_one_after_the_other_are_in_a_row_though_the_others_train() -> None:
+    """However long each of them takes to fail: the pauses between them double."""
+    world = a_job(2)
+    world.size(3)
+    world.size_due = float("inf")
+    starts: list[float] = []
+    while len(starts) < 12:
+        for pod in world.pods.values():
+            pod.crashes = pod.crashes or pod.round == 0
+        before = len(world.sentences(effects.StartWorker))
+        assert world.run(400, lambda before=before: len(world.sentences(effects.StartWorker)) > before)
+        starts.append(world.now)
+
+    assert starts[-1] - starts[-2] >= 250
+
+
 def test_nodes_are_avoided_twice_as_long_after_each_failure() -> None:
     """Back-off is per node and doubles."""
     world = a_job(2)
