@@ -353,6 +353,8 @@ def may_preempt(record: GangRecord, gang: Gang) -> bool:
     """Nobody of the quorum that is asked about says `preemptionPolicy: Never`.
 
     What surplus says is said of itself, and no room is made for it: else the core would lose its right by the surplus
-    that stands beside it, and have it as long as that has not been made.
+    that stands beside it, and have it as long as that has not been made.  Who is gone says nothing: what is asked about
+    may be older than what was taken in.
     """
-    return all(record.members[uid].pod.preempts for role in gang.roles for uid in role.quorum)
+    asked = (record.members.get(uid) for role in gang.roles for uid in role.quorum)
+    return all(member.pod.preempts for member in asked if member is not None)

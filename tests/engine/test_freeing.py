@@ -100,6 +100,24 @@ def test_surplus_that_never_preempts_takes_no_right_from_its_core(first: str) ->
     assert evicted(world) == ["pair-0", "pair-1"]
 
 
+def test_a_member_that_is_gone_before_its_gang_is_looked_at_stops_no_pass() -> None:
+    """News is taken in at once and looked at a moment later: who is asked about meanwhile may lack a pod by then."""
+    world = a_stage(3)
+    _, leaves, _ = world.submit(
+        [a_pod("stays", gpu=1, priority=100), a_pod("leaves", gpu=1), a_pod("low", gpu=1)]
+    )
+    world.settle(1)
+    first, _, _ = important(world, 3)
+    world.settle(1)
+    world.api.delete(first.key)
+    world.api.delete(leaves.key)
+    world.api.run_pods()
+    world.watch(look=False)
+    world.plan()
+    world.settle(1)
+    assert world.engine.ledger.census()["gathering", Reason.MISSING_MEMBERS.value] == 1
+
+
 def test_a_gang_that_was_on_its_way_gives_way_once_it_is_there() -> None:
     """Whoever waits learns of those who got their places later, though no room has come back since."""
     world = a_stage(2)

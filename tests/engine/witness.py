@@ -111,8 +111,8 @@ class Witness:
         self, engine: Engine, record: GangRecord, question: Question, answer: Preempt, now: float
     ) -> Iterator[str]:
         """I8"""
-        asking = [record.members[uid].pod for role in question.gang.roles for uid in role.quorum]
-        if not engine.policy.preemption or not all(pod.preempts for pod in asking):
+        asking = [record.members.get(uid) for role in question.gang.roles for uid in role.quorum]
+        if not engine.policy.preemption or not all(m is None or m.pod.preempts for m in asking):
             yield "I8: it must not preempt"
         for unit in answer.victims:
             pods = [pod for uid in unit.uids if (pod := engine.ledger.roll.pod(uid)) is not None]
