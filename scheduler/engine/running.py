@@ -27,10 +27,7 @@ SOON: Final = 30.0
 FOREVER: Final = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"})
 """Kinds of owners whose pods do not end by themselves."""
 
-WHOLE: Final = frozenset({State.BOUND, State.RUNNING})
-"""Only gangs that are whole give way: of one that is being bound nobody knows yet what there is to take."""
-
-SEATED: Final = WHOLE | {State.HELD}
+SEATED: Final = frozenset({State.BOUND, State.RUNNING, State.HELD})
 
 SPARE: Final = 1024
 """Gangs that are gone and of which something is still kept, at most, beside as many as there are."""
@@ -157,7 +154,7 @@ class Running:
 
     def _units(self, snapshot: Snapshot, may_take: MayTake, now: float) -> Iterator[Unit]:
         for record in self._ledger.roll.gangs.values():
-            if record.state not in WHOLE:
+            if not record.gives_way:
                 continue
             groups = self._groups(record, snapshot)
             rights = [(group, _right(may_take, record, group.pods)) for group in groups]
@@ -179,9 +176,10 @@ class Running:
         return views.groups
 
     def _grouped(self, record: GangRecord, snapshot: Snapshot) -> Iterator[Group]:
-        if not isinstance(record.spec, Spec):
-            return
-        core, surplus = roster.core(record, record.spec, [m for m in record.live() if m.bound])
+        bound = [m for m in record.live() if m.bound]
+        core, surplus = (
+            roster.core(record, record.spec, bound) if isinstance(record.spec, Spec) else (bound, [])
+        )
         way = attained.way(record, self._ledger.owners)
         if not attained.leaves_alone(record, self._ledger.roll):
             way = GiveWay.EVICT

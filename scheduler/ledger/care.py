@@ -315,8 +315,9 @@ def time_limit(ledger: "Ledger", record: GangRecord) -> float:
 
 def _enter(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> None:
     """The state that the facts name, and the clock of the wait."""
-    stood, record.state = record.state in _STANDS, lifecycle.state(facts)
-    if record.state in _STANDS and not stood:
+    record.state = lifecycle.state(facts)
+    stood, record.gives_way = record.gives_way, record.state in _STANDS or _stands_short(record)
+    if record.gives_way and not stood:
         ledger.stands(record.priority)
     record.partly_bound = facts.quorum > 1 and 0 < facts.bound < facts.quorum
     waits = record.state in {State.WAITING, State.FREEING, State.HELD}
@@ -336,6 +337,14 @@ def _enter(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> No
     if record.state is State.LEAVING:
         record.waiting_since = None
     history.keep(ledger, record, now)
+
+
+def _stands_short(record: GangRecord) -> bool:
+    """Some of it are at their places without the rest, who may wait for ever: so it is known what there is to take."""
+    if record.plan is not None and record.plan.step is not Step.DONE:
+        return False
+    live = record.live()
+    return any(m.bound for m in live) and all(m.bound or (m.hold is None and m.tied is None) for m in live)
 
 
 def _wake(ledger: "Ledger", record: GangRecord, now: float) -> float:

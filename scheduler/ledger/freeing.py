@@ -87,13 +87,18 @@ def start(ledger: "Ledger", record: GangRecord, preempt: Preempt, name: str, now
 
 
 def _as_chosen(ledger: "Ledger", unit: Unit, taken: set[Uid]) -> bool:
-    """All of it run as they did, and of a gang either none of its quorum leaves or all that run."""
+    """All of it run as they did, and of a gang either none of its quorum leaves or all that run. Of one that is refused
+    nobody knows the quorum.
+    """
     gang = ledger.roll.gangs.get(unit.gang)
-    if gang is None or not isinstance(gang.spec, Spec):
+    if gang is None:
         pods = [ledger.roll.strangers.get(uid) for uid in unit.uids]
         return all(pod is not None and pod.node is not None and not pod.deleting for pod in pods)
+    if gang.spec is None or not gang.gives_way:
+        return False
     running = {m.pod.uid: m for m in gang.live() if m.bound}
-    core, _ = roster.core(gang, gang.spec, running.values())
+    spec = gang.spec if isinstance(gang.spec, Spec) else None
+    core = list(running.values()) if spec is None else roster.core(gang, spec, running.values())[0]
     left = [member for member in core if member.pod.uid not in taken]
     return running.keys() >= set(unit.uids) and len(left) in {0, len(core)}
 

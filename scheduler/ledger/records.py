@@ -292,6 +292,8 @@ class GangRecord:
     was_bound: bool = False
     """The whole quorum was bound at one time, and not all of it is gone since."""
     state: str = ""
+    gives_way: bool = False
+    """Its pods could be asked to leave: it is whole, or it lacks members of whom nobody is on his way."""
     whole: int = 0
     """Members of the quorum when it was last whole; 0: it was not, as far as we know."""
     grew: bool = False

@@ -11,7 +11,6 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from scheduler.engine.running import WHOLE
 from scheduler.ledger.records import GangRecord, Spec
 from scheduler.model.calls import Allowed, Failed, FilterCall, Refused
 from scheduler.model.decision import Reason
@@ -456,7 +455,7 @@ class Gangs(RuleBasedStateMachine):
         if not self.policy.preemption or not all(m.pod.preempts for m in record.live()):
             return set()
         gangs = self.world.engine.ledger.roll.gangs.values()
-        ours = [m.pod for r in gangs if r.state in WHOLE for m in r.live() if m.bound]
+        ours = [m.pod for r in gangs if r.gives_way for m in r.live() if m.bound]
         others = [pod for pod in self.world.api.pods.values() if pod.scheduler != OURS]
         guarded = {name for name, share in self.policy.shares.items() if share.guaranteed}
         guarded -= {record.key.namespace}
