@@ -71,8 +71,10 @@ class Asking:
     # ── who is next ─────────────────────────────────────────────────────────────────────────────────────
 
     def ask(self, now: float) -> Question | None:
-        """The next gang of the queue that a decision is of use for; None: all have been asked about."""
-        if self.away is not None:
+        """The next gang of the queue that a decision is of use for; None: all have been asked about, or no answer would
+        be taken now.
+        """
+        if self.away is not None or not self._ledger.ready:
             return None
         self._ledger.wanting.reorder(now, at_once=self._ranking.shares_moved())
         needy = self._needy

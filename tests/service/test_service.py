@@ -266,6 +266,33 @@ async def test_a_moment_without_sight_forgets_nothing(world: World):
     assert len(await world.until(Ungate, 4)) == 4
 
 
+async def test_a_moment_without_sight_while_a_thread_thinks_ends_the_pass(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    """A verb notices it and nobody else: the answer counts no more, and the gang is planned after a look at all."""
+    decide, asked = room.decide, []
+    loop = asyncio.get_running_loop()
+
+    async def blink() -> None:
+        world.silence = 11.0
+        world.service.filter(a_call())
+        world.silence = 0.0
+
+    def slow(question, policy):
+        asked.append(question)
+        if len(asked) == 1:
+            asyncio.run_coroutine_threadsafe(blink(), loop).result(5)
+        return decide(question, policy)
+
+    monkeypatch.setattr(room, "INLINE_LIMIT", 1)
+    monkeypatch.setattr(room, "decide", slow)
+    world.sees(*nodes(2), *(a_member(i, of=4) for i in range(4)))
+    world.service.synced()
+
+    assert len(await world.until(Ungate, 4)) == 4
+    assert len(asked) == 2
+
+
 async def test_who_slept_submits_nothing(monkeypatch: pytest.MonkeyPatch):
     """The lease ends while a plan is worked out: it is dropped, and the loop ends even if the lease seems ours
     again.
