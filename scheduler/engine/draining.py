@@ -13,7 +13,7 @@ from typing import Final
 from scheduler.ledger import Ledger, freeing, moving, plans, roster
 from scheduler.ledger.records import GangRecord, Member, Spec, Step
 from scheduler.model.cluster import Snapshot
-from scheduler.model.decision import TEXT, Decision, Place, Reason, Wait
+from scheduler.model.decision import TEXT, Ceiling, Decision, Place, Reason, Wait
 from scheduler.model.effects import Effect
 from scheduler.model.events import MoveFound
 from scheduler.model.moves import Departure, Drain
@@ -27,6 +27,7 @@ NOBODY: Final = "nobody would make it again at no cost"
 OF_NODE: Final = "it belongs to the node"
 NO_OTHER_ROOM: Final = "no other room"
 """Not the text of a reason: a gang that runs waits for nothing."""
+AT_CEILING: Final = f"{NO_OTHER_ROOM}: its namespace is at its ceiling"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,13 @@ class Draining:
         if why:
             return f"all of its gang would have to move: {why}"
         core, surplus = roster.core(record, spec, [*bound, *record.waiting()])
+        over = self._over_ceiling(record, spec, core)
+        if over is not None:
+            return f"{AT_CEILING}: {over}"
+        if self._ledger.usage.below(record.key.namespace) is not None:
+            surplus = [
+                m for m in surplus if m.bound
+            ]  # who waits is seated as room and ceiling allow, once it stands
         gang = moving.gang_of(self._ledger, record, spec, core, surplus, node)
         picture = self._without(bound)
         decision = planner.decide(picture, gang, self._ledger.policy, None, self._masks)
@@ -167,6 +175,12 @@ class Draining:
             return _told(decision)
         in_order = sorted(bound, key=lambda m: (m.pod.node != node, not roster.is_surplus(m), m.arrival))
         return _Found(dict(decision.seats), tuple(in_order), True, decision.unseated)
+
+    def _over_ceiling(self, record: GangRecord, spec: Spec, core: Sequence[Member]) -> Ceiling | None:
+        """Those of the quorum who wait would take their namespace above its ceiling; who is bound counts already."""
+        waiting = moving.gang_of(self._ledger, record, spec, [m for m in core if not m.bound], (), "")
+        over = self._ledger.usage.over_ceiling(waiting)
+        return None if over is None else Ceiling(*over)
 
     def _without(self, members: Sequence[Member]) -> Snapshot:
         picture, nodes = self._ledger.snapshot(), self._ledger.nodes

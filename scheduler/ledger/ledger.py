@@ -192,6 +192,7 @@ class Ledger:
             *self.roll.check(),
             *self.spares.check(self.roll),
             *self._census.check(self.roll.gangs),
+            *self.usage.check(self.roll),
         ]
 
     def census(self) -> Counter[Case]:

@@ -1,11 +1,11 @@
 """Gangs on their way from seats to other seats: the new ones are kept before anybody is evicted.
 
 Lives here: the leases, for pods that their owners have not made yet; the order of the evictions; and who takes a lease.
-A lease uses room under a name of its own, so nobody else gets it. Who moves is bound, or waits without a seat: what
-either asks of nodes holds no pin of ours, so the next of its owner asks the same. Never here: which seats
-(engine.draining). Everything ends by itself: a lease that nobody takes is given back, and an eviction that is refused
-ends a move of which nothing has happened yet. All of it is memory: a restart forgets the leases, and whoever was
-evicted waits in the queue.
+A lease uses room under a name of its own, so nobody else gets it, and counts for its namespace as soon as the pod that
+it is to follow does not. Who moves is bound, or waits without a seat: what either asks of nodes holds no pin of ours,
+so the next of its owner asks the same. Never here: which seats (engine.draining). Everything ends by itself: a lease
+that nobody takes is given back, and an eviction that is refused ends a move of which nothing has happened yet. All of
+it is memory: a restart forgets the leases, and whoever was evicted waits in the queue.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -137,6 +137,7 @@ def begin(ledger: "Ledger", event: ev.MoveFound, now: float) -> None:
     ledger.moves.put(Move(record.key, line, event.whole, leases, going, now + ledger.policy.timeout))
     for lease in leases:
         ledger.nodes.put(lease.name, lease.node, lease.demand)
+        ledger.usage.keep(lease.name, lease.old, record.key.namespace, lease.demand)
     ledger.tally.decisions[Reason.MOVED] += 1
     ledger.do(_tell(record, going, event))
     ledger.mark(record.key)
@@ -267,6 +268,7 @@ def _is_over(ledger: "Ledger", record: GangRecord | None, move: Move, now: float
 def _give_back(ledger: "Ledger", move: Move, lease: Lease) -> None:
     move.leases.remove(lease)
     ledger.nodes.take(lease.name)
+    ledger.usage.keep_no_longer(lease.old)
 
 
 # ── arrive ──────────────────────────────────────────────────────────────────────────────────────────────

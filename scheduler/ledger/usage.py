@@ -1,12 +1,14 @@
 """What each namespace uses, held against its share.
 
 Lives here: the sums, and whether a gang stays within a share. Never here: what follows from it.
-Only pods that are given room through us count, bound or with a seat held: what another scheduler places is not ours to
-share out.
+Only pods that are given room through us count, bound or with a seat held, and in their place seats that are kept for
+their successors: what another scheduler places is not ours to share out.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
+from scheduler.ledger.attained import has_seat
+from scheduler.ledger.roll import Roll
 from scheduler.model.demand import Demand
 from scheduler.model.queueing import Share, Usage
 from scheduler.model.victims import Limit
@@ -23,6 +25,8 @@ class Usages:
         self.version = 0
         """Changes whenever anybody's use or share does."""
         self._places: dict[Uid, tuple[str, Demand]] = {}
+        self._kept: dict[Uid, tuple[Uid, str, Demand]] = {}
+        """What counts in the place of a pod as soon as that uses no room any more, and under which name."""
         self._used: dict[str, Sums] = {}
         self._excess: tuple[int, Mapping[str, Sums]] = -1, {}
 
@@ -39,12 +43,28 @@ class Usages:
         self.take(uid)
         self._places[uid] = (namespace, demand)
         self._add(namespace, demand, 1.0)
+        if uid in self._kept:
+            self.take(self._kept[uid][0])
 
     def take(self, uid: Uid) -> None:
         """This pod uses no room any more."""
         place = self._places.pop(uid, None)
         if place is not None:
             self._add(*place, -1.0)
+        if uid in self._kept:
+            self.put(*self._kept[uid])
+
+    def keep(self, name: Uid, old: Uid, namespace: str, demand: Demand) -> None:
+        """A seat is kept for whoever takes the place of `old`: one of the two counts, at any time."""
+        self._kept[old] = (name, namespace, demand)
+        if old not in self._places:
+            self.put(name, namespace, demand)
+
+    def keep_no_longer(self, old: Uid) -> None:
+        """That seat is kept for nobody any more."""
+        kept = self._kept.pop(old, None)
+        if kept is not None:
+            self.take(kept[0])
 
     def _add(self, namespace: str, demand: Demand, sign: float) -> None:
         self.version += 1
@@ -168,9 +188,16 @@ class Usages:
             if least and wants.get(name):
                 yield (place[0], name), float(wants[name])
 
-    def check(self, places: Mapping[Uid, tuple[str, Demand]]) -> list[str]:
-        """Sentences about what must never be true: the sums are those of exactly these pods."""
-        return [] if places == self._places else ["the use of namespaces is not that of their pods"]
+    def check(self, roll: Roll) -> list[str]:
+        """Sentences about what must never be true: the sums are those of exactly the pods with a place."""
+        pods = {
+            uid: m.pod for record in roll.gangs.values() for uid, m in record.members.items() if has_seat(m)
+        }
+        wanted = {uid: (pod.key.namespace, pod.demand.requests) for uid, pod in pods.items()}
+        for old, (name, namespace, demand) in self._kept.items():
+            wanted |= {} if old in pods else {name: (namespace, demand.requests)}
+        counted = {uid: (namespace, demand.requests) for uid, (namespace, demand) in self._places.items()}
+        return [] if counted == wanted else ["the use of namespaces is not that of their pods"]
 
 
 def beyond_ceiling(

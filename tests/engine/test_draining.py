@@ -6,14 +6,19 @@ from dataclasses import replace
 import pytest
 
 from scheduler.ledger.records import Spec
+from scheduler.model.decision import Ceiling, Reason, Wait
 from scheduler.model.effects import Evict
 from scheduler.model.moves import Departure, Drain
+from scheduler.model.policy import Policy
+from scheduler.model.queueing import Share
 from scheduler.model.workload import Phase, Strategy
-from tests.builders import a_node
+from tests.builders import GPU, a_node
 from tests.engine.api import Controller
 from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner
 from tests.engine.stage import a_set, a_world, nodes_of, seats
 from tests.engine.world import World
+
+CEILING = Policy(shares={"default": Share(ceiling=((GPU, 4),))})
 
 
 def drained(world: World, node: str) -> Drain:
@@ -83,6 +88,42 @@ def test_nobody_else_gets_the_seats_that_are_kept() -> None:
     assert world.engine.ledger.check() == []
     world.settle(5)
     assert (seats(world, "train"), seats(world, "late")) == (4, 0)
+
+
+def test_seats_that_are_kept_count_for_their_namespace() -> None:
+    """Between those who left and those who come in their place nobody else of it gets below its ceiling."""
+    world = a_world(2, 2, 2, 2, 2, policy=CEILING)
+    a_set(world, "train", 4)
+    world.settle(5)
+    world.submit(a_gang_of_pods("late", 2, gpu=1))
+    world.settle(5)
+    drained(world, nodes_of(world.bound("train"))[0])
+    makes_again, world.api.run_controllers = world.api.run_controllers, lambda: False
+    world.settle(3)
+    assert leases(world) == 4
+    assert world.record("late").verdict == Wait(Reason.OVER_CEILING, ceiling=Ceiling(GPU, 4, 2, 4))
+    world.api.run_controllers = makes_again
+    world.settle(60)
+    assert (seats(world, "train"), seats(world, "late"), leases(world)) == (4, 0, 0)
+    assert world.engine.ledger.check() == []
+
+
+def test_who_waits_above_the_ceiling_gets_no_seat_by_a_drain() -> None:
+    """A gang that asks for one member more than its namespace may have stays where it is, and is told why."""
+    world = a_world(2, 2, 2, 2, 2, policy=CEILING)
+    pods = a_set(world, "train", 4)
+    world.settle(5)
+    more = a_membership("train", 5)
+    pods.replicas, pods.template = 5, lambda name: a_pod(name, membership=more, owner=pods.owner, gpu=1)
+    for pod in world.pods("train"):
+        world.api.write(replace(pod, membership=more))
+    world.settle(5)
+    own = departure(drained(world, nodes_of(world.bound("train"))[0]), "train")
+    assert set(own.stays.values()) == {
+        "no other room: its namespace is at its ceiling: needs 1 of nvidia.com/gpu; 4 of at most 4 are in use"
+    }
+    world.settle(60)
+    assert (seats(world, "train"), evicted(world)) == (4, [])
 
 
 @pytest.mark.parametrize("count", [1, 4])
