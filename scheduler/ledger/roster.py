@@ -140,12 +140,25 @@ def is_surplus(member: Member) -> bool:
 
 
 def beyond_size(record: GangRecord, spec: Spec) -> list[Uid]:
-    """Members beyond the stated size, the latest first counted out: they are plain pods."""
+    """Members beyond the stated size, the latest first counted out: they are plain pods. Whom the quorum of his role
+    needs is counted in before whoever is above that of his, or the gang would lack him for ever.
+    """
     counting = _filling(record)
     if spec.size is None or len(counting) <= spec.size:
         return []
-    placed = sorted(counting, key=lambda m: (not (m.bound or m.hold or m.pod.phase.ended), m.arrival))
-    return [member.pod.uid for member in placed[spec.size :] if not member.bound and member.hold is None]
+    left = dict(spec.quorum)
+    needed: list[Member] = []
+    above: list[Member] = []
+    for member in sorted(counting, key=lambda m: (not (_has_place(m) or m.pod.phase.ended), m.arrival)):
+        role = role_of(member, spec)
+        in_core = not is_surplus(member) and left.get(role, 0) > 0
+        left[role] = left.get(role, 0) - in_core
+        (needed if in_core else above).append(member)
+    return [m.pod.uid for m in [*needed, *above][spec.size :] if not _has_place(m)]
+
+
+def _has_place(member: Member) -> bool:
+    return member.bound or member.hold is not None
 
 
 def places_left(record: GangRecord, spec: Spec) -> int | None:

@@ -209,6 +209,34 @@ def test_members_beyond_the_stated_size_are_plain_pods() -> None:
         assert desk.ledger.roll.gangs[gang_of_one("default", pod.uid)].wanted is not None
 
 
+@pytest.mark.parametrize(
+    ("above", "bound", "members"),
+    [
+        ({"role": "ps"}, False, [0, 2]),
+        ({"role": "ps"}, True, [1, 2]),
+        ({"role": "worker", "surplus": True}, False, [0, 2]),
+        ({"role": "worker", "surplus": True}, True, [0, 1, 2]),
+    ],
+)
+def test_whom_a_quorum_needs_is_not_counted_out(
+    above: dict[str, object], members: list[int], *, bound: bool
+) -> None:
+    """Of a server and a worker the worker comes last, after a pod that is not needed: it is of the gang."""
+    desk = Desk()
+    said = [{"role": "ps"}, above, {"role": "worker"}]
+    pods = [
+        a_pod(
+            f"train-{i}", membership=a_membership("train", {"ps": 1, "worker": 1}, size=2, **each), created=i
+        )
+        for i, each in enumerate(said)
+    ]
+    if bound:
+        pods[1] = replace(pods[1], gated=False, node="n1", phase=Phase.RUNNING)
+    desk.see(*pods)
+    assert of_train(desk) == [f"train-{number}" for number in members]
+    assert desk.record("train").state == "waiting"
+
+
 def a_gang_and_its_successor(**successor) -> Desk:
     """Two of two run, and a third pod was made before the first goes."""
     desk = Desk()
