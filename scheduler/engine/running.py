@@ -28,6 +28,7 @@ FOREVER: Final = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Replicati
 """Kinds of owners whose pods do not end by themselves."""
 
 SEATED: Final = frozenset({State.BOUND, State.RUNNING, State.HELD})
+"""Gangs whose end can be told: one that lacks members may wait for them for ever."""
 
 SPARE: Final = 1024
 """Gangs that are gone and of which something is still kept, at most, beside as many as there are."""
