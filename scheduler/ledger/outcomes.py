@@ -3,10 +3,11 @@
 Lives here: whose outcome it is, and when what failed is done again. Never here: how (care, freeing, plans).
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from scheduler.ledger import care, freeing, plans, pods
-from scheduler.ledger.records import Failure, GangRecord, Plan
+from scheduler.ledger import care, freeing, mishaps, plans, pods
+from scheduler.ledger.records import Failure, GangRecord, Mishap, Plan, Sequel
+from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, Evict, SuspendJob
 from scheduler.model.events import EffectFailed, FailureKind
 
@@ -21,6 +22,12 @@ RETRY = {
 }
 """Seconds until an effect that failed for this is done again. A disruption budget changes slowly; an API server
 that refuses may still be reading the policies that allow us what we do."""
+
+
+_RUNS_ON: Final = Sequel(
+    "a disruption budget keeps it from being restarted with its gang, so it runs on",
+    "a disruption budget keeps them from being restarted with their gang, so they run on",
+)
 
 
 def done(record: GangRecord, effect: Effect, now: float) -> None:
@@ -56,6 +63,8 @@ def _eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: 
     if member is None or member.evicting is None:
         return
     if member.bound and kind is FailureKind.BUDGET and member.stranded_since is None:
+        if member.evicting is Reason.MEMBER_LOST:
+            mishaps.note(record, Reason.MEMBER_LOST, [Mishap(member.pod, member.pod.key.name)], _RUNS_ON)
         member.evicting = None
     else:
         member.evict_again = now + RETRY.get(kind, 1.0)

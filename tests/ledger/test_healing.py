@@ -280,6 +280,16 @@ def test_restart_takes_the_whole_gang_down_at_once(loss) -> None:
     assert any("restarted whole" in text for text in said(effects, Reason.MEMBER_LOST))
 
 
+def test_who_is_kept_from_a_restart_by_a_budget_is_told_of() -> None:
+    """That the gang is restarted whole was told when nobody knew of the budget: who runs on counts again, and is named."""
+    desk = a_desk(on_member_loss=OnMemberLoss.RESTART)
+    for effect in told(_failed(desk), Evict):
+        desk.failed(effect, FailureKind.BUDGET)
+    (text,) = said(desk.wait(POLICY.announce_every + 1), Reason.MEMBER_LOST)
+    assert text.startswith("2 members: train-0, train-2; a disruption budget keeps them from being restarted")
+    assert sorted(m.pod.key.name for m in desk.record("train").live()) == ["train-0", "train-2"]
+
+
 def test_those_who_are_evicted_for_a_restart_are_no_further_losses() -> None:
     """They carry the mark of a disruption, which is our own: the gang is restarted once."""
     desk = a_desk(on_member_loss=OnMemberLoss.RESTART)
