@@ -366,7 +366,7 @@ def may_preempt(record: GangRecord, gang: Gang) -> bool:
     """Nobody of the quorum that is asked about says `preemptionPolicy: Never`.
 
     What surplus says is said of itself, and no room is made for it: else the core would lose its right by the surplus
-    that stands beside it, and have it as long as that has not been made.  Who is gone says nothing: what is asked about
+    that stands beside it, and have it as long as that has not been made. Who is gone says nothing: what is asked about
     may be older than what was taken in.
     """
     asked = (record.members.get(uid) for role in gang.roles for uid in role.quorum)
