@@ -49,6 +49,12 @@ async def serving(
     answers = Answers(engine, reviews, alias=alias, clock=steady, desk=desk, fragmentation=fragmentation)
     app = build_app(answers, reviews, metrics, steady)
     async with serve(
-        app, settings.host, settings.port, section="status", settings=settings, anonymous=True
+        app,
+        settings.host,
+        settings.port,
+        section="status",
+        settings=settings,
+        anonymous=True,
+        ends=metrics.certificate_end_timestamp_seconds,
     ) as port:
         yield f"{'https' if settings.cert else 'http'}://{settings.host or '127.0.0.1'}:{port}"

@@ -80,7 +80,12 @@ async def run(
         checks = probes.build_app(metrics, lambda: _checks(service, intake, sight, settings))
         async with (
             serve(
-                app, settings.verbs.host, settings.verbs.port, settings=settings.verbs, metrics=metrics
+                app,
+                settings.verbs.host,
+                settings.verbs.port,
+                settings=settings.verbs,
+                metrics=metrics,
+                ends=metrics.certificate_end_timestamp_seconds,
             ) as verbs,
             serve(checks, settings.probes.host, settings.probes.port, section="probes") as probed,
             people.serving(

@@ -54,18 +54,22 @@ async def serve(
     head_limit: float = HEAD_LIMIT,
     anonymous: bool = False,
     backlog: int = BACKLOG,
+    ends: Gauge | None = None,
 ) -> AsyncIterator[int]:
     """Serve the application while the context lasts; gives the port, which the kernel chose if `port` is 0.
 
     section: of the settings, named in errors. settings: bounds and TLS; by default those of the verbs without TLS.
     metrics: where connections are counted, if they are. anonymous: a client need not show a certificate, but one that
-    it shows must be good. backlog: connections that may wait to be taken; the kernel may allow fewer. Raises
-    SettingsError when the address cannot be listened on, or the certificates cannot be used.
+    it shows must be good. backlog: connections that may wait to be taken; the kernel may allow fewer. ends: where it is
+    shown when the certificates end, if it is. Raises SettingsError when the address cannot be listened on, or the
+    certificates cannot be used.
     """
     own: Server = settings or VerbsServer()
     app.middlewares.insert(0, _through_door)
     server_logger.addFilter(_is_ours)
     identity = Identity(own, section=section, anonymous=anonymous) if own.cert else None
+    if identity and ends:
+        identity.tell(ends)
     runner = web.AppRunner(
         app,
         handle_signals=False,

@@ -3,20 +3,31 @@
 Lives here: one SSL context that follows its files. Never here: plain HTTP, which is the rule on loopback.
 
 kube-scheduler has no other way to prove who it is than a client certificate. Files are looked at again when a
-connection comes in: certificates are renewed under the same names, and standing connections live on.
+connection comes in, and when metrics are asked for: certificates are renewed under the same names, and standing
+connections live on. What was renewed goes into a context of its own, which each handshake is led to: in one that is
+loaded twice an authority that was taken away is still believed, and a certificate whose key does not fit loses the old
+key.
 """
 
 import asyncio
+import math
 import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from scheduler.errors import SettingsError
+import structlog
+from prometheus_client import Gauge
+
+from scheduler.errors import SettingsError, shortened
 
 LOOK_EVERY: Final = 10.0
 """Seconds between two looks at the files' times."""
+
+_log = structlog.get_logger("serving")
 
 
 class Server(Protocol):
@@ -54,9 +65,8 @@ class Identity:
         self._clock = clock
         self._section = section
         self._mode = ssl.CERT_OPTIONAL if anonymous else ssl.CERT_REQUIRED
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self._load()
+        self.context = self._newest = self._loaded()
+        self.context.sni_callback = self._lead
         self._looked = clock()
         self._times = self._changed()
 
@@ -68,33 +78,49 @@ class Identity:
         try:
             times = self._changed()
             if times != self._times:
-                self._load()
-                self._times = times
-        except (OSError, SettingsError):
-            return
+                self._newest, self._times = self._loaded(), times
+        except (OSError, SettingsError) as error:
+            _log.warning(
+                "changed certificates are not used", server=self._section, error=shortened(str(error))
+            )
+
+    def tell(self, gauge: Gauge) -> None:
+        """Show in `gauge`, by server and setting, when what is in force ends."""
+        for setting in self._ends:
+            gauge.labels(self._section, setting).set_function(partial(self._end, setting))
 
     def admit(self, transport: asyncio.BaseTransport) -> bool:
         """Whether the peer's certificate has one of the names that may ask us."""
         wanted = self._settings.client_names
         return not wanted or not set(wanted).isdisjoint(names(transport.get_extra_info("peercert") or {}))
 
+    def _lead(self, connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _: ssl.SSLContext) -> None:
+        connection.context = self._newest
+
+    def _end(self, setting: str) -> float:
+        self.refresh()
+        return self._ends.get(setting, math.nan)
+
     def _changed(self) -> list[int]:
         files = (self._settings.cert, self._settings.key, self._settings.client_ca)
         return [Path(file).stat().st_mtime_ns for file in files if file]
 
-    def _load(self) -> None:
+    def _loaded(self) -> ssl.SSLContext:
         own = self._settings
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
-            self.context.load_cert_chain(own.cert, own.key)
+            context.load_cert_chain(own.cert, own.key)
         except (OSError, ValueError) as error:
             raise SettingsError(f"{self._section}.cert", own.cert, _unusable(error)) from None
-        if not own.client_ca:
-            return
-        try:
-            self.context.load_verify_locations(own.client_ca)
-        except (OSError, ValueError) as error:
-            raise SettingsError(f"{self._section}.clientCa", own.client_ca, _unusable(error)) from None
-        self.context.verify_mode = self._mode
+        if own.client_ca:
+            try:
+                context.load_verify_locations(own.client_ca)
+            except (OSError, ValueError) as error:
+                raise SettingsError(f"{self._section}.clientCa", own.client_ca, _unusable(error)) from None
+            context.verify_mode = self._mode
+        self._ends = dict(_ends({"cert": own.cert, "clientCa": own.client_ca}))
+        return context
 
 
 def names(certificate: Mapping[str, Any]) -> Iterable[str]:
@@ -102,6 +128,20 @@ def names(certificate: Mapping[str, Any]) -> Iterable[str]:
     for part in certificate.get("subject", ()):
         yield from (value for key, value in part if key == "commonName")
     yield from (value for key, value in certificate.get("subjectAltName", ()) if key == "DNS")
+
+
+def first_end(pem: bytes) -> float:
+    """When the first of these certificates ends, in seconds since the epoch. Raises ValueError where there is none."""
+    from cryptography import x509  # late: most servers of ours have no TLS
+
+    return min(one.not_valid_after_utc.timestamp() for one in x509.load_pem_x509_certificates(pem))
+
+
+def _ends(files: Mapping[str, str]) -> Iterable[tuple[str, float]]:
+    for setting, file in files.items():
+        with suppress(OSError, ValueError):  # what OpenSSL took is in force, whoever else cannot read it
+            if file:
+                yield setting, first_end(Path(file).read_bytes())
 
 
 def _unusable(error: Exception) -> str:

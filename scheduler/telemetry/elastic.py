@@ -89,6 +89,13 @@ METRICS: Final = (
         ("what", "result"),
     ),
     Metric("elastic_sizing_duration_seconds", H, "Time to decide the sizes of all jobs.", (), SHORT),
+    Metric(
+        "elastic_certificate_end_timestamp_seconds",
+        G,
+        "When the certificate of the rendezvous (cert) ends, and the authority that workers check it by (ca), in seconds since"
+        " the epoch; of several in a file the first to end.",
+        ("server", "setting"),
+    ),
     Metric("elastic_leading", G, "1 while we hold the Lease, and act."),
     Metric("elastic_loop_lag_seconds", G, "How late the event loop last turned."),
     Metric(
@@ -145,6 +152,7 @@ class ElasticMetrics:
     broken_total: Counter
     writes_total: Counter
     sizing_duration_seconds: Histogram
+    certificate_end_timestamp_seconds: Gauge
     leading: Gauge
     loop_lag_seconds: Gauge
     cache_age_seconds: Gauge

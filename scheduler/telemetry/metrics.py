@@ -179,6 +179,13 @@ METRICS: Final = (
         "Reviews that the API server was asked for on behalf of people, by kind (token, access) and answer (yes, no).",
         ("kind", "answer"),
     ),
+    Metric(
+        "certificate_end_timestamp_seconds",
+        G,
+        "When what a server with TLS has in force ends, in seconds since the epoch, by server (verbs, status) and the"
+        " setting that names the file (cert, clientCa); of several in a file the first to end.",
+        ("server", "setting"),
+    ),
     Metric("loop_lag_seconds", G, "How late the event loop last turned."),
     Metric("acting", G, "1 while the kube-scheduler beside us leads, and we may write."),
     Metric("build_info", G, "Always 1; the labels tell what runs.", ("version", "python")),
@@ -242,6 +249,7 @@ class Metrics:
     status_duration_seconds: Histogram
     status_requests_total: Counter
     status_reviews_total: Counter
+    certificate_end_timestamp_seconds: Gauge
     loop_lag_seconds: Gauge
     acting: Gauge
     build_info: Gauge

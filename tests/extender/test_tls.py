@@ -110,30 +110,125 @@ async def test_old_tls_and_plain_http_are_refused(authority, settings):
     assert refused_old
 
 
-def test_renewed_certificates_are_used_without_a_restart(authority, stranger, settings, tmp_path):
-    """Files that changed count for the next connection; broken ones leave the old in force; standing ones live on."""
-    cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
-    now = 0.0
+class Renewed:
+    """Files of a server's identity that are written anew, and its clock, which passes by itself before each look."""
 
-    def write(pair, mtime):
-        for target, source in zip((cert, key), pair, strict=True):
-            target.write_bytes(Path(source).read_bytes())
-            os.utime(target, (mtime, mtime))
+    def __init__(self, folder, pair, client_ca):
+        self.files = {"cert": folder / "tls.crt", "key": folder / "tls.key", "client_ca": folder / "ca.crt"}
+        self.now = 0.0
+        self.write(cert=pair[0], key=pair[1], client_ca=client_ca)
+        settings = VerbsServer(**{name: str(file) for name, file in self.files.items()})
+        self.identity = Identity(settings, lambda: self.now)
 
-    write(authority.server(), 1)
-    own = VerbsServer(cert=str(cert), key=str(key), client_ca=settings.client_ca)
-    identity = Identity(own, lambda: now)
-    cert.write_text("broken")
-    now += LOOK_EVERY
-    identity.refresh()  # does not raise
+    def write(self, **sources):
+        for name, source in sources.items():
+            file = self.files[name]
+            file.write_bytes(source if isinstance(source, bytes) else Path(source).read_bytes())
+            os.utime(file, (self.now, self.now))
+            self.now += 1
 
-    write(stranger.server(), 2)
-    identity.refresh()  # too early to look
-    assert served_by(identity) == subject_key(authority)
-    now += LOOK_EVERY
-    identity.refresh()
+    def look(self):
+        self.now += LOOK_EVERY
+        self.identity.refresh()
 
-    assert served_by(identity) == subject_key(stranger)
+
+@pytest.fixture
+def renewed(authority, tmp_path):
+    return Renewed(tmp_path, authority.server(), authority.certificate_file)
+
+
+def test_renewed_certificates_are_used_without_a_restart(authority, stranger, renewed):
+    """Files that changed count for the next connection, and standing ones live on."""
+    cert, key = stranger.server()
+    renewed.look()
+    renewed.write(cert=cert, key=key)
+    renewed.identity.refresh()  # too early to look
+    assert served_by(renewed.identity) == subject_key(authority)
+
+    renewed.look()
+    assert served_by(renewed.identity) == subject_key(stranger)
+
+
+@pytest.mark.parametrize("change", ["broken", "without its key"])
+def test_files_that_cannot_be_used_leave_the_old_in_force(authority, stranger, renewed, change, capsys):
+    """A certificate that is broken, or whose key has not come yet, is not used, and the log says so by its setting."""
+    renewed.write(cert=b"broken" if change == "broken" else stranger.server()[0])
+    renewed.look()
+
+    assert served_by(renewed.identity) == subject_key(authority)
+    told = capsys.readouterr()
+    assert "verbs.cert" in told.out + told.err
+    assert "not used" in told.out + told.err
+
+
+def test_an_authority_that_was_taken_away_is_believed_no_more(authority, stranger, renewed):
+    """Clients are checked by what the file says now: one that its old authority signed is refused."""
+    before = admitted(renewed.identity, authority), admitted(renewed.identity, stranger)
+    renewed.write(client_ca=stranger.certificate_file)
+    renewed.look()
+    after = admitted(renewed.identity, authority), admitted(renewed.identity, stranger)
+
+    assert before == (True, False)
+    assert after == (False, True)
+
+
+def shown(metrics):
+    """Setting → when it ends, as a scrape has it now."""
+    return {
+        sample.labels["setting"]: sample.value
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if sample.name == "gangwright_certificate_end_timestamp_seconds"
+    }
+
+
+def end(file):
+    return x509.load_pem_x509_certificate(Path(file).read_bytes()).not_valid_after_utc.timestamp()
+
+
+async def test_metrics_tell_when_certificates_end(authority, settings):
+    """A scrape has the end of the server's certificate and of the authority for clients; without TLS there is none."""
+    metrics, plain = Metrics(), Metrics()
+    async with (
+        served(settings=settings, metrics=metrics, ends=metrics.certificate_end_timestamp_seconds),
+        served(metrics=plain, ends=plain.certificate_end_timestamp_seconds),
+    ):
+        assert shown(metrics) == {"cert": end(settings.cert), "clientCa": end(authority.certificate_file)}
+        assert shown(plain) == {}
+
+
+def test_metrics_follow_a_renewal(authority, stranger, renewed):
+    """What was renewed is told though nobody came, and of several in a file the first to end."""
+    metrics = Metrics()
+    renewed.identity.tell(metrics.certificate_end_timestamp_seconds)
+    cert, key = stranger.server()
+    both = stranger.certificate_file.read_bytes() + authority.certificate_file.read_bytes()
+    renewed.write(cert=cert, key=key, client_ca=both)
+    renewed.now += LOOK_EVERY
+
+    ends = end(authority.certificate_file), end(stranger.certificate_file)
+    assert shown(metrics) == {"cert": end(cert), "clientCa": min(ends)}
+
+
+def admitted(identity, authority):
+    """Whether a handshake in memory with a client of this authority comes to its end."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client_context.check_hostname = False
+    client_context.verify_mode = ssl.CERT_NONE
+    client_context.load_cert_chain(*authority.client(certificates.SCHEDULER))
+    client = client_context.wrap_bio(back, there)
+    server = identity.context.wrap_bio(there, back, server_side=True)
+    for side in (client, server, client):
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+    try:
+        server.do_handshake()
+    except ssl.SSLCertVerificationError:
+        return False
+    return True
 
 
 def served_by(identity):

@@ -4,7 +4,7 @@ Lives here: how its parts are put together. The master alone calls this, and pro
 """
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -20,6 +20,7 @@ from scheduler.elastic.rendezvous.values import Values
 from scheduler.elastic.rendezvous.waits import Waits
 from scheduler.serving.calls import Calls
 from scheduler.serving.server import serve
+from scheduler.serving.tls import first_end
 from scheduler.settings_elastic import RendezvousServer
 from scheduler.telemetry.elastic import ElasticMetrics
 
@@ -70,6 +71,7 @@ async def rendezvous(
     metrics.waits.set_function(lambda: waits.count)
     metrics.values.set_function(lambda: values.count)
     metrics.values_bytes.set_function(lambda: values.size)
+    ends = metrics.certificate_end_timestamp_seconds
     app = build_app(Counter(desk, values, waits, settings), Door(tokens, desk), settings, metrics, clock)
 
     async def stop_waits(_app: web.Application) -> None:
@@ -87,8 +89,11 @@ async def rendezvous(
                 settings=shown.settings,
                 metrics=metrics,
                 backlog=settings.backlog,
+                ends=ends,
             ) as port,
         ):
+            with suppress(ValueError):  # of a kind that workers may read and we cannot
+                ends.labels("rendezvous", "ca").set(first_end(shown.authority.encode()))
             yield Rendezvous(
                 _address(settings.names[0], port),
                 port,

@@ -146,6 +146,12 @@ class Served:
         labels = {"reason": reason}
         return self.metrics.registry.get_sample_value("gangwright_elastic_refusals_total", labels) or 0.0
 
+    def end_of(self, setting: str) -> float | None:
+        labels = {"server": "rendezvous", "setting": setting}
+        return self.metrics.registry.get_sample_value(
+            "gangwright_elastic_certificate_end_timestamp_seconds", labels
+        )
+
 
 @asynccontextmanager
 async def served(

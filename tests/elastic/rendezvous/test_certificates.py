@@ -244,7 +244,7 @@ async def test_without_the_api_server_nothing_is_made_in_secret():
 
 
 async def test_a_configured_certificate_is_served_as_it_is(tmp_path):
-    """Nothing is made or kept; workers are given the authority that is configured."""
+    """Nothing is made or kept; workers are given the authority that is configured, and metrics say when both end."""
     authority = Authority(tmp_path)
     cert, key = authority.server()
     api = ApiServer()
@@ -252,7 +252,13 @@ async def test_a_configured_certificate_is_served_as_it_is(tmp_path):
         running.hire("a")
         assert (await running.beat("a")).status == 200
         assert running.open.authority == authority.certificate_file.read_text()
+        told = {setting: running.end_of(setting) for setting in ("cert", "ca")}
 
+    files = {"cert": cert, "ca": authority.certificate_file}
+    assert told == {
+        setting: x509.load_pem_x509_certificate(file.read_bytes()).not_valid_after_utc.timestamp()
+        for setting, file in files.items()
+    }
     assert api.secrets == {}
 
 
