@@ -8,7 +8,8 @@ import promql_parser
 import pytest
 
 from scheduler.telemetry import elastic, metrics
-from scheduler.telemetry.metrics import PREFIX, Kind
+from scheduler.telemetry.metrics import PREFIX
+from tests.manifests.promql import exported, grouped, selected
 from tests.manifests.rendering import MANIFESTS
 
 DASHBOARDS = sorted((MANIFESTS / "dashboards").glob("*.json"))
@@ -40,40 +41,6 @@ def queries(place):
             yield panel["title"], text
 
 
-def exported(place):
-    """Series name → the labels that it has."""
-    series = {}
-    for row in EXPORTED[place.stem]:
-        parts = {"_bucket": ("le",), "_sum": (), "_count": ()} if row.kind is Kind.HISTOGRAM else {"": ()}
-        series |= {PREFIX + row.name + part: {*row.labels, *more} for part, more in parts.items()}
-    return series
-
-
-def selected(node):
-    """Each (series name, labels matched) below a node of a parsed query."""
-    if isinstance(node, promql_parser.VectorSelector):
-        yield node.name, {matcher.name for matcher in node.matchers.matchers}
-    if isinstance(node, promql_parser.MatrixSelector):
-        yield from selected(node.vector_selector)
-    for child in ("expr", "lhs", "rhs", "param"):
-        if below := getattr(node, child, None):
-            yield from selected(below)
-    for argument in getattr(node, "args", None) or []:
-        yield from selected(argument)
-
-
-def grouped(node):
-    """Each (labels grouped by, series names) of the aggregations below a node."""
-    if isinstance(node, promql_parser.AggregateExpr):
-        labels = set(node.modifier.labels) if node.modifier else set()
-        yield labels, {name for name, _ in selected(node.expr)}
-    for child in ("expr", "lhs", "rhs"):
-        if below := getattr(node, child, None):
-            yield from grouped(below)
-    for argument in getattr(node, "args", None) or []:
-        yield from grouped(argument)
-
-
 def test_queries_parse(place):
     """Every query is PromQL, with no variable left that Grafana would not fill."""
     for title, text in queries(place):
@@ -83,7 +50,7 @@ def test_queries_parse(place):
 
 def test_series_exist(place):
     """Every series that is asked for is exported, and so is every label that is matched or grouped by."""
-    series = exported(place)
+    series = exported(EXPORTED[place.stem])
     for title, text in queries(place):
         tree = promql_parser.parse(text)
         found = list(selected(tree))
