@@ -10,7 +10,7 @@ from scheduler.elastic.job.decode import decode, decode_spec
 from scheduler.elastic.job.spec import Batch, Checkpoint, Spec, Stage
 from scheduler.elastic.job.status import Phase, Status, WorkerPhase
 from scheduler.elastic.sizing import parameters
-from tests.manifests.rendering import MANIFESTS, named, of_kind, rendered
+from tests.manifests.rendering import EXTENDER_CONFIG, MANIFESTS, named, of_kind, rendered
 from tests.manifests.test_pod import amount
 
 ELASTIC = "elastic"
@@ -328,3 +328,31 @@ def test_the_overlay_is_both():
 
     assert sorted(both) == sorted(parts)
     assert len(set(both)) == len(both)
+
+
+def test_one_file_of_settings():
+    """Beside the scheduler the master reads the same settings file: the ConfigMap's newest, so a change starts it anew."""
+    overlay = "overlays/with-elastic"
+    (settings,) = [
+        one["metadata"]["name"]
+        for one in of_kind(overlay, "ConfigMap")
+        if one["metadata"]["name"].startswith("gangwright-settings")
+    ]
+    spec = named(overlay, "Deployment", "gangwright-elastic")["spec"]["template"]["spec"]
+    (own,) = spec["containers"]
+    (mount,) = own["volumeMounts"]
+
+    assert spec["volumes"] == [{"name": mount["name"], "configMap": {"name": settings}}]
+    assert own["args"] == ["elastic", f"--settings={mount['mountPath']}/settings.yaml"]
+    assert mount["readOnly"]
+    assert {key: value for key, value in own.items() if key not in {"args", "volumeMounts"}} == {
+        key: value for key, value in container().items() if key != "args"
+    }
+
+
+def test_the_settings_file_is_the_masters_too(ours):
+    """What the file says is what the master runs by without it, so that one who begins to read it changes nothing."""
+    told = {one["name"]: one["value"] for one in container()["env"] if "value" in one}
+    both = told | {"POD_NAME": "gangwright-elastic-0"}
+
+    assert settings_room.load(EXTENDER_CONFIG / "settings.yaml", environ=both) == ours
