@@ -160,7 +160,7 @@ async def certified(
     papers = await settled(store, settings, clock())
     with _private() as place:
         written(place, papers)
-        keeper = asyncio.create_task(_keep(store, settings, place, clock))
+        keeper = asyncio.create_task(_keep(store, settings, place, papers, clock))
         try:
             files = replace(settings, cert=str(place / "tls.crt"), key=str(place / "tls.key"))
             yield Shown(files, papers.authority.cert.decode())
@@ -170,14 +170,19 @@ async def certified(
                 await keeper
 
 
-async def settled(store: Store, settings: RendezvousServer, now: float) -> Papers:
+async def settled(
+    store: Store, settings: RendezvousServer, now: float, served: Papers | None = None
+) -> Papers:
     """What is kept, mended where something is missing or due. Raises SettingsError for what is kept and none of
     ours.
+
+    served: what workers know us by already. It is kept again where nothing is kept any more: under another authority
+    they would believe us no more.
     """
     for _ in range(TRIES):
         found = await store.load()
         try:
-            papers = mended(found, settings.names, now)
+            papers = mended(found or served, settings.names, now)
         except (ValueError, TypeError) as error:
             section = "rendezvous.folder" if settings.folder else "rendezvous.secret"
             remedy = f"holds certificates that cannot be read ({type(error).__name__}): delete them"
@@ -187,11 +192,14 @@ async def settled(store: Store, settings: RendezvousServer, now: float) -> Paper
     raise SettingsError("rendezvous.secret", settings.secret, "is written by somebody else all the time")
 
 
-async def _keep(store: Store, settings: RendezvousServer, place: Path, clock: Callable[[], float]) -> None:
+async def _keep(
+    store: Store, settings: RendezvousServer, place: Path, papers: Papers, clock: Callable[[], float]
+) -> None:
     while True:
         await asyncio.sleep(LOOK_EVERY)
         try:
-            written(place, await settled(store, settings, clock()))
+            papers = await settled(store, settings, clock(), papers)
+            written(place, papers)
         except (KubeError, SettingsError, OSError) as error:
             _log.warning("certificates could not be renewed", error=str(error))
 

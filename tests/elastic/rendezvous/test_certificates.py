@@ -236,6 +236,20 @@ async def test_a_certificate_is_renewed_while_we_serve(monkeypatch):
     assert api.writes == ["POST", "PUT"]
 
 
+async def test_what_is_served_outlives_its_secret(monkeypatch):
+    """A Secret that is deleted while we serve is written again as it was: workers know the authority in it."""
+    monkeypatch.setattr(keeping, "LOOK_EVERY", 0.001)
+    api = ApiServer()
+    async with certified(SETTINGS, api, namespace="gangwright-system", clock=steady) as shown:
+        (name, kept), served = api.secrets.popitem(), Path(shown.settings.cert).read_bytes()
+        async with asyncio.timeout(20):
+            while name not in api.secrets:
+                await asyncio.sleep(0.001)
+
+        assert api.secrets[name]["data"] == kept["data"]
+        assert Path(shown.settings.cert).read_bytes() == served
+
+
 async def test_without_the_api_server_nothing_is_made_in_secret():
     """An authority that no other master could go on with is none."""
     with pytest.raises(Unreachable):
