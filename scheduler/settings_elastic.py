@@ -56,7 +56,10 @@ class RendezvousServer:
     """File of the certificate's key, PEM."""
 
     ca: Annotated[str, _path] = ""
-    """File of the authority that signed it, PEM; what workers check us by. Goes with rendezvous.cert."""
+    """File of the authority that signed it, PEM; what workers check us by. Goes with rendezvous.cert. Read when we start,
+    and told to a worker when it is made: let it hold the next authority beside the old one, and have the workers of
+    before made anew, ere the next one signs.
+    """
 
     secret: Annotated[str, _object] = "gangwright-elastic-tls"  # noqa: S105 - the name of an object
     """Secret of our own namespace in which what we make is kept: workers know the authority for as long as they run,
@@ -274,4 +277,4 @@ class Workers:
     confine: Annotated[Confinement, reader.word(Confinement)] = Confinement.INGRESS
     """The NetworkPolicy of a job. Collectives are not authenticated, so `ingress` lets in nobody but workers of the job
     itself; `both` also lets them out to nobody but each other, the rendezvous and DNS, which cuts off data in the
-    network; `none`."""
+    network, and is their way out where a policy of the namespace denies all; `none`."""

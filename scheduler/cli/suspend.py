@@ -107,6 +107,19 @@ async def sleeping(reach: Reach, namespace: str, gang: str) -> list[str]:
         return [f"{own.kind.lower()}/{own.name}" for own in found if own.suspended]
 
 
+async def paused(client: Client, namespace: str = "") -> list[str]:
+    """Jobs, as NAMESPACE/NAME, that Gangwright suspended so that others had room, and has not resumed yet.
+
+    namespace: that one alone; "" for all of them. Raises a KubeError when they cannot be listed.
+    """
+    path = KINDS["Job"].format(namespace) if namespace else "/apis/batch/v1/jobs"
+    return sorted(
+        f"{thing['metadata']['namespace']}/{thing['metadata']['name']}"
+        for thing in await _listed(client, path)
+        if _maker("Job", path, thing).paused
+    )
+
+
 async def makers(client: Client, namespace: str, gang: str) -> list[Maker]:
     """Who makes the pods of this gang; where nobody's pods name it, the Job, JobSet or ElasticJob of that name.
 

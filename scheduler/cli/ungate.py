@@ -1,10 +1,12 @@
 """`gangwright ungate`: let every pod go that still waits for us, before Gangwright is taken away.
 
 A gated pod whose gatekeeper is gone waits for ever. Take away the gate policy first, so that no new pod is
-gated, then run this, then remove the Deployment. The pods go on as pods of their `schedulerName`.
+gated, then run this, then remove the Deployment. The pods go on as pods of their `schedulerName`. A Job that Gangwright
+suspended, and is about to resume, would wait for ever too, so it is named.
 """
 
 import asyncio
+import sys
 from collections.abc import Iterable
 from typing import Annotated, Final
 
@@ -16,6 +18,7 @@ from rich.text import Text
 
 from scheduler import errors
 from scheduler.cli.options import Context, Kubeconfig, Reach, a_namespace
+from scheduler.cli.suspend import paused
 from scheduler.kube import calls
 from scheduler.kube.access import find_access
 from scheduler.kube.actions import CALL_LIMIT, PASSING, RETRY_WITHIN, TRIES
@@ -59,7 +62,8 @@ def ungate(
 ) -> None:
     """Remove the gate gangwright.io/planned from every pod that has it.
 
-    Ends with 1 when pods could not be let go, and names them; it may be run again.
+    Ends with 1 when pods could not be let go, and names them; it may be run again. Names the Jobs, too, that Gangwright
+    suspended for other gangs and has still to resume.
     """
     if everything == bool(namespace):
         raise errors.SettingsError(
@@ -68,8 +72,13 @@ def ungate(
     if namespace:
         a_namespace(namespace)
     log.configure()  # what is tried again is told on standard error, beside the failures
-    count, failures = asyncio.run(_run(namespace, Reach(kubeconfig, context), dry_run=dry_run))
+    count, failures, jobs = asyncio.run(_run(namespace, Reach(kubeconfig, context), dry_run=dry_run))
     Console().print(f"{count} pods {'would be let go' if dry_run else 'let go'}")
+    for job in jobs:
+        print(
+            f"job {job} is suspended for another gang: wait until Gangwright resumes it, or say gangwright resume {job}",
+            file=sys.stderr,
+        )
     if failures:
         _tell(failures)
         raise typer.Exit(1)
@@ -83,14 +92,16 @@ def _tell(failures: dict[str, errors.KubeError]) -> None:
     console.print(Text.assemble(("gangwright:", "bold red"), f" {len(failures)} pods could not be let go"))
 
 
-async def _run(namespace: str, reach: Reach, *, dry_run: bool) -> tuple[int, dict[str, errors.KubeError]]:
+async def _run(
+    namespace: str, reach: Reach, *, dry_run: bool
+) -> tuple[int, dict[str, errors.KubeError], list[str]]:
     async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
         pods = await gated(client, namespace)
         if not dry_run:
-            return await let_go(client, pods)
+            return *await let_go(client, pods), await paused(client, namespace)
         for pod in pods:
             print(_place(pod))
-        return len(pods), {}
+        return len(pods), {}, await paused(client, namespace)
 
 
 async def gated(client: Client, namespace: str = "") -> list[Seen[_Pod]]:

@@ -17,6 +17,7 @@ from tests.kube.api_server import PODS, ApiServer, Refuse, status_body
 from tests.kube.kubeconfig import kubeconfig
 
 TEAM = "/api/v1/namespaces/team/pods"
+JOBS = "/apis/batch/v1/namespaces/team/jobs"
 GATED = {"schedulingGates": [{"name": "gangwright.io/planned"}]}
 
 
@@ -200,6 +201,30 @@ async def test_the_command_names_who_still_waits(api, tmp_path):
     assert "team/p2: PATCH" in done.stderr
     assert "1 pods could not be let go" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+async def test_a_job_that_is_still_suspended_is_named(api, tmp_path):
+    """What Gangwright suspended for others would stay so without it; what its user suspended is his."""
+    ours, his = (
+        {"gangwright.io/paused": "2026-01-01T00:00:00+00:00"},
+        {"gangwright.io/stay-suspended": "true"},
+    )
+    for name, notes, suspended in (
+        ("ours", ours, True),
+        ("resumed", ours, False),
+        ("his", {}, True),
+        ("stays", ours | his, True),
+    ):
+        api.put(name, JOBS, spec={"suspend": suspended})["metadata"]["annotations"] = notes
+    api.objects[TEAM] = {}
+    words = ["ungate", "-n", "team", "--kubeconfig", kubeconfig(tmp_path, api.url)]
+
+    for more in ([], ["--dry-run"]):
+        done = await asyncio.to_thread(gangwright, *words, *more)
+        assert done.returncode == 0
+        (named,) = [line for line in done.stderr.splitlines() if "suspended" in line]
+        assert named.startswith("job team/ours is suspended for another gang")
+        assert named.endswith("gangwright resume team/ours")
 
 
 async def test_nobody_waits(api, client):
