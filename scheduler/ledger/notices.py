@@ -158,7 +158,7 @@ def sentence(record: GangRecord, why: Reason) -> str:
         lacks = _lacks(record, verdict, "; ")
         return f"{TEXT[why]}: {_bound(record)} of {record.spec.total} are bound{lacks}{_failed(record)}"
     if why is Reason.MISSING_MEMBERS and isinstance(record.spec, Spec):
-        return f"{TEXT[why]}: {_count(record)} of {record.spec.total} are there"
+        return f"{TEXT[why]}: {_count(record)} of {record.spec.total} are there{_held_back(record)}"
     if isinstance(verdict, Refuse):
         return f"{TEXT[why]}: {verdict.field}: {verdict.value!r}: {verdict.remedy}"
     if why is Reason.MAKING_ROOM and record.plan is not None and record.plan.victims:
@@ -204,6 +204,12 @@ def _bound(record: GangRecord) -> int:
 
 def _count(record: GangRecord) -> int:
     return sum(1 for m in record.live() if not m.pod.held_back or m.bound)
+
+
+def _held_back(record: GangRecord) -> str:
+    """Pods that exist, and that somebody else still keeps at a gate of his."""
+    count = sum(m.pod.held_back and not m.bound for m in record.live())
+    return f"; kept back by gates of others (spec.schedulingGates): {count}" if count else ""
 
 
 def _speak(record: GangRecord, why: Reason, message: str, policy: Policy, now: float) -> bool:

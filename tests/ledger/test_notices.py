@@ -47,6 +47,18 @@ def test_the_numbers_are_in_the_message() -> None:
     assert "area-1/rack-2 has room for 3" in short.message
 
 
+def test_gates_of_others_are_told() -> None:
+    """Who is there and waits for somebody else is not missing: the message counts them, and says where to look."""
+    desk = a_desk(count=2)
+    (held_back, _) = pods = a_gang_of_pods("train", 2, gpu=1, owner=an_owner())
+    desk.see(replace(held_back, held_back=True), pods[1])
+    (missing,) = told(desk.wait(3), Announce)
+    assert isinstance(missing, Announce)
+    assert missing.message.endswith(
+        "1 of 2 are there; kept back by gates of others (spec.schedulingGates): 1"
+    )
+
+
 def test_it_is_said_of_one_member_and_its_owner() -> None:
     """The first to arrive speaks for the gang."""
     desk = a_desk()
