@@ -1,6 +1,10 @@
 """What `gangwright serve` is put together with."""
 
+import asyncio
 from pathlib import Path
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler.kube.actions import ANNOUNCERS
 from scheduler.kube.client import SPARE
@@ -9,8 +13,12 @@ from scheduler.kube.vigil import UNGUARDED
 from scheduler.objects.resources import RESOURCES
 from scheduler.service import run
 from scheduler.service.intake import Intake
-from scheduler.settings import Api, Settings
+from scheduler.settings import Api, Probes, Settings, VerbsServer
+from scheduler.settings_status import StatusServer
+from tests.kube.api_server import ApiServer
+from tests.kube.kubeconfig import kubeconfig
 from tests.kube.speechless import heard
+from tests.plane.certificates import Authority
 
 MOST = 32
 """Writes at a time that the setting allows at most."""
@@ -31,3 +39,28 @@ def test_only_what_decides_is_looked_into() -> None:
     intake = Intake((), lambda _events: None, lambda: None)
 
     assert {name for name in intake.watches() if run.guarded(intake, name) != UNGUARDED} == {"nodes", "pods"}
+
+
+async def test_metrics_tell_when_certificates_end(tmp_path: Path) -> None:
+    """The servers of kube-scheduler and of people have their certificates, and those for their clients, in a scrape."""
+    authority = Authority(tmp_path / "authority")
+    cert, key = (str(file) for file in authority.server())
+    files = {"cert": cert, "key": key, "client_ca": str(authority.certificate_file)}
+    found = asyncio.get_running_loop().create_future()
+    async with ApiServer() as api, aiohttp.ClientSession() as session:
+        settings = Settings(
+            verbs=VerbsServer(port=0, **files),
+            status=StatusServer(port=0, **files),
+            probes=Probes(host="127.0.0.1", port=0),
+            api=Api(kubeconfig=kubeconfig(tmp_path, api.url)),
+        )
+        running = asyncio.create_task(run.run(settings, found.set_result))
+        async with session.get(f"{(await found)['probes']}/metrics") as answer:
+            families = text_string_to_metric_families(await answer.text())
+            (told,) = [one for one in families if one.name == "gangwright_certificate_end_timestamp_seconds"]
+        running.cancel()
+        await asyncio.wait([running])
+
+    assert {(one.labels["server"], one.labels["setting"]) for one in told.samples} == {
+        (server, setting) for server in ("verbs", "status") for setting in ("cert", "clientCa")
+    }
