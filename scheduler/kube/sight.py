@@ -5,6 +5,7 @@ Why not the API server's answers alone: a look at a Lease succeeds while one kin
 be read in time, and then what is known of that kind stays as it was, for ever.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,10 +29,19 @@ class Sight:
         quiet = self._quiet(now)
         name, worst = max(self._watches.items(), key=lambda row: row[1].blind_for(now))
         blind = worst.blind_for(now)
-        if blind <= quiet:
-            return f"the API server last answered {quiet:.0f} s ago"
         why = f": {worst.fault}" if worst.fault is not None else ""
+        if blind <= quiet:
+            return answered(quiet) + why
+        if math.isinf(blind):
+            return f"the watch of {name} has not begun yet{why}"
         return f"the watch of {name} does not stand for {blind:.0f} s{why}"
 
     def _quiet(self, now: float) -> float:
         return now - self._client.last_answer
+
+
+def answered(quiet: float) -> str:
+    """In words, since when the API server has not answered; `quiet` is infinite where it never did."""
+    if math.isinf(quiet):
+        return "the API server has not answered yet"
+    return f"the API server last answered {quiet:.0f} s ago"

@@ -49,3 +49,22 @@ async def test_a_silent_api_server_blinds(api: ApiServer, tmp_path: Path):
     async with seeing(api, tmp_path, time) as (_, _, sight):
         assert sight.blind_for(time.now + 30) == 30
         assert sight.told(time.now + 30) == "the API server last answered 30 s ago"
+
+
+async def test_what_never_was_has_no_length(api: ApiServer, tmp_path: Path):
+    """At a start it is told that nobody answered yet, and why; then that the watch is still to begin."""
+    time = Time()
+    other = await find_access(kubeconfig(tmp_path, "http://127.0.0.1:1", name="nowhere"))
+    async with Client(other, clock=time) as client, following(client, Cache(), time) as reflector:
+        await until(lambda: reflector.fault is not None)
+        told = Sight(client, {"pods": reflector}).told(time.now)
+    assert told.startswith(f"the API server has not answered yet: GET {PODS}: ")
+
+    api.put("a")
+    api.barred[PODS] = Refuse(403)
+    access = await find_access(kubeconfig(tmp_path, api.url))
+    async with Client(access, clock=time) as client, following(client, Cache(), time) as reflector:
+        await until(lambda: reflector.fault is not None)
+        await client.request("GET", f"{PODS}/a")
+        told = Sight(client, {"pods": reflector}).told(time.now)
+    assert told == f"the watch of pods has not begun yet: GET {PODS}: 403: as scripted"

@@ -28,6 +28,7 @@ from scheduler.kube.access import find_access
 from scheduler.kube.client import SPARE, Client
 from scheduler.kube.holding import Holder
 from scheduler.kube.lease import LeaseName
+from scheduler.kube.sight import answered
 from scheduler.kube.watch import INACTIVITY, Reflector
 from scheduler.serving import probes
 from scheduler.serving.server import serve
@@ -219,8 +220,6 @@ def _checks(master: Master, holder: Holder, client: Client, settings: Settings) 
     quiet = now - client.last_answer
     return [
         probes.Check("synced", master.synced, f"still reading: {', '.join(master.missing()) or 'nothing'}"),
-        probes.Check(
-            "fresh", quiet <= settings.api.silent_after, f"the API server last answered {quiet:.0f} s ago"
-        ),
+        probes.Check("fresh", quiet <= settings.api.silent_after, answered(quiet)),
         probes.Check("leading", holder.leading(now), f"the Lease is held by {holder.holder or 'nobody'}"),
     ]
