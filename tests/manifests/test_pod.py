@@ -59,6 +59,13 @@ def test_the_extender_s_memory_is_guaranteed():
     assert resources["limits"]["memory"] == resources["requests"]["memory"]
 
 
+def test_the_extender_has_room_for_a_large_cluster():
+    """100 MiB, and 1.5 KiB for each of 150,000 pods and 15,000 nodes, leave a quarter of its memory free."""
+    limit = amount(containers()["gangwright"]["resources"]["limits"]["memory"])
+
+    assert limit * 3 / 4 > 100 * 2**20 + (150_000 + 15_000) * 1536
+
+
 def test_kube_scheduler_may_grow_with_the_cluster():
     """20 KB a pod, for 50,000 pods, is below kube-scheduler's memory limit."""
     limit = amount(containers()["kube-scheduler"]["resources"]["limits"]["memory"])
