@@ -173,7 +173,9 @@ class VerbsServer:
     """File of the certificate's key, PEM."""
 
     client_ca: Annotated[str, _path] = ""
-    """File of the authorities, PEM, one of which must have signed kube-scheduler's client certificate."""
+    """File of the authorities, PEM, one of which must have signed kube-scheduler's client certificate. Read again when
+    it changes, for new connections.
+    """
 
     client_names: Annotated[tuple[str, ...], reader.many(_name)] = ()
     """Common names or DNS names of which the client certificate must have one; none: any that the authority signed."""

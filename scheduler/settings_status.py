@@ -32,7 +32,8 @@ class StatusServer:
 
     client_ca: Annotated[str, _path] = ""
     """File of the cluster's authority for client certificates, PEM: who shows a certificate that it signed is the user
-    of its common name and the groups of its organizations, as for the API server. Empty: bearer tokens only."""
+    of its common name and the groups of its organizations, as for the API server. Empty: bearer tokens only. Read
+    again when it changes, for new connections."""
 
     audiences: Annotated[tuple[str, ...], reader.many(_audience)] = ()
     """Of which a bearer token must have one. None: tokens for the API server itself, which people have anyway; then

@@ -91,6 +91,7 @@ async def test_nobody_comes_with_a_plan(alice, admin, key):
     for somebody in (alice, admin):
         said = await refusal(made(somebody, annotations={key: "forged"}))
         assert f"{key} is written by Gangwright alone" in said
+        assert "out of what is made anew" in said
 
 
 @pytest.mark.parametrize("key", [PLAN, SEAT])
@@ -380,14 +381,14 @@ async def test_others_write_their_pods(alice):
 JOBS = where("jobs", TEAM)
 
 
-async def a_job(admin, **spec):
+async def a_job(admin, annotations=None, **spec):
     return await admin.create(
         JOBS,
         {
             "metadata": {
                 "name": f"trust-{next(_number)}",
                 "labels": {"app": "training"},
-                "annotations": {"example.com/mine": "1"},
+                "annotations": {"example.com/mine": "1"} | (annotations or {}),
             },
             "spec": {
                 "parallelism": 2,
@@ -505,6 +506,14 @@ async def test_nobody_counts_what_he_has_had(admin, ours, key):
     await refusal(admin.patch(job_at(job), {"metadata": {"annotations": {key: None}}}, how="merge"))
     kept = await admin.patch(job_at(job), {"spec": {"suspend": True}}, how="merge")
     assert kept["metadata"]["annotations"][key] == "7"
+
+
+@pytest.mark.parametrize("key", ["gangwright.io/paused", "gangwright.io/attained"])
+async def test_a_job_of_a_backup_is_told_what_to_leave_out(admin, key):
+    """A Job that is made anew with what its former self had is refused, with the annotation that must go."""
+    said = await refusal(a_job(admin, annotations={key: "7"}))
+
+    assert f"{key} is written by Gangwright alone; leave it as it is, and out of what is made anew" in said
 
 
 async def test_others_write_their_jobs(admin):
