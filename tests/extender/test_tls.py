@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -210,25 +211,47 @@ def test_metrics_follow_a_renewal(authority, stranger, renewed):
     assert shown(metrics) == {"cert": end(cert), "clientCa": min(ends)}
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_no_session_outlives_its_authority(authority, stranger, renewed, version):
+    """Who comes back with the session of his last connection shows his certificate again."""
+    client = client_of(authority)
+    client.maximum_version = version
+    before = handshake(renewed.identity, client)
+    renewed.write(client_ca=stranger.certificate_file)
+    renewed.look()
+
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(renewed.identity, client, before.session)
+
+
 def admitted(identity, authority):
-    """Whether a handshake in memory with a client of this authority comes to its end."""
-    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client_context.check_hostname = False
-    client_context.verify_mode = ssl.CERT_NONE
-    client_context.load_cert_chain(*authority.client(certificates.SCHEDULER))
-    client = client_context.wrap_bio(back, there)
-    server = identity.context.wrap_bio(there, back, server_side=True)
-    for side in (client, server, client):
-        try:
-            side.do_handshake()
-        except ssl.SSLWantReadError:
-            continue
+    """Whether a client of this authority is let in."""
     try:
-        server.do_handshake()
+        handshake(identity, client_of(authority))
     except ssl.SSLCertVerificationError:
         return False
     return True
+
+
+def client_of(authority):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.load_cert_chain(*authority.client(certificates.SCHEDULER))
+    return context
+
+
+def handshake(identity, context, session=None):
+    """The client's side of a handshake in memory, and of a first word of the server's, which brings a session."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context.wrap_bio(back, there, session=session)
+    server = identity.context.wrap_bio(there, back, server_side=True)
+    for side in (client, server, client, server):
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    server.write(b"x")
+    assert client.read(1) == b"x"
+    return client
 
 
 def served_by(identity):
