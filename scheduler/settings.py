@@ -61,7 +61,9 @@ class Cluster:
 
     scheduler_names: Annotated[tuple[str, ...], reader.many(_dns_name, least=1)] = ("gangwright",)
     """`spec.schedulerName` of the pods that are ours; the profiles of the kube-scheduler beside us. Pods of any
-    other name are passed through untouched."""
+    other name are passed through untouched. Change them in kube-scheduler.yaml and in the gate policy
+    as well, the first one in the trust policy of the elastic master.
+    """
 
     levels: Annotated[
         tuple[Level, ...],

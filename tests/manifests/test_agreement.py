@@ -59,3 +59,18 @@ def test_settings_are_where_we_look():
     (mount,) = container["volumeMounts"]
 
     assert container["args"] == ["serve", f"--settings={mount['mountPath']}/settings.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("directory", "kind", "policy", "place"),
+    [
+        ("overlays/default", "MutatingAdmissionPolicy", "gangwright-gate", "matchConditions"),
+        ("elastic", "ValidatingAdmissionPolicy", "gangwright-elastic-own-workers", "validations"),
+    ],
+)
+def test_policies_know_our_pods(ours, directory, kind, policy, place):
+    """The policies that know our pods by their scheduler go by the name in the settings."""
+    (name,) = ours.cluster.scheduler_names
+    said = [rule["expression"] for rule in named(directory, kind, policy)["spec"][place]]
+
+    assert any(f"object.spec.?schedulerName.orValue('') == '{name}'" in expression for expression in said)
