@@ -1,5 +1,6 @@
 """Everything in manifests/ can be handed to a cluster as it is."""
 
+import os
 import re
 import shutil
 
@@ -80,6 +81,28 @@ def test_the_overlay_of_the_readme(tmp_path):
     assert settings["metadata"]["name"] in {
         each["configMap"]["name"] for each in pod["volumes"] if "configMap" in each
     }
+
+
+def test_workers_follow_the_image(tmp_path):
+    """The lines that elastic/kustomization.yaml has for an overlay of one's own give workers the image that `images` names."""
+    head = (MANIFESTS / "elastic" / "kustomization.yaml").read_text(encoding="utf-8")
+    lines = re.search(r"^# replacements:\n(?:#   .*\n)+", head, re.MULTILINE)[0]
+    overlay = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [os.path.relpath(MANIFESTS / "overlays" / "with-elastic", tmp_path)],
+        "images": [{"name": "gangwright", "newName": "registry.example/gangwright", "newTag": "1"}],
+        **yaml.safe_load(re.sub(r"^# ?", "", lines, flags=re.MULTILINE)),
+    }
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")
+
+    (master,) = [
+        each["spec"]["template"]["spec"]["containers"][0]
+        for each in documents(kubectl("kustomize", tmp_path))
+        if (each["kind"], each["metadata"]["name"]) == ("Deployment", "gangwright-elastic")
+    ]
+    told = {one["name"]: one.get("value") for one in master["env"]}
+    assert told["GANGWRIGHT_WORKERS__IMAGE"] == master["image"] == "registry.example/gangwright:1"
 
 
 def test_no_secret():
