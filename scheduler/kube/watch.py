@@ -11,6 +11,8 @@ The rules, and where they come from:
   the watch of a slow reader without a word, several times in a burst of some thousand pods.
 * Only "too old" (HTTP 410, or ERROR 410 on the stream) and a stream that cannot be trusted any more lead to a new
   list, and that list is compared with what is known: what it does not name is Gone.
+* An API server that was away may come back with an etcd restored from a backup. It is asked how far it has come before a
+  watch goes on: one from a version of the future is silent until that is reached, and leaves out all between.
 * Bookmarks come about once a minute, so 70 s of silence mean a dead connection. That the other machine is gone the
   kernel tells sooner (`sockets`), and that something between passes nothing on, a look from beside (`vigil`). A stream
   that ends so goes on where it was; after one that was deaf nothing is believed until something is heard. A watch is
@@ -111,6 +113,7 @@ class Reflector(Generic[T]):
         self._stands = False
         self._stood = float("-inf")
         self._doubted = False
+        self._was_away = False
 
     @property
     def count(self) -> int:
@@ -134,6 +137,7 @@ class Reflector(Generic[T]):
         while True:
             self.fault = await self._round()
             rule = rule_of(self.fault)
+            self._was_away |= rule.cause == "unreachable"
             self.restarts[rule.cause] += 1
             if self._clock() - self._started >= STEADY and not isinstance(self.fault, errors.Silent):
                 self._back_off.progress()
@@ -148,6 +152,9 @@ class Reflector(Generic[T]):
         try:
             if not self._version:
                 await self._list()
+            elif self._was_away:
+                await self._look_back()
+            self._was_away = False
             await self._watch()
         except errors.KubeError as error:
             return error
@@ -197,6 +204,16 @@ class Reflector(Generic[T]):
         self.synced, self._doubted = True, False
         self._stood = self._clock()
         self._tell([*gone, Synced(len(self._known))])
+
+    async def _look_back(self) -> None:
+        """Raise Gone where the API server, back again, has not come as far as we: its etcd was restored from a backup."""
+        call, params = f"GET {self.resource.path}", {**self.resource.selectors, "limit": "1"}
+        body = await self._client.request("GET", self.resource.path, params=params, timeout=LIST_LIMIT)
+        version = read_page(call, body).metadata.version
+        if version.isdigit() and self._version.isdigit() and int(version) < int(self._version):
+            raise errors.Gone(
+                call, f"version {version} is before {self._version}, which was seen", status=410
+            )
 
     # The watch
 

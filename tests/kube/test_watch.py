@@ -245,6 +245,46 @@ async def test_an_expired_page_token_starts_the_list_again(api: ApiServer, clien
     assert len(cache.seen) == len(set(cache.seen)) == 700
 
 
+async def test_a_restored_past_is_listed(tmp_path: Path) -> None:
+    """An API server that comes back with an earlier state is listed anew, though it has passed our version when it is
+    watched again; one that comes back as it was is not.
+    """
+    first = await ApiServer().start()
+    address, cache, time = first.url, Cache(), Time()
+    first.put("a")
+    first.put("lost")
+    access = await find_access(kubeconfig(tmp_path, address))
+    async with Client(access) as client, following(client, cache, time) as reflector:
+        await until(lambda: cache.equals(first) and bool(first.streams))
+        await first.stop()
+        await until(lambda: reflector.restarts["unreachable"] >= 1)
+        second = restored(first, {"a", "lost"}, first.version)
+        await second.start(port=int(address.rpartition(":")[2]))
+        await until(lambda: bool(second.streams))
+        assert [call.query["limit"] for call in second.calls if not call.watches] == ["1"]
+
+        met = reflector.restarts["unreachable"]
+        await second.stop()
+        await until(lambda: reflector.restarts["unreachable"] > met)
+        third = restored(first, {"a"}, first.version - 1)
+        await third.start(port=int(address.rpartition(":")[2]))
+        await until(lambda: any(not call.watches for call in third.calls))
+        for name in ("new", "newer", "newest"):
+            third.put(name)
+        await until(lambda: cache.equals(third))
+    await third.stop()
+    assert cache.gone == ["lost"]
+    assert reflector.restarts["expired"] == 1
+
+
+def restored(before: ApiServer, names: set[str], version: int) -> ApiServer:
+    """Another one that has these pods of it, and has come as far as this version."""
+    api = ApiServer()
+    api.objects = {PODS: {key: own for key, own in before.objects[PODS].items() if key[1] in names}}
+    api.version = version
+    return api
+
+
 async def test_silence_ends_a_stream(cluster: ApiServer, client: Client) -> None:
     """A half-open connection is given up after the inactivity limit, and nothing is lost."""
     cache = Cache()
