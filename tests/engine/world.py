@@ -89,6 +89,10 @@ class Twins:
         pairs = zip(self.all, thoughts, strict=True)
         return self._same([e.settle(thought.question, thought.decision, now) for e, thought in pairs])
 
+    def agree(self, asked: Callable[[Engine], T]) -> T:
+        """What one of them answers; all of them say the same."""
+        return self._same([asked(engine) for engine in self.all])
+
     @staticmethod
     def _same(results: list[T]) -> T:
         assert len({repr(result) for result in results}) == 1, f"equal input, unequal output: {results}"
@@ -199,6 +203,16 @@ class World:
 
     def plan(self) -> None:
         self._do(self.engines.plan(self.now))
+
+    def adopt(self, policy: Policy) -> None:
+        """The settings are read anew; a restart begins with them too."""
+        self.policy = policy
+        self._do(self.engines.agree(lambda engine: engine.adopt(policy, self.now)))
+
+    def drain(self, node: str) -> None:
+        """Somebody has the node emptied."""
+        _, effects = self.engines.agree(lambda engine: engine.drain(node, self.now))
+        self._do(effects)
 
     def think(self) -> None:
         """What was taken in is looked at, and the first question goes to another thread."""
