@@ -77,10 +77,19 @@ def _onward(job: JobView, policy: Search, worth: Worth, known: Known, most: int)
     if job.least is None or forgotten:
         return 0
     seen = Measured(mean=job.least, variance=_spread(job) * job.least**2)
-    if known and not _worth_it(job, policy, worth, known, job.size, seen):
+    if known and not (
+        _worth_it(job, policy, worth, known, job.size, seen) and _credible(job, policy, known, seen)
+    ):
         return 0
     job = replace(job, measured={**job.measured, job.size: seen})
     return _larger(job, policy, worth, {**known, job.size: seen}, most)
+
+
+def _credible(job: JobView, policy: Search, known: Known, seen: Measured) -> bool:
+    """Whether a first step may have been so fast. A script that looks for changes before it takes a batch counts a step
+    in which nothing was trained.
+    """
+    return _ends(policy, seen)[0] <= _at_most(known, job.size)
 
 
 def _larger(job: JobView, policy: Search, worth: Worth, known: Known, most: int) -> int:

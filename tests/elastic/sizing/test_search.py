@@ -111,6 +111,14 @@ def test_a_first_step_sends_nobody_back():
     assert wanted(picture) == 8
 
 
+@pytest.mark.parametrize("least", [450.0, 4000.0])
+def test_a_first_step_that_is_too_fast_proves_nothing(least):
+    """Faster than perfect scaling is a step in which nothing was trained: the size is measured before it is left."""
+    picture = job("efficiency", size=8, measured=seen({4: 200.0}), least=least)
+
+    assert wanted(picture) == 8
+
+
 def test_what_is_known_no_longer_proves_nothing():
     """Sizes measured so long ago that they are forgotten are no reason to go on, nor to stay for good."""
     old = seen({4: 200.0}, age=1e6)
