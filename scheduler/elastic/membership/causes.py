@@ -144,6 +144,9 @@ def _late(p: Picture) -> str:
     late = [w for w in roll.newcomers(s) if w.seated and not w.arrival and not overdue(s, w, p.now)]
     if not late or not s.spec or len(p.wish) >= s.spec.clamp(s.want):
         return ""
-    since = max(s.want_at, min((w.ready_at for w in p.joining if w.ready_at is not None), default=p.now))
-    patience = s.limits.newcomers if s.record.ring else s.limits.coalesce
-    return f"newcomers: {roll.names(late)}" if p.now - since < patience else ""
+    if s.record.ring:
+        since, patience = s.joining_at, s.limits.newcomers
+    else:
+        since = min((w.ready_at for w in p.joining if w.ready_at is not None), default=None)
+        patience = s.limits.coalesce
+    return f"newcomers: {roll.names(late)}" if since is None or p.now - since < patience else ""

@@ -36,6 +36,7 @@ def _open(s: State, now: float) -> None:
     p = picture(s, now)
     found = cause(p)
     s.pending = found is not None
+    s.joining_at = (now if s.joining_at is None else s.joining_at) if p.joining else None
     if found is None or _being_saved(s) or (not found.urgent and waits(p)):
         return
     number = max(s.record.number, s.floor) + 1
@@ -171,6 +172,7 @@ def persisted(s: State, event: Persisted, now: float) -> None:
     s.record, s.flight = flight.planned, None
     s.published, s.published_at = True, now
     s.resumed_at, s.settled = None, False
+    s.joining_at = None
     inside = {seat.uid for seat in s.record.ring}
     for worker in s.workers.values():
         worker.fallen = worker.fallen and worker.uid not in inside

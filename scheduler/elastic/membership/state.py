@@ -91,6 +91,8 @@ class State:
     flight: Flight | None = None
     pending: bool = False
     """There is a reason for a change that has not begun; it waits for its moment."""
+    joining_at: float | None = None
+    """Since when there is somebody at the barrier whom the next round takes in."""
     before: int = 0
     """Members of the round that trained before."""
     paused_at: float | None = None

@@ -369,6 +369,20 @@ def test_one_round_takes_who_waited_ahead_and_who_is_about_to_be_ready() -> None
     assert world.status.round == before + 1
 
 
+def test_who_is_ready_joins_after_the_limit_though_more_and_more_are_wanted() -> None:
+    """Room comes little by little, and those who get it are slow to start: each new wish is no reason to wait anew."""
+    world = a_job(2)
+    world.size(4)
+    ready = next(pod for pod in world.pods.values() if pod not in world.members())
+    for want in (5, 6, 7, 8):
+        for pod in world.pods.values():
+            pod.never_ready = pod.round == 0 and pod is not ready
+        world.run(world.limits.newcomers / 2)
+        world.size(want)
+
+    assert world.trains(3)
+
+
 def test_newcomers_ahead_outlive_the_master() -> None:
     """The next one does not know that they were to start; it leaves them alone until the policy has spoken."""
     world = ahead_of_time()
