@@ -191,6 +191,7 @@ def beat(s: State, event: Beat, now: float) -> None:
     if former is None and event.phase in _YOUNG and worker.told < s.record.number and worker in roll.ring(s):
         worker.fallen = True  # its process was started again while no master was there
     worker.beat, worker.committed = event, event.committed
+    worker.took = event.step_s or worker.took
     if event.round:
         s.reached = max(s.reached, event.committed)
     if event.child != "stopped":

@@ -178,7 +178,7 @@ def _member(w: Worker, ranks: dict[Uid, int]) -> Member:
         role=w.role,
         step=w.step,
         committed=beat.committed if beat else 0,
-        step_seconds=beat.step_s if beat else None,
+        step_seconds=w.took,
         compute_seconds=w.compute,
         reason=shortened(w.lost or w.stopped or w.leaving or w.waiting),
     )

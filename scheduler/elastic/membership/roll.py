@@ -76,7 +76,7 @@ def position(w: Worker) -> int:
 
 def step_s(s: State) -> float:
     """Median seconds of a step; 0 when nobody has said."""
-    told = [w.beat.step_s for w in ring(s) if w.beat and w.beat.step_s]
+    told = [w.took for w in ring(s) if w.took]
     return statistics.median(told) if told else 0.0
 
 

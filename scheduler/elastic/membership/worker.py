@@ -48,6 +48,10 @@ class Worker:
     compute: float | None = None
     """Moving average of its compute time, seconds."""
     compute_samples: int = 0
+    took: float | None = None
+    """Mean seconds of its last steps, as it said last. A beat says nothing of steps where none has ended since the one
+    before.
+    """
     pace: float | None = None
     """Moving average of its whole step, seconds: compute, collective and whatever else it waits for."""
     leaving: str = ""

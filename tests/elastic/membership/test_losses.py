@@ -9,6 +9,7 @@ import pytest
 from scheduler.elastic.job import Phase, Spec, encode_status
 from scheduler.elastic.job.spec import Checkpoint
 from scheduler.elastic.membership import Limits, effects, events, roll
+from tests.elastic.membership import world as membership_world
 from tests.elastic.membership.world import COLLECTIVE_S, TEMPLATE, World
 
 
@@ -133,6 +134,29 @@ def test_a_validation_of_some_minutes_is_no_hang() -> None:
 
     assert world.trains(3)
     assert not world.sentences(effects.Abort)
+
+
+def test_slow_steps_are_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten steps are waited for, also while beats tell of none: most do not where a step is longer than a second."""
+    send, told = World.send, dict[str, int]()
+
+    def of_new_steps(self: World, event: events.Event) -> None:
+        if isinstance(event, events.Beat):
+            new = event.step > told.get(event.uid, 0)
+            told[event.uid] = event.step
+            event = msgspec.structs.replace(event, step_s=event.step_s if new else None)
+        send(self, event)
+
+    monkeypatch.setattr(World, "send", of_new_steps)
+    monkeypatch.setattr(membership_world, "STEP_S", 10.0)
+    world = World(Spec(min_workers=3, max_workers=6, template=TEMPLATE))
+    assert world.run(60, lambda: world.steps() > 3)
+    world.run(2)
+    world.hang(world.members()[1])
+    world.run(90)
+    assert not world.sentences(effects.Abort)
+
+    assert world.run(20, lambda: bool(world.sentences(effects.Abort)))
 
 
 def test_survivors_below_the_quorum_hold_their_state() -> None:
