@@ -82,13 +82,13 @@ class History(Struct, frozen=True):
     """The round of the last measurement."""
     records: dict[int, Record] = {}
     least: float | None = None
-    """Samples per second that this round makes at least: of its first measurement, the resize included."""
+    """Samples per second that this round makes at least: of its first measurement, which holds its first step."""
 
     def noted(self, round_number: int, size: int, rate: float, now: float) -> "History":
         """With one more measurement: `rate` samples per second of `size` workers in this round, over a second or a
         step.
 
-        The first measurement of every round is no throughput: it holds the resize itself and the first step after it,
+        The first measurement of every round is no throughput: it holds the first step after a resize, or that and the resize,
         which traces, connects and fills caches (so do the authors of "Resource Elasticity in Distributed Deep
         Learning", MLSys'20, who drop it). It is what the round makes at `least`, for all of that only takes time. A
         rate outside of `RATES` is dropped.
