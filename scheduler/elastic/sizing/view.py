@@ -88,8 +88,8 @@ class History(Struct, frozen=True):
         """With one more measurement: `rate` samples per second of `size` workers in this round, over a second or a
         step.
 
-        The first measurement of every round is no throughput: it holds the first step after a resize, or that and the resize,
-        which traces, connects and fills caches (so do the authors of "Resource Elasticity in Distributed Deep
+        The first measurement of every round is no throughput: it holds the first step after a resize, which traces, connects
+        and fills caches, and often the resize itself (so do the authors of "Resource Elasticity in Distributed Deep
         Learning", MLSys'20, who drop it). It is what the round makes at `least`, for all of that only takes time. A
         rate outside of `RATES` is dropped.
         """

@@ -652,7 +652,9 @@ async def test_people_are_told(api, house):
 
 
 async def test_what_a_worker_says_is_passed_on_whole(api, house, monkeypatch):
-    """Its position in the data, and how long its last steps took; the round that its child was in when it ended, and the checkpoint that it wrote."""
+    """Its position in the data, and how long its last steps took; the round that its child was in when it ended, and
+    the checkpoint that it wrote.
+    """
     job(api)
     first, _ = await train(house, 2)
     heard = []
