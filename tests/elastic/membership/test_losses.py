@@ -138,16 +138,6 @@ def test_a_validation_of_some_minutes_is_no_hang() -> None:
 
 def test_slow_steps_are_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten steps are waited for, also while beats tell of none: most do not where a step is longer than a second."""
-    send, told = World.send, dict[str, int]()
-
-    def of_new_steps(self: World, event: events.Event) -> None:
-        if isinstance(event, events.Beat):
-            new = event.step > told.get(event.uid, 0)
-            told[event.uid] = event.step
-            event = msgspec.structs.replace(event, step_s=event.step_s if new else None)
-        send(self, event)
-
-    monkeypatch.setattr(World, "send", of_new_steps)
     monkeypatch.setattr(membership_world, "STEP_S", 10.0)
     world = World(Spec(min_workers=3, max_workers=6, template=TEMPLATE))
     assert world.run(60, lambda: world.steps() > 3)

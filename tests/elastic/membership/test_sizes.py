@@ -532,6 +532,24 @@ def test_a_resize_costs_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
     assert view.idle == pytest.approx(0.75 - STEP_S)
 
 
+def test_what_a_resize_costs_does_not_change_from_beat_to_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of steps of three seconds two beats in three say nothing: the last that did counts."""
+    monkeypatch.setattr(membership_world, "STEP_S", 3.0)
+    world = a_job(2)
+    for pod in world.members():
+        pod.says = {"idle_s": 3.5}
+    world.run(10)
+    world.size(4)
+    assert world.run(60, lambda: world.trains(4))
+    costs = []
+    for _ in range(6):
+        world.run(1)
+        view = world.membership.wishes(world.now)
+        costs.append(view.idle if view else None)
+
+    assert costs == pytest.approx([0.5] * 6)
+
+
 def test_who_tells_of_steps_in_no_time_is_timed_by_its_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a worker says of itself may be wrong; a window of a second holds steps of more than a millisecond."""
     send = World.send

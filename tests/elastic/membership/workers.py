@@ -48,6 +48,8 @@ class Pod:
     round: int = 0
     why: str = "newcomer"
     step: int = 0
+    beaten: int = 0
+    """The step of its last beat: one that tells of no other says nothing of how long steps take."""
     commit: int = 0
     weights: str = ""
     """The process whose first weights its own come from."""

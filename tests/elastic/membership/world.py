@@ -464,11 +464,13 @@ class World:
         word = "Ready" if pod.round == 0 and pod.child == "asking" else words.get(pod.child, "Training")
         busy = pod.child in {"training", "init"}
         silent = self.now - pod.progress if (pod.frozen or pod.hung or self._stalled(pod)) and busy else 0.0
+        took = STEP_S if pod.step > pod.beaten else None
+        pod.beaten = pod.step
         child = "none" if pod.child in {"none", "ended"} else "stopped" if pod.frozen else "running"
         self.send(
             events.Beat(
                 pod.uid, word, pod.round if pod.child in {"training", "asking"} else 0 if pod.round == 0 else pod.round,
-                pod.step, pod.commit, pod.step * self.counts, pod.step / 100, STEP_S, STEP_S * self.compute * pod.slowness, silent,
+                pod.step, pod.commit, pod.step * self.counts, pod.step / 100, took, STEP_S * self.compute * pod.slowness, silent,
                 busy and not pod.hung, child, dict(pod.says), ("batch", "rate", "epoch"),
             )
         )  # fmt: skip
