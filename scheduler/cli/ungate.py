@@ -63,7 +63,7 @@ def ungate(
     """Remove the gate gangwright.io/planned from every pod that has it.
 
     Ends with 1 when pods could not be let go, and names them; it may be run again. Names the Jobs, too, that Gangwright
-    suspended for other gangs and has still to resume.
+    suspended for other gangs and has still to resume, where they may be looked at.
     """
     if everything == bool(namespace):
         raise errors.SettingsError(
@@ -72,13 +72,10 @@ def ungate(
     if namespace:
         a_namespace(namespace)
     log.configure()  # what is tried again is told on standard error, beside the failures
-    count, failures, jobs = asyncio.run(_run(namespace, Reach(kubeconfig, context), dry_run=dry_run))
+    count, failures, told = asyncio.run(_run(namespace, Reach(kubeconfig, context), dry_run=dry_run))
     Console().print(f"{count} pods {'would be let go' if dry_run else 'let go'}")
-    for job in jobs:
-        print(
-            f"job {job} is suspended for another gang: wait until Gangwright resumes it, or say gangwright resume {job}",
-            file=sys.stderr,
-        )
+    for text in told:
+        print(text, file=sys.stderr)
     if failures:
         _tell(failures)
         raise typer.Exit(1)
@@ -98,10 +95,22 @@ async def _run(
     async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
         pods = await gated(client, namespace)
         if not dry_run:
-            return *await let_go(client, pods), await paused(client, namespace)
+            return *await let_go(client, pods), await _paused(client, namespace)
         for pod in pods:
             print(_place(pod))
-        return len(pods), {}, await paused(client, namespace)
+        return len(pods), {}, await _paused(client, namespace)
+
+
+async def _paused(client: Client, namespace: str) -> list[str]:
+    """What is to be said of Jobs, a line each. They follow the pods: that they cannot be listed undoes nothing."""
+    try:
+        jobs = await paused(client, namespace)
+    except errors.KubeError as error:
+        return [f"Jobs could not be looked at: {error}; one that is suspended for another gang would stay so"]
+    return [
+        f"job {job} is suspended for another gang: wait until Gangwright resumes it, or say gangwright resume {job}"
+        for job in jobs
+    ]
 
 
 async def gated(client: Client, namespace: str = "") -> list[Seen[_Pod]]:

@@ -227,6 +227,21 @@ async def test_a_job_that_is_still_suspended_is_named(api, tmp_path):
         assert named.endswith("gangwright resume team/ours")
 
 
+async def test_jobs_that_may_not_be_looked_at_cost_no_pod_its_name(api, tmp_path):
+    """Whoever has the rights on pods alone is told which pods were let go, and that he must look after Jobs himself."""
+    api.holds("p1", "p2")
+    api.troubles["p2"].append(Refuse(403))
+    api.barred[JOBS] = Refuse(403)
+    words = ["ungate", "-n", "team", "--kubeconfig", kubeconfig(tmp_path, api.url)]
+
+    done = await asyncio.to_thread(gangwright, *words)
+
+    assert "1 pods let go" in done.stdout
+    assert "team/p2: " in done.stderr
+    assert "Jobs could not be looked at" in done.stderr
+    assert done.returncode == 1
+
+
 async def test_nobody_waits(api, client):
     """An empty list, which the API may write as null, is nobody."""
     api.objects[TEAM] = {}
