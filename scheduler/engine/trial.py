@@ -92,11 +92,15 @@ def _record(ledger: Ledger, pods: Sequence[Pod]) -> GangRecord:
         return record
     record.members |= {pod.uid: Member(pod) for pod in pods}
     record.spec = roster.spec(record, ledger.groups, ledger.policy)
-    if isinstance(record.spec, Spec) and roster.beyond_size(record, record.spec):
+    beyond = set(roster.beyond_size(record, record.spec)) if isinstance(record.spec, Spec) else set()
+    if isinstance(record.spec, Spec) and any(pod.uid in beyond for pod in pods):
         size = str(record.spec.size)
         record.spec = Refuse(
             Reason.CONFLICT, "gangwright.io/members", size, "the gang is there, and complete"
         )
+        return record
+    for uid in beyond:
+        del record.members[uid]  # these pods are needed in their place
     return record
 
 

@@ -14,7 +14,7 @@ from scheduler.model.queueing import Backfill, Reservation, Share
 from scheduler.model.victims import Preempt
 from scheduler.model.workload import Pod, PodKey, Uid
 from tests.builders import GPU
-from tests.engine.cast import a_gang_of_pods
+from tests.engine.cast import a_gang_of_pods, a_membership, a_pod
 from tests.engine.situations import a_situation, newcomers, thought_of
 from tests.engine.stage import POLICY, a_world
 from tests.engine.world import World
@@ -135,6 +135,27 @@ def test_a_gang_that_is_complete_takes_nobody():
     seat, _ = world.engine.trial(late, world.now).answer(world.policy)
 
     assert (seat.reason, seat.field, seat.value) == (Reason.CONFLICT, "gangwright.io/members", "2")
+
+
+def test_whom_the_quorum_lacks_joins_a_gang_that_has_a_pod_too_many():
+    """A second server waits in the place of the second worker: who comes in thought takes it, as who comes does."""
+    world = a_world(4)
+    roles = {"ps": 1, "worker": 2}
+    first, spare, worker, last = (
+        a_pod(f"train-{i}", membership=a_membership("train", roles, role=role, size=3), gpu=1, created=i)
+        for i, role in enumerate(("ps", "ps", "worker", "worker"))
+    )
+    world.submit([first, spare, worker])
+    world.settle(5.0)
+
+    seat, room = world.engine.trial(thought_of([last], world.now), world.now).answer(world.policy)
+
+    assert isinstance(seat, Place)
+    assert (len(seat.seats), room) == (3, None)
+    world.submit([last])
+    world.settle(5.0)
+    members = world.record("train").members.values()
+    assert sorted(m.pod.key.name for m in members if m.bound) == ["train-0", "train-2", "train-3"]
 
 
 def test_pods_of_two_gangs_are_refused():
