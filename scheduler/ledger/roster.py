@@ -63,9 +63,13 @@ def spec(
 
 def doubts(record: GangRecord) -> tuple[Doubt, ...]:
     """What its members say that is overlooked: each field once, the eldest's word for it; who is younger is named."""
+    live = record.live()
+    complaining = [m for m in live if m.pod.complaints]
+    if not complaining:
+        return ()
     found: dict[str, Doubt] = {}
-    eldest = min(record.live(), key=lambda m: m.arrival, default=None)
-    for member in sorted((m for m in record.live() if m.pod.complaints), key=lambda m: m.arrival):
+    eldest = min(live, key=lambda m: m.arrival)
+    for member in sorted(complaining, key=lambda m: m.arrival):
         whose = "" if member is eldest else f"{member.pod.key.name}: "
         for own in member.pod.complaints:
             if not own.fatal:
