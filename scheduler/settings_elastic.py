@@ -56,9 +56,9 @@ class RendezvousServer:
     """File of the certificate's key, PEM."""
 
     ca: Annotated[str, _path] = ""
-    """File of the authority that signed it, PEM; what workers check us by. Goes with rendezvous.cert. Read when we start,
-    and told to a worker when it is made: let it hold the next authority beside the old one, and have the workers of
-    before made anew, ere the next one signs.
+    """File of the authority that signed it, PEM; what workers check us by. Goes with rendezvous.cert. Read when we
+    start, and told to a worker when it is made: before the next authority signs, let it hold that beside the old one,
+    and have the workers of before made anew.
     """
 
     secret: Annotated[str, _object] = "gangwright-elastic-tls"  # noqa: S105 - the name of an object

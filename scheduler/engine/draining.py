@@ -165,9 +165,8 @@ class Draining:
         if over is not None:
             return f"{AT_CEILING}: {over}"
         if self._ledger.usage.below(record.key.namespace) is not None:
-            surplus = [
-                m for m in surplus if m.bound
-            ]  # who waits is seated as room and ceiling allow, once it stands
+            # who waits is seated as room and ceiling allow, once the gang stands
+            surplus = [m for m in surplus if m.bound]
         gang = moving.gang_of(self._ledger, record, spec, core, surplus, node)
         picture = self._without(bound)
         decision = planner.decide(picture, gang, self._ledger.policy, None, self._masks)

@@ -1,4 +1,4 @@
-"""What a person's kubeconfig says besides how to reach the cluster: in which namespace he works, which contexts there are.
+"""What a person's kubeconfig says besides how to reach the cluster: his namespace, and which contexts there are.
 
 Never here: credentials (`access`).
 """

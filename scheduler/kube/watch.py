@@ -11,8 +11,8 @@ The rules, and where they come from:
   the watch of a slow reader without a word, several times in a burst of some thousand pods.
 * Only "too old" (HTTP 410, or ERROR 410 on the stream) and a stream that cannot be trusted any more lead to a new
   list, and that list is compared with what is known: what it does not name is Gone.
-* An API server that was away may come back with an etcd restored from a backup. It is asked how far it has come before a
-  watch goes on: one from a version of the future is silent until that is reached, and leaves out all between.
+* An API server that was away may come back with an etcd restored from a backup. It is asked how far it has come before
+  a watch goes on: one from a version of the future is silent until that is reached, and leaves out all between.
 * Bookmarks come about once a minute, so 70 s of silence mean a dead connection. That the other machine is gone the
   kernel tells sooner (`sockets`), and that something between passes nothing on, a look from beside (`vigil`). A stream
   that ends so goes on where it was; after one that was deaf nothing is believed until something is heard. A watch is
@@ -206,7 +206,7 @@ class Reflector(Generic[T]):
         self._tell([*gone, Synced(len(self._known))])
 
     async def _look_back(self) -> None:
-        """Raise Gone where the API server, back again, has not come as far as we: its etcd was restored from a backup."""
+        """Raise Gone where the API server, back again, has not come as far as we: its etcd was restored."""
         call, params = f"GET {self.resource.path}", {**self.resource.selectors, "limit": "1"}
         body = await self._client.request("GET", self.resource.path, params=params, timeout=LIST_LIMIT)
         version = read_page(call, body).metadata.version

@@ -96,7 +96,7 @@ def due(
 
 
 def _late(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
-    """What is overlooked of a gang that has its seats: once a field, for a training may write it at every checkpoint."""
+    """What is overlooked of a gang that has its seats: once a field, for it may be written at every checkpoint."""
     unsaid = _unsaid(record)
     if unsaid and record.live() and now >= _may_say(record, Reason.WARNING, policy):
         text = "; ".join(own.text for own in unsaid)

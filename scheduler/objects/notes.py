@@ -118,9 +118,8 @@ def _seconds(text: str) -> float:
 def moment(text: str) -> float:
     """Seconds since the epoch, of an RFC 3339 time; one that says no zone is in UTC."""
     try:
-        found = datetime.fromisoformat(
-            "" if text.isdigit() else text
-        )  # some counts of seconds would be read as dates
+        # some counts of seconds would be read as dates
+        found = datetime.fromisoformat("" if text.isdigit() else text)
     except ValueError:
         raise Unfit("an RFC 3339 time such as 2026-03-01T09:30:00Z") from None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

@@ -119,9 +119,8 @@ class Identity:
             except (OSError, ValueError) as error:
                 raise SettingsError(f"{self._section}.clientCa", own.client_ca, _unusable(error)) from None
             context.verify_mode = self._mode
-            context.num_tickets = (
-                0  # a session that is taken up again shows no certificate that we could check
-            )
+            # a session that is taken up again shows no certificate that we could check
+            context.num_tickets = 0
             context.options |= ssl.OP_NO_TICKET  # the same before TLS 1.3
         self._ends = dict(_ends({"cert": own.cert, "clientCa": own.client_ca}))
         return context

@@ -1,7 +1,7 @@
 """Gangs that have no pods because their Job is suspended: what is known of them, and how they go on.
 
-Lives here: what such a Job tells of its gang. Never here: gangs that have pods (`views`), or Jobs whose pods would be of
-another scheduler.
+Lives here: what such a Job tells of its gang. Never here: gangs that have pods (`views`), or Jobs whose pods would be
+of another scheduler.
 """
 
 from typing import Final

@@ -92,8 +92,8 @@ METRICS: Final = (
     Metric(
         "elastic_certificate_end_timestamp_seconds",
         G,
-        "When the certificate of the rendezvous (cert) ends, and the authority that workers check it by (ca), in seconds since"
-        " the epoch; of several in a file the first to end.",
+        "When the certificate of the rendezvous (cert) ends, and the authority that workers check it by (ca), in seconds"
+        " since the epoch; of several in a file the first to end.",
         ("server", "setting"),
     ),
     Metric("elastic_leading", G, "1 while we hold the Lease, and act."),

@@ -112,8 +112,8 @@ async def test_an_elastic_job(cluster):
 
 
 async def test_kinds_that_may_not_be_listed(cluster):
-    """Whoever may change Jobs suspends one, though he may not list JobSets: the API server says so also of a kind that it
-    does not have. Who is not found without them is told of the right that is missing.
+    """Whoever may change Jobs suspends one, though he may not list JobSets: the API server says so also of a kind that
+    it does not have. Who is not found without them is told of the right that is missing.
     """
     put(cluster, a_job(name="mine"))
     cluster.barred[JOB_SETS] = Refuse(403)

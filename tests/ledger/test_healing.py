@@ -281,7 +281,7 @@ def test_restart_takes_the_whole_gang_down_at_once(loss) -> None:
 
 
 def test_who_is_kept_from_a_restart_by_a_budget_is_told_of() -> None:
-    """That the gang is restarted whole was told when nobody knew of the budget: who runs on counts again, and is named."""
+    """That the gang is restarted whole was told before anybody knew of the budget: who runs on counts, and is named."""
     desk = a_desk(on_member_loss=OnMemberLoss.RESTART)
     for effect in told(_failed(desk), Evict):
         desk.failed(effect, FailureKind.BUDGET)

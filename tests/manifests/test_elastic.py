@@ -331,7 +331,7 @@ def test_the_overlay_is_both():
 
 
 def test_one_file_of_settings():
-    """Beside the scheduler the master reads the same settings file: the ConfigMap's newest, so a change starts it anew."""
+    """Beside the scheduler the master reads the same settings file, the ConfigMap's newest: a change starts it anew."""
     overlay = "overlays/with-elastic"
     (settings,) = [
         one["metadata"]["name"]

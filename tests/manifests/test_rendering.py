@@ -84,7 +84,7 @@ def test_the_overlay_of_the_readme(tmp_path):
 
 
 def test_workers_follow_the_image(tmp_path):
-    """The lines that elastic/kustomization.yaml has for an overlay of one's own give workers the image that `images` names."""
+    """The lines that elastic/kustomization.yaml has for an overlay of one's own give workers the image of `images`."""
     head = (MANIFESTS / "elastic" / "kustomization.yaml").read_text(encoding="utf-8")
     lines = re.search(r"^# replacements:\n(?:#   .*\n)+", head, re.MULTILINE)[0]
     overlay = {
