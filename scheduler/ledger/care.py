@@ -80,7 +80,6 @@ def tell(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect]
 def _spec(ledger: "Ledger", record: GangRecord) -> Spec | None:
     if record.spec is None:
         record.spec = spec = roster.spec(record, ledger.groups, ledger.policy)
-        record.doubts = roster.doubts(record)
         if isinstance(spec, Refuse):
             record.verdict = spec
         elif isinstance(record.verdict, Refuse):
@@ -93,6 +92,7 @@ def _spec(ledger: "Ledger", record: GangRecord) -> Spec | None:
             if not spare and _take_back(ledger, record, spec):
                 return _spec(ledger, record)
             record.spec = spec
+        record.doubts = roster.doubts(record)
     return record.spec if isinstance(record.spec, Spec) else None
 
 
