@@ -83,6 +83,28 @@ def test_the_overlay_of_the_readme(tmp_path):
     }
 
 
+@pytest.mark.parametrize("component", ["prometheus-operator", "status-service"])
+def test_a_component_leaves_labels_of_others_alone(tmp_path, component):
+    """Named in an overlay over both programs it says whose its own objects are, and of the rest nothing."""
+    overlay = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [os.path.relpath(MANIFESTS / "overlays" / "with-elastic", tmp_path)],
+        "components": [os.path.relpath(MANIFESTS / "components" / component, tmp_path)],
+    }
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")
+
+    def labelled(found):
+        return {(one["kind"], one["metadata"]["name"]): one["metadata"].get("labels") for one in found}
+
+    before = labelled(rendered("overlays/with-elastic"))
+    after = labelled(documents(kubectl("kustomize", tmp_path)))
+    ours = {"app.kubernetes.io/name": "gangwright", "app.kubernetes.io/part-of": "gangwright"}
+
+    assert {key: after[key] for key in before} == before
+    assert [after[key] for key in after.keys() - before.keys()] == [ours, ours]
+
+
 def test_workers_follow_the_image(tmp_path):
     """The lines that elastic/kustomization.yaml has for an overlay of one's own give workers the image of `images`."""
     head = (MANIFESTS / "elastic" / "kustomization.yaml").read_text(encoding="utf-8")
