@@ -209,7 +209,7 @@ def avoided(s: State, now: float) -> tuple[str, ...]:
 
 
 def forgive(s: State, now: float) -> None:
-    """What is long ago is forgotten: nodes, so that the memory stays small, and failures, which are in a row no more."""
+    """What is long ago is forgotten: nodes, so that memory stays small, and failures, which are in a row no more."""
     if s.failures and _steady(s, now):
         s.failures = 0
     for node, at in list(s.barred_at.items()):

@@ -326,7 +326,7 @@ def test_newcomers_ahead_of_what_is_wanted_interrupt_nobody() -> None:
 
 
 def test_newcomers_ahead_of_what_is_wanted_cost_the_master_no_looks() -> None:
-    """Nothing changes while they wait, so the job is looked at as seldom as any that trains; not once they are wanted."""
+    """Nothing changes while they wait, so a look is as seldom as at any job that trains; not once they are wanted."""
     world = ahead_of_time()
     world.handle(events.Elapsed())
     assert world.membership.next_deadline(world.now) - world.now == pytest.approx(0.5)
@@ -499,7 +499,7 @@ def test_the_last_steps_of_a_size_are_told_at_the_barrier(monkeypatch: pytest.Mo
 
 
 def test_the_first_step_is_timed_by_who_made_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A member of two rounds says how long the first step of the second took; that is nearer than when we hear of it."""
+    """A member of two rounds says how long the first step of the second took: nearer than when we hear of it."""
     world = a_job(2)
     before = world.membership.wishes(world.now)
     monkeypatch.setattr(membership_world, "STEP_S", 2.0)

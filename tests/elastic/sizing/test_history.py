@@ -30,7 +30,7 @@ def test_the_first_measurement_of_a_round_is_dropped():
 
 
 def test_the_first_measurement_of_a_round_is_what_it_makes_at_least():
-    """A resize and a first step only take time: the size is no slower than with both of them. Each round begins anew."""
+    """A resize and a first step only take time: the size is no slower than with both. Each round begins anew."""
     first = History().noted(1, 4, 10.0, 0.0)
     later = first.noted(1, 4, 100.0, 1.0)
 
