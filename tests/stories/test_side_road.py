@@ -126,6 +126,17 @@ async def go_on(cluster: Cluster, door: Proxy) -> None:
     await asyncio.to_thread(cluster.gangwright.restart)
 
 
+async def begin_anew(cluster: Cluster, door: Proxy) -> None:
+    """A new kube-scheduler, which knows who is bound: one that was asleep may try the bound one, and write that it is
+    not.
+    """
+    kube_scheduler = cluster.gangwright.kube_scheduler
+    kube_scheduler.kill()
+    await asyncio.to_thread(kube_scheduler.restart)
+    door.open()
+    await asyncio.to_thread(cluster.gangwright.restart)
+
+
 def evicted(door: Proxy) -> list[str]:
     return [write.path for write in door.writes if write.path.endswith("/eviction") and write.status == 201]
 
@@ -159,7 +170,7 @@ async def test_room_stolen_after_the_first_bind(cluster: Cluster, door: Proxy):
     await bind(cluster.api, first, first["status"]["nominatedNodeName"])
     await cluster.submit(*(pod(f"thief-{n}", gang="thief", scheduler="default-scheduler") for n in range(7)))
     await cluster.seated("thief", 7)
-    await go_on(cluster, door)
+    await begin_anew(cluster, door)
 
     await cluster.until("gang", lambda pods: len(pods) == 4 and not bound(pods))
     assert evicted(door) == [f"{cluster.at(first)}/eviction"]
