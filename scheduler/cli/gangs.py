@@ -69,7 +69,10 @@ def list_(
         return
     _show(rows, answers.now, wide=output is Form.WIDE, everywhere=everywhere)
     if any(row.state == "suspended" for row in rows):
-        screen.note("a gang that is suspended has no pods; to go on: gangwright resume NAMESPACE/GANG")
+        screen.note(
+            "a gang that is suspended has no pods; where Gangwright does not resume it (-o wide says so), "
+            "to go on: gangwright resume NAMESPACE/GANG"
+        )
     if not rows:
         screen.note(f"no gangs in {f'namespace {within}; -A shows all' if within else 'this cluster'}")
 

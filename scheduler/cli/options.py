@@ -14,13 +14,11 @@ import typer
 
 from scheduler.errors import SettingsError
 from scheduler.kube.context import usual_namespace
+from scheduler.model.workload import NAMESPACE
 
 OK: Final = 0
 NO: Final = 1
 WRONG: Final = 2
-
-
-_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class Form(StrEnum):
@@ -81,7 +79,7 @@ class Reach:
 
 def a_namespace(said: str) -> str:
     """The name, which becomes part of a path. Raises SettingsError for what no namespace is called."""
-    if not _NAMESPACE.fullmatch(said):
+    if not re.fullmatch(NAMESPACE, said):
         remedy = "write a namespace's name: at most 63 small letters, digits and '-'"
         raise SettingsError("namespace", said, remedy)
     return said

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.ledger import Ledger, attained, history, roster
-from scheduler.ledger.lifecycle import State
+from scheduler.ledger.lifecycle import STANDS, State
 from scheduler.ledger.records import GangRecord, Member, Spec
 from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Reason
@@ -27,7 +27,7 @@ SOON: Final = 30.0
 FOREVER: Final = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"})
 """Kinds of owners whose pods do not end by themselves."""
 
-SEATED: Final = frozenset({State.BOUND, State.RUNNING, State.HELD})
+SEATED: Final = STANDS | {State.HELD}
 """Gangs whose end can be told: one that lacks members may wait for them for ever."""
 
 SPARE: Final = 1024

@@ -125,7 +125,7 @@ class Turns:
 
     def _worked_out(self, record: GangRecord, made_for: tuple[int, int]) -> _Had:
         owners = self._ledger.owners
-        seated = [m.pod for m in record.live() if attained.has_seat(m)]
+        seated = [m.pod for m in record.live() if m.has_seat]
         since = [pod.bound_at for pod in seated if pod.bound_at is not None]
         return _Had(
             made_for,

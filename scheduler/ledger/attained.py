@@ -7,7 +7,7 @@ them as one device, so that work on CPUs weighs something beside work on GPUs.
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.ledger.records import GangRecord, Member, Spec
+from scheduler.ledger.records import GangRecord, Spec
 from scheduler.ledger.roll import Roll
 from scheduler.model.demand import Demand
 from scheduler.model.resources import CPU, NATIVE
@@ -79,12 +79,7 @@ def note(
 ) -> None:
     """Keep this gang among those that would be suspended, also while it is on its way to its seats: its turn begins."""
     wish = record.spec.wish.give_way if isinstance(record.spec, Spec) else None
-    if wish is GiveWay.SUSPEND and way(record, owners) is wish and any(map(has_seat, record.live())):
+    if wish is GiveWay.SUSPEND and way(record, owners) is wish and any(m.has_seat for m in record.live()):
         suspendable[record.key] = record
     else:
         suspendable.pop(record.key, None)
-
-
-def has_seat(member: Member) -> bool:
-    """Bound, or on its way to its seat."""
-    return member.bound or member.hold is not None

@@ -19,7 +19,7 @@ from scheduler.ledger import (
     plans,
     roster,
 )
-from scheduler.ledger.lifecycle import Facts, State
+from scheduler.ledger.lifecycle import STANDS, Facts, State
 from scheduler.ledger.records import GangRecord, Member, Plan, Spec, Step
 from scheduler.model.decision import Reason, Refuse, Wait
 from scheduler.model.effects import Effect, Nominate, WritePlan
@@ -38,8 +38,6 @@ TIDY_EVERY = 5.0
 
 DOUBLINGS = 16
 """Above so many the back-off has long reached its limit, and the power would leave the range of a float."""
-
-_STANDS = frozenset({State.BOUND, State.RUNNING})
 
 
 def look_after(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect], float]:
@@ -316,17 +314,17 @@ def time_limit(ledger: "Ledger", record: GangRecord) -> float:
 def _enter(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> None:
     """The state that the facts name, and the clock of the wait."""
     record.state = lifecycle.state(facts)
-    stood, record.gives_way = record.gives_way, record.state in _STANDS or _stands_short(record)
+    stood, record.gives_way = record.gives_way, record.state in STANDS or _stands_short(record)
     if record.gives_way and not stood:
         ledger.stands(record.priority)
     record.partly_bound = facts.quorum > 1 and 0 < facts.bound < facts.quorum
     waits = record.state in {State.WAITING, State.FREEING, State.HELD}
     if waits and record.waiting_since is None and not record.was_bound:
         record.waiting_since = now
-    if record.state in _STANDS:
+    if record.state in STANDS:
         record.whole = facts.quorum
     record.grew = 0 < record.whole < facts.quorum
-    if record.state in _STANDS and not record.was_bound:
+    if record.state in STANDS and not record.was_bound:
         record.was_bound, record.tries, record.not_before = True, 0, float("-inf")
         if record.waiting_since is not None:
             ledger.tally.waits.append(now - record.waiting_since)

@@ -5,7 +5,7 @@ Lives here: what counts as a run. Never here: what is expected of the next one (
 
 from typing import TYPE_CHECKING, Final
 
-from scheduler.ledger.lifecycle import State
+from scheduler.ledger.lifecycle import STANDS, State
 from scheduler.ledger.records import GangRecord, Spec
 from scheduler.ledger.runtimes import LIE
 from scheduler.model.workload import Phase
@@ -42,7 +42,7 @@ def doubted_at(record: GangRecord) -> float:
 
 def keep(ledger: "Ledger", record: GangRecord, now: float) -> None:
     """Remember when its quorum was whole, and what it took when it has ended."""
-    if record.state in {State.BOUND, State.RUNNING}:
+    if record.state in STANDS:
         if record.since is None:
             record.since, record.promised = _began(record, now), declared(record)
         says = declared(record)

@@ -27,6 +27,10 @@ class State(StrEnum):
     LEAVING = "leaving"
 
 
+STANDS: Final = frozenset({State.BOUND, State.RUNNING})
+"""All of the quorum are at their places."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Counts of a gang's members. Those of the quorum are capped per role at what the quorum asks of the role."""

@@ -7,7 +7,7 @@ once in `announce_every` seconds; unchanged it is repeated at twice the distance
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from scheduler.ledger.lifecycle import State
+from scheduler.ledger.lifecycle import STANDS, State
 from scheduler.ledger.quotas import Quotas
 from scheduler.ledger.records import Doubt, GangRecord, Member, Notice, Spec
 from scheduler.model.decision import TEXT, Reason, Refuse, Wait
@@ -27,7 +27,6 @@ Words: TypeAlias = tuple[Reason, str] | None
 """A reason with its sentence."""
 
 _WAITING = {State.GATHERING, State.WAITING, State.FREEING, State.REFUSED}
-_STANDS = {State.BOUND, State.RUNNING}
 
 
 def reason(record: GangRecord) -> Reason:
@@ -36,7 +35,7 @@ def reason(record: GangRecord) -> Reason:
         return record.spec.reason
     if isinstance(record.spec, Reason):
         return record.spec
-    if record.state in _STANDS:
+    if record.state in STANDS:
         return Reason.BOUND
     if record.state == State.HELD:
         return Reason.SEATED
@@ -74,7 +73,7 @@ def due(
     now: float,
 ) -> Iterator[Effect]:
     """What is to be said now.  said: its `words`."""
-    if record.state in _STANDS:
+    if record.state in STANDS:
         yield from _late(record, policy, now)
     if record.state not in _WAITING | {State.HELD} and not _seated_unsaid(record):
         return
@@ -119,7 +118,7 @@ def resumed(record: GangRecord, pods: int) -> Iterator[Effect]:
 
 
 def _seated_unsaid(record: GangRecord) -> bool:
-    return record.told_waiting and record.state in _STANDS
+    return record.told_waiting and record.state in STANDS
 
 
 def _may_say(record: GangRecord, why: Reason, policy: Policy) -> float:
@@ -129,7 +128,7 @@ def _may_say(record: GangRecord, why: Reason, policy: Policy) -> float:
 
 def next_due(record: GangRecord, said: Words, policy: Policy) -> float:
     """When something unsaid may be said, if nothing else happens.  said: its `words`."""
-    if record.state in _STANDS:
+    if record.state in STANDS:
         whys = ([Reason.SEATED] if record.told_waiting else []) + (
             [Reason.WARNING] if _unsaid(record) else []
         )

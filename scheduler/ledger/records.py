@@ -65,6 +65,11 @@ class Member:
         return self.pod.node is not None and not self.pod.phase.ended
 
     @property
+    def has_seat(self) -> bool:
+        """Bound, or on its way to its seat."""
+        return self.bound or self.hold is not None
+
+    @property
     def tied(self) -> str | None:
         """The node to which a PATCH of ours tied the pod. What its owner demands of nodes is a demand like any
         other.

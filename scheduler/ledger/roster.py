@@ -153,16 +153,12 @@ def beyond_size(record: GangRecord, spec: Spec) -> list[Uid]:
     left = dict(spec.quorum)
     needed: list[Member] = []
     above: list[Member] = []
-    for member in sorted(counting, key=lambda m: (not (_has_place(m) or m.pod.phase.ended), m.arrival)):
+    for member in sorted(counting, key=lambda m: (not (m.has_seat or m.pod.phase.ended), m.arrival)):
         role = role_of(member, spec)
         in_core = not is_surplus(member) and left.get(role, 0) > 0
         left[role] = left.get(role, 0) - in_core
         (needed if in_core else above).append(member)
-    return [m.pod.uid for m in [*needed, *above][spec.size :] if not _has_place(m)]
-
-
-def _has_place(member: Member) -> bool:
-    return member.bound or member.hold is not None
+    return [m.pod.uid for m in [*needed, *above][spec.size :] if not m.has_seat]
 
 
 def places_left(record: GangRecord, spec: Spec) -> int | None:
@@ -329,8 +325,7 @@ def _missing(record: GangRecord, spec: Spec) -> dict[str, int]:
         role = role_of(member, spec)
         if is_surplus(member) or role not in missing:
             continue
-        has_place = member.live and (member.bound or member.hold is not None)
-        if has_place or member.pod.phase is Phase.SUCCEEDED:
+        if (member.live and member.has_seat) or member.pod.phase is Phase.SUCCEEDED:
             missing[role] -= 1
     return missing
 

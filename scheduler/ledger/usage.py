@@ -7,7 +7,6 @@ their successors: what another scheduler places is not ours to share out.
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
-from scheduler.ledger.attained import has_seat
 from scheduler.ledger.roll import Roll
 from scheduler.model.demand import Demand
 from scheduler.model.queueing import Share, Usage
@@ -191,7 +190,7 @@ class Usages:
     def check(self, roll: Roll) -> list[str]:
         """Sentences about what must never be true: the sums are those of exactly the pods with a place."""
         pods = {
-            uid: m.pod for record in roll.gangs.values() for uid, m in record.members.items() if has_seat(m)
+            uid: m.pod for record in roll.gangs.values() for uid, m in record.members.items() if m.has_seat
         }
         wanted = {uid: (pod.key.namespace, pod.demand.requests) for uid, pod in pods.items()}
         for old, (name, namespace, demand) in self._kept.items():

@@ -65,10 +65,10 @@ class Identity:
         self._clock = clock
         self._section = section
         self._mode = ssl.CERT_OPTIONAL if anonymous else ssl.CERT_REQUIRED
+        self._looked = clock()
+        self._times = self._changed()  # before they are read: what is renewed meanwhile is read again
         self.context = self._newest = self._loaded()
         self.context.sni_callback = self._lead
-        self._looked = clock()
-        self._times = self._changed()
 
     def refresh(self) -> None:
         """Read the files again if they changed. Files that cannot be used leave the old ones in force."""
@@ -79,7 +79,7 @@ class Identity:
             times = self._changed()
             if times != self._times:
                 self._newest, self._times = self._loaded(), times
-        except (OSError, SettingsError) as error:
+        except SettingsError as error:
             _log.warning(
                 "changed certificates are not used", server=self._section, error=shortened(str(error))
             )
@@ -101,9 +101,9 @@ class Identity:
         self.refresh()
         return self._ends.get(setting, math.nan)
 
-    def _changed(self) -> list[int]:
+    def _changed(self) -> list[int | None]:
         files = (self._settings.cert, self._settings.key, self._settings.client_ca)
-        return [Path(file).stat().st_mtime_ns for file in files if file]
+        return [_time(Path(file)) for file in files if file]
 
     def _loaded(self) -> ssl.SSLContext:
         own = self._settings
@@ -124,6 +124,14 @@ class Identity:
             context.options |= ssl.OP_NO_TICKET  # the same before TLS 1.3
         self._ends = dict(_ends({"cert": own.cert, "clientCa": own.client_ca}))
         return context
+
+
+def _time(place: Path) -> int | None:
+    """When the file was changed; None where there is none, which whoever loads it says."""
+    try:
+        return place.stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def names(certificate: Mapping[str, Any]) -> Iterable[str]:

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from scheduler.model.workload import NAMESPACE
+
 
 class Part(Struct, frozen=True, rename="camel"):
     """What is sent. Every field is always there."""
@@ -340,7 +342,7 @@ class TrialRequest(Asked, frozen=True):
     """What to try out: the pods of one gang, or pods of which each is a gang of its own."""
 
     pods: Annotated[list[TrialPods], Meta(min_length=1, max_length=64)]
-    namespace: Annotated[str, Meta(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")] = "default"
+    namespace: Annotated[str, Meta(pattern=f"^{NAMESPACE}$")] = "default"
     """Where the pods would be; one that a pod names itself must be the same."""
 
 

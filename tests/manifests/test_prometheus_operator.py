@@ -87,9 +87,10 @@ def test_both_programs_are_scraped(program):
     """The monitor selects the Service of each program's metrics by its labels and the name of its port."""
     (monitor,) = of_kind(COMPONENT, "ServiceMonitor")
     service = named("overlays/with-elastic", "Service", f"{program}-metrics")
-    (wanted,) = monitor["spec"]["selector"]["matchExpressions"]
+    wanted = monitor["spec"]["selector"]["matchLabels"]
     (port,) = service["spec"]["ports"]
 
-    assert service["metadata"]["labels"][wanted["key"]] in wanted["values"]
+    assert wanted
+    assert wanted.items() <= service["metadata"]["labels"].items()
     assert [endpoint["port"] for endpoint in monitor["spec"]["endpoints"]] == [port["name"]]
     assert service["metadata"]["namespace"] == monitor["metadata"]["namespace"]
