@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from scheduler import settings_reader as reader
+from scheduler.model import names
 from scheduler.model.policy import Policy
 from scheduler.model.topology import Level
 from scheduler.model.workload import Pin, Strategy
@@ -26,13 +27,10 @@ from scheduler.settings_status import StatusServer
 
 _CORE: Final = Policy()
 _DAY: Final = 86400.0
-_LABEL: Final = r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 
-_dns_name = reader.text(
-    r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", "must be a name of lower-case letters, digits, '-' and '.'"
-)
+_dns_name = reader.text(names.SUBDOMAIN, "must be a name of lower-case letters, digits, '-' and '.'")
 _level_name = reader.text(r"[a-z]([-a-z0-9]{0,30}[a-z0-9])?", "must be a short word of lower-case letters")
-_label_key = reader.text(_LABEL, "must be a label key, such as topology.kubernetes.io/zone")
+_label_key = reader.text(names.LABEL_KEY, "must be a label key, such as topology.kubernetes.io/zone")
 _path = reader.text(r"[^\x00]{0,4096}", "must be a path")
 _host = reader.text(r"[-A-Za-z0-9.:]{0,253}", "must be an address or a host name")
 _name = reader.text(r"[^\x00-\x1f]{0,253}", "must be a name of at most 253 characters")

@@ -8,17 +8,16 @@ from enum import StrEnum
 from typing import Annotated
 
 from scheduler import settings_reader as reader
+from scheduler.model import names
 
 _path = reader.text(r"[^\x00]{0,4096}", "must be a path")
 _host = reader.text(r"[-A-Za-z0-9.:]{0,253}", "must be an address or a host name")
 _name = reader.text(r"[-A-Za-z0-9.:]{1,253}", "must be an address or a host name")
-_object = reader.text(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?", "must be the name of an object")
-_dns_name = reader.text(
-    r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", "must be a name of lower-case letters, digits, '-' and '.'"
-)
+_object = reader.text(f"({names.SUBDOMAIN})?", "must be the name of an object")
+_dns_name = reader.text(names.SUBDOMAIN, "must be a name of lower-case letters, digits, '-' and '.'")
 _identity = reader.text(r"[^\x00-\x1f]{0,253}", "must be a name of at most 253 characters")
 _label = reader.text(
-    r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?",
+    names.LABEL_KEY,
     "must be the key of a taint, such as node.kubernetes.io/out-of-service",
 )
 _image = reader.text(r"\S{1,512}", "must be an image, such as registry.example/gangwright:0.1.0")

@@ -10,15 +10,15 @@ from typing import Annotated, Any, Final
 import yaml
 
 from scheduler import settings_reader as reader
+from scheduler.model import names
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Order, Overrun, Reclaim, Share
 from scheduler.model.resources import Amounts, InvalidQuantity, amount
-from scheduler.model.workload import NAMESPACE
 
 _CORE: Final = Policy()
 _DAY: Final = 86400.0
 _NAMESPACE: Final = reader.text(
-    NAMESPACE,
+    names.NAMESPACE,
     "must be the name of a namespace: lower-case letters, digits and '-'",
 )
 

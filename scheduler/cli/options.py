@@ -14,7 +14,7 @@ import typer
 
 from scheduler.errors import SettingsError
 from scheduler.kube.context import usual_namespace
-from scheduler.model.workload import NAMESPACE
+from scheduler.model import names
 
 OK: Final = 0
 NO: Final = 1
@@ -79,7 +79,7 @@ class Reach:
 
 def a_namespace(said: str) -> str:
     """The name, which becomes part of a path. Raises SettingsError for what no namespace is called."""
-    if not re.fullmatch(NAMESPACE, said):
+    if not re.fullmatch(names.NAMESPACE, said):
         remedy = "write a namespace's name: at most 63 small letters, digits and '-'"
         raise SettingsError("namespace", said, remedy)
     return said

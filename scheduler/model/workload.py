@@ -3,17 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Final, NamedTuple, NewType
+from typing import NamedTuple, NewType
 
 from scheduler.model.demand import AnyOf, Demand
 from scheduler.model.resources import Amounts
 
 Uid = NewType("Uid", str)
 """A pod's identity; names are reused, uids never."""
-
-
-NAMESPACE: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-"""What a namespace may be called, whole: a DNS label (RFC 1123)."""
 
 
 class PodKey(NamedTuple):

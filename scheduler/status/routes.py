@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scheduler.model.workload import NAMESPACE as NAMESPACE_NAME
+from scheduler.model import names
 from scheduler.status import shapes
 from scheduler.status.answers import Answers, Ask
 
@@ -63,8 +63,8 @@ class Route:
     statuses: tuple[int, ...] = ()
 
 
-NAMESPACE: Final = Word("namespace", "A namespace.", f"^{NAMESPACE_NAME}$")
-NODE: Final = Word("node", "The name of a node.", r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")
+NAMESPACE: Final = Word("namespace", "A namespace.", f"^{names.NAMESPACE}$")
+NODE: Final = Word("node", "The name of a node.", f"^{names.SUBDOMAIN}$")
 NAME: Final = Word("name", "The `key` of a gang, or the name of a single pod.", r"^[-A-Za-z0-9_.:~]{1,253}$")
 PATH: Final = {word.name: word for word in (NAMESPACE, NODE, NAME)}
 """What stands in braces in a path."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from scheduler.model.workload import NAMESPACE
+from scheduler.model import names
 
 
 class Part(Struct, frozen=True, rename="camel"):
@@ -342,7 +342,7 @@ class TrialRequest(Asked, frozen=True):
     """What to try out: the pods of one gang, or pods of which each is a gang of its own."""
 
     pods: Annotated[list[TrialPods], Meta(min_length=1, max_length=64)]
-    namespace: Annotated[str, Meta(pattern=f"^{NAMESPACE}$")] = "default"
+    namespace: Annotated[str, Meta(pattern=f"^{names.NAMESPACE}$")] = "default"
     """Where the pods would be; one that a pod names itself must be the same."""
 
 
