@@ -40,11 +40,12 @@ AT_ONCE: Final = "there is room for it now"
 
 
 class Answers:
-    """What can be said of this cluster. more: facts that are not so, see `replay.stand`."""
+    """What can be said of this cluster. more: facts that are not so, see `replay.stand`. away: why nobody acts there."""
 
-    def __init__(self, document: Document, more: Iterable[Event] = ()) -> None:
+    def __init__(self, document: Document, more: Iterable[Event] = (), away: str = "") -> None:
         self._document = document
         self._more = tuple(more)
+        self._away = away
 
     @property
     def now(self) -> float:
@@ -109,6 +110,10 @@ class Answers:
         if record is None or place is None:
             return {}
         return {record.members[uid].pod.key.name: node for uid, node in place.seats.items()}
+
+    def away(self) -> str:
+        """Why nothing of this happens now, as far as the Pods tell."""
+        return self._away
 
     def victims(self, key: GangKey) -> list[shapes.VictimRow]:
         """Who would have to leave for this gang, so that it has room."""

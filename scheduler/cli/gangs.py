@@ -68,6 +68,7 @@ def list_(
         screen.document(rows, output)
         return
     _show(rows, answers.now, wide=output is Form.WIDE, everywhere=everywhere)
+    _warn(answers)
     if any(row.state == "suspended" for row in rows):
         screen.note(
             "a gang that is suspended has no pods; where Gangwright does not resume it (-o wide says so), "
@@ -94,6 +95,7 @@ def queue(
         screen.document(rows, output)
         return
     _show(rows, answers.now, wide=True, everywhere=True)
+    _warn(answers)
     if not rows:
         screen.note("nobody waits")
 
@@ -122,8 +124,16 @@ def explain(
         screen.document(found, output)
         return
     tell(found, answers.now, answers.seats(inside, name))
-    if not server and _is_overdue(found.gang):
+    if not _warn(answers) and not server and _is_overdue(found.gang):
         screen.note(f"there is room, and nothing happened for {span(found.gang.wait_seconds)}: {_WHY_NOT}")
+
+
+def _warn(answers: Source) -> bool:
+    """What is shown comes to nothing while nobody acts: whether that is so, and it was said."""
+    away = answers.away()
+    if away:
+        screen.note(away)
+    return bool(away)
 
 
 def _none(answers: Source, reach: Reach, inside: str, name: str) -> None:

@@ -17,7 +17,7 @@ import scheduler
 from scheduler import errors
 from scheduler import settings as settings_room
 from scheduler.cli import screen
-from scheduler.cli.options import Reach
+from scheduler.cli.options import HOME, Reach
 from scheduler.clock import steady
 from scheduler.kube import changes as ch
 from scheduler.kube.access import find_access
@@ -32,9 +32,17 @@ from scheduler.service.intake import Intake
 NEEDED: Final = frozenset({"nodes", "pods"})
 """Kinds without which there is no answer; the others make it a little less exact."""
 
-SETTINGS_AT: Final = "/api/v1/namespaces/gangwright-system/configmaps"
+MADE_BY: Final = ("app.kubernetes.io/name", "gangwright")
+"""The label of our own Pods, of which kube-scheduler is a part."""
+
+SETTINGS_AT: Final = f"/api/v1/namespaces/{HOME}/configmaps"
 SETTINGS: Final = "gangwright-settings"
 """Where manifests/ keep the settings, and how the name begins: kustomize adds a hash of what they say."""
+
+
+NOBODY: Final = (
+    f"no Pod of Gangwright is ready in {HOME}, so nothing happens until one is: kubectl -n {HOME} get pods"
+)
 
 
 class _Meta(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,6 +68,7 @@ class Reading:
         self._events: list[Event] = []
         self._intake = Intake(chosen.levels, lambda events: self._events.extend(events), lambda: None)
         self._watches = self._intake.watches()
+        self._own: list[api.Pod] = []
         self._kinds = {resource.type: name for name, (resource, _) in self._watches.items()}
 
     @property
@@ -70,6 +79,13 @@ class Reading:
     def take(self, name: str, found: Sequence[ch.Change[Any]]) -> None:
         """All that exists of one kind."""
         self._watches[name][1]([*found, ch.Synced(len(found))])
+        every = (each.object for each in found if isinstance(each, ch.Seen))
+        self._own += [pod for pod in every if isinstance(pod, api.Pod) and _is_our_own(pod)]
+
+    @property
+    def away(self) -> str:
+        """Why nobody acts there; empty where a Pod of ours is ready, or none is known: it may be run in another way."""
+        return NOBODY if self._own and not any(map(_is_ready, self._own)) else ""
 
     def document(self) -> Document:
         return document(self._events, self.policy, self._now, scheduler.__version__)
@@ -84,6 +100,15 @@ class Reading:
             self._watches[self._kinds[type(own)]][1]([ch.Seen(key, meta.uid, own)])
         imagined, self._events = self._events, before
         return imagined
+
+
+def _is_our_own(pod: api.Pod) -> bool:
+    key, value = MADE_BY
+    return pod.metadata.namespace == HOME and (pod.metadata.labels or {}).get(key) == value
+
+
+def _is_ready(pod: api.Pod) -> bool:
+    return any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions or ())
 
 
 def look(reach: Reach) -> Document:

@@ -20,6 +20,9 @@ OK: Final = 0
 NO: Final = 1
 WRONG: Final = 2
 
+HOME: Final = "gangwright-system"
+"""Where manifests/ put Gangwright."""
+
 
 class Form(StrEnum):
     """How an answer is shown."""

@@ -17,7 +17,7 @@ import msgspec
 from yarl import URL
 
 from scheduler import errors
-from scheduler.cli.options import Reach
+from scheduler.cli.options import HOME, Reach
 from scheduler.clock import steady
 from scheduler.errors import GangwrightError, SettingsError, shortened
 from scheduler.kube import changes as ch
@@ -34,7 +34,6 @@ T = TypeVar("T", bound=msgspec.Struct)
 POD: Final = "pod"
 """The word that stands for: through the API server, in the Pod that acts."""
 
-HOME: Final = "gangwright-system"
 PODS: Final = ch.Resource(
     f"/api/v1/namespaces/{HOME}/pods", api.Pod, label_selector="app.kubernetes.io/name=gangwright"
 )
@@ -46,6 +45,13 @@ ROLE: Final = (
 )
 
 AWAY: Final = "the status service does not answer there; does it run, and is the port-forward up?"
+
+READS: Final = "Gangwright is still reading the cluster: nobody is placed before it has"
+LOOKS_ON: Final = (
+    "the replica that answered does not act, so it knows no reasons and no forecasts; where none acts nobody is placed, "
+    f"see: kubectl -n {HOME} get leases,pods"
+)
+BLIND: Final = "Gangwright does not see the cluster now: nobody is placed until it does; its log and /readyz say what is missing"
 
 LOGIN: Final = (
     "your kubeconfig's user must have a token, not a certificate alone; for one: kubectl config set-credentials NAME "
@@ -106,6 +112,12 @@ class Remote:
     def seats(self, _namespace: str, _name: str) -> dict[str, str]:
         """Nobody waits for seats that are there: they are given at once."""
         return {}
+
+    def away(self) -> str:
+        """Why nothing happens now, in the service's own picture of itself."""
+        seen = self._ask("GET", "/v1/cluster", shapes.ClusterStatus)
+        words = ((not seen.synced, READS), (not seen.acting, LOOKS_ON), (seen.stale, BLIND))
+        return next((text for holds, text in words if holds), "")
 
     def simulate(self, asked: shapes.TrialRequest) -> shapes.TrialAnswer:
         """Whether these pods would start now."""

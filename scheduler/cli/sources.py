@@ -25,6 +25,9 @@ class Source(Protocol):
 
     def seats(self, namespace: str, name: str, /) -> dict[str, str]: ...
 
+    def away(self) -> str:
+        """Why nothing of this happens now; empty where somebody acts, or nobody can say."""
+
 
 def source(reach: Reach) -> Source:
     """The one that was named; the cluster is read at once, the service only when it is asked."""
@@ -35,4 +38,5 @@ def source(reach: Reach) -> Source:
     from scheduler.cli import live
     from scheduler.cli.answers import Answers
 
-    return Answers(live.look(reach))
+    found = live.reading(reach)
+    return Answers(found.document(), away=found.away)

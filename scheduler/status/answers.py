@@ -220,6 +220,8 @@ class Answers:
 
     def _found(self, namespace: str, name: str) -> GangRecord:
         record = views.find(self._engine, namespace, name)
+        if record is None and not self._engine.ledger.synced:
+            raise reading()
         if record is None:
             key = GangKey(namespace, name)
             why = f": {asleep.sentence(self._engine, key)}" if asleep.jobs(self._engine, key) else ""

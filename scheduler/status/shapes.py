@@ -310,6 +310,8 @@ class ClusterStatus(Part, frozen=True):
     version: str
     acting: bool
     synced: bool
+    stale: bool
+    """What is known may be the past: nobody is placed by it, and nobody evicted, until the API server is seen again."""
     generation: Count
     nodes: Count
     schedulable: Count

@@ -162,6 +162,7 @@ def cluster(
         version=__version__,
         acting=ledger.acting,
         synced=ledger.synced,
+        stale=ledger.blind,
         generation=picture.generation,
         nodes=len(picture.names),
         schedulable=int(picture.schedulable.sum()),

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.manifests import a_job
 from tests.cli.speaking import JOBS
-from tests.kube.api_server import Refuse
+from tests.kube.api_server import PODS, Refuse
 
 EVERY_JOB = "/apis/batch/v1/jobs"
 CONFIG_MAPS = "/api/v1/namespaces/gangwright-system/configmaps"
@@ -204,8 +204,6 @@ async def test_a_strangers_text_does_nothing_to_the_terminal(cluster, form):
 
 async def test_nodes_that_may_not_be_read(cluster):
     """Without the right to read nodes there is no answer: exit code 2, what was refused, and what to do."""
-    from tests.kube.api_server import Refuse
-
     cluster.refusals.extend(Refuse(403) for _ in range(12))
 
     said = await cluster.say("list")
@@ -276,3 +274,39 @@ async def test_who_has_no_place_stands_by_name(cluster):
         made["metadata"]["uid"] = f"uid-{uid}"
 
     assert [own["GANG"] for own in (await cluster.say("list", "-n", "team")).rows] == ["a", "b", "c"]
+
+
+def stands_there(cluster, name, ready):
+    """A Pod of Gangwright itself."""
+    cluster.put(
+        name, PODS, "gangwright-system", labels={"app.kubernetes.io/name": "gangwright"},
+        spec={"schedulerName": "default-scheduler"},
+        status={"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [("explain", "team/waits"), ("list", "-n", "team"), ("queue",)])
+async def test_while_nobody_acts_that_is_said(cluster, words):
+    """The answer is worked out here and would read alike: that no Pod of Gangwright is ready is said at once, beside it,
+    and no more when one is.
+    """
+    cluster.gang("waits", 2, gpus=8, created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+    for number in range(2):
+        stands_there(cluster, f"gangwright-{number}", "False")
+    away = await cluster.say(*words)
+    stands_there(cluster, "gangwright-1", "True")
+    back = await cluster.say(*words)
+
+    assert (away.code, back.code) == (0, 0), away.err
+    assert "no Pod of Gangwright is ready" in away.err
+    assert "no Pod of Gangwright is ready" not in back.err
+
+
+async def test_nobody_acts_is_said_once(cluster):
+    """A gang that has waited long is told why nothing happens, where that is known, and not to go and see as well."""
+    cluster.gang("waits", 2, gpus=8)
+    stands_there(cluster, "gangwright-0", "False")
+
+    said = (await cluster.say("explain", "team/waits")).err
+
+    assert ("no Pod of Gangwright is ready" in said, "does Gangwright run" in said) == (True, False)

@@ -7,6 +7,7 @@ import pytest
 from aiohttp import WSMsgType, web
 
 from scheduler.engine.inquiry import Found
+from scheduler.model.events import LostSight, SawAgain
 from scheduler.status.desk import DeskError, Drained, Moved
 from tests.cli.manifests import a_job
 from tests.cli.speaking import Cluster
@@ -146,6 +147,44 @@ async def test_explain_and_nodes(door, service):
     assert "team-b/huge is waiting" in explained.out
     assert len(nodes.json["nodes"]) == 8
     assert nobody.code == 1
+
+
+@pytest.mark.parametrize(
+    ("acting", "events", "told"),
+    [
+        (False, [], "does not act"),
+        (True, [LostSight()], "does not see the cluster"),
+        (True, [LostSight(), SawAgain()], ""),
+    ],
+)
+async def test_a_service_that_does_not_act_is_told(door, acting, events, told):
+    """Whoever asks a replica that looks on, or one that has lost sight, is told beside the answer that nothing is decided
+    there.
+    """
+    world = a_scene(acting=acting)
+    world.engine.ledger.acting = acting
+    for event in events:
+        world.engine.observe([event], world.now)
+
+    async with served(world.engine, everybody(), desk=Desk(), endless=True) as service:
+        explained = await door.say("explain", "team-b/huge", "--server", service.url)
+        listed = await door.say("list", "-A", "--server", service.url)
+
+    assert (explained.code, listed.code) == (0, 0), explained.err
+    for said in (explained, listed):
+        assert told in said.err if told else said.err == ""
+
+
+async def test_a_service_that_still_reads_denies_nobody(door):
+    """Before every list is read it does not say that there is no such gang: it says that it is reading."""
+    world = a_scene()
+    world.engine.ledger.synced = False
+
+    async with served(world.engine, everybody(), desk=Desk(), endless=True) as service:
+        said = await door.say("explain", "team-b/nobody", "--server", service.url)
+
+    assert said.code == 2
+    assert "still reading the cluster" in said.err
 
 
 async def test_through_the_api_server(door, service):

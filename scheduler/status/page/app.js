@@ -28,6 +28,13 @@ function put(id, key, build) {
   if (focused) place.querySelector(`button[data-gang="${CSS.escape(focused)}"]`)?.focus();
 }
 
+/** What the replica does that answered. */
+function doing(cluster) {
+  if (!cluster.synced) return "this replica is still reading the cluster";
+  if (!cluster.acting) return "this replica looks on: it knows no reasons";
+  return cluster.stale ? "this replica does not see the cluster now: nobody is placed" : "this replica acts";
+}
+
 function show(cluster, queue, gangs, nodes) {
   byId("door").hidden = true;
   byId("shown").hidden = false;
@@ -35,8 +42,7 @@ function show(cluster, queue, gangs, nodes) {
   byId("leave").hidden = false;
   const standing = byId("standing");
   standing.hidden = false;
-  standing.textContent = cluster.acting ? `${cluster.user} · this replica acts`
-    : `${cluster.user} · this replica looks on: it knows no reasons`;
+  standing.textContent = `${cluster.user} · ${doing(cluster)}`;
   chooseResources(cluster);
   put("glance", [cluster], () => draw.glance(cluster));
   put("queue-rows", [queue], () => draw.queue(queue, open));
