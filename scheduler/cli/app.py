@@ -32,6 +32,7 @@ app = typer.Typer(
     help="Whole gangs, placed through a stock kube-scheduler.",
     epilog=_EXITS,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_show_locals=False,
 )
 app.callback()(lambda: None)  # or typer would take the one command that is registered for the whole program

@@ -27,7 +27,6 @@ from scheduler.kube.client import Client
 from scheduler.kube.listing import listed
 from scheduler.model.workload import PodKey, Uid
 from scheduler.objects import labels, patches
-from scheduler.telemetry import log
 
 AT_ONCE: Final = 16
 """Pods let go at a time, as many as Gangwright itself writes at once; see `api.concurrentWrites`."""
@@ -71,7 +70,6 @@ def ungate(
         )
     if namespace:
         a_namespace(namespace)
-    log.configure()  # what is tried again is told on standard error, beside the failures
     count, failures, told = asyncio.run(_run(namespace, Reach(kubeconfig, context), dry_run=dry_run))
     Console().print(f"{count} pods {'would be let go' if dry_run else 'let go'}")
     for text in told:

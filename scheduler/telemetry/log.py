@@ -20,6 +20,7 @@ from typing import Any, Final, TextIO
 
 import msgspec
 import structlog
+from stamina.instrumentation import RetryDetails, set_on_retry_hooks
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from scheduler.settings import Log, LogFormat, LogLevel
@@ -102,6 +103,13 @@ class Foreign(logging.Handler):
         logger.log(level, record.getMessage(), exc_info=record.exc_info or None)
 
 
+def tried_again(details: RetryDetails) -> None:
+    """A call that failed and is made once more; its error names it. Else its arguments would be written out."""
+    structlog.get_logger("calls").warning(
+        "tried again", error=str(details.caused_by), seconds=round(details.wait_for, 1)
+    )
+
+
 def configure(
     chosen: Log = _DEFAULTS,
     *,
@@ -113,12 +121,15 @@ def configure(
     level = LEVELS[chosen.level]
     structlog.configure(
         processors=_processors(
-            _is_console(chosen.format, out), Flood(clock, math.inf if level == logging.DEBUG else BURST)
+            _is_console(chosen.format, out),
+            Flood(clock, math.inf if level == logging.DEBUG else BURST),
+            coloured=out.isatty(),
         ),
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=lambda *args: _Line(out, *args),
         cache_logger_on_first_use=False,  # loggers made before the set-up follow it
     )
+    set_on_retry_hooks([tried_again])
     root = logging.getLogger()
     root.handlers = [Foreign()]
     root.setLevel(max(level, logging.WARNING))
@@ -144,9 +155,9 @@ def _is_console(style: LogFormat, out: TextIO) -> bool:
     return style is LogFormat.CONSOLE or (style is LogFormat.AUTO and out.isatty())
 
 
-def _processors(console: bool, flood: Flood) -> list[Processor]:
+def _processors(console: bool, flood: Flood, *, coloured: bool) -> list[Processor]:
     last: Processor = (
-        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        structlog.dev.ConsoleRenderer(colors=coloured, exception_formatter=structlog.dev.plain_traceback)
         if console
         else structlog.processors.JSONRenderer(serializer=_json)
     )

@@ -43,6 +43,14 @@ def test_help_names_every_command():
     assert "1 when it is no" in " ".join(shown.split())
 
 
+@pytest.mark.parametrize("words", [["-h"], ["explain", "-h"]])
+def test_help_may_be_asked_for_shortly(words):
+    """`-h` is `--help`, as it is to kubectl."""
+    done = CliRunner().invoke(app, words)
+
+    assert (done.exit_code, "Usage" in done.stdout) == (0, True)
+
+
 def test_completion_knows_the_commands():
     """What a shell asks for when Tab is pressed is answered with the commands that begin so."""
     environ = {"_GANGWRIGHT_COMPLETE": "complete_bash", "COMP_WORDS": "gangwright ex", "COMP_CWORD": "1"}

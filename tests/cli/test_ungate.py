@@ -265,3 +265,17 @@ async def test_a_pod_that_cannot_be_read_is_told(api, client, gates):
 
     with pytest.raises(errors.Garbled, match=r"team/p2: .*schedulingGates"):
         await let_go(client)
+
+
+async def test_a_second_try_is_told_to_a_person(api, tmp_path):
+    """In a line that he can read, and not as a program's JSON."""
+    from tests.cli.speaking import say
+
+    api.holds("p1")
+    api.refusals.append(Refuse(503))
+
+    said = await asyncio.to_thread(say, "ungate", "-n", "team", KUBECONFIG=kubeconfig(tmp_path, api.url))
+
+    assert said.code == 0
+    assert "tried again" in said.err
+    assert "{" not in said.err

@@ -6,6 +6,7 @@ import logging
 import warnings
 
 import pytest
+import stamina
 import structlog
 
 from scheduler.model.decision import Reason
@@ -106,6 +107,36 @@ def test_lines_of_libraries_look_the_same(out):
     assert (first["logger"], first["level"], first["event"]) == ("aiohttp.server", "error", "it failed")
     assert first["exception"].endswith("RuntimeError: inside")
     assert second["logger"] == "py.warnings"
+
+
+def test_a_second_try_is_a_line_of_ours(out):
+    """It says what failed, and when it is tried again; not with which objects of the program it was called."""
+    log.configure(stream=out)
+    stamina.set_testing(True, attempts=2)
+
+    @stamina.retry(on=OSError)
+    def call(_client):
+        raise OSError("no answer")
+
+    try:
+        with pytest.raises(OSError, match="no answer"):
+            call(object())
+    finally:
+        stamina.set_testing(False)
+
+    (line,) = lines(out)
+    assert (line["event"], line["error"], line["seconds"]) == ("tried again", "no answer", 0.0)
+    assert "object at" not in out.getvalue()
+
+
+def test_only_a_terminal_gets_colours():
+    """Lines for people hold no escapes where they go into a file."""
+    out, terminal = io.StringIO(), Terminal()
+    for stream in (out, terminal):
+        log.configure(Log(format=LogFormat.CONSOLE), stream=stream)
+        structlog.get_logger("extender").warning("refused")
+
+    assert ("\x1b" in out.getvalue(), "\x1b" in terminal.getvalue()) == (False, True)
 
 
 def test_secrets_are_not_written(out):
