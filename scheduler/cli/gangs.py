@@ -150,6 +150,11 @@ def _none(answers: Source, reach: Reach, inside: str, name: str) -> None:
     if refused:
         screen.note(f"{said}, but refused pods; see: gangwright explain {inside}/{min(refused)}")
         return
+    whole = [row.name for row in rows if row.name and not row.alone and name.startswith(f"{row.name}-")]
+    if whole:
+        gang = max(whole, key=len)
+        screen.note(f"{said}; a pod of a gang? Then: gangwright explain {inside}/{gang}")
+        return
     asleep = [] if reach.server else _sleeping(reach, inside, name)
     if asleep:
         screen.note(

@@ -35,10 +35,8 @@ NEEDED: Final = frozenset({"nodes", "pods"})
 MADE_BY: Final = ("app.kubernetes.io/name", "gangwright")
 """The label of our own Pods, of which kube-scheduler is a part."""
 
-SETTINGS_AT: Final = f"/api/v1/namespaces/{HOME}/configmaps"
 SETTINGS: Final = "gangwright-settings"
 """Where manifests/ keep the settings, and how the name begins: kustomize adds a hash of what they say."""
-
 
 NOBODY: Final = (
     f"no Pod of Gangwright is ready in {HOME}, so nothing happens until one is: kubectl -n {HOME} get pods"
@@ -55,8 +53,7 @@ class _ConfigMap(msgspec.Struct):
     data: dict[str, str] = {}
 
 
-class _ConfigMaps(msgspec.Struct):
-    items: list[_ConfigMap] = []
+CONFIG_MAPS: Final = ch.Resource(f"/api/v1/namespaces/{HOME}/configmaps", _ConfigMap)
 
 
 class Reading:
@@ -131,11 +128,10 @@ async def policy(client: Client, file: Path | None) -> Policy:
     if file is not None:
         return settings_room.load(file).policy
     try:
-        page = await client.request("GET", SETTINGS_AT, params={"limit": "500"})
-        found = msgspec.json.decode(page, type=_ConfigMaps).items
+        found = [one.object for one in await listed(client, CONFIG_MAPS) if isinstance(one, ch.Seen)]
         why = "there are none"
-    except (errors.NotFound, errors.Forbidden, msgspec.MsgspecError) as error:
-        found, why = [], str(getattr(error, "status", "")) or "they cannot be read"
+    except (errors.NotFound, errors.Forbidden, errors.Garbled) as error:
+        found, why = [], str(error.status or "they cannot be read")
     own = [each for each in found if _is_settings(each.metadata.name)]
     if own:
         newest = max(own, key=lambda each: each.metadata.creation_timestamp)

@@ -310,3 +310,26 @@ async def test_nobody_acts_is_said_once(cluster):
     said = (await cluster.say("explain", "team/waits")).err
 
     assert ("no Pod of Gangwright is ready" in said, "does Gangwright run" in said) == (True, False)
+
+
+async def test_a_pod_of_a_gang_leads_to_it(cluster):
+    """Whoever asks for a member, as kubectl names it, is told which gangs it may be of; not by a mere likeness."""
+    cluster.gang("waits", 2)
+    cluster.gang("wait", 2)
+
+    member = await cluster.say("explain", "team/waits-0")
+    other = await cluster.say("explain", "team/waitsome-0")
+
+    assert (member.code, other.code) == (1, 1)
+    assert "a pod of a gang? Then: gangwright explain team/waits" in member.err
+    assert "a pod of a gang?" not in other.err
+
+
+async def test_the_settings_are_asked_for_again(cluster):
+    """An API server that refuses the first question for a moment costs another try, and not the answer."""
+    cluster.gang("waits", 1)
+    cluster.refusals.append(Refuse(503))
+
+    said = await cluster.say("list", "-n", "team")
+
+    assert (said.code, [own["GANG"] for own in said.rows]) == (0, ["waits"]), said.err
