@@ -8,10 +8,11 @@ import typer
 import yaml
 
 from scheduler.cli.app import app
+from scheduler.cli.jobs import templates
 from scheduler.elastic.job import decode_spec
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.topology import DEFAULT_LEVELS
-from scheduler.model.workload import Strategy
+from scheduler.model.workload import GangKey, Strategy
 from scheduler.objects import labels
 from scheduler.objects.gangs import FORMATS, read
 from tests.readme import README, ROOT, rewritten, table
@@ -88,6 +89,24 @@ def test_the_sample_is_a_gang():
     assert found.complaints == ()
     assert found.membership.quorum == {"": job["spec"]["parallelism"]}
     assert said["spec"]["schedulerName"] == "gangwright"
+
+
+def test_the_converted_job_is_one_gang():
+    """The training job of several kinds of replicas is read as one gang of all its pods, without a complaint."""
+    made = templates(sample("### Convert a job you have"), "team")
+    found = {own.name: (own, reading_of(own)) for own in made}
+
+    assert [one.complaints for _, one in found.values()] == [(), ()]
+    assert {one.membership.gang for _, one in found.values()} == {GangKey("team", "bert")}
+    assert {one.membership.role: own.count for own, one in found.values()} == {"master": 1, "worker": 3}
+    assert all(one.membership.quorum == {"master": 1, "worker": 3} for _, one in found.values())
+    assert {own.pod["spec"]["schedulerName"] for own in made} == {"gangwright"}
+
+
+def reading_of(made):
+    """What the pods of this template say of their gang."""
+    said = made.pod["metadata"]
+    return read("team", said["labels"], said["annotations"], DEFAULT_LEVELS)
 
 
 def test_the_elastic_sample_is_read():
