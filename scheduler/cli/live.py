@@ -42,6 +42,8 @@ NOBODY: Final = (
     f"no Pod of Gangwright is ready in {HOME}, so nothing happens until one is: kubectl -n {HOME} get pods"
 )
 
+ELSEWHERE: Final = "list, queue, explain, nodes and simulate are answered without that right by the status service: --server pod, or a URL"
+
 
 class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
@@ -157,8 +159,14 @@ def _policy_of(text: str) -> Policy:
 async def read(client: Client, chosen: Policy) -> Reading:
     """Every object that decides about placement. Raises KubeError when nodes or pods cannot be read."""
     found = Reading(chosen, steady())
-    async with asyncio.TaskGroup() as group:
-        tasks = {name: group.create_task(_listed(client, name, kind)) for name, kind in found.kinds.items()}
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = {
+                name: group.create_task(_listed(client, name, kind)) for name, kind in found.kinds.items()
+            }
+    except* errors.Forbidden:
+        screen.note(ELSEWHERE)
+        raise
     every = {name: task.result() for name, task in tasks.items()}
     for name, changes in every.items():
         found.take(name, changes or ())

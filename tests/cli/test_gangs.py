@@ -333,3 +333,13 @@ async def test_the_settings_are_asked_for_again(cluster):
     said = await cluster.say("list", "-n", "team")
 
     assert (said.code, [own["GANG"] for own in said.rows]) == (0, ["waits"]), said.err
+
+
+async def test_who_may_not_look_is_told_whom_to_ask(cluster):
+    """Without the right to list nodes and pods everywhere, that the status service answers, once."""
+    cluster.refusals.extend(Refuse(403) for _ in range(12))
+
+    said = await cluster.say("explain", "team/waits")
+
+    assert said.code == 2
+    assert said.err.count("--server pod") == 1
