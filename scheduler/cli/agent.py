@@ -10,7 +10,7 @@ from scheduler import errors
 
 def agent(
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- COMMAND…]", help="What trains, e.g. python train.py.")
+        list[str] | None, typer.Argument(metavar="-- COMMAND", help="What trains, e.g. python train.py.")
     ] = None,
     install: Annotated[
         Path | None,
