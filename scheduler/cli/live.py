@@ -22,6 +22,7 @@ from scheduler.clock import steady
 from scheduler.kube import changes as ch
 from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
+from scheduler.kube.lease import Lease, LeaseName
 from scheduler.kube.listing import listed
 from scheduler.model.events import Event
 from scheduler.model.policy import Policy
@@ -41,8 +42,16 @@ SETTINGS: Final = "gangwright-settings"
 NOBODY: Final = (
     f"no Pod of Gangwright is ready in {HOME}, so nothing happens until one is: kubectl -n {HOME} get pods"
 )
+UNREADY: Final = f"leads and is not ready, so nothing happens until it is: kubectl -n {HOME} get pods"
+"""Why nobody acts on what is shown."""
 
-ELSEWHERE: Final = "list, queue, explain, nodes and simulate are answered without that right by the status service: --server pod, or a URL"
+LEASE: Final = LeaseName(HOME, "gangwright")
+"""Whose kube-scheduler holds it acts."""
+
+ELSEWHERE: Final = (
+    "without that right the status service answers list, queue, explain, nodes and simulate: "
+    "--server pod, or a URL"
+)
 
 
 class _Meta(msgspec.Struct, frozen=True, rename="camel"):
@@ -67,7 +76,10 @@ class Reading:
         self._events: list[Event] = []
         self._intake = Intake(chosen.levels, lambda events: self._events.extend(events), lambda: None)
         self._watches = self._intake.watches()
-        self._own: list[api.Pod] = []
+        self.own: list[api.Pod] = []
+        """The Pods of Gangwright itself."""
+        self.leader = ""
+        """Which of them leads; empty where that is not known."""
         self._kinds = {resource.type: name for name, (resource, _) in self._watches.items()}
 
     @property
@@ -79,12 +91,15 @@ class Reading:
         """All that exists of one kind."""
         self._watches[name][1]([*found, ch.Synced(len(found))])
         every = (each.object for each in found if isinstance(each, ch.Seen))
-        self._own += [pod for pod in every if isinstance(pod, api.Pod) and _is_our_own(pod)]
+        self.own += [pod for pod in every if isinstance(pod, api.Pod) and _is_our_own(pod)]
 
     @property
     def away(self) -> str:
-        """Why nobody acts there; empty where a Pod of ours is ready, or none is known: it may be run in another way."""
-        return NOBODY if self._own and not any(map(_is_ready, self._own)) else ""
+        """Why nobody acts there; empty where somebody does, or no Pod of ours is known: it may be run in another way."""
+        if self.own and not any(map(_is_ready, self.own)):
+            return NOBODY
+        leads = next((pod for pod in self.own if pod.metadata.name == self.leader), None)
+        return "" if leads is None or _is_ready(leads) else f"{self.leader} {UNREADY}"
 
     def document(self) -> Document:
         return document(self._events, self.policy, self._now, scheduler.__version__)
@@ -122,7 +137,19 @@ def reading(reach: Reach) -> Reading:
 
 async def _look(reach: Reach) -> Reading:
     async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
-        return await read(client, await policy(client, reach.settings))
+        found = await read(client, await policy(client, reach.settings))
+        if found.own:
+            found.leader = await _leader(client)
+        return found
+
+
+async def _leader(client: Client) -> str:
+    """The Pod whose kube-scheduler holds the Lease; empty where that is nobody's, or may not be read."""
+    try:
+        lease = msgspec.json.decode(await client.request("GET", LEASE.path), type=Lease)
+    except (errors.KubeError, msgspec.MsgspecError):
+        return ""
+    return (lease.spec.holder_identity or "").rpartition("_")[0]
 
 
 async def policy(client: Client, file: Path | None) -> Policy:

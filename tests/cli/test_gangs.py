@@ -11,6 +11,7 @@ from tests.kube.api_server import PODS, Refuse
 
 EVERY_JOB = "/apis/batch/v1/jobs"
 CONFIG_MAPS = "/api/v1/namespaces/gangwright-system/configmaps"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/gangwright-system/leases"
 HOSTILE = "\x1b[31mred\x07[bold]\u202e"
 """A terminal escape, a bell, rich's markup, and a character that turns the line around."""
 
@@ -343,3 +344,22 @@ async def test_who_may_not_look_is_told_whom_to_ask(cluster):
 
     assert said.code == 2
     assert said.err.count("--server pod") == 1
+
+
+@pytest.mark.parametrize(
+    ("leader", "told"), [("gangwright-0", True), ("gangwright-1", False), ("gone", False)]
+)
+async def test_a_leader_that_is_not_ready_is_named(cluster, leader, told):
+    """The Pod whose kube-scheduler holds the Lease acts, and no other: while its extender is away all stands still,
+    though the other replica is ready. One that is gone is followed by the other in a moment.
+    """
+    cluster.gang("waits", 2, gpus=8, created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+    stands_there(cluster, "gangwright-0", "False")
+    stands_there(cluster, "gangwright-1", "True")
+    cluster.put("gangwright", LEASES, "gangwright-system", spec={"holderIdentity": f"{leader}_1-2"})
+
+    said = await cluster.say("explain", "team/waits")
+
+    assert said.code == 0
+    assert ("gangwright-0 leads and is not ready" in said.err) is told
+    assert "no Pod of Gangwright is ready" not in said.err
