@@ -199,6 +199,16 @@ async def test_the_page_is_live(world, status):
     assert later == asked
 
 
+async def test_the_page_says_what_its_replica_does(world, status):
+    """That it acts, and while it has lost sight of the cluster that nobody is placed."""
+    async with shown(status, ADMIN) as tab:
+        acts = await text(tab, "#standing")
+        world.engine.observe([ev.LostSight()], world.now)
+        await tab.until("document.getElementById('standing').textContent.includes('nobody is placed')")
+
+    assert acts.endswith("this replica acts")
+
+
 async def test_an_unknown_token_is_told(status):
     """In words that are read out, and the door stays."""
     async with browsing(FOUND) as tab:
