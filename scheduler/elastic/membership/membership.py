@@ -32,7 +32,8 @@ from scheduler.elastic.sizing.view import JobView
 
 BUSY: Final = 0.1
 """Seconds until the next look while somebody waits for a change: what it may lose on top of what it takes. Who only
-waits at the barrier until he is wanted waits for none.
+waits at the barrier until he is wanted waits for none, nor does anybody wait for a pod that has left the round and does
+not go: a finalizer may keep it for ever.
 """
 STEADY: Final = 0.5
 """The same while the job trains: half a beat."""
@@ -120,7 +121,7 @@ class Membership:
         s = self._s
         if s.looked_at is None:
             return now
-        busy = s.flight or s.pending or s.starts or any(w.going for w in s.workers.values())
+        busy = s.flight or s.pending or s.starts or any(w.going for w in roll.entitled(s))
         return s.looked_at + (BUSY if busy else AT_REST if roll.at_rest(s) else STEADY)
 
     def beat_answer(self, uid: Uid) -> tuple[int, str | None]:

@@ -118,9 +118,11 @@ def allowed(s: State) -> bool:
 
 
 def at_rest(s: State) -> bool:
-    """The job is over or suspended, and no process of it is left; pods may be, for people to read."""
+    """The job is over or suspended, and no process of it is left; pods may be: for people to read, or because a
+    finalizer keeps them. One that is deleted before it has a node never gets a process.
+    """
     pauses = s.over is not None or (s.spec is not None and s.spec.suspend)
-    return pauses and not any(w.alive for w in s.workers.values())
+    return pauses and not any(w.alive and (w.node or not w.deleting) for w in s.workers.values())
 
 
 def names(workers: Iterable[Worker], most: int = 4) -> str:

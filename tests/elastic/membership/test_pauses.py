@@ -166,6 +166,57 @@ def test_a_job_in_which_nobody_is_at_work_is_left_in_peace(ends: Callable[[World
     assert world.phase is Phase.SUCCEEDED or world.run(30, lambda: world.trains(2))
 
 
+def kept(monkeypatch: pytest.MonkeyPatch, *pods: Pod) -> None:
+    """A finalizer that nobody takes away: these pods stay, whatever has become of their containers."""
+    remove, uids = World.remove, {pod.uid for pod in pods}
+
+    def but_these(self: World, pod: Pod) -> None:
+        if pod.uid not in uids:
+            remove(self, pod)
+
+    monkeypatch.setattr(World, "remove", but_these)
+
+
+def rest(world: World) -> float:
+    """Seconds until the next look."""
+    world.handle(events.Elapsed())
+    return world.membership.next_deadline(world.now) - world.now
+
+
+def test_a_pod_that_does_not_go_costs_no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A former member whose pod a finalizer keeps: nobody waits for it, so the others are looked at as before."""
+    world = a_job(3)
+    leaver = world.members()[-1]
+    kept(monkeypatch, leaver)
+    world.delete(leaver)
+    assert world.run(60, lambda: leaver not in world.members() and world.trains(3)), world.status.reason
+    world.run(60)
+
+    assert leaver.uid in world.pods
+    assert rest(world) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("ends", [World.finish, lambda world: world.change(suspend=True)])
+def test_pods_that_do_not_go_leave_a_job_at_rest(
+    monkeypatch: pytest.MonkeyPatch, ends: Callable[[World], None]
+) -> None:
+    """One of a member that has ended, one of a newcomer that never had a seat: neither has a process."""
+    world = a_job(2)
+    world.nodes = world.nodes[:2]
+    member = world.members()[-1]
+    world.size(3)
+    assert world.run(10, lambda: len(world.pods) == 3)
+    waiting = list(world.pods.values())[-1]
+    kept(monkeypatch, member, waiting)
+    ends(world)
+    world.delete(member)
+    world.delete(waiting)
+    world.run(60)
+
+    assert {member.uid, waiting.uid} <= world.pods.keys()
+    assert rest(world) == pytest.approx(60.0)
+
+
 def test_the_first_that_ends_well_lets_the_others_end() -> None:
     """One comes to the end, another is killed on the way: the training is complete all the same."""
     world = a_job(3)

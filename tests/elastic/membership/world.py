@@ -289,15 +289,16 @@ class World:
             self.later(0.0, lambda: self.handle(events.Persisted(status.round)))
 
     def _seat(self) -> None:
-        """The scheduler: cores together or not at all, surplus one by one."""
+        """The scheduler: cores together or not at all, surplus one by one; nobody who is deleted."""
         taken = {pod.node for pod in self.pods.values() if pod.node}
         free = [node for node in self.nodes if node not in taken and node not in self.cordoned]
-        cores = [pod for pod in self.pods.values() if pod.gated and pod.role == "core"]
+        waiting = [pod for pod in self.pods.values() if pod.gated and not pod.deleting]
+        cores = [pod for pod in waiting if pod.role == "core"]
         placed = sum(pod.role == "core" and not pod.gated for pod in self.pods.values())
         if cores and placed + len(cores) >= self.spec.min_workers:
             self._place(cores, free)
-        for pod in self.pods.values():
-            if pod.gated and pod.role == "surplus" and not cores:
+        for pod in waiting:
+            if pod.role == "surplus" and not cores:
                 self._place([pod], free)
 
     def _place(self, pods: list[Pod], free: list[str]) -> None:
