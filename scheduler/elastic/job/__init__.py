@@ -17,7 +17,7 @@ from scheduler.elastic.job.spec import (
     Strategy,
 )
 from scheduler.elastic.job.status import Condition, Member, Phase, Round, Status, WorkerPhase
-from scheduler.elastic.job.wire import decode_status, encode_status
+from scheduler.elastic.job.wire import UnreadableStatus, decode_status, encode_status
 
 __all__ = [
     "Batch",
@@ -34,6 +34,7 @@ __all__ = [
     "Stage",
     "Status",
     "Strategy",
+    "UnreadableStatus",
     "WorkerPhase",
     "decode",
     "decode_spec",

@@ -35,7 +35,7 @@ from scheduler.elastic.job.spec import (
     Strategy,
 )
 from scheduler.elastic.job.status import Status
-from scheduler.elastic.job.wire import decode_status
+from scheduler.elastic.job.wire import UnreadableStatus, decode_status
 from scheduler.elastic.sizing import parameters
 from scheduler.errors import SettingsError, shortened
 
@@ -58,7 +58,9 @@ class ElasticJob(Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     """What is wrong with it; empty if and only if there is a spec."""
     status: Status | None = None
-    """None: it has none yet, or one that is not ours."""
+    """None: it has none yet, or one that cannot be read."""
+    unreadable: str = ""
+    """Why its status cannot be read; empty when it can, and when there is none."""
     deleting: bool = False
 
     @property
@@ -70,6 +72,7 @@ def decode(object_: Mapping[str, Any]) -> ElasticJob:
     """The job of an API object (`kubectl get -o json`)."""
     metadata = object_.get("metadata") or {}
     spec, problems = decode_spec(object_.get("spec"))
+    status, unreadable = _status(object_.get("status"))
     return ElasticJob(
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata.get("name", "")),
@@ -77,9 +80,17 @@ def decode(object_: Mapping[str, Any]) -> ElasticJob:
         generation=int(metadata.get("generation") or 0),
         spec=spec,
         problems=problems,
-        status=decode_status(object_.get("status")),
+        status=status,
+        unreadable=unreadable,
         deleting=bool(metadata.get("deletionTimestamp")),
     )
+
+
+def _status(raw: Any) -> tuple[Status | None, str]:
+    try:
+        return decode_status(raw), ""
+    except UnreadableStatus as error:
+        return None, str(error)
 
 
 def decode_spec(raw: Any) -> tuple[Spec | None, tuple[Problem, ...]]:

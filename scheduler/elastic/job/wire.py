@@ -9,11 +9,16 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.elastic.job.status import Status
+from scheduler.errors import shortened
 
 _TIMES: Final = frozenset({"lastTransitionTime", "at", "until", "startedAt"})
 _NAMED_BY_PEOPLE: Final = frozenset({"values", "env"})
 """Maps whose keys are anybody's: there no name means anything to us."""
 _CONDITIONS: Final = "conditions"
+
+
+class UnreadableStatus(ValueError):  # noqa: N818 - a state of the object, that somebody else may end
+    """A status stands that we cannot read: a newer master's, or a stranger's. What it is that we cannot read."""
 
 
 def encode_status(status: Status) -> dict[str, Any]:
@@ -23,13 +28,13 @@ def encode_status(status: Status) -> dict[str, Any]:
 
 
 def decode_status(raw: Any) -> Status | None:
-    """The status as values; None when there is none, or it is not one of ours."""
-    if not isinstance(raw, dict) or not raw:
+    """The status as values; None when there is none. Raises UnreadableStatus."""
+    if raw is None or raw == {}:
         return None
     try:
         return msgspec.convert(_inward(raw), Status)
-    except (msgspec.ValidationError, ValueError, OverflowError, RecursionError):
-        return None
+    except (msgspec.ValidationError, ValueError, OverflowError, RecursionError) as error:
+        raise UnreadableStatus(shortened(str(error))) from None
 
 
 def _outward(value: Any, field: str = "") -> Any:

@@ -13,7 +13,7 @@ import structlog
 
 from scheduler.elastic.job.decode import decode_spec
 from scheduler.elastic.job.spec import Problem, Spec
-from scheduler.elastic.job.wire import decode_status, encode_status
+from scheduler.elastic.job.wire import UnreadableStatus, decode_status, encode_status
 from scheduler.elastic.master.carrying import Carrying, Site
 from scheduler.elastic.master.counting import Counting
 from scheduler.elastic.master.reading import Job, Known
@@ -82,11 +82,17 @@ class Charge:
         self._timer: asyncio.TimerHandle | None = None
         self._carrying = Carrying(owner, site, lambda event: self.feed(event))
         self._writing = Writing(
-            owner, site.trying, stands=lambda number: self.feed(Persisted(number)), overtaken=self._overtaken
+            owner,
+            site.trying,
+            stands=lambda number: self.feed(Persisted(number)),
+            overtaken=self._overtaken,
+            readable=_readable,
         )
         self._writer = self._begin_to_write()
         self._doomed: dict[str, str] = {}
         self._blind = ""
+        self._unreadable = ""
+        """Why the status that stands cannot be read: as long as it is so, the job is left alone."""
         self._failures = 0
 
     # ── its life ────────────────────────────────────────────────────────────────────────────────────────
@@ -96,7 +102,7 @@ class Charge:
     ) -> None:
         """Take it over from what stands at the API server. blind: why its pods are not seen, if they are not."""
         self.job, self.workers, self._doomed, self._blind = job, dict(workers), dict(doomed), blind
-        self._counting.known(self.owner.key, decode_status(job.status), self.owner.uid)
+        self._counting.known(self.owner.key, None, self.owner.uid)
         self._anew()
 
     def close(self) -> None:
@@ -112,9 +118,15 @@ class Charge:
     def _anew(self) -> None:
         assert self.job is not None  # noqa: S101 - `begin` has set it
         self._writing.believe(self.job)
+        self.spec = self._membership = None
+        try:
+            status = decode_status(self.job.status)
+        except UnreadableStatus as error:
+            self._leave_alone(str(error))
+            return
+        self._unreadable = ""
+        self._counting.known(self.owner.key, status)
         self._membership = Membership(self.owner.key, selector=self.owner.selector, limits=self._limits)
-        self.spec = None
-        status = decode_status(self.job.status)
         if status is not None and status.assignment is not None:
             self._let_in(status.assignment.number, (seat.uid for seat in status.assignment.ring))
         events: list[Event] = [Restored(status), self._read_spec(self.job)]
@@ -122,6 +134,17 @@ class Charge:
         events += [LostSight(self._blind)] if self._blind else []
         events += [known.seen for known in self.workers.values()]
         self.feed(*events, Listed())
+
+    def _leave_alone(self, why: str) -> None:
+        """Its training may be anywhere, so nothing is done, and nothing written, until somebody else makes it
+        readable. Workers that train go on.
+        """
+        if not self._unreadable:
+            said = f"the status cannot be read, and stays as it is: nothing is done for this job meanwhile: {why}"
+            _log.error("status cannot be read", job=self.owner.key, error=why)
+            self._counting.unreadable("elasticjobs")
+            self._carry(Tell("Warning", "StatusUnreadable", said))
+        self._unreadable = why
 
     def _begin_to_write(self) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.create_task(self._writing.run())
@@ -160,7 +183,9 @@ class Charge:
     def job_seen(self, job: Job) -> None:
         before, self.job = self.job, job
         self._writing.seen(job)
-        if before is None or before.metadata.generation != job.metadata.generation:
+        if self._unreadable or (self._membership is not None and not self._writing.readable):
+            self._anew()
+        elif before is None or before.metadata.generation != job.metadata.generation:
             self.feed(self._read_spec(job))
             for uid in self.workers:
                 self._agree(uid)
@@ -307,6 +332,11 @@ class Charge:
         """The round in which nobody can meet any more, if it is the one that stands; else 0."""
         return self._membership.broken if self._membership is not None else 0
 
+    @property
+    def hears(self) -> bool:
+        """Whether what a worker says but once is noted: not while the job is left alone, or about to be begun anew."""
+        return self._membership is not None
+
     def exited(self, event: Exited) -> bool:
         """Whether the agent is to start the child again."""
         if event.round is not None and event.round in self.rounds.get(event.uid, ()):
@@ -355,3 +385,11 @@ class Charge:
         """Everybody who waits looks again; who waits from now on waits for the next."""
         self._news.set()
         self._news = asyncio.Event()
+
+
+def _readable(status: Any) -> bool:
+    try:
+        decode_status(status)
+    except UnreadableStatus:
+        return False
+    return True

@@ -64,12 +64,13 @@ class Counting:
         self._metrics.losses_total.inc(change.lost)
 
     def known(self, job: str, status: Status | None, uid: str = "") -> None:
-        """What stood before we came is not counted again. uid: the ElasticJob's."""
+        """What stood before we came is not counted again, nor is what we counted ourselves. uid: the ElasticJob's."""
         if uid:
             self._uids[job] = uid
         if status is not None:
-            self._rounds[job] = status.assignment or Round(number=status.round)
-            self._restarts[job] = status.restarts
+            stands = status.assignment or Round(number=status.round)
+            self._rounds[job] = max(self._rounds.get(job, stands), stands, key=lambda own: own.number)
+            self._restarts[job] = max(self._restarts.get(job, 0), status.restarts)
 
     def seen(self, job: str, status: Status) -> None:
         self._states[job] = status

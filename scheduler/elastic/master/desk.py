@@ -83,7 +83,7 @@ class Desk:
 
     async def leave(self, uid: str, leave: bodies.Leave) -> None:
         """It goes."""
-        self._charge(uid).feed(Leaving(uid, leave.why, leave.grace_s))
+        self._listening(uid).feed(Leaving(uid, leave.why, leave.grace_s))
 
     async def exit(self, uid: str, ended: bodies.Exit) -> bool:
         """Its child ended; whether it is to be started again."""
@@ -97,11 +97,18 @@ class Desk:
             ended.round,
             ended.checkpoint_step,
         )
-        return self._charge(uid).exited(told)
+        return self._listening(uid).exited(told)
 
     def _charge(self, uid: str) -> Charge:
         """Its job, which may have gone since the worker was let in."""
         charge = self._master.charge_of(uid)
         if charge is None:
             raise Refused(Reason.NO_WORKER, "this worker's job is gone")
+        return charge
+
+    def _listening(self, uid: str) -> Charge:
+        """Its job, for what it says but once: the worker says it again until it is noted."""
+        charge = self._charge(uid)
+        if not charge.hears:
+            raise Refused(Reason.AWAY, "this worker's job is not looked after at the moment")
         return charge

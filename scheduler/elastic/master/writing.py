@@ -2,7 +2,8 @@
 
 Lives here: versions, conflicts, another try. Never here: what a status says. A write is the difference to what stands,
 and names the version that it was made from; a conflict is answered by reading again. A round that is as new as ours and
-that we did not write means that another master acted: then nothing of ours is worth writing.
+that we did not write means that another master acted, and so does a status that cannot be read: then nothing of ours is
+worth writing.
 """
 
 import asyncio
@@ -38,7 +39,8 @@ class Writing:
     """Keeps one status up to date while `run` runs.
 
     stands: told the round of every status that had to be written before something else may happen, once it stands.
-    overtaken: called when somebody else wrote a later round, or another one of the same number.
+    overtaken: called when somebody else wrote a later round, another one of the same number, or what cannot be read.
+    readable: whether a status that somebody else wrote can be.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Writing:
         *,
         stands: Callable[[int], None],
         overtaken: Callable[[], None],
+        readable: Callable[[Thing], bool] = lambda _status: True,
     ) -> None:
         self.fault: errors.KubeError | None = None
         """Why the last try failed; None when it did not."""
@@ -55,8 +58,11 @@ class Writing:
         self._trying = trying
         self._stands = stands
         self._overtaken = overtaken
+        self._readable = readable
         self._version = ""
         self._standing: Thing = {}
+        self._was_read = False
+        """What stands was read, or is what we wrote."""
         self._wanted: Thing | None = None
         self._round: int | None = None
         self._due = asyncio.Event()
@@ -64,16 +70,24 @@ class Writing:
         """Rounds that we began from, wrote, or tried to write: number → assignment."""
 
     def believe(self, job: Job) -> None:
-        """What stands there is what we begin from."""
+        """What stands there is what we begin from; what was wanted before is not any more."""
         self.seen(job)
+        self._wanted = self._round = None
         found = job.status if isinstance(job.status, dict) else {}
         self._own = {_number(found): found.get("assignment")}
 
     def seen(self, job: Job) -> None:
         """What stands, as far as a watch or an answer tells; what is older than what we know changes nothing."""
         if _newer(job.metadata.resource_version, self._version):
-            self._version = job.metadata.resource_version
+            before, self._version = self._standing, job.metadata.resource_version
             self._standing = job.status if isinstance(job.status, dict) else {}
+            self._was_read = self._was_read and self._standing == before
+
+    @property
+    def readable(self) -> bool:
+        """Whether what stands can be read. If not, nothing is written over it."""
+        self._was_read = self._was_read or self._readable(self._standing)
+        return self._was_read
 
     def want(self, status: Thing, *, round_: int | None = None) -> None:
         """Write this, instead of whatever was wanted before. round_: tell of it when it stands.
@@ -134,7 +148,9 @@ class Writing:
         return None
 
     def _foreign(self, status: Thing) -> bool:
-        """What stands is another's, and no older than this."""
+        """What stands is another's, and no older than this, or of nobody knows what age."""
+        if not self.readable:
+            return True
         number = _number(self._standing)
         if not number or number < _number(status):
             return False
@@ -148,7 +164,8 @@ class Writing:
         self._own[_number(status)] = status.get("assignment")
         for number in sorted(self._own)[:-KEPT]:
             del self._own[number]
-        self._take(await self._trying.once(WHAT, calls.patch_status(self._owner, self._version, change)))
+        answer = await self._trying.once(WHAT, calls.patch_status(self._owner, self._version, change))
+        self._was_read = self._take(answer) == self._version
         if _number(self._standing) == _number(status):
             self._own[_number(status)] = self._standing.get("assignment")  # as the API server has it
 
@@ -157,7 +174,8 @@ class Writing:
         self._version = ""
         self._take(await self._trying.once("read", calls.get_job(self._owner)))
 
-    def _take(self, answer: bytes) -> None:
+    def _take(self, answer: bytes) -> str:
+        """Its version."""
         try:
             job = _JOB.decode(answer)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -165,6 +183,7 @@ class Writing:
         if job.metadata.uid != self._owner.uid:
             raise errors.NotFound("elasticjobs", "another job has its name by now", status=404)
         self.seen(job)
+        return job.metadata.resource_version
 
 
 def _number(status: Thing) -> int:

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from scheduler.elastic.job import Condition, Phase, Status, decode_status, encode_status
+from scheduler.elastic.job import Condition, Phase, Status, UnreadableStatus, decode_status, encode_status
 from scheduler.elastic.job.status import Barred, BatchSeen, Member, Next, Resize, Round, Seat
 
 STATUS = Status(
@@ -71,10 +71,24 @@ def test_what_people_name_is_nobodys_field(name: str) -> None:
     assert decode_status(wire) == status
 
 
-def test_a_status_that_is_not_ours_is_none() -> None:
-    """Empty, or of another make: the job is looked at anew."""
+def test_without_a_status_there_is_none() -> None:
+    """The job is new."""
     assert decode_status(None) is None
     assert decode_status({}) is None
-    assert decode_status({"phase": "Dancing"}) is None
-    assert decode_status({"round": "seven"}) is None
-    assert decode_status({"startedAt": "yesterday"}) is None
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        ({"phase": "Dancing"}, "phase"),
+        ({"round": "seven"}, "round"),
+        ({"startedAt": "yesterday"}, "yesterday"),
+        ({"assignment": {"ring": [{"uid": "u"}]}}, "assignment.ring"),
+        ({"barred": [{"node": "n", "failures": 1, "until": "9999999-01-01T00:00:00Z"}]}, "9999999"),
+        ([1], "object"),
+    ],
+)
+def test_a_status_that_cannot_be_read_is_not_taken_for_none(raw: object, field: str) -> None:
+    """A newer master may have written it: what is wrong with it is said."""
+    with pytest.raises(UnreadableStatus, match=field):
+        decode_status(raw)

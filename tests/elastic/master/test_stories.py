@@ -592,6 +592,62 @@ async def test_a_fault_of_ours_at_one_job(api, house, monkeypatch):
     assert len(await train(house, 2, "other")) == 2
 
 
+def newer(api, name="train"):
+    """A newer master writes a status that we cannot read; gives it."""
+    api.change(calls.JOBS, "team", name, status={"phase": "Migrating"})
+    return status(api, name)
+
+
+def told(api, reason):
+    return [one for one in api.objects[calls.EVENTS].values() if one["reason"] == reason]
+
+
+async def test_a_job_whose_status_cannot_be_read_is_left_alone(api, tmp_path):
+    """No pod is made or removed, nothing is written; that is said, once, and the other job goes on. When it can be
+    read again its training is where it was.
+    """
+    job(api)
+    async with House(api, tmp_path) as house:
+        before = await train(house, 2)
+    former, stands = status(api), newer(api)
+    job(api, "other")
+
+    async with House(api, tmp_path) as house:
+        assert len(await train(house, 2, "other")) == 2
+        job(api, workers=4)
+        uid = before[0].uid
+        assert (await house.desk.beat(uid, beat(round=1))).abort is None
+        with pytest.raises(Refused) as refused:
+            await house.desk.exit(uid, Exit(why="", signal=9, round=1))
+        assert refused.value.status == 503
+        assert house.charge().wishes() is None
+        await house.until(lambda: told(api, "StatusUnreadable"))
+
+        assert status(api) == stands
+        assert len(pods(api)) == 2
+        assert len(told(api, "StatusUnreadable")) == 1
+        assert house.value("unreadable_objects_total", resource="elasticjobs") == 1
+
+        api.change(calls.JOBS, "team", "train", status=former)
+        await house.until(lambda: len(pods(api)) == 4)
+        assert status(api)["round"] == before[0].round
+        assert house.desk.worker(uid).rounds == {before[0].round}
+
+
+async def test_a_status_that_becomes_unreadable_is_not_written_over(api, house):
+    """A newer master wrote it beside us: we let go of the job at once."""
+    job(api)
+    await train(house, 2)
+    await house.until(lambda: status(api).get("phase") == "Running")
+    stands = newer(api)
+    await house.until(lambda: told(api, "StatusUnreadable"))
+    job(api, workers=4)
+    await asyncio.sleep(0.2)
+
+    assert status(api) == stands
+    assert len(pods(api)) == 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("question", ["status", "wishes", "next_deadline"])
 async def test_whatever_fails_at_one_job(api, house, monkeypatch, question):
