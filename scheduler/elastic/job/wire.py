@@ -37,6 +37,15 @@ def decode_status(raw: Any) -> Status | None:
         raise UnreadableStatus(shortened(str(error))) from None
 
 
+def readable(raw: Any) -> bool:
+    """Whether it is a status of ours, or none."""
+    try:
+        decode_status(raw)
+    except UnreadableStatus:
+        return False
+    return True
+
+
 def _outward(value: Any, field: str = "") -> Any:
     match value:
         case dict():

@@ -13,7 +13,7 @@ import structlog
 
 from scheduler.elastic.job.decode import decode_spec
 from scheduler.elastic.job.spec import Problem, Spec
-from scheduler.elastic.job.wire import UnreadableStatus, decode_status, encode_status
+from scheduler.elastic.job.wire import UnreadableStatus, decode_status, encode_status, readable
 from scheduler.elastic.master.carrying import Carrying, Site
 from scheduler.elastic.master.counting import Counting
 from scheduler.elastic.master.reading import Job, Known
@@ -58,7 +58,8 @@ LEAST_WAIT: Final = 0.005
 """Seconds of rest at least between two looks at a deadline."""
 
 AGAIN: Final = 5.0
-"""Seconds before a job at which we failed is begun anew; doubles up to `AGAIN_MOST`."""
+"""Seconds before a job at which we failed is begun anew; doubles up to `AGAIN_MOST`. After as long without a fault the
+next one is the first again."""
 AGAIN_MOST: Final = 300.0
 
 _log = structlog.get_logger("elastic")
@@ -86,7 +87,7 @@ class Charge:
             site.trying,
             stands=lambda number: self.feed(Persisted(number)),
             overtaken=self._overtaken,
-            readable=_readable,
+            readable=readable,
         )
         self._writer = self._begin_to_write()
         self._doomed: dict[str, str] = {}
@@ -94,6 +95,8 @@ class Charge:
         self._unreadable = ""
         """Why the status that stands cannot be read: as long as it is so, the job is left alone."""
         self._failures = 0
+        self._began = site.clock()
+        """When it was begun, or begun anew."""
 
     # ── its life ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -166,6 +169,8 @@ class Charge:
         """Begin anew after a while, from a fresh look."""
         self._counting.broken()
         self._membership = None
+        if self._site.clock() - self._began > AGAIN_MOST:
+            self._failures = 0
         pause = min(AGAIN_MOST, AGAIN * 2.0 ** min(self._failures, 16))
         self._failures += 1
         if self._timer is not None:
@@ -173,7 +178,7 @@ class Charge:
         self._timer = asyncio.get_running_loop().call_later(pause, self._mended)
 
     def _mended(self) -> None:
-        self._timer = None
+        self._timer, self._began = None, self._site.clock()
         if self._writer.done():
             self._writer = self._begin_to_write()
         self._anew()
@@ -385,11 +390,3 @@ class Charge:
         """Everybody who waits looks again; who waits from now on waits for the next."""
         self._news.set()
         self._news = asyncio.Event()
-
-
-def _readable(status: Any) -> bool:
-    try:
-        decode_status(status)
-    except UnreadableStatus:
-        return False
-    return True

@@ -220,13 +220,23 @@ def _settled(s: State, now: float) -> None:
             return
         if not all(_trains(w, s.record) for w in members) or not _has_stepped(members[0], s.record):
             return
-        idle, size = measures.idle(s), len(members)
-        s.do(Resized(s.record.number, s.before, size, s.record.cause, idle))
-        s.last_resize = Resize(before=s.before, to=size, cause=s.record.cause, idle_seconds=idle, at=now)
-        s.changed_at, s.paused_at = now, None
+        _changed(s, now)
     elif not s.record.holding:
         s.paused_at = None
     s.settled = True
+
+
+def _changed(s: State, now: float) -> None:
+    """What the change was is told; of a round that trained before this master came, only that it is whole."""
+    size, told = len(s.record.ring), s.record.number == s.resized
+    idle = None if told else measures.idle(s)
+    s.do(Resized(s.record.number, s.before, size, s.record.cause, idle))
+    s.paused_at = None
+    if told:
+        return
+    s.last_resize = Resize(before=s.before, to=size, cause=s.record.cause, idle_seconds=idle, at=now)
+    s.price = measures.price(s.last_resize, s.price)
+    s.resized, s.changed_at = s.record.number, now
 
 
 def _trains(w: Worker, record: Round) -> bool:

@@ -4,6 +4,7 @@ Lives here: arithmetic on beats. Never here: what is done about a slow worker (`
 policies).
 """
 
+from scheduler.elastic.job.status import Resize
 from scheduler.elastic.membership import roll
 from scheduler.elastic.membership.events import Arrived, Beat
 from scheduler.elastic.membership.state import Mark, State
@@ -18,6 +19,9 @@ IDLE = "idle_s"
 than beats can tell."""
 IDLE_BEFORE = "idle_without_step_s"
 """The same up to the beginning of that step."""
+DISTURBED = {"lost", "failure", "quorum"}
+"""Causes of a change whose pause says nothing of what one costs that is decided: it lasts until a silent peer is given
+up, or until there is room again for the quorum."""
 VALUES = 64
 """Values of a script that are kept."""
 
@@ -126,21 +130,29 @@ def _epoch(s: State, beat: Beat, now: float) -> None:
         s.epoch_mark = (now, beat.epoch)
 
 
+def price(change: Resize | None, former: float | None) -> float | None:
+    """Seconds without a step that a change of the round costs: as this one did, unless it says nothing of others."""
+    if change is None or change.idle_seconds is None or change.cause in DISTURBED:
+        return former
+    return change.idle_seconds
+
+
 def cost(s: State) -> float | None:
-    """Seconds of training that the last change of the round cost: its pause lasts up to the end of a step, and such a
-    step would have been made all the same.
+    """Seconds of training that a change of the round costs: its pause lasts up to the end of a step, and such a step
+    would have been made all the same. None: none was measured.
     """
-    if s.last_resize is None or s.last_resize.idle_seconds is None:
-        return None
-    return max(0.0, s.last_resize.idle_seconds - roll.step_s(s))
+    return None if s.price is None else max(0.0, s.price - roll.step_s(s))
 
 
 def idle(s: State) -> float | None:
-    """Seconds without a step in the last change of the round; None when nobody trained before.
+    """Seconds without a step in the last change of the round; None when nobody trained before, and where the master
+    came in the middle of it and rank 0 does not say.
 
     Rank 0 has made its first step of the round: until then it says what the change before cost.
     """
+    said = [w.beat.values[IDLE] for w in roll.ring(s)[:1] if w.beat and IDLE in w.beat.values]
+    if said:
+        return max(0.0, said[0])
     if s.paused_at is None or s.resumed_at is None:
         return None
-    said = [w.beat.values[IDLE] for w in roll.ring(s)[:1] if w.beat and IDLE in w.beat.values]
-    return max(0.0, said[0] if said else s.resumed_at - s.paused_at)
+    return max(0.0, s.resumed_at - s.paused_at)

@@ -55,7 +55,9 @@ def restored(s: State, event: Restored, now: float) -> None:
     s.barred_at = {one.node: now for one in status.barred}
     s.started_at = status.started_at
     s.last_resize = status.last_resize
-    s.changed_at = status.last_resize.at if status.last_resize else None
+    s.resized = s.record.number if status.phase is Phase.RUNNING else 0
+    s.price = measures.price(status.last_resize, None)
+    s.changed_at = min(now, status.last_resize.at) if status.last_resize else None
     s.checkpoint = status.checkpoint
     s.values = dict(status.values)
     s.uses = None if status.uses is None else frozenset(status.uses)

@@ -135,6 +135,10 @@ class State:
     """When the rules last looked at the job."""
     started_at: float | None = None
     last_resize: Resize | None = None
+    resized: int = 0
+    """The round that `last_resize` tells of."""
+    price: float | None = None
+    """Seconds without a step that a change of the round costs, by the last one that tells; see `measures.price`."""
     changed_at: float | None = None
     """When the last round took its first step."""
     warm: float | None = None

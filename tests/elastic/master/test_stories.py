@@ -648,6 +648,31 @@ async def test_a_status_that_becomes_unreadable_is_not_written_over(api, house):
     assert len(pods(api)) == 2
 
 
+async def test_faults_of_ours_that_are_far_apart_are_in_no_row(api, house, monkeypatch):
+    """A job that was looked after well for a while is begun anew as soon as after the first fault."""
+    monkeypatch.setattr("scheduler.elastic.master.charge.AGAIN", 0.01)
+    monkeypatch.setattr("scheduler.elastic.master.charge.AGAIN_MOST", 1.0)
+    job(api)
+    await house.until(lambda: len(pods(api)) == 2)
+    charge = house.charge()
+
+    def fail(_event, _now):
+        raise ZeroDivisionError
+
+    async def broken():
+        before = house.value("broken_total")
+        charge._membership.handle = fail
+        charge.feed(Elapsed())
+        await house.until(lambda: house.value("broken_total") > before and charge._membership is not None)
+        return charge._failures
+
+    found = [await broken() for _ in range(4)]
+    await asyncio.sleep(1.1)
+    found.append(await broken())
+
+    assert found == [1, 2, 3, 4, 1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("question", ["status", "wishes", "next_deadline"])
 async def test_whatever_fails_at_one_job(api, house, monkeypatch, question):
