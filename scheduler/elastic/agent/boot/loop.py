@@ -83,7 +83,6 @@ class Loop:
         self._stamp: stamps.Stamp | None = None
         self._disk = disk.Disk(self._framework, self._progress)
         self._pace, self._idle = Pace(), Idle()
-        self._began = stamps.wall()
 
     def run(self, args: Sequence[Any], words: Mapping[str, Any]) -> Any:
         """Trains until the function returns; leaves the process when the job does without this worker."""
@@ -242,7 +241,7 @@ class Loop:
         self._progress.phase = "Training"
         self._say_round(assignment, marks)
         self._idle.resumed()
-        self._began = stamps.wall()
+        self._work_begins()
 
     def _pass_doorstep(self, assignment: Assignment, scale: float) -> Mapping[str, Any]:
         """Rank 0's counters and plain values, when everybody is here."""
@@ -277,16 +276,19 @@ class Loop:
         seconds = self._idle.stepped()
         compute = None
         if self._stamp is not None and seconds is not None:
-            at = self._stamp.at()
-            compute = at - self._began if at > self._began else None
+            compute = self._stamp.compute()
         if seconds is not None:
             self._pace.stepped(seconds)
         self._progress.ours.update(self._idle.told())
         self._progress.stepped(seconds, compute)
-        self._began = stamps.wall()
+        self._work_begins()
+
+    def _work_begins(self) -> None:
+        if self._stamp is not None:
+            self._stamp.begin()
 
     def _past_compute(self) -> bool:
-        return self._stamp is not None and self._stamp.at() > self._began
+        return self._stamp is not None and self._stamp.marked()
 
     def _ask(self) -> None:
         """Raises the interrupt on all ranks at the same step when a newer round is wanted."""
@@ -306,7 +308,7 @@ class Loop:
         wanted, steps = self._framework.broadcast([wanted, self._pace.wish()])
         self._progress.in_check = False
         self._pace.agreed(steps, time.monotonic() - begun)
-        self._began = stamps.wall()
+        self._work_begins()
         return wanted
 
     def _say_round(self, assignment: Assignment, marks: Sequence[float]) -> None:

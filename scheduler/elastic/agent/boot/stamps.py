@@ -9,6 +9,9 @@ that).
 
 PyTorch runs Python in every step. There gradients go into the collective one by one while others are still worked out;
 own work is done where the distributed optimizer begins to wait for them.
+
+Graphs know the wall clock alone, and that may be set at any time. So what they noted is brought to the monotonic clock
+by how far the two were apart, and a step in which that changed has no compute time: a straggler would be made of it.
 """
 
 from __future__ import annotations
@@ -19,24 +22,37 @@ import time
 import weakref
 from typing import Any, Callable, Optional
 
+SLIP, DRIFT = 0.01, 0.001
+"""By so many seconds, and by so much of a step's time, the wall clock may part from the monotonic one during a step: ntpd
+slews it by half as much. What is more somebody has set, or is too much to measure by."""
 
-def wall() -> float:
-    """Seconds on the clock that TensorFlow's `timestamp` reads."""
-    return time.time_ns() / 1e9
+
+def ahead() -> float:
+    """Seconds by which the clock that TensorFlow's `timestamp` reads is ahead of the monotonic one."""
+    return time.time_ns() / 1e9 - time.monotonic()
 
 
 class Stamp:
-    """The moment of the last mark."""
+    """The moment of the last mark, and when the step began, in seconds of the monotonic clock."""
 
     def __init__(self) -> None:
         self._at = 0.0
+        self._began = time.monotonic()
 
-    def at(self) -> float:
-        """Seconds since the epoch; 0 when there was none yet."""
-        return self._at
+    def begin(self) -> None:
+        """A step's own work begins now."""
+        self._began = time.monotonic()
+
+    def marked(self) -> bool:
+        """There was a mark since."""
+        return self._at > self._began
+
+    def compute(self) -> float | None:
+        """Seconds from the step's beginning to the mark; None where that is not known."""
+        return self._at - self._began if self.marked() else None
 
     def mark(self) -> None:
-        self._at = wall()
+        self._at = time.monotonic()
 
 
 class GraphStamp(Stamp):
@@ -49,9 +65,27 @@ class GraphStamp(Stamp):
         with tf.device("CPU:0"):
             self.variable = tf.Variable(0.0, dtype=tf.float64, trainable=False, name="gangwright_stamp")
         self._graphs: Any = weakref.WeakSet()
+        self._ahead = ahead()
+        self._former = 0.0
+        """What the graph noted of a step before."""
 
-    def at(self) -> float:
-        return max(super().at(), float(self.variable.numpy()))
+    def begin(self) -> None:
+        super().begin()
+        self._ahead, self._former = ahead(), self._noted()
+
+    def marked(self) -> bool:
+        return super().marked() or self._noted() != self._former
+
+    def compute(self) -> float | None:
+        noted = self._noted()
+        if noted == self._former:
+            return super().compute()
+        if abs(ahead() - self._ahead) > SLIP + DRIFT * (time.monotonic() - self._began):
+            return None
+        return max(self._at, noted - self._ahead) - self._began
+
+    def _noted(self) -> float:
+        return float(self.variable.numpy())
 
     def passed(self, tensor: Any) -> Any:
         """The same tensor, whose readiness is noted: once in every step, graph or eager."""
