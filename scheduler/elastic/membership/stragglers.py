@@ -34,7 +34,7 @@ def look(s: State, now: float) -> None:
 def _look_again(s: State, fractions: dict[str, float], now: float) -> None:
     present = any(w.uid == s.slow for w in roll.entitled(s))
     caught_up = s.slow in fractions and fractions[s.slow] >= s.limits.straggler
-    seated = any(w.seated and w.since >= s.slow_at for w in roll.newcomers(s))
+    seated = any(w.seated for w in roll.newcomers(s))
     no_room = now - s.slow_at > s.limits.straggler_seat and not seated
     if not present or caught_up or no_room:
         s.slow = None

@@ -229,6 +229,25 @@ def test_a_straggler_is_replaced_first_and_then_swapped() -> None:
     assert world.status.round == before + 1
 
 
+@pytest.mark.parametrize("behind", [0.0, 7.0])
+def test_a_stragglers_replacement_may_take_its_time(behind: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it has a seat it is waited for; the API server's clock, by which it is a second or more older, is another."""
+    seen = World.seen
+
+    def older(self: World, pod: Pod) -> events.WorkerSeen:
+        return msgspec.structs.replace(seen(self, pod), since=float(int(pod.made)) - behind)
+
+    monkeypatch.setattr(World, "seen", older)
+    world = a_job(3)
+    straggler = world.members()[1]
+    straggler.slowness = 2.0
+    monkeypatch.setattr(membership_world, "START_S", world.limits.straggler_seat + 30.0)
+
+    assert world.run(150, lambda: straggler not in world.members()), world.status.reason
+    assert world.status.last_resize is not None
+    assert len(world.sentences(effects.StartWorker)) == 4
+
+
 def test_who_is_slow_at_what_takes_no_time_is_no_straggler() -> None:
     """A member whose compute is a sliver of the step delays nobody, though it takes three times the others' time for
     it.

@@ -187,7 +187,7 @@ class World:
             pod.deleting,
             waiting,
             pod.number,
-            pod.made,
+            float(int(pod.made)),  # the API server writes whole seconds
             pod.avoid,
         )
 
