@@ -36,7 +36,9 @@ _ENDS = {Phase.SUCCEEDED, Phase.FAILED}
 
 
 def restored(s: State, event: Restored, now: float) -> None:
-    """The memory of the master before this one. Nobody is taken for lost before two limits have passed."""
+    """The memory of the master before this one, whose clock may have been ahead of ours. Nobody is taken for lost before
+    two limits have passed.
+    """
     s.listed = False
     s.quiet_until = now + 2 * s.limits.silent
     status = event.status
@@ -51,7 +53,8 @@ def restored(s: State, event: Restored, now: float) -> None:
     s.before = status.last_resize.to if status.last_resize else 0
     s.restarts = status.restarts
     s.reached = max(s.record.step, int(status.started_at is not None))
-    s.barred = {one.node: one for one in status.barred}
+    latest = now + s.limits.bar_most
+    s.barred = {one.node: msgspec.structs.replace(one, until=min(one.until, latest)) for one in status.barred}
     s.barred_at = {one.node: now for one in status.barred}
     s.started_at = status.started_at
     s.last_resize = status.last_resize

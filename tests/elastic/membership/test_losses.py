@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.elastic.job import Phase, Spec, encode_status
 from scheduler.elastic.job.spec import Checkpoint
+from scheduler.elastic.job.status import Barred, Resize
 from scheduler.elastic.membership import Limits, effects, events, roll
 from tests.elastic.membership import world as membership_world
 from tests.elastic.membership.world import COLLECTIVE_S, TEMPLATE, World
@@ -329,6 +330,28 @@ def test_a_worker_that_waits_for_a_node_it_need_not_avoid_any_more_is_made_again
     assert first.uid not in world.pods
     assert gone.node in {pod.node for pod in world.members()}
     assert world.status.restarts == 0
+
+
+def test_a_master_whose_clock_was_ahead_bars_no_node_for_longer_than_any() -> None:
+    """What it wrote is in the future by a day: a node is avoided for an hour at the most, and a change is not to come."""
+    world = a_job(2)
+    ahead = world.now + 86400.0
+    resized = Resize(before=1, to=2, cause="grown", at=ahead)
+    status = msgspec.structs.replace(
+        world.status, barred=(Barred("bad", 1, ahead, "failed"),), last_resize=resized
+    )
+    world.stored = encode_status(status)
+    world.begin()
+    world.run(5)
+    view = world.membership.wishes(world.now)
+    assert view is not None
+    assert view.since_change >= 4.0
+    assert world.status.barred[0].until <= world.now + world.limits.bar_most
+    world.run(world.limits.bar_most)
+    world.size(3)
+
+    assert world.run(30, lambda: world.trains(3))
+    assert world.sentences(effects.StartWorker)[-1].avoid == ()
 
 
 def test_a_worker_that_waits_may_go_to_a_node_that_is_uncordoned() -> None:
