@@ -27,6 +27,16 @@ GONE: Final = 100.0
 RATES: Final = (1e-9, 1e24)
 """Samples per second that a job may make. What is told beyond them is no throughput, and its square no number."""
 
+LASTING: Final = 3
+"""Measurements in a row after which a lower throughput is no hiccup: a job that waits for its disk all the time."""
+
+DROPS: Final = (0.1, 0.25)
+"""Part by which they are lower: two standard deviations, within these bounds. Step times scatter by a few per cent; a
+record of fast and slow steps scatters by more, and says less."""
+
+SETTLED: Final = 60.0
+"""Measurements, a minute of them, after which a few seconds say nothing against the mean."""
+
 SLOT: Final = "workers"
 """The resource of a cluster whose room is counted in workers."""
 
@@ -65,14 +75,42 @@ class Record(Struct, frozen=True):
         mean = self.mean + shift / weight
         return Record(weight, mean, self.squares * left + shift * (rate - mean), now)
 
+    @property
+    def variance(self) -> float:
+        return self.squares / (self.weight - 1) if self.weight > 1 else 0.0
+
+    @property
+    def clearly_below(self) -> float:
+        """A rate that is lower is no chance; 0 where the size is known too well for a few to say so."""
+        if self.weight >= SETTLED:
+            return 0.0
+        least, most = (part * self.mean for part in DROPS)
+        return self.mean - max(least, min(most, 2.0 * math.sqrt(self.variance)))
+
     def seen(self, now: float) -> Measured:
-        variance = self.squares / (self.weight - 1) if self.weight > 1 else 0.0
-        return Measured(mean=self.mean, variance=variance, count=self.weight, age=max(0.0, now - self.at))
+        return Measured(
+            mean=self.mean, variance=self.variance, count=self.weight, age=max(0.0, now - self.at)
+        )
+
+
+NOTHING: Final = Record(0.0, 0.0, 0.0, 0.0)
 
 
 def _left(age: float) -> float:
     """The weight that is left of a measurement of that age."""
     return float(0.5 ** min(max(0.0, age) / HALF_LIFE, GONE))
+
+
+class Fall(Struct, frozen=True):
+    """Measurements of one round, in a row, that are clearly below what was measured of its size before."""
+
+    below: float
+    """Samples per second that all of them are below."""
+    rates: tuple[float, ...] = ()
+
+    def followed(self, rate: float) -> "Fall | None":
+        """With one more of them; None: it is none."""
+        return replace(self, rates=(*self.rates, rate)) if rate < self.below else None
 
 
 class History(Struct, frozen=True):
@@ -83,6 +121,8 @@ class History(Struct, frozen=True):
     records: dict[int, Record] = {}
     least: float | None = None
     """Samples per second that this round makes at least: of its first measurement, which holds its first step."""
+    fall: Fall | None = None
+    """What this round's last measurements are, if they are low."""
 
     def noted(self, round_number: int, size: int, rate: float, now: float) -> "History":
         """With one more measurement: `rate` samples per second of `size` workers in this round, over a second or a
@@ -92,14 +132,24 @@ class History(Struct, frozen=True):
         and fills caches, and often the resize itself (so do the authors of "Resource Elasticity in Distributed Deep
         Learning", MLSys'20, who drop it). It is what the round makes at `least`, for all of that only takes time. A
         rate outside of `RATES` is dropped.
+
+        What takes time for a while only adds to what is measured; what saves time for a while does not last. Loaders
+        that read ahead while nobody trained feed some seconds of steps faster than they can go on. So the record of a
+        size that is new begins anew with `LASTING` measurements in a row that are clearly below it.
         """
         sound = RATES[0] <= rate <= RATES[1] and size > 0
         if round_number != self.round:
-            return replace(self, round=round_number, least=rate if sound else None)
+            return replace(self, round=round_number, least=rate if sound else None, fall=None)
         if not sound:
             return self
-        record = self.records.get(size, Record(0.0, 0.0, 0.0, now)).taken(rate, now)
-        return replace(self, records={**self.records, size: record})
+        record = self.records.get(size, NOTHING)
+        fall = (self.fall or Fall(record.clearly_below)).followed(rate)
+        rates: tuple[float, ...] = (rate,)
+        if fall is not None and len(fall.rates) == LASTING:
+            record, rates, fall = NOTHING, fall.rates, None
+        for one in rates:
+            record = record.taken(one, now)
+        return replace(self, records={**self.records, size: record}, fall=fall)
 
     def measured(self, now: float) -> dict[int, Measured]:
         """Size → what is known of it now."""

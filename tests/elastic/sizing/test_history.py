@@ -14,7 +14,9 @@ RATES = some.lists(some.floats(1.0, 1000.0), min_size=2, max_size=20)
 
 def noted(rates, *, size=4, every=0.0, history=None, number=1):
     """A round of that size, with these measurements after the first."""
-    history = (history or History()).noted(number, size, 1e9, 0.0)
+    history = history or History()
+    if history.round != number:
+        history = history.noted(number, size, 1e9, 0.0)
     for place, rate in enumerate(rates):
         history = history.noted(number, size, rate, place * every)
     return history
@@ -41,8 +43,8 @@ def test_the_first_measurement_of_a_round_is_what_it_makes_at_least():
 
 @given(RATES)
 def test_mean_and_variance(rates):
-    """Measurements of one moment have the mean and the variance that statistics says."""
-    seen = noted(rates).measured(0.0)[4]
+    """Measurements of one moment have the mean and the variance that statistics says, as long as they do not fall."""
+    seen = noted(sorted(rates)).measured(0.0)[4]
     mean = sum(rates) / len(rates)
 
     assert seen.count == len(rates)
@@ -50,6 +52,54 @@ def test_mean_and_variance(rates):
     assert seen.variance == pytest.approx(
         sum((rate - mean) ** 2 for rate in rates) / (len(rates) - 1), abs=1e-6
     )
+
+
+@pytest.mark.parametrize("full", [1, 6, 30])
+def test_what_a_filled_queue_made_is_forgotten(full):
+    """Loaders that had time to read ahead feed the first steps of a size faster than the disk does: three measurements
+    in a row that are clearly lower take the place of what was measured before.
+    """
+    history = noted([100.0, 102.0, 98.0] * (full // 3) or [100.0])
+    slower = noted([41.0, 40.0, 39.0, 40.0], history=history)
+
+    assert slower.measured(0.0)[4].mean == pytest.approx(40.0)
+    assert slower.measured(0.0)[4].count == 4
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [[60.0, 60.0, 100.0, 60.0, 60.0, 100.0], [95.0] * 6, [140.0] * 6],
+    ids=["hiccups", "noise", "faster"],
+)
+def test_what_does_not_stay_low_is_averaged(rates):
+    """Two slow seconds, less than a tenth, or more than before: all that was measured counts."""
+    history = noted([100.0] * 6)
+
+    assert noted(rates, history=history).measured(0.0)[4].mean == pytest.approx((600.0 + sum(rates)) / 12)
+
+
+def test_a_record_of_fast_and_slow_steps_is_forgotten():
+    """What was measured when the queue ran dry before scatters by a half; the size is as slow as it is from then on."""
+    history = noted([80.0, 82.0, 60.0, 41.0])
+    again = noted([40.0, 41.0, 40.0], history=history, number=2)
+
+    assert again.measured(0.0)[4].mean == pytest.approx(40.3, abs=0.1)
+
+
+def test_what_scatters_is_averaged():
+    """Three in a row that are a tenth lower are chance where measurements scatter by as much."""
+    history = noted([80.0, 120.0] * 5)
+
+    assert noted([85.0] * 3, history=history).measured(0.0)[4].count == 13
+
+
+def test_what_is_well_known_is_averaged():
+    """A disturbance of some seconds moves no job that has settled, and neither does one that falls into two rounds."""
+    settled = noted([100.0] * 60)
+    beginner = noted([50.0, 50.0], history=noted([100.0] * 6))
+
+    assert noted([50.0] * 5, history=settled).measured(0.0)[4].mean > 95.0
+    assert noted([50.0], history=beginner, number=2).measured(0.0)[4].count == 9
 
 
 def test_the_past_fades():
