@@ -52,7 +52,9 @@ class Draining:
     def drain(self, node: str, now: float) -> tuple[Drain, list[Effect]]:
         """Begin to move all gangs away from a node, those of the highest priority first."""
         departures: list[Departure] = []
-        effects: list[Effect] = []
+        effects = self._ledger.handle(
+            [], now
+        )  # first what was taken in before: it may say who is of which gang
         for record in self._on(node):
             departure, follows = self._depart(record, node, now)
             departures.append(departure)

@@ -345,3 +345,20 @@ def test_whatever_runs_no_gang_is_broken_by_a_drain(seed: int) -> None:
         assert seats(world, gang) >= spec.total
     assert not any(pod.node == node for gang in set(names) - stays for pod in world.bound(gang))
     assert (leases(world), world.engine.ledger.check()) == (0, [])
+
+
+def test_what_was_taken_in_is_looked_at_before_a_node_is_drained() -> None:
+    """A pod was seen as another a moment ago: nobody is told that its gang is not valid."""
+    world = a_world(2, 2, 2)
+    a_set(world, "train", 3, quorum=2)
+    world.settle(5)
+    pod = world.bound("train")[0]
+    membership = replace(pod.membership, wish=replace(pod.membership.wish, timeout=60.0))
+    for mate in world.bound("train"):
+        world.api.write(replace(mate, membership=membership))
+    world.api.cordon(pod.node, off=True)
+    world.watch(look=False)
+    drain, _ = world.engine.drain(pod.node, world.now)
+    own = departure(drain, "train")
+    assert own.stays == {}
+    assert own.seats
