@@ -26,6 +26,7 @@ TRIES: Final = 16
 """Sets of gangs that are tried."""
 
 NOT_WAITING: Final = "the gang does not wait for seats"
+CHANGING: Final = "the gang's pods are changing; ask again in a moment"
 NONE_FOUND: Final = "the gangs that could move have no other room either"
 NO_GANGS: Final = f"nothing smaller could move: {NOBODY}"
 
@@ -35,7 +36,16 @@ def defrag(ledger: Ledger, key: GangKey, masks: Masks) -> Defrag:
     record = ledger.roll.gangs.get(key)
     if record is None or record.wanted is None:
         return Defrag(key, told=NOT_WAITING)
-    return _Search(ledger, record, reservation.quorum_alone(record.wanted), masks).run()
+    gang = reservation.quorum_alone(record.wanted)
+    if not _is_there(record, gang):
+        return Defrag(key, told=CHANGING)
+    return _Search(ledger, record, gang, masks).run()
+
+
+def _is_there(record: GangRecord, gang: Gang) -> bool:
+    """All for whom seats were wanted at the last look wait still: more may have been taken in since."""
+    members = (record.members.get(uid) for role in gang.roles for uid in role.quorum)
+    return all(member is not None and record.is_plannable(member) and member.live for member in members)
 
 
 class _Search:

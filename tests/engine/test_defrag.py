@@ -2,6 +2,8 @@
 made.
 """
 
+import pytest
+
 from scheduler.model.workload import GangKey
 from tests.builders import a_node
 from tests.engine.api import Controller
@@ -87,3 +89,18 @@ def test_a_gang_that_waits_for_nothing_needs_no_moves() -> None:
     world.settle(5)
     for key in (BIG, GangKey("default", "nobody")):
         assert "does not wait" in world.engine.defrag(key).told
+
+
+@pytest.mark.parametrize("of_it", ["all", "one"])
+def test_a_gang_whose_pods_went_a_moment_ago_is_asked_about_later(of_it: str) -> None:
+    """Its pods are taken in as gone and it was not looked at since: what it asked for then is asked for no more."""
+    world = a_world(2, 2, 2, 2)
+    singles(world, "n0", "n1", "n2", "n3")
+    world.submit(a_gang_of_pods("big", 2, gpu=2))
+    world.settle(5)
+    for pod in world.pods("big")[: None if of_it == "all" else 1]:
+        world.api.remove(pod.key)
+    world.watch(look=False)
+    found = world.engine.defrag(BIG)
+    assert (found.seats, found.moves) == ({}, ())
+    assert ("does not wait" if of_it == "all" else "ask again") in found.told
