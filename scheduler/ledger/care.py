@@ -90,7 +90,7 @@ def _spec(ledger: "Ledger", record: GangRecord) -> Spec | None:
             if not spare and _take_back(ledger, record, spec):
                 return _spec(ledger, record)
             record.spec = spec
-        record.doubts = roster.doubts(record)
+        record.overlooked = roster.overlooked(record)
     return record.spec if isinstance(record.spec, Spec) else None
 
 

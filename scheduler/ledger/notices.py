@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from scheduler.ledger.lifecycle import STANDS, State
 from scheduler.ledger.quotas import Quotas
-from scheduler.ledger.records import Doubt, GangRecord, Member, Notice, Spec
+from scheduler.ledger.records import GangRecord, Member, Notice, Overlooked, Spec
 from scheduler.model.decision import TEXT, Reason, Refuse, Wait
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.policy import Policy
@@ -90,7 +90,7 @@ def due(
         yield _announce(record, Reason.SEATED, TEXT[Reason.SEATED], seated=True)
     for text in _warnings(record, owners, quotas) if record.state in _WAITING | {State.HELD} else ():
         if _speak(record, Reason.WARNING, text, policy, now):
-            record.warned.update(own.field for own in record.doubts)
+            record.warned.update(own.field for own in record.overlooked)
             yield _announce(record, Reason.WARNING, text, seated=None)
 
 
@@ -104,8 +104,8 @@ def _late(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
         yield _announce(record, Reason.WARNING, text, seated=None)
 
 
-def _unsaid(record: GangRecord) -> list[Doubt]:
-    return [own for own in record.doubts if own.field not in record.warned]
+def _unsaid(record: GangRecord) -> list[Overlooked]:
+    return [own for own in record.overlooked if own.field not in record.warned]
 
 
 def resumed(record: GangRecord, pods: int) -> Iterator[Effect]:
@@ -234,7 +234,7 @@ _PATIENT = frozenset({Reason.QUEUED, Reason.MISSING_MEMBERS, Reason.NO_QUORUM_KN
 def _warnings(record: GangRecord, owners: Mapping[str, OwnerTraits], quotas: Quotas) -> list[str]:
     """What will not work as asked, in one text: what is overlooked, what the owner or a quota stands in the way of."""
     eldest = min(record.live(), key=lambda m: m.arrival, default=None)
-    said = [own.text for own in record.doubts]
+    said = [own.text for own in record.overlooked]
     owner = eldest.pod.owner if eldest else None
     traits = owners.get(owner.uid) if owner else None
     said += [str(c) for c in traits.warnings] if traits else []

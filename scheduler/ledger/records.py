@@ -174,8 +174,8 @@ class Notice:
     span: float
 
 
-class Doubt(NamedTuple):
-    """Something that a member says and that is overlooked: which field, and the sentence for people."""
+class Overlooked(NamedTuple):
+    """Something that a member says and nobody follows: which field, and the sentence for people."""
 
     field: str
     text: str
@@ -272,10 +272,12 @@ class GangRecord:
     """The nodes whose bar has not ended."""
     waiting_since: float | None = None
     notices: dict[Reason, Notice] = field(default_factory=dict)
-    doubts: tuple[Doubt, ...] = ()
+    overlooked: tuple[Overlooked, ...] = ()
     """What its members say that is overlooked, worked out with `spec`."""
     warned: set[str] = field(default_factory=set)
-    """Fields of such doubts that people were told of."""
+    """Fields of what is overlooked that people were told of. Kept in memory alone: after a restart each is told once
+    more.
+    """
     failed: Failure | None = None
     """The last write for it that failed and has not come true since."""
     untold: dict[Reason, dict[Sequel, list[Mishap]]] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from scheduler.ledger import agreement
 from scheduler.ledger.lifecycle import Facts
-from scheduler.ledger.records import Doubt, GangRecord, Member, Spec, Step
+from scheduler.ledger.records import GangRecord, Member, Overlooked, Spec, Step
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.demand import Demand
 from scheduler.model.policy import Policy
@@ -61,19 +61,19 @@ def spec(
     return _resolve(record, agreement.together(said), group, policy)
 
 
-def doubts(record: GangRecord) -> tuple[Doubt, ...]:
+def overlooked(record: GangRecord) -> tuple[Overlooked, ...]:
     """What its members say that is overlooked: each field once, the eldest's word for it; who is younger is named."""
     live = record.live()
     complaining = [m for m in live if m.pod.complaints]
     if not complaining:
         return ()
-    found: dict[str, Doubt] = {}
+    found: dict[str, Overlooked] = {}
     eldest = min(live, key=lambda m: m.arrival)
     for member in sorted(complaining, key=lambda m: m.arrival):
         whose = "" if member is eldest else f"{member.pod.key.name}: "
         for own in member.pod.complaints:
             if not own.fatal:
-                found.setdefault(own.field, Doubt(own.field, f"{whose}{own}"))
+                found.setdefault(own.field, Overlooked(own.field, f"{whose}{own}"))
     return tuple(found.values())
 
 
