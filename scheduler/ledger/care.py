@@ -116,8 +116,7 @@ def _facts(record: GangRecord, spec: Spec | None) -> Facts:
     if spec is not None:
         return roster.facts(record, spec)
     bound = sum(m.bound for m in record.live())
-    live = sum(1 for _ in record.live())
-    return Facts(0, bound, 0, 0, 0, live, refused=isinstance(record.spec, Refuse))
+    return Facts(0, bound, 0, 0, 0, len(record.live()), there=bound, refused=isinstance(record.spec, Refuse))
 
 
 def _expire(ledger: "Ledger", record: GangRecord, now: float) -> None:
@@ -314,7 +313,7 @@ def time_limit(ledger: "Ledger", record: GangRecord) -> float:
 def _enter(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> None:
     """The state that the facts name, and the clock of the wait."""
     record.state = lifecycle.state(facts)
-    stood, record.gives_way = record.gives_way, record.state in STANDS or _stands_short(record)
+    stood, record.gives_way = record.gives_way, record.state in STANDS or _stands_short(record, facts)
     if record.gives_way and not stood:
         ledger.stands(record.priority)
     record.partly_bound = facts.quorum > 1 and 0 < facts.bound < facts.quorum
@@ -337,12 +336,11 @@ def _enter(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> No
     history.keep(ledger, record, now)
 
 
-def _stands_short(record: GangRecord) -> bool:
+def _stands_short(record: GangRecord, facts: Facts) -> bool:
     """Some of it are at their places without the rest, who may wait for ever: so it is known what there is to take."""
-    if record.plan is not None and record.plan.step is not Step.DONE:
+    if not facts.there or (record.plan is not None and record.plan.step is not Step.DONE):
         return False
-    live = record.live()
-    return any(m.bound for m in live) and all(m.bound or (m.hold is None and m.tied is None) for m in live)
+    return all(m.bound or (m.hold is None and m.tied is None) for m in record.live())
 
 
 def _wake(ledger: "Ledger", record: GangRecord, now: float) -> float:

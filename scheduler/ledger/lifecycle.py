@@ -46,6 +46,8 @@ class Facts:
     """Of the quorum: can be given a seat now."""
     live: int
     """All members neither ended nor on their way out."""
+    there: int
+    """Of those: bound, whether or not the quorum counts them."""
     refused: bool = False
     freeing: bool = False
     """Others have to leave before its seats are free."""

@@ -224,10 +224,11 @@ def facts(record: GangRecord, spec: Spec) -> Facts:
     """Counts of the members, those of the quorum capped by role. Called for every event, so it only counts."""
     tallies = {role: [0, 0, 0, 0] for role in spec.quorum}
     everybody = tallies.get("")
-    live = 0
+    live = there = 0
     for member in record.members.values():
         alive, pod = member.live, member.pod
         live += alive
+        there += alive and pod.node is not None
         own = pod.membership
         tally = tallies.get(own.role, everybody) if own is not None else everybody
         if tally is None or (own is not None and own.surplus):
@@ -257,6 +258,7 @@ def facts(record: GangRecord, spec: Spec) -> Facts:
         held=counted[_HELD],
         waiting=counted[_WAITING],
         live=live,
+        there=there,
     )
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scheduler.ledger.lifecycle import TABLE, Facts, State, state
 from tests.ledger.desk import QUICK
 
-COUNTS = {"quorum": 4, "bound": 0, "running": 0, "held": 0, "waiting": 0, "live": 4}
+COUNTS = {"quorum": 4, "bound": 0, "running": 0, "held": 0, "waiting": 0, "live": 4, "there": 0}
 
 CASES = {
     "nobody is alive": ({"live": 0}, State.LEAVING),
@@ -37,7 +37,7 @@ def test_facts_name_the_state(name: str) -> None:
 
 
 @QUICK
-@given(st.builds(Facts, *[st.integers(0, 5)] * 6, refused=st.booleans()))
+@given(st.builds(Facts, *[st.integers(0, 5)] * 7, refused=st.booleans()))
 def test_every_combination_of_facts_has_a_state(facts: Facts) -> None:
     """No order of events can lead to facts that the table does not know."""
     assert state(facts) in {name for name, _ in TABLE}
