@@ -8,9 +8,10 @@ from scheduler.ledger.freeing import ASK_AGAIN, SPARED
 from scheduler.ledger.records import Step
 from scheduler.ledger.rivals import TURNS
 from scheduler.model.decision import Reason
-from scheduler.model.effects import Evict, Ungate
+from scheduler.model.effects import Announce, Evict, Ungate
 from scheduler.model.events import FailureKind
 from scheduler.model.queueing import Share
+from scheduler.model.victims import Preempt
 from scheduler.model.workload import Phase
 from tests.builders import GPU, a_node
 from tests.engine.accountant import overdrawn
@@ -395,3 +396,28 @@ def test_victims_leave_at_most_once_in_a_while_for_one_gang() -> None:
     world.settle(POLICY.preemption_cooldown)
     assert len(evicted(world)) == 2
     assert seats(world, "important") == 1
+
+
+def test_nobody_is_asked_to_leave_for_room_that_somebody_else_took_meanwhile() -> None:
+    """The answer was made before: with those who would leave gone there is no room for all any more, so it is asked
+    again.
+    """
+    world = a_stage(2, 2)
+    world.submit([a_pod("single", gpu=1)])
+    world.settle(1)
+    engine = world.engine
+    important(world, 2, gpu=2)
+    world.watch(look=False)
+    engine.observe([], world.now)
+    while (question := engine.ask(world.now)) is not None and question.making is None:
+        engine.settle(question, engine.answer(question), world.now)
+    assert question is not None
+    answer = engine.answer(question)
+    assert isinstance(answer, Preempt)
+    assert len(answer.victims) == 1
+    for node in ("n0", "n1"):
+        world.steal(node, gpu=1)
+    world.watch(look=False)
+    assert [e for e in engine.settle(question, answer, world.now) if not isinstance(e, Announce)] == []
+    assert engine.ledger.freeing == {}
+    assert engine.ledger.holds() == 0

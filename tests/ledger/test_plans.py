@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from scheduler.model import events as ev
@@ -9,7 +10,7 @@ from scheduler.model.decision import Place, Quality, Reason
 from scheduler.model.effects import Nominate, Ungate, WritePlan
 from scheduler.model.events import FailureKind
 from scheduler.model.workload import Phase, Pin, Uid
-from tests.builders import a_node
+from tests.builders import a_demand, a_node
 from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
 from tests.ledger.desk import POLICY, Desk, names, told
 
@@ -247,6 +248,19 @@ def test_a_pod_that_is_gone_when_patched_is_forgotten() -> None:
     assert desk.ledger.check() == []
 
 
+def test_whoever_has_no_gate_may_be_bound_already_and_keeps_his_seat() -> None:
+    """A plan for pods without our gate that loses one seat goes on for the others, whatever step it has come to."""
+    desk = Desk()
+    desk.see(*a_gang_of_pods("train", 2, gated=False))
+    everywhere = np.ones(2, dtype=np.bool_)
+    for pod in list(desk.pods.values()):
+        desk.tell(ev.Asked(pod.uid, everywhere, desk.ledger.nodes.version))
+    nominations = told(desk.place("train", **SEATS))
+    assert [type(effect) for effect in nominations] == [Nominate] * 2
+    desk.tell(ev.NodeGone("n1"))
+    assert (desk.seat("train-0"), desk.seat("train-1")) == (None, "n2")
+
+
 # ── verdicts ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -284,6 +298,19 @@ def test_a_late_verdict_whose_room_is_gone_is_dropped_whole() -> None:
     assert told(desk.tell(ev.Decided(asked, Place(seats), generation, 0))) == []
     assert desk.ledger.holds() == 0
     assert desk.ledger.wanting.version > version
+
+
+def test_a_late_verdict_whose_host_port_is_taken_is_dropped_whole() -> None:
+    """Amounts alone make no seat: the port of one member went to somebody else meanwhile."""
+    desk = Desk()
+    desk.see(*a_gang_of_pods("train", 2, demand=a_demand(gpu=1, ports=[8080])))
+    asked, generation = desk.wanted("train"), desk.ledger.nodes.generation
+    assert asked is not None
+    taken = a_demand(ports=[8080])
+    desk.see(a_pod("other", scheduler="other", node="n2", demand=taken, gated=False))
+    seats = {Uid("default/train-0"): "n1", Uid("default/train-1"): "n2"}
+    assert told(desk.tell(ev.Decided(asked, Place(seats), generation, 0))) == []
+    assert desk.ledger.holds() == 0
 
 
 @pytest.mark.parametrize("seats", [{}, {"default/train-0": "n1", "default/train-1": "nowhere"}])
