@@ -6,6 +6,7 @@ asks the planner once more, leaving out one victim at a time.
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from scheduler.model.effects import Effect, Evict, Nominate, SuspendJob, Ungate
 from scheduler.model.events import FailureKind
 from scheduler.model.queueing import Order, Overrun, Reclaim, Share
 from scheduler.model.victims import Kind, Preempt, Unit
-from scheduler.model.workload import GangKey, GiveWay, Phase, Pod, Uid
+from scheduler.model.workload import GangKey, GiveWay, Phase, Pod, PodKey, Uid
 from scheduler.placement.queue import LAST_BAND, band
 from tests.builders import GPU
 from tests.engine.accountant import uses_room
@@ -62,10 +63,15 @@ class Witness:
             if not isinstance(answer, Preempt):
                 if isinstance(answer, Place):
                     self.makings.pop(question.gang.key, None)
-                return settle(question, answer, now)
+                effects = settle(question, answer, now)
+                short = list(_short(engine, question.gang.key, answer)) if isinstance(answer, Place) else []
+                assert not short, short
+                return effects
             wrong = list(self._judge(engine, question, answer, now))
             before = engine.ledger.freeing.get(question.gang.key)
             effects = settle(question, answer, now)
+            short = list(_short(engine, question.gang.key, answer))
+            assert not short, short
             plan = engine.ledger.freeing.get(question.gang.key)
             if plan is None and not answer.victims:
                 self.makings.pop(
@@ -162,7 +168,11 @@ class Witness:
         assert self.world.now >= refused + ASK_AGAIN[FailureKind.BUDGET], f"{effect} once more"
 
     def _lets_go(self, effect: Ungate | Nominate) -> None:
-        """Nobody is let go to a seat while one of those is there who had to leave for it."""
+        """I6: of several gated pods nobody is let go before the plan is written. Nor is anybody let go to a seat while
+        one of those is there who had to leave for it.
+        """
+        unwritten = list(self._unwritten(effect))
+        assert not unwritten, f"{effect} while nobody carries the plan for {unwritten}"
         making = self.makings.get(effect.gang)
         if making is None or making.plan != effect.plan:
             return
@@ -170,6 +180,21 @@ class Witness:
             return  # it died before anybody was asked, and the room came by itself
         left = [pod.key for pod in self.world.api.pods.values() if pod.uid in making.uids and uses_room(pod)]
         assert not left, f"{effect} while {left} are still there"
+
+    def _unwritten(self, effect: Ungate | Nominate) -> Iterator[PodKey]:
+        """The pods of a plan that are all gated still, if there are several, and none ever carried it: a call of a
+        service that is no more may have written over it since.
+        """
+        record = self.world.engine.ledger.roll.gangs.get(effect.gang)
+        plan = record.plan if record is not None else None
+        if plan is None or plan.name != effect.plan:
+            return
+        pods = [pod for pod in self.world.api.pods.values() if pod.uid in plan.seats]
+        if len(pods) < len(plan.seats) or len(pods) < 2 or not all(pod.gated for pod in pods):
+            return
+        ever = (own.pod for own in reversed(self.world.api.feed) if isinstance(own, ev.PodSeen))
+        if not any(pod.plan is not None and pod.plan.plan == plan.name for pod in chain(pods, ever)):
+            yield from (pod.key for pod in pods)
 
 
 def _reclaimed(engine: Engine, record: GangRecord, question: Question, answer: Preempt, unit: Unit) -> bool:
@@ -316,6 +341,24 @@ def _needless(engine: Engine, question: Question, answer: Preempt) -> Iterator[s
         asked = replace(question, snapshot=rest, gang=core, making=None)
         if isinstance(decide(asked, engine.policy), Place):
             yield f"I9: {one.uids} need not have left"
+
+
+def _short(engine: Engine, key: GangKey, answer: Place | Preempt) -> Iterator[str]:
+    """I3: who is given seats has all of its quorum at their places, or on their way there."""
+    record = engine.ledger.roll.gangs.get(key)
+    plan = record.plan if record is not None else None
+    if record is None or plan is None or plan.seats != answer.seats or not isinstance(record.spec, Spec):
+        return
+    left = dict(record.spec.quorum)
+    for member in record.members.values():
+        said, pod = member.pod.membership, member.pod
+        going = pod.deleting or pod.phase is Phase.FAILED or member.evicting is not None
+        there = pod.phase is Phase.SUCCEEDED or (member.has_seat and not going)
+        if there and not (said is not None and said.surplus):
+            role = said.role if said is not None and said.role in left else ""
+            left[role] = left.get(role, 0) - 1
+    if any(least > 0 for least in left.values()):
+        yield f"I3: {key} is given seats, and lacks {left} of its quorum"
 
 
 def _freed(picture: Snapshot, rows: np.ndarray, uses: np.ndarray) -> Snapshot:
