@@ -168,9 +168,8 @@ class Asking:
     def about(self, record: GangRecord, gang: Gang, now: float) -> Question:
         """Where does this gang go now?"""
         ledger = self._ledger
-        over = ledger.usage.over_ceiling(gang) if ledger.usage.shares else None
-        if over is not None:
-            told = Wait(Reason.OVER_CEILING, ceiling=Ceiling(*over))
+        told = self._over_ceiling(gang)
+        if told is not None:
             return Question(
                 gang, self.snapshot(), {}, None, ledger.nodes.room, self.front.fence_before(record), told=told
             )
@@ -226,6 +225,11 @@ class Asking:
         )
         return replace(asked, making=making)
 
+    def _over_ceiling(self, gang: Gang) -> Wait | None:
+        """The answer to a gang whose quorum would take its namespace above its ceiling; None: it stays below."""
+        over = self._ledger.usage.over_ceiling(gang) if self._ledger.usage.shares else None
+        return None if over is None else Wait(Reason.OVER_CEILING, ceiling=Ceiling(*over))
+
     # ── the answer ──────────────────────────────────────────────────────────────────────────────────────
 
     def answer(self, question: Question) -> Answer:
@@ -248,6 +252,9 @@ class Asking:
         Only now it is forgotten who needs room: whoever asks may find the question too large to answer, and drop it.
         """
         self.away, self._needy, self._only_time = None, None, False
+        seated = isinstance(answer, Place | Preempt)
+        if seated and (over := self._over_ceiling(question.gang)) is not None:  # it may be lower by now
+            return self._settle_seat(question, over, now)
         if question.making is not None:
             return self._settle_room(question, answer, now)
         return [] if isinstance(answer, Preempt | Reservation) else self._settle_seat(question, answer, now)

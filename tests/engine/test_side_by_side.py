@@ -5,10 +5,16 @@ from dataclasses import replace
 import pytest
 
 import scheduler.engine.engine as door
+from scheduler.engine import Engine
 from scheduler.model import events as ev
 from scheduler.model.calls import FilterCall
+from scheduler.model.decision import Reason
 from scheduler.model.effects import Ungate, WritePlan
 from scheduler.model.policy import Policy
+from scheduler.model.queueing import Share
+from scheduler.model.victims import Preempt
+from scheduler.model.workload import PodKey
+from tests.builders import GPU
 from tests.engine.cast import a_gang_of_pods, a_pod
 from tests.engine.stage import an_engine, planned, runs
 
@@ -43,3 +49,46 @@ def test_a_question_that_a_verb_cannot_answer_is_not_lost(monkeypatch: pytest.Mo
     list(planned(engine, 20.0))
 
     assert [key.name for key in engine.ledger.freeing] == ["urgent"]
+
+
+def _lowered(engine: Engine, most: int) -> None:
+    """The ceiling of the namespace is set anew."""
+    engine.adopt(replace(engine.policy, shares={"default": Share(ceiling=((GPU, most),))}), 20.0)
+
+
+@pytest.mark.parametrize(("most", "seated"), [(4, 4), (3, 3), (2, 2), (1, 0)])
+def test_a_ceiling_that_is_lowered_while_a_gang_is_planned_counts(most: int, seated: int) -> None:
+    """The answer was made under the one before: members above the quorum wait, or the whole gang does, and it is said
+    why.
+    """
+    gang = a_gang_of_pods("a", 4, quorum=2, gpu=1)
+    engine = an_engine(8, Policy(shares={"default": Share(ceiling=((GPU, 4),))}), 20.0, *gang)
+    question = engine.ask(20.0)
+    assert question is not None
+    engine.away = question
+    answer = engine.answer(question)
+    _lowered(engine, most)
+    engine.settle(question, answer, 20.0)
+    list(planned(engine, 20.0))
+    assert engine.ledger.holds() == seated
+    (record,) = engine.ledger.roll.gangs.values()
+    assert (record.verdict is None) == (seated > 0)
+    if record.verdict is not None:
+        assert record.verdict.reason is Reason.OVER_CEILING
+
+
+def test_nobody_leaves_for_a_gang_that_is_above_its_ceiling_by_now() -> None:
+    """Whom it would cost was found under a ceiling that has been lowered meanwhile."""
+    gang = a_gang_of_pods("a", 2, gpu=1, priority=100, namespace="default", created=10.0)
+    others = [replace(runs(number), key=PodKey("lab", f"runs-{number}")) for number in range(2)]
+    engine = an_engine(2, Policy(shares={"default": Share(ceiling=((GPU, 4),))}), 20.0, *others, *gang)
+    while (question := engine.ask(20.0)) is not None and question.making is None:
+        engine.settle(question, engine.answer(question), 20.0)
+    assert question is not None
+    answer = engine.answer(question)
+    assert isinstance(answer, Preempt)
+    _lowered(engine, 1)
+    engine.settle(question, answer, 20.0)
+    list(planned(engine, 20.0))
+    assert engine.ledger.freeing == {}
+    assert engine.ledger.holds() == 0
