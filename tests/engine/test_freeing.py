@@ -81,6 +81,30 @@ def test_nobody_leaves_for_who_must_not_preempt(priority: int, preempts: bool) -
     assert seats(world, "important") == 2
 
 
+def test_nobody_leaves_for_a_gang_of_the_same_controller() -> None:
+    """What is taken from a controller it makes again, and the two would go round in a circle."""
+    world = a_stage(2)
+    owner = an_owner("ReplicaSet", "crew")
+    world.submit(a_gang_of_pods("low", 2, gpu=1, owner=owner))
+    world.settle(1)
+    important(world, 2, owner=owner)
+    world.settle(60)
+    assert (seats(world, "low"), seats(world, "important"), evicted(world)) == (2, 0, [])
+
+
+def test_a_gang_stays_whose_surplus_may_not_be_taken() -> None:
+    """Its core would leave alone, and what is above the quorum would stand there for nothing."""
+    world = a_stage(3)
+    core = a_gang_of_pods("train", 2, gpu=1)
+    spare = a_membership("train", 2, surplus=True)
+    world.submit([*core, a_pod("train-spare", membership=spare, gpu=1, priority=200)])
+    world.settle(1)
+    assert seats(world, "train") == 3
+    important(world, 2)
+    world.settle(60)
+    assert (seats(world, "train"), seats(world, "important"), evicted(world)) == (3, 0, [])
+
+
 @pytest.mark.parametrize("first", ["core", "surplus"])
 def test_surplus_that_never_preempts_takes_no_right_from_its_core(first: str) -> None:
     """Whichever of them is there first, two leave for the core of two, and nobody for the surplus."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.model.effects import SuspendJob
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Overrun, Share
 from scheduler.model.workload import GiveWay, Pod, Wish
@@ -13,7 +14,9 @@ from tests.engine.cast import a_membership, a_pod, an_owner
 from tests.engine.world import World
 
 
-def a_job(world: World, name: str, gpu: int, runs: float, give_way: GiveWay | None = None) -> None:
+def a_job(
+    world: World, name: str, gpu: int, runs: float, give_way: GiveWay | None = None, *, priority: int = 0
+) -> None:
     """Two pods of `gpu` devices each that say how long they run."""
     owner = an_owner("Job", name)
     membership = replace(a_membership(name, 2), wish=Wish(expected_runtime=runs, give_way=give_way))
@@ -21,7 +24,9 @@ def a_job(world: World, name: str, gpu: int, runs: float, give_way: GiveWay | No
         Controller(
             owner,
             2,
-            lambda pod: a_pod(pod, owner=owner, membership=membership, gpu=gpu, created=world.now),
+            lambda pod: a_pod(
+                pod, owner=owner, membership=membership, gpu=gpu, created=world.now, priority=priority
+            ),
         )
     )
 
@@ -53,6 +58,24 @@ def test_who_overstays_is_suspended_for_the_one_it_passed_where_the_setting_says
 
     assert len(world.bound("head")) == (2 if overrun is Overrun.SUSPEND else 0)
     assert len(world.bound("liar")) == (0 if overrun is Overrun.SUSPEND else 2)
+
+
+def test_nobody_is_suspended_for_a_lower_priority() -> None:
+    """Whom it passed has gone, and one of lower priority waits for the room: it waits until that comes by itself."""
+    world = World([a_node("n1", gpu=4)], Policy(overrun=Overrun.SUSPEND, preemption_cooldown=1.0))
+    a_job(world, "long", 1, 100.0, priority=10)
+    world.settle(1.0)
+    a_job(world, "head", 2, 100.0, priority=10)
+    world.settle(1.0)
+    a_job(world, "liar", 1, 5.0, GiveWay.SUSPEND, priority=10)
+    world.settle(60.0)
+    end(world, "head")
+    end(world, "long")
+    a_job(world, "low", 2, 100.0)
+    world.settle(60.0)
+
+    assert [len(world.bound(name)) for name in ("liar", "low")] == [2, 0]
+    assert not [effect for effect in world.said if isinstance(effect, SuspendJob)]
 
 
 def test_who_never_passed_anybody_may_take_his_time() -> None:

@@ -30,12 +30,12 @@ def an_engine(*pods: Pod) -> Engine:
     return engine
 
 
-def remaining(engine: Engine, preemptor: str, *victims: str) -> bool:
+def remaining(engine: Engine, preemptor: str, *victims: str, scheduler: str = "gangwright") -> bool:
     """Node n1 with these victims is left as a candidate."""
     call = PreemptCall(
         Uid(preemptor),
         PodKey("default", preemptor),
-        "gangwright",
+        scheduler,
         native_group=False,
         candidates={"n1": Victims(tuple(Uid(v) for v in victims))},
     )
@@ -72,6 +72,14 @@ def test_a_candidate_stays_unless_it_breaks_a_gang(case: str):
     pods, victims, stays = CASES[case]
 
     assert remaining(an_engine(*pods, a_pod("preemptor", priority=10)), "preemptor", *victims) is stays
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_pod_that_is_not_ours_breaks_no_gang_either(case: str):
+    """Nothing is chosen for it; a candidate on which it would take a gang below its quorum is left out."""
+    pods, victims, stays = CASES[case]
+
+    assert remaining(an_engine(*pods), "stranger", *victims, scheduler="other") is stays
 
 
 PREEMPTORS = {

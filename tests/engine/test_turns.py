@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.engine.turns import Over
+from scheduler.model.effects import SuspendJob
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Order, Share
 from scheduler.model.workload import GangKey, GiveWay
@@ -29,6 +30,7 @@ def a_job(
     gpu: int = 2,
     give_way: GiveWay | None = GiveWay.SUSPEND,
     namespace: str = "default",
+    priority: int = 0,
 ) -> None:
     """Two pods, of `gpu` devices each."""
     owner, membership = an_owner("Job", name), a_membership(name, 2, namespace=namespace, give_way=give_way)
@@ -37,7 +39,13 @@ def a_job(
             owner,
             2,
             lambda pod: a_pod(
-                pod, namespace=namespace, owner=owner, membership=membership, gpu=gpu, created=world.now
+                pod,
+                namespace=namespace,
+                owner=owner,
+                membership=membership,
+                gpu=gpu,
+                created=world.now,
+                priority=priority,
             ),
             namespace=namespace,
         )
@@ -100,6 +108,16 @@ def test_no_turn_is_taken_from_what_another_namespace_is_guaranteed(
     a_job(world, "two", namespace="others")
 
     assert turns(world, 20 * QUANTUM, "one", "two", apart="others") == order
+
+
+def test_nobody_takes_a_turn_from_a_higher_priority() -> None:
+    """However much it has had, a Job gives way to its equals alone, and to who is above it."""
+    world = World([a_node("n1", gpu=4)], LAS)
+    a_job(world, "high", priority=10)
+    world.settle(1.0)
+    a_job(world, "low")
+    assert turns(world, 20 * QUANTUM, "high", "low") == ["high"]
+    assert not [effect for effect in world.said if isinstance(effect, SuspendJob)]
 
 
 def test_of_two_that_had_much_the_older_goes_on() -> None:
