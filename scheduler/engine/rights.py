@@ -147,8 +147,9 @@ class Rights:
 
     def _overruns_at(self, other: GangRecord) -> float:
         """When this gang has run longer than it was expected to at the longest; infinity where that harms nobody."""
-        counts = other.passed and other.since is not None
-        return other.since + self._ledger.expect(other).high if counts and other.since else float("inf")
+        if not other.passed or other.since is None:
+            return float("inf")
+        return other.since + self._ledger.expect(other).high
 
     def next_turn(self, record: GangRecord, now: float) -> float:
         """When the gang may ask others to leave that it may not ask now; infinity: never, unless something happens."""

@@ -445,3 +445,47 @@ def test_nobody_is_asked_to_leave_for_room_that_somebody_else_took_meanwhile() -
     assert [e for e in engine.settle(question, answer, world.now) if not isinstance(e, Announce)] == []
     assert engine.ledger.freeing == {}
     assert engine.ledger.holds() == 0
+
+
+def test_who_was_above_the_quorum_when_he_was_chosen_may_be_needed_by_now() -> None:
+    """One of three could be spared; another has failed meanwhile, so the one that was chosen stays."""
+    world = a_stage(3, 1)
+    elastic = a_set(world, "elastic", 3, quorum=2)
+    world.settle(1)
+    important(world, 1, name="first")
+    world.settle(1)
+    engine = world.engine
+    important(world, 1)
+    world.watch(look=False)
+    engine.observe([], world.now)
+    while (question := engine.ask(world.now)) is not None and question.making is None:
+        engine.settle(question, engine.answer(question), world.now)
+    assert question is not None
+    answer = engine.answer(question)
+    assert isinstance(answer, Preempt)
+    (chosen,) = answer.uids
+    other = next(pod for pod in world.bound("elastic") if pod.uid != chosen)
+    elastic.replicas = 2
+    world.api.write(replace(other, phase=Phase.FAILED))
+    world.watch(look=False)
+    engine.observe([], world.now)
+    engine.settle(question, answer, world.now)
+    assert engine.ledger.freeing == {}
+    assert evicted(world) == []
+
+
+def test_room_that_came_by_itself_is_not_taken_while_a_victim_is_still_there() -> None:
+    """One is on its way out for the gang when another ends: the gang is let go when the first has left, not before."""
+    world = a_stage(2, grace=GRACE)
+    world.submit([a_pod("one", gpu=1), a_pod("two", gpu=1)])
+    world.settle(1)
+    important(world, 1)
+    world.settle(2)
+    (staying,) = [
+        pod for pod in world.api.pods.values() if pod.key.name in {"one", "two"} and not pod.deleting
+    ]
+    world.api.write(replace(staying, phase=Phase.SUCCEEDED))
+    world.settle(GRACE / 2)
+    assert seats(world, "important") == 0
+    world.settle(GRACE)
+    assert seats(world, "important") == 1

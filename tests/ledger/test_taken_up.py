@@ -175,3 +175,11 @@ def test_who_stays_within_his_guarantee_is_not_asked_on(priority: int) -> None:
     _, effects = restarted(*kept, *written(urgent(), kept), policy=policy)
 
     assert asked(effects) == set()
+
+
+def test_a_restart_begins_the_cool_down_anew() -> None:
+    """Others are asked to leave for it already: as long after that as always nobody else is."""
+    low, high = running("low", "n1"), urgent()
+    desk, _ = restarted(*low, *written(high, low))
+    assert desk.record("urgent").plan is not None
+    assert desk.record("urgent").preempted_at == desk.now
