@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.model import events as ev
-from scheduler.model.decision import Place, Quality, Reason
+from scheduler.model.decision import Decision, Place, Quality, Reason, Wait
 from scheduler.model.effects import Nominate, Ungate, WritePlan
 from scheduler.model.events import FailureKind
 from scheduler.model.workload import Phase, Pin, Uid
@@ -15,6 +15,7 @@ from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
 from tests.ledger.desk import POLICY, Desk, names, told
 
 SEATS = {"train_0": "n1", "train_1": "n2"}
+SEATED = {Uid("default/train-0"): "n1", Uid("default/train-1"): "n2"}
 
 
 def a_desk(kind: str = "ReplicaSet", *, pin: Pin | None = None, count: int = 2, freely: bool = True) -> Desk:
@@ -274,6 +275,38 @@ def test_a_verdict_on_another_question_counts_for_nothing() -> None:
     seats = {uid: "n1" for role in asked.roles for uid in role.quorum}
     assert told(desk.tell(ev.Decided(asked, Place(seats), generation, 0))) == []
     assert desk.ledger.holds() == 0
+
+
+@pytest.mark.parametrize("decision", [Place(SEATED), Wait(Reason.NO_ROOM)])
+def test_a_verdict_on_a_smaller_quorum_counts_for_nothing(decision: Decision) -> None:
+    """The gang asks for three by now: two are not seated without the third, nor is it told that there is no room."""
+    desk = a_desk()
+    asked, generation = desk.wanted("train"), desk.ledger.nodes.generation
+    assert asked is not None
+    desk.see(*a_gang_of_pods("train", 3, owner=an_owner("ReplicaSet", "set"), gpu=1))
+    assert told(desk.tell(ev.Decided(asked, decision, generation, desk.ledger.nodes.room))) == []
+    assert desk.ledger.holds() == 0
+    assert desk.record("train").verdict is None
+
+
+def test_a_verdict_on_a_gang_that_is_gone_counts_for_nothing() -> None:
+    """All its pods went while the planner thought."""
+    desk = a_desk()
+    asked, generation = desk.wanted("train"), desk.ledger.nodes.generation
+    assert asked is not None
+    desk.lose("train-0", "train-1")
+    assert desk.tell(ev.Decided(asked, Place(SEATED), generation, 0)) == []
+    assert desk.ledger.roll.gangs == {}
+
+
+def test_the_best_node_of_a_moment_takes_nobody_off_his_seat() -> None:
+    """A seat of a plan stays where it is, and does not end by itself."""
+    desk = a_desk()
+    desk.bring_on_its_way("train", **SEATS)
+    desk.tell(ev.Scored(desk.pods["train-0"].uid, "n2"))
+    hold = desk.member("train-0").hold
+    assert hold is not None
+    assert (hold.node, hold.until) == ("n1", None)
 
 
 def test_a_late_verdict_counts_if_its_seats_are_still_there() -> None:
