@@ -100,7 +100,9 @@ class Roll:
 
         So does the time at which others last had to leave for it.
         """
-        self._scars[lineage(record.key, pod)] = record
+        line = lineage(record.key, pod)
+        self._scars[line] = record
+        self._scars.move_to_end(line)
         if len(self._scars) > SCARS_KEPT:
             self._scars.popitem(last=False)
 

@@ -1,9 +1,11 @@
 """Who may pass the first gang that waits, and that nobody who keeps his word delays it."""
 
+import numpy as np
 import pytest
 
+from scheduler.ledger.runtimes import Reach
 from scheduler.model.decision import Reason, Wait
-from scheduler.model.queueing import Backfill
+from scheduler.model.queueing import Backfill, Reservation
 from tests.engine.cast import a_gang_of_pods
 from tests.engine.honest import Coming, Day, a_day
 from tests.engine.stage import a_world, seats
@@ -45,6 +47,18 @@ def test_a_long_gang_passes_beside_the_reservation() -> None:
     assert day.began_at(2) == 2
     assert day.began_at(1) == 100
     assert day.began_at(3) == 150
+
+
+def test_short_is_who_has_left_when_the_reservation_begins() -> None:
+    """To the very second, and not a moment after it."""
+    world = a_world(4)
+    world.submit(a_gang_of_pods("late", 2, gpu=8))
+    world.settle(1)
+    front, record = world.engine.asking.front, world.record("late")
+    front.reserved = Reservation(record.key, 100.0, np.zeros((1, 1)), np.zeros((1, 1)))
+    record.reach = Reach(60.0)
+    assert front.is_short(record, 40.0)
+    assert not front.is_short(record, 40.1)
 
 
 def test_who_waits_for_reserved_room_is_told_so() -> None:

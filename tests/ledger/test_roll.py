@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import pytest
+
+from scheduler.ledger import roll as roll_module
 from scheduler.ledger.roll import Roll
 from scheduler.model.workload import GangKey, Uid
 from tests.engine.cast import a_pod, an_owner
@@ -60,3 +63,20 @@ def test_a_gang_without_members_is_found_out() -> None:
     roll.gangs[KEY].members.clear()
     assert len(roll.check()) == 2
     assert not roll.knows(Uid("two"))
+
+
+def test_the_scars_that_were_made_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gang whose pins break each time it is made again is not forgotten for one whose broke once, long after its
+    first.
+    """
+    monkeypatch.setattr(roll_module, "SCARS_KEPT", 2)
+    roll = Roll()
+    for name in ("again", "once", "again", "new"):
+        record, _ = roll.enter(a_pod(name), GangKey("default", name))
+        record.broken_pins += 1
+        roll.leave(a_pod(name).uid)
+    marks = {
+        name: roll.enter(a_pod(name), GangKey("default", name))[0].broken_pins
+        for name in ("again", "once", "new")
+    }
+    assert marks == {"again": 2, "once": 0, "new": 1}
