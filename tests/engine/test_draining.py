@@ -90,6 +90,24 @@ def test_nobody_else_gets_the_seats_that_are_kept() -> None:
     assert (seats(world, "train"), seats(world, "late")) == (4, 0)
 
 
+def test_seats_are_kept_until_those_who_had_the_room_have_left() -> None:
+    """Its pods take a while to go, and those that come after them are there at once: they wait for these seats, and
+    nobody gets one before.
+    """
+    world = a_world(2, 2, 2)
+    world.api.grace = lambda _pod: 20.0
+    a_set(world, "train", 4)
+    world.settle(5)
+    drained(world, nodes_of(world.bound("train"))[0])
+    world.submit(a_gang_of_pods("late", 1, gpu=2))
+    world.settle(10)
+    assert sum(pod.deleting for pod in world.pods("train")) == 4
+    assert len(world.pods("train")) == 8
+    assert (leases(world), seats(world, "late")) == (4, 0)
+    world.settle(60)
+    assert (leases(world), seats(world, "train"), seats(world, "late")) == (0, 4, 0)
+
+
 def test_seats_that_are_kept_count_for_their_namespace() -> None:
     """Between those who left and those who come in their place nobody else of it gets below its ceiling."""
     world = a_world(2, 2, 2, 2, 2, policy=CEILING)

@@ -43,6 +43,15 @@ def test_a_node_that_is_gone_breaks_the_pins_on_it_at_once() -> None:
     assert desk.ledger.holds() == 1
 
 
+def test_who_was_bound_to_its_seat_after_all_is_not_evicted_once_more() -> None:
+    """kube-scheduler was quicker than the eviction, which nobody heard of again: the pod runs, and counts."""
+    desk = a_desk()
+    assert names(desk.tell(ev.NodeSeen(a_node("n2", gpu=16, schedulable=False)))) == ["train-1"]
+    desk.bind("train-1")
+    assert names(desk.wait(2 * POLICY.outcome_limit)) == []
+    assert desk.member("train-1").live
+
+
 def test_a_cordon_breaks_the_pins_on_the_node() -> None:
     """kube-scheduler does not ask us about a cordoned node: the watch alone tells."""
     desk = a_desk()
