@@ -51,8 +51,6 @@ def look_after(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[E
     effects += _carry_on(ledger, record, now)
     effects += _tidy(record, now)
     facts = _facts(record, spec)
-    if facts.quorum and facts.bound >= facts.quorum:
-        record.deadline = None
     healed = healing.heal(ledger, record, facts, now)
     if healed is not None:
         effects += healed
