@@ -57,6 +57,7 @@ CASES = {
     "two, of which one is of the quorum": (FIVE, ["g0", "g1"], False),
     "a surplus member": ([*FOUR, SPARE], ["spare"], True),
     "a surplus member and one of the quorum": ([*FOUR, SPARE], ["spare", "g0"], False),
+    "one of a quorum beside which surplus runs": ([*FOUR, SPARE], ["g0"], False),
     "the only one of its role": (ROLES, ["ps"], False),
     "one of a role that has more": (ROLES, ["w0"], True),
     "a pod of its own": ([running("single")], ["single"], True),

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.engine.turns import Over
-from scheduler.model.effects import SuspendJob
+from scheduler.model.effects import Evict, SuspendJob
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Order, Share
-from scheduler.model.workload import GangKey, GiveWay
+from scheduler.model.workload import GangKey, GiveWay, Pod
 from scheduler.placement import queue
 from tests.builders import GPU, a_node
 from tests.engine.api import Controller
@@ -118,6 +118,22 @@ def test_nobody_takes_a_turn_from_a_higher_priority() -> None:
     a_job(world, "low")
     assert turns(world, 20 * QUANTUM, "high", "low") == ["high"]
     assert not [effect for effect in world.said if isinstance(effect, SuspendJob)]
+
+
+def test_a_job_of_two_gangs_takes_no_turns() -> None:
+    """For the turn of one of them the other would go too, so neither leaves, nor is evicted."""
+    world = World([a_node("n1", gpu=4)], LAS)
+    owner = an_owner("Job", "pair")
+
+    def one(name: str) -> Pod:
+        membership = a_membership(name, 1, give_way=GiveWay.SUSPEND)
+        return a_pod(name, owner=owner, membership=membership, gpu=2, created=world.now)
+
+    world.control(Controller(owner, 2, one))
+    world.settle(5.0)
+    a_job(world, "new")
+    assert turns(world, 20 * QUANTUM, "new") == []
+    assert not [effect for effect in world.said if isinstance(effect, SuspendJob | Evict)]
 
 
 def test_of_two_that_had_much_the_older_goes_on() -> None:

@@ -280,6 +280,14 @@ def test_restart_takes_the_whole_gang_down_at_once(loss) -> None:
     assert any("restarted whole" in text for text in said(effects, Reason.MEMBER_LOST))
 
 
+def test_no_more_are_evicted_at_a_time_than_a_namespace_may_lose() -> None:
+    """A gang of three that is restarted where one at a time may go: the others follow, a second apart."""
+    policy = replace(POLICY, evictions_per_namespace=1)
+    desk = a_desk(policy=policy, on_member_loss=OnMemberLoss.RESTART)
+    assert names(_failed(desk)) == ["train-0"]
+    assert names(desk.wait(healing.BATCH_EVERY)) == ["train-2"]
+
+
 def test_who_is_kept_from_a_restart_by_a_budget_is_told_of() -> None:
     """That the gang is restarted whole was told before anybody knew of the budget: who runs on counts, and is named."""
     desk = a_desk(on_member_loss=OnMemberLoss.RESTART)

@@ -11,7 +11,7 @@ from scheduler.model.effects import Nominate, Ungate, WritePlan
 from scheduler.model.events import FailureKind
 from scheduler.model.workload import Phase, Pin, Uid
 from tests.builders import a_demand, a_node
-from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
+from tests.engine.cast import a_gang_of_pods, a_pod, an_owner, with_membership
 from tests.ledger.desk import POLICY, Desk, names, told
 
 SEATS = {"train_0": "n1", "train_1": "n2"}
@@ -369,6 +369,20 @@ def test_surplus_is_asked_about_once_the_quorum_sits() -> None:
     assert wanted is not None
     assert (wanted.quorum, wanted.anchors) == (0, ("n1", "n2"))
     assert [role.surplus for role in wanted.roles] == [(desk.pods["train-2"].uid,)]
+
+
+def test_surplus_at_its_place_stands_in_for_nobody() -> None:
+    """One of a quorum of two is lost: the next one is asked about as one whom the quorum lacks."""
+    desk = Desk()
+    pods = a_gang_of_pods("train", 3, quorum=2)
+    desk.see(*pods[:2], with_membership(pods[2], surplus=True))
+    desk.bring_on_its_way("train", **SEATS, train_2="n2")
+    desk.bind("train-0", "train-1", "train-2")
+    desk.lose("train-1")
+    desk.see(replace(pods[1], uid=Uid("default/train-1b")))
+    wanted = desk.wanted("train")
+    assert wanted is not None
+    assert wanted.quorum == 1
 
 
 def test_members_held_back_by_other_gates_count_as_missing() -> None:
