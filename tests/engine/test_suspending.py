@@ -256,3 +256,21 @@ def test_a_job_that_is_suspended_again_gives_way_after_all() -> None:
     world.settle(GRACE + 5)
 
     assert seats(world, "important") == 2
+
+
+def test_a_job_that_a_person_suspends_first_stays_his() -> None:
+    """It was chosen, and before it is asked somebody suspends it: its pods leave without our asking, and it is not ours
+    to resume.
+    """
+    world = a_stage(2)
+    job = a_job(world, "low", 2)
+    world.settle(5)
+    important(world, 2)
+    world.watch()
+    assert world.engine.ledger.freeing
+    world.api.set_suspended(job.owner, suspended=True)
+    world.watch()
+    world.settle(30)
+    assert seats(world, "important") == 2
+    assert not [effect for effect in world.said if isinstance(effect, SuspendJob)]
+    assert job.suspended
