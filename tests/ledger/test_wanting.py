@@ -265,3 +265,18 @@ def test_a_pass_costs_what_has_changed():
     assert asked.looks < 10
     assert asked.next() is None
     assert asked.looks < 10
+
+
+def test_who_is_first_is_asked_again_before_the_pass_goes_on() -> None:
+    """Room came back in the middle of a pass: nothing younger overtakes a gang at the head that it may be enough for."""
+    asked = Asked()
+    keys = [GangKey("a", name) for name in "bcd"]
+    for key in keys:
+        asked.comes(key)
+    first, second = asked.next(), asked.next()
+    assert first is not None
+    assert second is not None
+    asked.grows()
+    third = asked.next()
+    assert third is not None
+    assert (third.key, second.key) == (first.key, keys[1])
