@@ -17,7 +17,7 @@ async def drain(service: Service, node: str, _by: str) -> Drained:
     again.
     """
     known = service.engine.ledger.nodes.get(node)
-    if not service.engine.ledger.ready:
+    if not (service.engine.ledger.ready and service.may_act()):
         raise DeskError(
             "this replica does not act, or does not see the cluster; ask again, or ask another one"
         )

@@ -109,7 +109,7 @@ class Service:
         if self._settling is not None:
             self._settling.cancel()
             self._settling = None
-        if self.engine.ledger.ready and not self._may_act():
+        if self.engine.ledger.ready and not self.may_act():
             self._woken.set()
             return
         loop = asyncio.get_running_loop()
@@ -165,8 +165,10 @@ class Service:
             self._settle()
         return True
 
-    def _may_act(self) -> bool:
-        """Asked before every step: the process may have slept since the loop last turned. A no is remembered."""
+    def may_act(self) -> bool:
+        """Asked before every step, a person's drain too: the process may have slept since the loop last turned. A no is
+        remembered.
+        """
         now = self.clock()
         if not self._acting(now):
             self._fenced = self._fenced or self.engine.ledger.acting
@@ -185,10 +187,10 @@ class Service:
         """Ask about everybody who waits, in order."""
         began = turned = self.clock()
         asked = False
-        while self._may_act() and (question := self.engine.ask(self.clock())) is not None:
+        while self.may_act() and (question := self.engine.ask(self.clock())) is not None:
             asked = True
             decision = await self._decision(question)
-            if not self._may_act():
+            if not self.may_act():
                 self.engine.away = None
                 break
             self.submit(self.engine.settle(question, decision, self.clock()))
@@ -227,7 +229,7 @@ class Service:
     def filter(self, call: FilterCall) -> Answer:
         now = self.clock()
         ours = call.scheduler in self.engine.policy.scheduler_names and not call.native_group
-        if ours and not self._may_act():
+        if ours and not self.may_act():
             return Failed(Reason.NOT_SYNCED)
         answer, effects = self.engine.filter(call, now)
         if effects:

@@ -15,10 +15,11 @@ TRAIN = GangKey("default", "train")
 class Working:
     """A service as far as a drain uses it: the engine of a world, and its effects on their way."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, acts: bool = True) -> None:
         self.engine = world.engine
         self.clock = lambda: world.now
         self.submit = world._do
+        self.may_act = lambda: acts
 
 
 def pods(*names: str) -> tuple[PodKey, ...]:
@@ -37,6 +38,19 @@ async def test_a_replica_that_does_not_act_says_so() -> None:
     world.engine.ledger.acting = False
     with pytest.raises(DeskError, match="does not act"):
         await drain(Working(world), "n0", "jane")
+
+
+async def test_a_replica_that_slept_through_its_lease_moves_nobody() -> None:
+    """It took itself for the one that acts when it was last looked at: it asks again before it plans a move."""
+    world = a_world(2, 2)
+    a_set(world, "train", 1, gpu=2)
+    world.settle(5)
+    node = nodes_of(world.bound("train"))[0]
+    world.api.cordon(node, off=True)
+    world.watch()
+    with pytest.raises(DeskError, match="does not act"):
+        await drain(Working(world, acts=False), node, "jane")
+    assert len(world.engine.ledger.moves) == 0
 
 
 async def test_a_gang_is_moved_and_told_of() -> None:
