@@ -52,9 +52,8 @@ class Draining:
     def drain(self, node: str, now: float) -> tuple[Drain, list[Effect]]:
         """Begin to move all gangs away from a node, those of the highest priority first."""
         departures: list[Departure] = []
-        effects = self._ledger.handle(
-            [], now
-        )  # first what was taken in before: it may say who is of which gang
+        # First what was taken in before: it may say who is of which gang.
+        effects = self._ledger.handle([], now)
         for record in self._on(node):
             departure, follows = self._depart(record, node, now)
             departures.append(departure)
