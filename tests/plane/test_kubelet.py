@@ -155,12 +155,7 @@ async def test_signals_frost_and_memory(submit, told, kubelet):
     kubelet.freeze(pod)
     kubelet.kill(pod, signal.SIGHUP)
     kubelet.thaw(pod)
-    async with asyncio.timeout(20):
-        while "hup" not in kubelet.log(
-            pod
-        ):  # once on a busy machine the first was not heard; why is not known
-            await asyncio.sleep(0.2)
-            kubelet.kill(pod, signal.SIGHUP)
+    await logged(kubelet, pod, "hup")
     kubelet.kill(pod, memory=True)
     state = only(await told("a", in_phase("Failed")))["state"]["terminated"]
     assert (state["exitCode"], state["reason"]) == (137, "OOMKilled")

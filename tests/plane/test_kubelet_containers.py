@@ -92,6 +92,20 @@ async def test_a_signal_reaches_the_first_process(order, log):
     deaf.signal(signal.SIGKILL)  # to one that has ended: nothing
 
 
+async def test_signals_that_were_ignored_are_not(order, log):
+    """Under nohup everybody ignores SIGHUP, and a shell could trap it no more: a container begins as a fresh program."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        container = await Container.start(
+            order("sh", "-c", "trap 'exit 3' HUP; echo up; while :; do sleep 0.02; done")
+        )
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    await logged(log, "up")
+    container.signal(signal.SIGHUP)
+    assert await container.wait() == 3
+
+
 async def test_nothing_outlives_the_first_process(order, log):
     """Children, also those that went into sessions of their own, end with it."""
     forks = "setsid sleep 61 & (sleep 62 &) ; echo up; sleep 63"

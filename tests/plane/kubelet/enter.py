@@ -145,10 +145,12 @@ def _furnish(order: dict[str, Any]) -> None:
 
 
 def _settle(log: int) -> None:
-    """Standard streams, and signals as a fresh program has them."""
+    """Standard streams, and signals as a fresh program has them, whatever we were told to ignore: a shell cannot trap
+    what is ignored when it begins, as SIGHUP is under nohup.
+    """
     for stream, source in enumerate((os.open(os.devnull, os.O_RDONLY), log, log)):
         os.dup2(source, stream)
-    for number in (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
 
