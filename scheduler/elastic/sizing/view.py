@@ -123,6 +123,8 @@ class History(Struct, frozen=True):
     """Samples per second that this round makes at least: of its first measurement, which holds its first step."""
     fall: Fall | None = None
     """What this round's last measurements are, if they are low."""
+    fell: bool = False
+    """A record has begun anew in this round."""
 
     def noted(self, round_number: int, size: int, rate: float, now: float) -> "History":
         """With one more measurement: `rate` samples per second of `size` workers in this round, over a second or a
@@ -135,21 +137,24 @@ class History(Struct, frozen=True):
 
         What takes time for a while only adds to what is measured; what saves time for a while does not last. Loaders
         that read ahead while nobody trained feed some seconds of steps faster than they can go on. So the record of a
-        size that is new begins anew with `LASTING` measurements in a row that are clearly below it.
+        size that is new begins anew with `LASTING` measurements in a row that are clearly below it; once a round, for a
+        queue that ran dry stays so: whoever is fast and slow by turns is measured by all of it.
         """
         sound = RATES[0] <= rate <= RATES[1] and size > 0
         if round_number != self.round:
-            return replace(self, round=round_number, least=rate if sound else None, fall=None)
+            return replace(self, round=round_number, least=rate if sound else None, fall=None, fell=False)
         if not sound:
             return self
         record = self.records.get(size, NOTHING)
-        fall = (self.fall or Fall(record.clearly_below)).followed(rate)
+        fall = (self.fall or Fall(0.0 if self.fell else record.clearly_below)).followed(rate)
         rates: tuple[float, ...] = (rate,)
-        if fall is not None and len(fall.rates) == LASTING:
+        fell = fall is not None and len(fall.rates) == LASTING
+        if fall is not None and fell:
             record, rates, fall = NOTHING, fall.rates, None
         for one in rates:
             record = record.taken(one, now)
-        return replace(self, records={**self.records, size: record}, fall=fall)
+        records = {**self.records, size: record}
+        return replace(self, records=records, fall=fall, fell=self.fell or fell)
 
     def measured(self, now: float) -> dict[int, Measured]:
         """Size → what is known of it now."""

@@ -102,6 +102,22 @@ def test_what_is_well_known_is_averaged():
     assert noted([50.0], history=beginner, number=2).measured(0.0)[4].count == 9
 
 
+def test_a_record_begins_anew_once_a_round():
+    """Queues run dry once after a change: of a job that is slow for some seconds now and then, all that follows counts."""
+    history = noted([*[100.0] * 20, *[50.0] * 5] * 5)
+
+    assert history.measured(0.0)[4].count == 105
+    assert history.measured(0.0)[4].mean == pytest.approx((80 * 100.0 + 25 * 50.0) / 105)
+
+
+def test_a_record_may_begin_anew_in_each_round():
+    """Queues are full again after the next change."""
+    former = noted([100.0, 40.0, 40.0, 40.0])
+    history = noted([*[100.0] * 9, *[50.0] * 3], history=former, number=2)
+
+    assert history.measured(0.0)[4].count == 3
+
+
 def test_the_past_fades():
     """A measurement weighs half after its half-life, and next to nothing after ten."""
     young = noted([100.0, 200.0], every=HALF_LIFE).measured(HALF_LIFE)[4]
