@@ -90,6 +90,18 @@ def test_a_clock_that_is_slewed_changes_nothing(clocks):
     assert step(clocks, stamp, marks(stamp, clocks)["graph"], 0.0005) == pytest.approx(0.5, abs=0.001)
 
 
+def test_no_compute_time_is_below_nothing(clocks):
+    """Of a step that is shorter than what a clock may be off the mark can seem to lie before the beginning."""
+    stamp = stamps.GraphStamp()
+    stamp.begin()
+    clocks.now += 0.002
+    clocks.skew -= 0.008
+    stamp.variable.value = clocks.wall()
+
+    assert stamp.marked()
+    assert stamp.compute() is None
+
+
 def test_a_step_without_a_collective_has_no_compute_time(clocks):
     """The mark of the one before is none of this."""
     stamp = stamps.GraphStamp()

@@ -23,8 +23,9 @@ import weakref
 from typing import Any, Callable, Optional
 
 SLIP, DRIFT = 0.01, 0.001
-"""By so many seconds, and by so much of a step's time, the wall clock may part from the monotonic one during a step: ntpd
-slews it by half as much. What is more somebody has set, or is too much to measure by."""
+"""By so many seconds, and by so much of a step's time, the wall clock may seem to part from the monotonic one during a
+step: they are not read in one moment, and not everywhere slewed alike. What is more somebody has set, or is too much to
+measure by."""
 
 
 def ahead() -> float:
@@ -82,7 +83,8 @@ class GraphStamp(Stamp):
             return super().compute()
         if abs(ahead() - self._ahead) > SLIP + DRIFT * (time.monotonic() - self._began):
             return None
-        return max(self._at, noted - self._ahead) - self._began
+        compute = max(self._at, noted - self._ahead) - self._began
+        return compute if compute > 0 else None
 
     def _noted(self) -> float:
         return float(self.variable.numpy())
