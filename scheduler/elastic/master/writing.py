@@ -143,7 +143,11 @@ class Writing:
                 return error
             else:
                 return None
-        self._wanted, self._round = None, None
+        self._wanted, self._round, self._version = (
+            None,
+            None,
+            "",
+        )  # whoever begins anew believes what he finds
         self._overtaken()
         return None
 

@@ -213,6 +213,20 @@ async def test_a_round_of_another_master_by_the_same_number(api, status, owner, 
     assert status.stood == [1]
 
 
+async def test_what_had_overtaken_us_may_be_no_more(api, status, owner):
+    """An etcd that was restored counts from an earlier version on: what stands is believed anew, whatever was seen."""
+    theirs = {"round": 7, "assignment": {"ring": ["theirs"]}}
+    status.writing.seen(Job(Meta("train", "team", owner.uid, "999999"), status=theirs))
+    status.writing.want({"round": 1}, round_=1)
+    await until(lambda: status.overtaken == 1)
+    version = api.objects[JOBS]["team", "train"]["metadata"]["resourceVersion"]
+    status.writing.believe(Job(Meta("train", "team", owner.uid, version)))
+    status.writing.want({"round": 1}, round_=1)
+    await until(lambda: status.stood == [1] or status.overtaken > 1)
+
+    assert (status.stood, status.overtaken) == ([1], 1)
+
+
 async def test_what_we_wrote_ourselves_is_no_other_masters(api, status):
     """The answer was lost: the round that stands by then is our own, and figures are written beside it."""
     status.writing.want({"round": 1, "assignment": {"ring": ["a"]}}, round_=1)
