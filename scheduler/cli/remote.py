@@ -48,8 +48,8 @@ AWAY: Final = "the status service does not answer there; does it run, and is the
 
 READS: Final = "Gangwright is still reading the cluster: nobody is placed before it has"
 LOOKS_ON: Final = (
-    "the replica that answered does not act, so it knows no reasons and no forecasts; where none acts nobody is placed, "
-    f"see: kubectl -n {HOME} get leases,pods"
+    "the replica that answered does not act, so it knows no reasons and no forecasts; where none acts nobody is "
+    f"placed, see: kubectl -n {HOME} get leases,pods"
 )
 BLIND: Final = "Gangwright does not see the cluster now: nobody is placed until it does; its log and /readyz say what is missing"
 
@@ -75,6 +75,8 @@ class Remote:
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
+        self._answered: shapes.ClusterStatus | None = None
+        """How the replica stands that answered last about gangs."""
 
     @property
     def now(self) -> float:
@@ -83,16 +85,19 @@ class Remote:
     def gangs(self, namespace: str | None = None) -> list[shapes.GangRow]:
         """All gangs, or those of one namespace, by name."""
         query = {} if namespace is None else {"namespace": namespace}
-        return [row for page in self._pages("/v1/gangs", query, shapes.GangList) for row in page.gangs]
+        pages = self._pages("/v1/gangs", query, shapes.GangList, stands=True)
+        return [row for page in pages for row in page.gangs]
 
     def queue(self) -> list[shapes.GangRow]:
         """Who waits, in order."""
-        return [row for page in self._pages("/v1/queue", {}, shapes.GangList) for row in page.gangs]
+        pages = self._pages("/v1/queue", {}, shapes.GangList, stands=True)
+        return [row for page in pages for row in page.gangs]
 
     def gang(self, namespace: str, name: str) -> shapes.GangDetail | None:
         """One gang; None where there is none."""
         try:
-            return self._ask("GET", f"/v1/gangs/{quote(namespace)}/{quote(name)}", shapes.GangDetail)
+            path = f"/v1/gangs/{quote(namespace)}/{quote(name)}"
+            return asyncio.run(self._one("GET", path, shapes.GangDetail, None, stands=True))
         except RefusedError as refused:
             if refused.status == 404:
                 return None
@@ -114,8 +119,10 @@ class Remote:
         return {}
 
     def away(self) -> str:
-        """Why nothing happens now, in the service's own picture of itself."""
-        seen = self._ask("GET", "/v1/cluster", shapes.ClusterStatus)
+        """Why nothing happens now, in the picture of the replica that answered: behind a Service the next may be
+        another.
+        """
+        seen = self._answered or self._ask("GET", "/v1/cluster", shapes.ClusterStatus)
         words = ((not seen.synced, READS), (not seen.acting, LOOKS_ON), (seen.stale, BLIND))
         return next((text for holds, text in words if holds), "")
 
@@ -129,17 +136,27 @@ class Remote:
 
     # How it is asked
 
-    def _pages(self, path: str, query: Mapping[str, str], kind: type[T]) -> list[T]:
-        return asyncio.run(self._all(path, query, kind))
+    def _pages(self, path: str, query: Mapping[str, str], kind: type[T], *, stands: bool = False) -> list[T]:
+        return asyncio.run(self._all(path, query, kind, stands=stands))
 
     def _ask(self, method: str, path: str, kind: type[T], *, body: bytes | None = None) -> T:
         return asyncio.run(self._one(method, path, kind, body))
 
-    async def _one(self, method: str, path: str, kind: type[T], body: bytes | None) -> T:
+    async def _one(
+        self, method: str, path: str, kind: type[T], body: bytes | None, *, stands: bool = False
+    ) -> T:
         async with self._session() as session:
-            return await _call(session, method, path, kind, body=body)
+            found = await _call(session, method, path, kind, body=body)
+            if stands:
+                await self._ask_how_it_stands(session)
+        return found
 
-    async def _all(self, path: str, query: Mapping[str, str], kind: type[T]) -> list[T]:
+    async def _ask_how_it_stands(self, session: aiohttp.ClientSession) -> None:
+        self._answered = await _call(session, "GET", "/v1/cluster", shapes.ClusterStatus)
+
+    async def _all(
+        self, path: str, query: Mapping[str, str], kind: type[T], *, stands: bool = False
+    ) -> list[T]:
         found: list[T] = []
         offset: Any = 0
         async with self._session() as session:
@@ -147,6 +164,8 @@ class Remote:
                 page = {**query, "offset": str(offset), "limit": str(PAGE)}
                 found.append(await _call(session, "GET", path, kind, query=page))
                 offset = getattr(found[-1], "next", None)
+            if stands:
+                await self._ask_how_it_stands(session)
         return found
 
     @asynccontextmanager

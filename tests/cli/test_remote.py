@@ -6,6 +6,7 @@ import struct
 import pytest
 from aiohttp import WSMsgType, web
 
+from scheduler.cli import remote
 from scheduler.engine.inquiry import Found
 from scheduler.model.events import LostSight, SawAgain
 from scheduler.status.desk import DeskError, Drained, Moved
@@ -158,8 +159,8 @@ async def test_explain_and_nodes(door, service):
     ],
 )
 async def test_a_service_that_does_not_act_is_told(door, acting, events, told):
-    """Whoever asks a replica that looks on, or one that has lost sight, is told beside the answer that nothing is decided
-    there.
+    """Whoever asks a replica that looks on, or one that has lost sight, is told beside the answer that nothing is
+    decided there.
     """
     world = a_scene(acting=acting)
     world.engine.ledger.acting = acting
@@ -173,6 +174,22 @@ async def test_a_service_that_does_not_act_is_told(door, acting, events, told):
     assert (explained.code, listed.code) == (0, 0), explained.err
     for said in (explained, listed):
         assert told in said.err if told else said.err == ""
+
+
+@pytest.mark.parametrize("words", [("list", "-A"), ("queue",), ("explain", "team-b/huge")])
+async def test_who_answered_says_whether_he_acts(door, service, monkeypatch, words):
+    """Over the same connection: behind a Service the next one may be another replica's, and say so of itself."""
+    opened, was = [], remote._opened
+
+    def counted(*said):
+        opened.append(said)
+        return was(*said)
+
+    monkeypatch.setattr(remote, "_opened", counted)
+    said = await door.say(*words, "--server", service.url)
+
+    assert said.code == 0, said.err
+    assert len(opened) == 1
 
 
 async def test_a_service_that_still_reads_denies_nobody(door):
