@@ -40,7 +40,7 @@ AT_ONCE: Final = "there is room for it now"
 
 
 class Answers:
-    """What can be said of this cluster. more: facts that are not so, see `replay.stand`. away: why nobody acts there."""
+    """What can be said of this cluster. more: facts that are not so, see `replay.stand`. away: why nobody acts."""
 
     def __init__(self, document: Document, more: Iterable[Event] = (), away: str = "") -> None:
         self._document = document

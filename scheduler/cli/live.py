@@ -95,7 +95,7 @@ class Reading:
 
     @property
     def away(self) -> str:
-        """Why nobody acts there; empty where somebody does, or no Pod of ours is known: it may be run in another way."""
+        """Why nobody acts there; empty where somebody does, or no Pod of ours is known: it may run in another way."""
         if self.own and not any(map(_is_ready, self.own)):
             return NOBODY
         leads = next((pod for pod in self.own if pod.metadata.name == self.leader), None)

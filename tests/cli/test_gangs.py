@@ -288,8 +288,8 @@ def stands_there(cluster, name, ready):
 
 @pytest.mark.parametrize("words", [("explain", "team/waits"), ("list", "-n", "team"), ("queue",)])
 async def test_while_nobody_acts_that_is_said(cluster, words):
-    """The answer is worked out here and would read alike: that no Pod of Gangwright is ready is said at once, beside it,
-    and no more when one is.
+    """The answer is worked out here and would read alike: that no Pod of Gangwright is ready is said at once, beside
+    it, and no more when one is.
     """
     cluster.gang("waits", 2, gpus=8, created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
     for number in range(2):

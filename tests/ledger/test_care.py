@@ -38,7 +38,7 @@ def test_who_waits_whole_is_not_asked_once_more_who_of_it_is_bound(monkeypatch) 
 
 
 def test_surplus_alone_at_its_place_gives_way() -> None:
-    """The quorum is gone and waits, so nobody of it is bound; what is left of the gang could still be asked to leave."""
+    """The quorum is gone and waits, so nobody of it is bound; what is left of the gang can still be asked to leave."""
     desk = Desk()
     core = a_gang_of_pods("train", 3, quorum=2)
     desk.see(*core[:2], with_membership(core[2], surplus=True))

@@ -268,7 +268,7 @@ def test_a_pass_costs_what_has_changed():
 
 
 def test_who_is_first_is_asked_again_before_the_pass_goes_on() -> None:
-    """Room came back in the middle of a pass: nothing younger overtakes a gang at the head that it may be enough for."""
+    """Room came back in the middle of a pass: nobody younger overtakes a gang at the head that it may do for."""
     asked = Asked()
     keys = [GangKey("a", name) for name in "bcd"]
     for key in keys:

@@ -36,8 +36,8 @@ _ENDS = {Phase.SUCCEEDED, Phase.FAILED}
 
 
 def restored(s: State, event: Restored, now: float) -> None:
-    """The memory of the master before this one, whose clock may have been ahead of ours. Nobody is taken for lost before
-    two limits have passed.
+    """The memory of the master before this one, whose clock may have been ahead of ours. Nobody is taken for lost
+    before two limits have passed.
     """
     s.listed = False
     s.quiet_until = now + 2 * s.limits.silent

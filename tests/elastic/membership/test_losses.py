@@ -333,7 +333,7 @@ def test_a_worker_that_waits_for_a_node_it_need_not_avoid_any_more_is_made_again
 
 
 def test_a_master_whose_clock_was_ahead_bars_no_node_for_longer_than_any() -> None:
-    """What it wrote is in the future by a day: a node is avoided for an hour at the most, and a change is not to come."""
+    """What it wrote is in the future by a day: a node is avoided for an hour at the most, no change is to come."""
     world = a_job(2)
     ahead = world.now + 86400.0
     resized = Resize(before=1, to=2, cause="grown", at=ahead)
