@@ -231,7 +231,7 @@ def test_a_straggler_is_replaced_first_and_then_swapped() -> None:
 
 @pytest.mark.parametrize("behind", [0.0, 7.0])
 def test_a_stragglers_replacement_may_take_its_time(behind: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once it has a seat it is waited for; by the API server's clock, which is another, it is a second or more older."""
+    """Once it has a seat it is waited for; by the API server's clock, which is another, it is a second or more old."""
     seen = World.seen
 
     def older(self: World, pod: Pod) -> events.WorkerSeen:

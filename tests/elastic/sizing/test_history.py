@@ -103,7 +103,7 @@ def test_what_is_well_known_is_averaged():
 
 
 def test_a_record_begins_anew_once_a_round():
-    """Queues run dry once after a change: of a job that is slow for some seconds now and then, all that follows counts."""
+    """Queues run dry once after a change: of a job that is slow for seconds now and then, all that follows counts."""
     history = noted([*[100.0] * 20, *[50.0] * 5] * 5)
 
     assert history.measured(0.0)[4].count == 105
