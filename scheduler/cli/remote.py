@@ -51,7 +51,10 @@ LOOKS_ON: Final = (
     "the replica that answered does not act, so it knows no reasons and no forecasts; where none acts nobody is "
     f"placed, see: kubectl -n {HOME} get leases,pods"
 )
-BLIND: Final = "Gangwright does not see the cluster now: nobody is placed until it does; its log and /readyz say what is missing"
+BLIND: Final = (
+    "Gangwright does not see the cluster now: nobody is placed until it does; its log and /readyz say what is "
+    "missing"
+)
 
 LOGIN: Final = (
     "your kubeconfig's user must have a token, not a certificate alone; for one: kubectl config set-credentials NAME "
