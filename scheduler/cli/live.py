@@ -99,7 +99,9 @@ class Reading:
         if self.own and not any(map(_is_ready, self.own)):
             return NOBODY
         leads = next((pod for pod in self.own if pod.metadata.name == self.leader), None)
-        return "" if leads is None or _is_ready(leads) else f"{self.leader} {UNREADY}"
+        if leads is None or _is_ready(leads) or leads.metadata.deletion_timestamp:
+            return ""  # one that goes gives its Lease to another
+        return f"{self.leader} {UNREADY}"
 
     def document(self) -> Document:
         return document(self._events, self.policy, self._now, scheduler.__version__)

@@ -279,7 +279,7 @@ async def test_who_has_no_place_stands_by_name(cluster):
 
 def stands_there(cluster, name, ready):
     """A Pod of Gangwright itself."""
-    cluster.put(
+    return cluster.put(
         name, PODS, "gangwright-system", labels={"app.kubernetes.io/name": "gangwright"},
         spec={"schedulerName": "default-scheduler"},
         status={"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]},
@@ -363,3 +363,16 @@ async def test_a_leader_that_is_not_ready_is_named(cluster, leader, told):
     assert said.code == 0
     assert ("gangwright-0 leads and is not ready" in said.err) is told
     assert "no Pod of Gangwright is ready" not in said.err
+
+
+async def test_a_leader_that_goes_is_followed(cluster):
+    """It gives its Lease to the other replica, which is ready: a rollout is no alarm."""
+    cluster.gang("waits", 2, gpus=8, created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+    stands_there(cluster, "gangwright-0", "False")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    stands_there(cluster, "gangwright-1", "True")
+    cluster.put("gangwright", LEASES, "gangwright-system", spec={"holderIdentity": "gangwright-0_1-2"})
+
+    said = await cluster.say("explain", "team/waits")
+
+    assert said.code == 0
+    assert "nothing happens" not in said.err
