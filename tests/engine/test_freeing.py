@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.engine import Question
 from scheduler.ledger.freeing import ASK_AGAIN, SPARED
 from scheduler.ledger.records import Step
 from scheduler.ledger.rivals import TURNS
@@ -422,6 +423,19 @@ def test_victims_leave_at_most_once_in_a_while_for_one_gang() -> None:
     assert seats(world, "important") == 1
 
 
+def room_to_be_made(world: World) -> tuple[Question, Preempt]:
+    """Who would leave for the first gang that may ask others to, answered and not settled yet."""
+    engine = world.engine
+    world.watch(look=False)
+    engine.observe([], world.now)
+    while (question := engine.ask(world.now)) is not None and question.making is None:
+        engine.settle(question, engine.answer(question), world.now)
+    assert question is not None
+    answer = engine.answer(question)
+    assert isinstance(answer, Preempt)
+    return question, answer
+
+
 def test_nobody_is_asked_to_leave_for_room_that_somebody_else_took_meanwhile() -> None:
     """The answer was made before: with those who would leave gone there is no room for all any more, so it is asked
     again.
@@ -431,13 +445,7 @@ def test_nobody_is_asked_to_leave_for_room_that_somebody_else_took_meanwhile() -
     world.settle(1)
     engine = world.engine
     important(world, 2, gpu=2)
-    world.watch(look=False)
-    engine.observe([], world.now)
-    while (question := engine.ask(world.now)) is not None and question.making is None:
-        engine.settle(question, engine.answer(question), world.now)
-    assert question is not None
-    answer = engine.answer(question)
-    assert isinstance(answer, Preempt)
+    question, answer = room_to_be_made(world)
     assert len(answer.victims) == 1
     for node in ("n0", "n1"):
         world.steal(node, gpu=1)
@@ -456,13 +464,7 @@ def test_who_was_above_the_quorum_when_he_was_chosen_may_be_needed_by_now() -> N
     world.settle(1)
     engine = world.engine
     important(world, 1)
-    world.watch(look=False)
-    engine.observe([], world.now)
-    while (question := engine.ask(world.now)) is not None and question.making is None:
-        engine.settle(question, engine.answer(question), world.now)
-    assert question is not None
-    answer = engine.answer(question)
-    assert isinstance(answer, Preempt)
+    question, answer = room_to_be_made(world)
     (chosen,) = answer.uids
     other = next(pod for pod in world.bound("elastic") if pod.uid != chosen)
     elastic.replicas = 2
