@@ -1,6 +1,7 @@
 """Containers as processes of this machine, in every way it permits."""
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -55,6 +56,14 @@ def state(pid):
         return "Z"
 
 
+def launchers():
+    """Processes of ours that start containers, the ended ones that nobody waited for included."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return {
+        pid for pid in children if str(ENTER) in Path(f"/proc/{pid}/cmdline").read_text() or state(pid) == "Z"
+    }
+
+
 async def until_gone(pids):
     async with asyncio.timeout(20):
         while set(map(state, pids)) != {"Z"}:
@@ -104,6 +113,22 @@ async def test_signals_that_were_ignored_are_not(order, log):
     await logged(log, "up")
     container.signal(signal.SIGHUP)
     assert await container.wait() == 3
+
+
+@pytest.mark.parametrize("begun", [0.0, 0.01, 0.03, 0.1])
+async def test_a_start_that_is_given_up_twice_leaves_nothing(order, begun):
+    """A probe may time out just when its pod goes: whoever starts a container waits for its end all the same."""
+    before = launchers()
+    starting = asyncio.create_task(Container.start(order("sleep", "60")))
+    await asyncio.sleep(begun)
+    for _ in range(5):
+        starting.cancel()
+        await asyncio.sleep(0)
+    try:
+        (await starting).signal(signal.SIGKILL)
+    except asyncio.CancelledError:
+        assert launchers() == before
+    gc.collect()  # a transport that was left open would be told of here
 
 
 async def test_nothing_outlives_the_first_process(order, log):

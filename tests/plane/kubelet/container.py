@@ -11,13 +11,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from tests.plane.errors import NotReadyError, PlaneError
+
+T = TypeVar("T")
 
 ENTER = Path(__file__).with_name("enter.py")
 
@@ -64,19 +66,18 @@ class Container:
     @classmethod
     async def start(cls, order: Order) -> Self:
         """Returns when the command runs. Raises StartError."""
-        launcher = await asyncio.create_subprocess_exec(
+        begins = asyncio.ensure_future(asyncio.create_subprocess_exec(
             sys.executable, "-I", "-S", str(ENTER), str(os.getpid()),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, env={}, cwd="/",
-        )  # fmt: skip
-        assert launcher.stdin is not None
-        assert launcher.stdout is not None
+        ))  # fmt: skip
         try:
-            launcher.stdin.write(json.dumps(asdict(order)).encode())
-            launcher.stdin.close()
-            said = json.loads(await launcher.stdout.readline() or b'{"error": "it ended before it began"}')
+            launcher = await asyncio.shield(begins)
+            said = await _answer(launcher, order)
         except BaseException:
-            launcher.kill()
-            await launcher.wait()
+            launcher = await _surely(begins)
+            with suppress(ProcessLookupError):
+                launcher.kill()
+            await _surely(launcher.wait())
             raise
         if "error" in said:
             await launcher.wait()
@@ -126,7 +127,7 @@ class Container:
             return await other.wait()
         finally:
             other.signal(signal.SIGKILL)
-            await other.wait()
+            await _surely(other.wait())
 
     async def _told(self) -> int:
         assert self._launcher.stdout is not None
@@ -135,6 +136,27 @@ class Container:
         if self._first is not None:
             os.close(self._first)
         return int(json.loads(last)["code"]) if last else LOST
+
+
+async def _answer(launcher: asyncio.subprocess.Process, order: Order) -> dict[str, Any]:
+    """What it says of the order: the first process, or what is wrong."""
+    assert launcher.stdin is not None
+    assert launcher.stdout is not None
+    launcher.stdin.write(json.dumps(asdict(order)).encode())
+    launcher.stdin.close()
+    said: dict[str, Any] = json.loads(
+        await launcher.stdout.readline() or b'{"error": "it ended before it began"}'
+    )
+    return said
+
+
+async def _surely(step: Awaitable[T]) -> T:
+    """Waits for it to its end, though we are cancelled meanwhile, as a probe is that has timed out when its pod goes."""
+    task = asyncio.ensure_future(step)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    return task.result()
 
 
 def _descriptor(pid: int) -> int | None:
