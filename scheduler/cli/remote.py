@@ -8,7 +8,7 @@ import asyncio
 import ipaddress
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -123,9 +123,10 @@ class Remote:
 
     def away(self) -> str:
         """Why nothing happens now, in the picture of the replica that answered: behind a Service the next may be
-        another.
+        another. Empty where it did not say.
         """
-        seen = self._answered or self._ask("GET", "/v1/cluster", shapes.ClusterStatus)
+        if (seen := self._answered) is None:
+            return ""
         words = ((not seen.synced, READS), (not seen.acting, LOOKS_ON), (seen.stale, BLIND))
         return next((text for holds, text in words if holds), "")
 
@@ -155,7 +156,9 @@ class Remote:
         return found
 
     async def _ask_how_it_stands(self, session: aiohttp.ClientSession) -> None:
-        self._answered = await _call(session, "GET", "/v1/cluster", shapes.ClusterStatus)
+        """It is said beside an answer, which it must not cost."""
+        with suppress(GangwrightError):
+            self._answered = await _call(session, "GET", "/v1/cluster", shapes.ClusterStatus)
 
     async def _all(
         self, path: str, query: Mapping[str, str], kind: type[T], *, stands: bool = False

@@ -8,6 +8,7 @@ from aiohttp import WSMsgType, web
 
 from scheduler.cli import remote
 from scheduler.engine.inquiry import Found
+from scheduler.errors import GangwrightError
 from scheduler.model.events import LostSight, SawAgain
 from scheduler.status.desk import DeskError, Drained, Moved
 from tests.cli.manifests import a_job
@@ -190,6 +191,23 @@ async def test_who_answered_says_whether_he_acts(door, service, monkeypatch, wor
 
     assert said.code == 0, said.err
     assert len(opened) == 1
+
+
+@pytest.mark.parametrize("words", [("list", "-A"), ("explain", "team-b/huge"), ("queue", "-o", "json")])
+async def test_who_cannot_say_whether_he_acts_is_believed(door, service, monkeypatch, words):
+    """An older service says it in other words, and a busy one not at all: its answer is shown all the same."""
+    was = remote._call
+
+    async def half(session, method, path, *rest, **more):
+        if path == "/v1/cluster":
+            raise GangwrightError("not this version of the status API")
+        return await was(session, method, path, *rest, **more)
+
+    monkeypatch.setattr(remote, "_call", half)
+    said = await door.say(*words, "--server", service.url)
+
+    assert (said.code, said.err) == (0, "")
+    assert "huge" in said.out
 
 
 async def test_a_service_that_still_reads_denies_nobody(door):

@@ -143,11 +143,8 @@ class Writing:
                 return error
             else:
                 return None
-        self._wanted, self._round, self._version = (
-            None,
-            None,
-            "",
-        )  # whoever begins anew believes what he finds
+        self._wanted, self._round = None, None
+        self._version = ""  # whoever begins anew believes what he finds
         self._overtaken()
         return None
 

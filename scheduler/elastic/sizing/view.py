@@ -35,7 +35,7 @@ DROPS: Final = (0.1, 0.25)
 record of fast and slow steps scatters by more, and says less."""
 
 SETTLED: Final = 60.0
-"""Measurements, a minute of them, after which a few seconds say nothing against the mean."""
+"""Measurements, of a second or a step each, after which a few seconds say nothing against the mean."""
 
 SLOT: Final = "workers"
 """The resource of a cluster whose room is counted in workers."""
