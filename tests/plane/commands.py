@@ -37,7 +37,15 @@ CONTROLLERS = (
 """Those that matter to workloads. Volumes, certificates, services and autoscaling have nobody here to serve."""
 
 NODE_LIFE = "node-lifecycle-controller"
-"""Taints nodes whose lease is not renewed; only with kwok, which renews them."""
+"""Taints nodes that are said not to be ready; only with kwok, whose nodes are said to be ready when they are made."""
+
+SILENCE = "24h"
+"""How long a node that says nothing is taken at its last word: nobody renews the leases of kwok's nodes.
+
+kwok would, but then it runs the pods of a node only once it sees its lease, by a watch of its own, and a pod that was
+bound before is looked at once, when the lease was made (kwok 0.8.0, node_lease_controller.go `Held`, controller.go
+`podsOnNodeSyncWorker`). Where that watch was later than the look, the pod stayed Pending for ever.
+"""
 
 
 @dataclass(frozen=True)
@@ -162,6 +170,7 @@ def controller_manager(
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
         f"--controllers={','.join(chosen)}",
+        f"--node-monitor-grace-period={SILENCE}",
         *feature_gates(gates),
     ]
 
@@ -172,7 +181,7 @@ def kwok(program: Path, port: int, kubeconfig: Path, stages: list[Path]) -> Comm
         f"--kubeconfig={kubeconfig}",
         "--manage-all-nodes=false",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-        "--node-lease-duration-seconds=40",
+        "--node-lease-duration-seconds=0",
         f"--server-address=127.0.0.1:{port}",
         *(f"--config={stage}" for stage in stages),
     ]

@@ -15,7 +15,7 @@ from tests.plane import Client, Plane, service_account, watches, where
 from tests.plane.client import Object
 from tests.plane.errors import ApiError, CommandError, DescriptionError
 from tests.plane.fixtures import MakeNodes
-from tests.plane.nodes import GPU
+from tests.plane.nodes import GPU, Fleet
 
 pytestmark = pytest.mark.plane
 
@@ -80,6 +80,20 @@ async def test_pod_is_bound_and_runs(api: Client, namespace: str, make_nodes: Ma
         assert set((await binds.reach(8)).values()) <= set(names)
 
     await watches.until(api, pods, all_are("Succeeded"))
+
+
+async def test_pods_bound_before_their_nodes_are_known(
+    api: Client, namespace: str, make_nodes: MakeNodes
+) -> None:
+    """Pods that are bound by the time kwok comes to know their nodes run all the same."""
+    for name in Fleet().names():
+        pod = a_pod(name)
+        pod["spec"]["nodeName"] = name
+        await api.create(where("pods", namespace), pod)
+
+    await make_nodes()
+
+    await watches.until(api, where("pods", namespace), all_are("Running"))
 
 
 async def test_pod_may_fail(api: Client, namespace: str, make_nodes: MakeNodes) -> None:
