@@ -65,8 +65,14 @@ def forecast(
     clusters: Clusters = ALL_CLUSTERS,
     first: First = None,
     share: Annotated[
-        float, typer.Option(min=0, max=1, help="Of the gangs that wait, how many are asked about.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Of the gangs that wait, how many are asked about.",
+            show_default="each cluster's own",
+        ),
+    ] = None,
     plots: Plots = None,
     workers: Workers = CORES,
 ) -> None:

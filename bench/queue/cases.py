@@ -23,6 +23,10 @@ class Cluster:
 
     name: str
     nodes: int
+    asked: float = 1.0
+    """Of the gangs that wait, how many are asked about their start; which, chance says. Every question runs the whole
+    queue forward, and thousands stand in the longest: all of them would take days.
+    """
 
     @property
     def gpus(self) -> int:
@@ -32,7 +36,7 @@ class Cluster:
         return traces.read_philly(traces.DATA / "philly-gangs" / f"vc_{self.name}.csv")
 
 
-CLUSTERS: Final = (Cluster("b436b2", 12), Cluster("6c71a0", 10), Cluster("2869ce", 10))
+CLUSTERS: Final = (Cluster("b436b2", 12, asked=0.02), Cluster("6c71a0", 10, asked=0.3), Cluster("2869ce", 10))
 CROWDED: Final = "b436b2"
 """The one with most jobs in the queue: there an order can win or lose most."""
 

@@ -116,8 +116,9 @@ def _missed(name: str, row: dict[str, Any]) -> Iterator[str]:
         yield f"median_error_{name}"
 
 
-def run(cluster: Cluster, first: int | None = None, share: float = 1.0) -> Foresight:
-    """first: only so many jobs.  share: of the jobs that wait, how many are asked about; which, chance says."""
+def run(cluster: Cluster, first: int | None = None, share: float | None = None) -> Foresight:
+    """first: only so many jobs.  share: of the jobs that wait, how many are asked about, where not the cluster's own."""
+    share = cluster.asked if share is None else share
     jobs = cases.noisy(cluster.jobs()[:first])
     simulation = Simulation(jobs, some_nodes(cluster.nodes), POLICY)
     chance = random.Random(cases.SEED)
@@ -143,7 +144,7 @@ def run(cluster: Cluster, first: int | None = None, share: float = 1.0) -> Fores
 
 
 def run_all(
-    clusters: Sequence[Cluster], *, first: int | None = None, share: float = 1.0, workers: int = 1
+    clusters: Sequence[Cluster], *, first: int | None = None, share: float | None = None, workers: int = 1
 ) -> Iterator[Foresight]:
     """All clusters, in the order given, as they are done."""
     count = len(clusters)

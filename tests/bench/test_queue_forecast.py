@@ -73,6 +73,17 @@ def test_nobody_is_too_far_back_to_be_foretold(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("own", "said", "asked"), [(0.0, None, 0), (1.0, None, 30), (1.0, 0.0, 0), (0.0, 1.0, 30)]
+)
+def test_a_cluster_says_how_many_are_asked(monkeypatch, own, said, asked):
+    """Its own share of those who wait, unless another is said, which may be none."""
+    monkeypatch.setattr(Cluster, "jobs", lambda _self: [Job(f"j{n}", 0.0, 700.0, 1, 8) for n in range(40)])
+
+    assert foretold.run(Cluster("burst", 10, asked=own), share=said).asked == asked
+
+
+@pytest.mark.slow
 def test_picture_is_drawn(tmp_path):
     """A panel a cluster, also where nobody waited."""
     runs = [Foresight("a", (a_forecast(), a_forecast(9000.0), UNSAID), 3, 0.0), Foresight("b", (), 0, 0.0)]
