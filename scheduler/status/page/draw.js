@@ -50,7 +50,7 @@ export function glance(cluster) {
   const rows = [
     ["Nodes", cluster.schedulable === cluster.nodes
       ? String(cluster.nodes) : `${cluster.nodes}, ${cluster.nodes - cluster.schedulable} cordoned`],
-    ["Gangs", Object.entries(cluster.gangs).map(([state, count]) => `${count} ${state}`).join(", ") || "none"],
+    ["Gangs", Object.entries(cluster.gangs).map(([state, count]) => `${count}\u00a0${state}`).join(", ") || "none"],
     ["Longest wait", cluster.acting ? duration(cluster.oldestWaitSeconds) : "–"],
     ...cluster.resources.filter((one) => one.name !== "pods" && one.name !== "ephemeral-storage").map((one) => [
       short(one.name), meter(one)]),
