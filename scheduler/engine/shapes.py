@@ -12,7 +12,10 @@ from scheduler.model.decision import Wait
 from scheduler.model.workload import Gang
 
 KEPT: Final = 65_536
-"""Shapes numbered; then numbering begins anew, above all numbers that were given."""
+"""Shapes numbered; then numbering begins anew, above all numbers that were given, and nobody is answered by an old one."""
+
+KINDS: Final = 4096
+"""Kinds of gangs remembered for which nobody's leaving makes room; then each is asked about once more."""
 
 
 class Shapes:
@@ -22,6 +25,8 @@ class Shapes:
         self._numbers: dict[Hashable, int] = {}
         self._next = 0
         self._answers: defaultdict[tuple[int, bool], dict[int, Wait]] = defaultdict(dict)
+        self._fence = 0
+        """The newest fence: older ones are no more, and nobody is answered by what was answered under them."""
         self._no_room: set[Hashable] = set()
         self._no_room_at: Hashable = None
         self._at: tuple[int, int] = (-1, -1)
@@ -33,20 +38,27 @@ class Shapes:
         if number is None:
             if len(self._numbers) >= KEPT:
                 self._numbers.clear()
+                self._answers = defaultdict(dict)
             number = self._numbers[shape] = self._next
             self._next += 1
         return number
 
     def no_room(self, at: Hashable) -> set[Hashable]:
         """Gangs of one kind for which nobody's leaving makes room; forgotten when `at` changes."""
-        if self._no_room_at != at:
+        if self._no_room_at != at or len(self._no_room) >= KINDS:
             self._no_room, self._no_room_at = set(), at
         return self._no_room
 
     def answers(self, at: tuple[int, int], fence: int, *, short: bool) -> dict[int, Wait]:
-        """Answers by shape, to those under this fence who are short of it or not; forgotten when `at` changes."""
+        """Answers by shape, to those under this fence who are short of it or not; forgotten when `at` changes, or
+        with another fence after this one: on a full cluster that alone happens for weeks.
+        """
         if self._at != at:
             self._answers, self._at = defaultdict(dict), at
+        if fence > self._fence:
+            self._fence = fence
+            for older in [own for own in self._answers if 0 < own[0] < fence]:
+                del self._answers[older]
         return self._answers[fence, short]
 
 
