@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler.ledger.asleep import Sleepers
 from scheduler.ledger.records import GangRecord, Member
@@ -10,6 +10,17 @@ from scheduler.model.workload import GangKey, Pod, Uid
 
 SCARS_KEPT: Final = 4096
 """Gangs whose broken pins are remembered after their last pod; the oldest are forgotten first."""
+
+
+class Scars(NamedTuple):
+    """What outlives a gang, as its record has it: no more, since a plan names every seat and everybody who left for it."""
+
+    barred: dict[str, tuple[float, float]]
+    broken_pins: int
+    soft: bool
+    preempted_at: float
+    setbacks: int
+    not_before: float
 
 
 class Roll:
@@ -24,7 +35,7 @@ class Roll:
         """Gangs that have a Job without pods, whether or not there are pods of others."""
         self._owned: dict[str, dict[GangKey, int]] = {}
         self._met = 0
-        self._scars: OrderedDict[str, GangRecord] = OrderedDict()
+        self._scars: OrderedDict[str, Scars] = OrderedDict()
 
     def member(self, uid: Uid) -> Member | None:
         key = self.gang_of.get(uid)
@@ -101,7 +112,14 @@ class Roll:
         So does the time at which others last had to leave for it.
         """
         line = lineage(record.key, pod)
-        self._scars[line] = record
+        self._scars[line] = Scars(
+            dict(record.barred),
+            record.broken_pins,
+            record.soft,
+            record.preempted_at,
+            record.setbacks,
+            record.not_before,
+        )
         self._scars.move_to_end(line)
         if len(self._scars) > SCARS_KEPT:
             self._scars.popitem(last=False)

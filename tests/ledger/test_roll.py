@@ -1,10 +1,13 @@
 """Which pod is in which gang, kept both ways round."""
 
+import gc
+import weakref
 from dataclasses import replace
 
 import pytest
 
 from scheduler.ledger import roll as roll_module
+from scheduler.ledger.records import Plan
 from scheduler.ledger.roll import Roll
 from scheduler.model.workload import GangKey, Uid
 from tests.engine.cast import a_pod, an_owner
@@ -80,3 +83,22 @@ def test_the_scars_that_were_made_last_are_remembered(monkeypatch: pytest.Monkey
         for name in ("again", "once", "new")
     }
     assert marks == {"again": 2, "once": 0, "new": 1}
+
+
+class Seats(dict[Uid, str]):
+    """Seats of which one can tell whether anybody still has them."""
+
+
+def test_scars_are_all_that_is_kept_of_a_gang() -> None:
+    """A plan of hundreds of seats, and everybody who left for it, go with the gang."""
+    roll = Roll()
+    pod = a_pod("one")
+    record, _ = roll.enter(pod, KEY)
+    record.preempted_at = 7.0
+    seats = Seats({pod.uid: "n0"})
+    record.plan, gone = Plan("plan", seats), weakref.ref(seats)
+    roll.leave(pod.uid)
+    del record, seats
+    gc.collect()
+    assert gone() is None
+    assert roll.enter(pod, KEY)[0].preempted_at == 7.0
