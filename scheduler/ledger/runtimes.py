@@ -165,7 +165,9 @@ class Runtimes:
         """Ratios of actual to declared, by PRIOR and by LEANING: what thousands of one class of declared span have
         in common.
         """
-        self._versions: dict[str, int] = {}
+        self._versions: OrderedDict[str, int] = OrderedDict()
+        self._lessons = self._forgotten = 0
+        """How often anything was learned, and by when of every namespace that is forgotten by now."""
         self._reaches: dict[Run, Reach] = {}
         self._ended: Final = _Memory()
         self._ratios: Final = _Memory()
@@ -175,11 +177,17 @@ class Runtimes:
         return len(self._ended) + len(self._ratios)
 
     def version(self, namespace: str) -> int:
-        """Grows whenever something was learned of this namespace's gangs, which nothing else tells anything of."""
-        return self._versions.get(namespace, 0)
+        """Grows whenever something was learned of this namespace's gangs, which nothing else tells anything of; of a
+        namespace that is forgotten, when others are.
+        """
+        return self._versions.get(namespace, self._forgotten)
 
     def _learned(self, namespace: str) -> None:
-        self._versions[namespace] = self.version(namespace) + 1
+        self._lessons += 1
+        self._versions[namespace] = self._lessons
+        self._versions.move_to_end(namespace)
+        if len(self._versions) > OWNERS:
+            _, self._forgotten = self._versions.popitem(last=False)
         self._forget(reach for run, reach in self._reaches.items() if run[0] == namespace)
         self._told = {run: told for run, told in self._told.items() if run[0] != namespace}
         self._worth = {key: worth for key, worth in self._worth.items() if key[0] != namespace}

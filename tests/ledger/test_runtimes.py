@@ -294,3 +294,19 @@ def test_an_overrun_goes_on_for_as_long_again():
     assert Runtimes.left(hour, 10 * HOUR).middle == pytest.approx(9 * HOUR)
     assert Runtimes.left(Estimate(10.0, 10.0, 10.0), 12.0).middle == 60.0
     assert Runtimes.left(hour, 10 * HOUR).high > 50 * HOUR
+
+
+def test_namespaces_that_are_no_more_are_forgotten(monkeypatch):
+    """However many there were; and what was made of one while it was known counts no longer when it is forgotten."""
+    monkeypatch.setattr(runtimes, "OWNERS", 4)
+    memory = Runtimes()
+    versions = {"never": memory.version("never")}
+    for number in range(20):
+        namespace = f"ns-{number}"
+        before = memory.version(namespace)
+        memory.ended(namespace, "Job", 1, HOUR, HOUR)
+        versions[namespace] = memory.version(namespace)
+        assert versions[namespace] > before
+        assert len(memory._versions) <= 4
+    assert all(memory.version(namespace) >= known for namespace, known in versions.items())
+    assert all(memory.version(f"ns-{number}") == versions[f"ns-{number}"] for number in range(16, 20))
