@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from scheduler.ledger import attained, plans, roster
+from scheduler.ledger import attained, healing, plans, roster
 from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Spec, Step, Victim
 from scheduler.ledger.rivals import line
 from scheduler.model.decision import Reason
@@ -299,7 +299,8 @@ def answered(record: GangRecord, uid: Uid, kind: FailureKind | None, now: float)
 def is_stuck(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> bool:
     """Nothing will come of it: somebody has refused to leave for as long as a gang may take to start, a budget that
     never allows, for one, or one that takes a gang apart; or a Job was resumed and keeps its pods; or others took the
-    room, so that it will not be there when all have left.
+    room, so that it will not be there when all have left; or nothing is heard any more of a node, which nobody leaves
+    then.
     """
     if plan.step is not Step.FREE:
         return False
@@ -308,8 +309,17 @@ def is_stuck(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> bo
         refused
         or resumed(ledger, plan, now) > 0
         or any(_taken_apart(ledger, plan))
+        or any(_is_silent(ledger, record, plan))
         or any(_overdrawn(ledger, record, plan, going(ledger)))
     )
+
+
+def _is_silent(ledger: "Ledger", record: GangRecord, plan: Plan) -> Iterator[bool]:
+    """Where nothing is heard of the node of a seat, and the pod would not be let onto it either."""
+    for uid, name in plan.seats.items():
+        node, member = ledger.nodes.get(name), record.members.get(uid)
+        if node is not None and member is not None and healing.is_unreachable(node):
+            yield bool(member.pod.demand.untolerated(node.taints))
 
 
 def _taken_apart(ledger: "Ledger", plan: Plan) -> Iterator[bool]:

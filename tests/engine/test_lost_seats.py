@@ -2,11 +2,18 @@
 
 import pytest
 
+from scheduler.ledger.healing import UNREACHABLE
 from scheduler.model.decision import Reason
+from scheduler.model.demand import TaintEffect
 from scheduler.model.effects import Evict
-from tests.engine.cast import a_gang_of_pods
+from tests.builders import a_node, a_taint
+from tests.engine.cast import a_gang_of_pods, a_pod
+from tests.engine.freeing import a_stage, important
 from tests.engine.stage import POLICY, a_gang_on_its_way, a_set, a_world, nodes_of, seats
 from tests.engine.world import World
+
+FOREVER = 1e9
+SILENT = [a_taint(UNREACHABLE, effect=effect) for effect in (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)]
 
 # ── lost seats ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -52,6 +59,29 @@ def test_after_two_lost_seats_a_gang_is_nominated() -> None:
     world.settle(60)
     assert nodes_of(world.bound("train")) == ["n2", "n3"]
     assert all(pod.pinned is None for pod in world.pods("train"))
+
+
+@pytest.mark.parametrize("priority", [0, 100])
+def test_a_gang_does_not_wait_for_room_on_a_node_that_fell_silent(priority: int) -> None:
+    """Nobody leaves such a node, neither who was asked to for the gang nor who was going anyway: other room that comes
+    is the gang's.
+    """
+    world = a_stage(1, 1, grace=FOREVER)
+    (going,) = world.submit([a_pod("going", gpu=1)])
+    world.settle(1)
+    (stays,) = world.submit([a_pod("stays", gpu=1, priority=50)])
+    world.settle(1)
+    if not priority:
+        world.api.delete(going.key)
+    important(world, 1, priority=priority)
+    world.settle(1)
+    assert "n0" in world.record("important").plan.seats.values()
+    world.api.put_node(a_node("n0", gpu=1, rack="r", taints=SILENT))
+    world.settle(1)
+    world.api.remove(stays.key)
+    world.settle(10)
+    assert nodes_of(world.bound("important")) == ["n1"]
+    assert world.api.pods[going.key].deleting
 
 
 def test_a_gang_that_cannot_be_completed_is_taken_down() -> None:
