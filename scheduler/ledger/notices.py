@@ -4,9 +4,11 @@ One notice goes to one member and to its owner. The same reason is repeated when
 once in `announce_every` seconds; unchanged it is repeated at twice the distance each time, up to five minutes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
+from scheduler.ledger import roster
 from scheduler.ledger.lifecycle import STANDS, State
 from scheduler.ledger.quotas import Quotas
 from scheduler.ledger.records import GangRecord, Member, Notice, Overlooked, Spec
@@ -155,9 +157,11 @@ def sentence(record: GangRecord, why: Reason) -> str:
     verdict = record.verdict
     if why is Reason.PARTLY_BOUND and isinstance(record.spec, Spec):
         lacks = _lacks(record, verdict, "; ")
-        return f"{TEXT[why]}: {_bound(record)} of {record.spec.total} are bound{lacks}{_failed(record)}"
+        return f"{TEXT[why]}: {_bound(record, record.spec)} of {record.spec.total} are bound{lacks}{_failed(record)}"
     if why is Reason.MISSING_MEMBERS and isinstance(record.spec, Spec):
-        return f"{TEXT[why]}: {_count(record)} of {record.spec.total} are there{_held_back(record)}"
+        return (
+            f"{TEXT[why]}: {_there(record, record.spec)} of {record.spec.total} are there{_held_back(record)}"
+        )
     if isinstance(verdict, Refuse):
         return f"{TEXT[why]}: {verdict.field}: {verdict.value!r}: {verdict.remedy}"
     if why is Reason.MAKING_ROOM and record.plan is not None and record.plan.victims:
@@ -197,12 +201,23 @@ def _lacks(record: GangRecord, verdict: Wait | Refuse | None, joined: str) -> st
     return f"{joined}{verdict.shortfall}; {nodes} barred for {span:g} s {why}"
 
 
-def _bound(record: GangRecord) -> int:
-    return sum((m.bound and m.live) or m.pod.phase is Phase.SUCCEEDED for m in record.members.values())
+def _bound(record: GangRecord, spec: Spec) -> int:
+    return _of_quorum(spec, (m for m in record.members.values() if (m.bound and m.live) or _succeeded(m)))
 
 
-def _count(record: GangRecord) -> int:
-    return sum(1 for m in record.live() if not m.pod.held_back or m.bound)
+def _there(record: GangRecord, spec: Spec) -> int:
+    there = (m for m in record.members.values() if m.live and (m.bound or not m.pod.held_back))
+    return _of_quorum(spec, (*there, *filter(_succeeded, record.members.values())))
+
+
+def _succeeded(member: Member) -> bool:
+    return member.pod.phase is Phase.SUCCEEDED
+
+
+def _of_quorum(spec: Spec, members: Iterable[Member]) -> int:
+    """How many of these the quorum counts: of each role no more than it needs, and nobody above it."""
+    counts = Counter(roster.role_of(member, spec) for member in members if not roster.is_surplus(member))
+    return sum(min(counts[role], least) for role, least in spec.quorum.items())
 
 
 def _held_back(record: GangRecord) -> str:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scheduler.model import events as ev
 from scheduler.model.decision import TEXT, Reason, Shortfall, Wait
 from scheduler.model.effects import Announce, Effect
-from scheduler.model.workload import Complaint, OwnerTraits
-from tests.engine.cast import a_gang_of_pods, an_owner
+from scheduler.model.workload import Complaint, OwnerTraits, Phase
+from tests.engine.cast import a_gang_of_pods, an_owner, with_membership
 from tests.ledger.desk import POLICY, QUICK, Desk, told
 
 SHORT = Shortfall(4, "1 nvidia.com/gpu", "rack", "area-1/rack-2", 3, {"room": 2})
@@ -221,6 +221,21 @@ def test_a_partly_bound_gang_says_how_many_are_bound() -> None:
     (partly,) = told(desk.wait(5), Announce)
     assert isinstance(partly, Announce)
     assert (partly.reason, partly.message.endswith("1 of 2 are bound")) == (Reason.PARTLY_BOUND, True)
+
+
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize("surplus", [False, True])
+def test_only_whom_the_quorum_needs_is_counted(*, bound: bool, surplus: bool) -> None:
+    """Not who is above it, and of a role nobody beyond what it needs: a gang that waits lacks somebody."""
+    desk = Desk()
+    pods = a_gang_of_pods("train", 5, quorum=4, gpu=1)
+    for number, pod in enumerate(pods):
+        above = {"surplus": number > 2} if surplus else {"role": "worker", "quorum": {"ps": 1, "worker": 3}}
+        there = {"node": "n1", "gated": False, "phase": Phase.RUNNING, "bound_at": 0.0} if bound else {}
+        desk.see(replace(with_membership(pod, **above), **there))
+    (said, *_) = told(desk.wait(5), Announce)
+    assert isinstance(said, Announce)
+    assert said.message.endswith("3 of 4 are bound" if bound else "3 of 4 are there")
 
 
 @pytest.mark.parametrize(("count", "text"), [(1, "1 node is barred for 300 s"), (2, "2 nodes are barred")])
