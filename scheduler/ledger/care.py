@@ -55,6 +55,7 @@ def look_after(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[E
     if healed is not None:
         effects += healed
         facts = _facts(record, spec)
+    _note_back_off(record, now)
     _set_time(ledger, record, facts, now)
     _enter(ledger, record, facts, now)
     told, again = tell(ledger, record, now)
@@ -200,6 +201,14 @@ def back_off(ledger: "Ledger", record: GangRecord, now: float) -> None:
     record.not_before = now + min(span, policy.backoff_limit)
     record.tries += 1
     record.verdict, record.verdict_for = Wait(Reason.BACKING_OFF), None
+
+
+def _note_back_off(record: GangRecord, now: float) -> None:
+    """That it backs off is why it waits, also where it was restarted rather than late; and no longer than it does."""
+    if record.verdict is None and record.not_before > now:
+        record.verdict, record.verdict_for = Wait(Reason.BACKING_OFF), None
+    elif record.verdict == Wait(Reason.BACKING_OFF) and record.not_before <= now:
+        record.verdict, record.verdict_for = None, None
 
 
 def _drop_plan(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:

@@ -49,8 +49,6 @@ def reason(record: GangRecord) -> Reason:
         return Reason.PARTLY_BOUND
     if record.state == State.GATHERING:
         return Reason.MISSING_MEMBERS
-    if record.tries and record.verdict is None:
-        return Reason.BACKING_OFF
     return record.verdict.reason if record.verdict is not None else Reason.QUEUED
 
 

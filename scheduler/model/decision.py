@@ -69,7 +69,7 @@ TEXT: Mapping[Reason, str] = {
     Reason.NO_NODE_MATCHES: "no node matches the gang's selector, affinity or tolerations",
     Reason.NEVER_FITS: "gang does not fit the empty cluster",
     Reason.UNKNOWN_LEVEL: "gang asks for a level that no node has",
-    Reason.BACKING_OFF: "gang was not bound in time and waits before the next try",
+    Reason.BACKING_OFF: "gang was not bound in time, or was restarted, and waits before the next try",
     Reason.PARTLY_BOUND: "gang is partly bound and waits for the rest of its quorum",
     Reason.INVALID: "gang's annotations are not valid",
     Reason.CONFLICT: "gang's members disagree",

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.model.decision import Reason
+from scheduler.ledger import notices
+from scheduler.model.decision import TEXT, Reason
 from scheduler.model.effects import Announce, Evict
 from scheduler.model.policy import Policy
 from scheduler.model.workload import OnMemberLoss, Phase, Pod
@@ -174,6 +175,22 @@ def test_a_member_that_never_starts_goes_elsewhere() -> None:
     assert "n0" not in nodes_of(world.bound("train"))
     assert world.record("train").state == "running"
     assert any(f"on {bad} for 30 s" in text for text in told(world, Reason.NOT_STARTED))
+
+
+def test_a_gang_that_is_restarted_again_says_that_it_backs_off() -> None:
+    """There is room, and nobody is before it: it waits for nothing else."""
+    world = a_world(4)
+    a_gang(world, 2, loss=OnMemberLoss.RESTART)
+    for _ in range(2):
+        world.settle(5)
+        assert told(world, Reason.BACKING_OFF) == []
+        world.api.write(replace(world.bound("train")[0], phase=Phase.FAILED))
+    world.settle(1)
+    assert seats(world, "train") == 0
+    assert notices.reason(world.record("train")) is Reason.BACKING_OFF
+    assert told(world, Reason.BACKING_OFF) == [TEXT[Reason.BACKING_OFF]]
+    world.settle(10)
+    assert seats(world, "train") == 2
 
 
 def test_a_gang_whose_image_is_missing_is_restarted_ever_more_slowly() -> None:

@@ -366,6 +366,16 @@ def test_what_refuses_is_told_to_who_asks_before_the_time_is_over() -> None:
     assert spoken(desk) == TEXT[Reason.SEATED]
 
 
+def test_a_gang_says_that_it_backs_off_for_as_long_as_it_does() -> None:
+    """When the time is over it waits for its turn like everybody, which behind others may be for hours."""
+    desk = a_desk(kind="")
+    desk.bring_on_its_way("train", **SEATS)
+    desk.wait(POLICY.timeout)
+    assert notices.reason(desk.record("train")) is Reason.BACKING_OFF
+    desk.wait(POLICY.backoff)
+    assert notices.reason(desk.record("train")) is Reason.QUEUED
+
+
 def test_an_old_refusal_is_not_told_of_a_later_plan() -> None:
     """Once the writes come true, a gang that is not bound in time was not kept from it by what refused them before."""
     desk = a_desk(kind="")
