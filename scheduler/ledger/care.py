@@ -19,7 +19,7 @@ from scheduler.ledger import (
     plans,
     roster,
 )
-from scheduler.ledger.lifecycle import STANDS, Facts, State
+from scheduler.ledger.lifecycle import STANDS, UNDER_WAY, Facts, State
 from scheduler.ledger.records import GangRecord, Member, Plan, Spec, Step
 from scheduler.model.decision import Reason, Refuse, Wait
 from scheduler.model.effects import Effect, Nominate, WritePlan
@@ -324,8 +324,7 @@ def _enter(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> No
     if record.gives_way and not stood:
         ledger.stands(record.priority)
     record.partly_bound = facts.quorum > 1 and 0 < facts.bound < facts.quorum
-    waits = record.state in {State.WAITING, State.FREEING, State.HELD}
-    if waits and record.waiting_since is None and not record.was_bound:
+    if record.state in UNDER_WAY and record.waiting_since is None and not record.was_bound:
         record.waiting_since = now
     if record.state in STANDS:
         record.whole = facts.quorum

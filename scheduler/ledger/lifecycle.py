@@ -30,6 +30,9 @@ class State(StrEnum):
 STANDS: Final = frozenset({State.BOUND, State.RUNNING})
 """All of the quorum are at their places."""
 
+UNDER_WAY: Final = frozenset({State.WAITING, State.FREEING, State.HELD})
+"""All of the quorum are there, and not yet at their places."""
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:

@@ -7,12 +7,12 @@ there, are members of the gang, and all its seats fit together. The rest is plan
 
 from typing import TYPE_CHECKING
 
-from scheduler.ledger import freeing, pins, roster
+from scheduler.ledger import freeing, lifecycle, pins, roster
 from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Spec, Step, Victim
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, WritePlan
 from scheduler.model.queueing import Reclaim
-from scheduler.model.workload import GiveWay, PlanNote, Pod, gang_of_one
+from scheduler.model.workload import GiveWay, Phase, PlanNote, Pod, gang_of_one
 
 if TYPE_CHECKING:
     from scheduler.ledger.ledger import Ledger
@@ -37,7 +37,33 @@ def adopt(ledger: "Ledger", now: float) -> list[Effect]:
         on_its_way = record.plan is not None or any(m.hold is not None for m in record.live())
         some_bound = any(m.bound for m in record.live())
         record.was_bound = not on_its_way and some_bound and not _never_whole(ledger, record)
+        _look_back(ledger, record, now)
     return effects
+
+
+def _look_back(ledger: "Ledger", record: GangRecord, now: float) -> None:
+    """What went by while nobody looked: since when its quorum waits, and who of it failed beside those who run."""
+    spec = roster.spec(record, ledger.groups, ledger.policy)
+    if not isinstance(spec, Spec):
+        return
+    facts = roster.facts(record, spec)
+    if record.was_bound and facts.bound < facts.quorum:
+        _note_failed(record)
+    elif not record.was_bound and lifecycle.state(facts) in lifecycle.UNDER_WAY:
+        core, _ = roster.core(record, spec, record.live())
+        record.waiting_since = min(now, max((m.pod.created for m in core), default=now))
+
+
+def _note_failed(record: GangRecord) -> None:
+    """Who was at work when somebody who still runs was there: had the gang begun again since, that one would be gone.
+
+    Where the quorum is whole again, an earlier run knew of the loss: nobody else would have let the successor go.
+    """
+    first = min((m.pod.created for m in record.live() if m.bound), default=float("inf"))
+    for member in record.members.values():
+        bound_at = member.pod.bound_at
+        if member.pod.phase is Phase.FAILED and bound_at is not None and first <= bound_at:
+            member.worked = True
 
 
 def _never_whole(ledger: "Ledger", record: GangRecord) -> bool:

@@ -177,6 +177,24 @@ def test_a_member_that_never_starts_goes_elsewhere() -> None:
     assert any(f"on {bad} for 30 s" in text for text in told(world, Reason.NOT_STARTED))
 
 
+@pytest.mark.parametrize("loss", [OnMemberLoss.RESTART, OnMemberLoss.REPLACE])
+def test_a_member_that_failed_while_nobody_looked_is_a_loss(loss: OnMemberLoss) -> None:
+    """The service comes back to a gang that began as one and lacks one of it: what the gang asks for is done, once."""
+    world = a_world(4)
+    a_gang(world, 2, loss=loss)
+    world.settle(5)
+    failed, stays = world.bound("train")
+    world.api.write(replace(failed, phase=Phase.FAILED))
+    world.crash()
+    world.settle(30)
+    assert seats(world, "train") == 2
+    assert gone(world) == ({stays.key.name} if loss is OnMemberLoss.RESTART else set())
+    world.said.clear()
+    world.crash()
+    world.settle(60)
+    assert gone(world) == set()
+
+
 def test_a_gang_that_is_restarted_again_says_that_it_backs_off() -> None:
     """There is room, and nobody is before it: it waits for nothing else."""
     world = a_world(4)

@@ -321,3 +321,14 @@ def test_the_order_in_which_the_lists_tell_makes_no_difference() -> None:
         holds = {pod.key.name: desk.seat(pod.key.name) for pod in pods}
         outcomes.append((holds, sorted(repr(effect) for effect in told(effects))))
     assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+def test_how_long_a_gang_waits_is_not_forgotten() -> None:
+    """It waits since its quorum was there, which its pods tell: not since we came, nor since its last pod above it."""
+    ages = (100.0, 200.0, 300.0)
+    pods = [replace(pod, created=at) for pod, at in zip(a_gang(quorum=2), ages, strict=True)]
+    desk = Desk(a_node("n1", gpu=0), acting=False)
+    desk.now = 1000.0
+    desk.see(*pods)
+    desk.tell(ev.Synced(), ev.TookOver())
+    assert desk.ledger.oldest_wait(desk.now) == 800.0
