@@ -154,7 +154,7 @@ def mark(ledger: "Ledger", uids: Iterable[Uid], reason: Reason | None) -> None:
 
 def carry_on(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> tuple[list[Effect], bool]:
     """Ask who is to be asked. True: all have left and the seats are free, so the plan goes on as any other."""
-    for uid in [uid for uid in plan.victims if _is_gone(ledger.roll.pod(uid))]:
+    for uid in [uid for uid in plan.victims if _is_gone(ledger, ledger.roll.pod(uid))]:
         _pass_on(plan, plan.victims.pop(uid))
     _hear(ledger, plan, now)
     if not plan.victims and not any(_overdrawn(ledger, record, plan)):
@@ -217,8 +217,12 @@ def _begins_now(member: Member | None, now: float) -> None:
         member.failing_since = now
 
 
-def _is_gone(pod: Pod | None) -> bool:
-    return pod is None or pod.phase.ended
+def _is_gone(ledger: "Ledger", pod: Pod | None) -> bool:
+    """Or as good as gone: told to go, on a node of which nothing is heard. No seat of a plan is there, see `is_stuck`."""
+    if pod is None or pod.phase.ended:
+        return True
+    node = ledger.nodes.get(pod.node) if pod.node is not None else None
+    return pod.deleting and node is not None and healing.is_unreachable(node)
 
 
 def _overdrawn(ledger: "Ledger", record: GangRecord, plan: Plan, but: Collection[Uid] = ()) -> Iterator[bool]:

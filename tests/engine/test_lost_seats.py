@@ -84,6 +84,19 @@ def test_a_gang_does_not_wait_for_room_on_a_node_that_fell_silent(priority: int)
     assert world.api.pods[going.key].deleting
 
 
+def test_a_gang_does_not_wait_for_who_leaves_elsewhere_on_a_node_that_fell_silent() -> None:
+    """Of a gang of two that gives way one has left, from the only node that is wanted."""
+    world = a_stage(2, 1)
+    world.submit(a_gang_of_pods("pair", 2, gpu=1, wish={"strategy": "spread", "level": "host"}))
+    world.settle(1)
+    assert nodes_of(world.bound("pair")) == ["n0", "n1"]
+    world.api.grace = lambda pod: FOREVER if pod.node == "n1" else 0.0
+    world.api.put_node(a_node("n1", gpu=1, rack="r", taints=SILENT))
+    important(world, 1, gpu=2)
+    world.settle(10)
+    assert nodes_of(world.bound("important")) == ["n0"]
+
+
 def test_a_gang_that_cannot_be_completed_is_taken_down() -> None:
     """One of three is bound, the room of the others is stolen for good: nobody stays, everybody waits."""
     world = a_world(2, 4)

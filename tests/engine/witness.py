@@ -13,6 +13,7 @@ import numpy as np
 from scheduler.engine import Answer as Made
 from scheduler.engine import Engine, Question, decide
 from scheduler.ledger.freeing import ASK_AGAIN
+from scheduler.ledger.healing import is_unreachable
 from scheduler.ledger.records import GangRecord, Spec
 from scheduler.model import events as ev
 from scheduler.model.cluster import Snapshot
@@ -169,7 +170,7 @@ class Witness:
 
     def _lets_go(self, effect: Ungate | Nominate) -> None:
         """I6: of several gated pods nobody is let go before the plan is written. Nor is anybody let go to a seat while
-        one of those is there who had to leave for it.
+        one of those is there who had to leave for it, unless nothing is heard of his node.
         """
         unwritten = list(self._unwritten(effect))
         assert not unwritten, f"{effect} while nobody carries the plan for {unwritten}"
@@ -178,8 +179,13 @@ class Witness:
             return
         if making.life < self.world.lives and not making.uids & set(self.world.api.evicted):
             return  # it died before anybody was asked, and the room came by itself
-        left = [pod.key for pod in self.world.api.pods.values() if pod.uid in making.uids and uses_room(pod)]
+        there = [pod for pod in self.world.api.pods.values() if pod.uid in making.uids and uses_room(pod)]
+        left = [pod.key for pod in there if not self._is_cut_off(pod)]
         assert not left, f"{effect} while {left} are still there"
+
+    def _is_cut_off(self, pod: Pod) -> bool:
+        node = self.world.engine.ledger.nodes.get(pod.node or "")
+        return pod.deleting and node is not None and is_unreachable(node)
 
     def _unwritten(self, effect: Ungate | Nominate) -> Iterator[PodKey]:
         """The pods of a plan that are all gated still, if there are several, and none ever carried it: a call of a
