@@ -119,7 +119,9 @@ def _facts(record: GangRecord, spec: Spec | None) -> Facts:
 
 
 def _expire(ledger: "Ledger", record: GangRecord, now: float) -> None:
-    """Holds and bars that end by themselves."""
+    """Holds, bars and quarrels that end by themselves."""
+    if record.at_odds <= now:
+        record.at_odds = float("-inf")
     for member in record.members.values():
         if member.hold is not None and member.hold.until is not None and member.hold.until <= now:
             ledger.release(member)
@@ -354,6 +356,7 @@ def _wake(ledger: "Ledger", record: GangRecord, now: float) -> float:
         *pins.looks(record, ledger.policy),
         record.not_before,
         record.heal_at,
+        record.at_odds,
         history.doubted_at(record),
     ]
     times += [member.tidied_at + TIDY_EVERY for member in _untidy(record)]

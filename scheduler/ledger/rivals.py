@@ -35,7 +35,7 @@ class Rivals:
         """`loser` was asked to leave for `winner`."""
         pair = _pair(winner, loser)
         last, turns, at = self._turns.get(pair, (winner, 0, now))
-        turns = turns + (last != winner) if now - at <= WINDOW else 0
+        turns = turns + (last != winner) if now < at + WINDOW else 0
         self._turns[pair] = (winner, turns, now)
         self._turns.move_to_end(pair)
         if len(self._turns) > REMEMBERED:
@@ -44,7 +44,7 @@ class Rivals:
     def alternate(self, winner: str, loser: str, now: float) -> bool:
         """`winner` would throw out a gang that threw it out before, once too often."""
         last, turns, at = self._turns.get(_pair(winner, loser), (winner, 0, now))
-        return last == loser and turns >= TURNS - 1 and now - at <= WINDOW
+        return last == loser and turns >= TURNS - 1 and now < at + WINDOW
 
     def at_odds(self, winner: str, now: float) -> float:
         """Until when there is anybody whom `winner` must not throw out once more; in the past: nobody."""
@@ -53,7 +53,7 @@ class Rivals:
             for pair, (last, turns, at) in self._turns.items()
             if winner in pair and last != winner and turns >= TURNS - 1
         )
-        return max((end for end in ends if end >= now), default=float("-inf"))
+        return max((end for end in ends if end > now), default=float("-inf"))
 
     def __len__(self) -> int:
         return len(self._turns)

@@ -7,7 +7,7 @@ import pytest
 from scheduler.engine import Question
 from scheduler.ledger.freeing import ASK_AGAIN, SPARED
 from scheduler.ledger.records import Step
-from scheduler.ledger.rivals import TURNS
+from scheduler.ledger.rivals import TURNS, WINDOW
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Evict, Ungate
 from scheduler.model.events import FailureKind
@@ -375,7 +375,7 @@ def test_a_budget_that_never_allows_is_asked_now_and_then() -> None:
 
 def test_two_gangs_that_throw_each_other_out_by_turns_are_stopped_and_it_is_said() -> None:
     """Each is right in its turn, by shares that somebody sets anew; after a turn of each the loser waits, and is
-    told why.
+    told why, for an hour.
     """
     shares = [{"lab": Share((("cpu", 16_000),))}, {"default": Share(((GPU, 4),))}]
     policy = replace(POLICY, shares=shares[0], preemption_cooldown=5.0)
@@ -402,6 +402,9 @@ def test_two_gangs_that_throw_each_other_out_by_turns_are_stopped_and_it_is_said
     loser = "default" if not world.bound("default") else "lab"
     assert "by turns" in told(world, loser)
     assert sorted([seats(world, "default"), len(world.bound("lab", "lab"))]) == [0, 2]
+    world.adopt(replace(policy, shares={}))  # nobody borrows any more
+    world.settle(WINDOW)
+    assert "by turns" not in told(world, loser)
 
 
 def test_victims_leave_at_most_once_in_a_while_for_one_gang() -> None:
