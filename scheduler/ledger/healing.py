@@ -109,11 +109,11 @@ def _note(ledger: "Ledger", record: GangRecord, facts: Facts, now: float, *, who
             member.stranded_since = now
         member.worked = member.worked or (whole and member.bound and member.live)
     well = bool(facts.quorum) and facts.running >= facts.quorum and not starting
-    if well:
-        record.well_since = now if record.well_since is None else record.well_since
-    elif record.well_since is not None:
-        if now - record.well_since >= ledger.policy.backoff_limit:
-            record.setbacks = 0  # it ran well meanwhile: what comes now is a beginning
+    if well and record.well_since is None:
+        record.well_since = now
+    if record.well_since is not None and now - record.well_since >= ledger.policy.backoff_limit:
+        record.setbacks = 0  # it has run well: what comes now is a beginning, also of the next gang of its name
+    if not well:
         record.well_since = None
 
 

@@ -211,6 +211,26 @@ def test_a_gang_that_is_restarted_again_says_that_it_backs_off() -> None:
     assert seats(world, "train") == 2
 
 
+def test_a_gang_that_ran_well_to_its_end_leaves_no_setbacks_to_the_next_of_its_name() -> None:
+    """A job of every night that is restarted once in a while does not begin each time with less of a chance."""
+    world = a_world(4)
+    controller = a_gang(world, 2, loss=OnMemberLoss.RESTART)
+    world.settle(5)
+    world.api.write(replace(world.bound("train")[0], phase=Phase.FAILED))
+    world.settle(world.policy.backoff_limit + 30)
+    assert seats(world, "train") == 2
+    world.api.uncontrol(controller.owner)
+    for pod in world.bound("train"):
+        world.api.write(replace(pod, phase=Phase.SUCCEEDED))
+    world.watch()
+    for pod in world.pods("train"):
+        world.api.remove(pod.key)
+    world.watch()
+    a_gang(world, 2, loss=OnMemberLoss.RESTART)
+    world.watch()
+    assert world.record("train").setbacks == 0
+
+
 def test_a_gang_whose_image_is_missing_is_restarted_ever_more_slowly() -> None:
     """Nobody can ever start: 30 s, 60 s, 120 s … and not in a loop, though all its pods are new each time."""
     world = a_world(2, 2, policy=Policy(start_timeout=30.0))
