@@ -134,6 +134,14 @@ class Engine:
         """
         return outlook(self.ledger, self.asking.running, self.snapshot(), now, longest)
 
+    def still_to_start(self) -> set[GangKey]:
+        """Gangs whose first start is not over, or not counted yet; one that starts while a forecast is made may be told
+        when it will, and is not to be held to that at a later start.
+        """
+        ledger = self.ledger
+        waiting = {key for key, record in ledger.roll.gangs.items() if record.waiting_since is not None}
+        return waiting | {key for key, _ in ledger.tally.starts}
+
     def trial(self, pods: Sequence[Pod], now: float) -> Trial:
         """What would be asked about these pods, were they to come now; see `question.decide`, which answers."""
         return trial(self.ledger, self.asking, pods, now)

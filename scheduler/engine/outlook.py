@@ -3,7 +3,7 @@
 The question is a picture that nobody changes, so it is answered on a thread, never on the road of a verb.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -81,6 +81,6 @@ class Forecasts:
         ]
         return [max(0.0, ratio) for ratio in found]
 
-    def forget(self, kept: Mapping[GangKey, object]) -> None:
-        """Gangs that wait no more are not remembered."""
+    def forget(self, kept: Container[GangKey]) -> None:
+        """What others were told is not remembered."""
         self._first = {key: told for key, told in self._first.items() if key in kept}

@@ -48,5 +48,5 @@ async def _once(engine: Engine, clock: Callable[[], float]) -> float:
         _log.exception("forecast failed", gangs=len(seen.waiting), kind=("forecast failed",))
         starts = {}
     engine.forecasts.took(starts, began)
-    engine.forecasts.forget(engine.ledger.roll.gangs)
+    engine.forecasts.forget(engine.still_to_start())
     return clock() - began

@@ -1,5 +1,7 @@
 """Forecasts in the background."""
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.engine import Engine
@@ -71,3 +73,25 @@ def test_the_first_word_is_held_against_the_start():
 
     assert forecasts.started([(key, 20.0)]) == [2.0]
     assert forecasts.started([(key, 20.0)]) == []
+
+
+async def test_what_a_gang_was_told_goes_with_its_start(engine: Engine, monkeypatch: pytest.MonkeyPatch):
+    """It begins while the forecast is made: what that says of it is no promise for another start, days later."""
+    key = GangKey("default", "second")
+    foresee = foresight.foresee
+
+    def meanwhile(seen):
+        starts = foresee(seen)
+        first, second = (a_gang_of_pods(name, 2, gpu=1) for name in ("first", "second"))
+        engine.observe([ev.PodGone(pod.uid, pod.key) for pod in first], 5.0)
+        engine.observe([ev.PodSeen(replace(pod, node="n", gated=False)) for pod in second], 5.0)
+        engine.forecasts.started(
+            engine.ledger.tally.starts
+        )  # it was counted, by nothing that it had been told
+        engine.ledger.tally.starts.clear()
+        return starts
+
+    monkeypatch.setattr(foresight, "foresee", meanwhile)
+    await once(engine)
+
+    assert engine.forecasts.started([(key, 1000.0)]) == []
