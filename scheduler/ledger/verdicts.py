@@ -110,6 +110,7 @@ def freed(ledger: "Ledger", event: ev.Freed, now: float) -> None:
     if not freeing.start(ledger, record, event.preempt, name, now):
         ledger.wanting.ask_again()
         return
+    record.passed = False  # it may have passed another with the seats that it had before
     ledger.tally.decisions[Reason.MAKING_ROOM] += 1
     ledger.tally.preempted(event.preempt)
     record.verdict, record.verdict_for = None, None
