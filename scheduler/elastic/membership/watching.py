@@ -118,8 +118,9 @@ def _stuck(o: Sight) -> bool:
 
 
 def _slow_start(o: Sight) -> bool:
-    seated = o.w.seated_at
-    return not o.inside and o.w.arrival is None and seated is not None and o.now - seated > o.s.limits.start
+    """Who was released got ready long ago, and has a limit of its own; see `_remind`."""
+    young = not o.inside and o.w.arrival is None and not roll.released(o.s, o.w)
+    return young and o.w.seated_at is not None and o.now - o.w.seated_at > o.s.limits.start
 
 
 def _trouble(o: Sight) -> bool:
@@ -234,6 +235,8 @@ def _remind(s: State, w: Worker, now: float) -> None:
             if w.abort:
                 s.do(Abort(w.uid, w.abort))
         return
+    if w.released_at is None and roll.released(s, w):
+        w.released_at = now  # by the master before us
     limit = s.limits.save if w.uid == s.record.saver else s.limits.release
     if w.released_at is not None and now - w.released_at > limit:
         why = "it was released and did not end"

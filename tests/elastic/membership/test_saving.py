@@ -6,7 +6,7 @@ from scheduler.elastic.job import Phase
 from scheduler.elastic.job.spec import Checkpoint
 from scheduler.elastic.job.status import Checkpoint as Saved
 from scheduler.elastic.job.status import Condition
-from scheduler.elastic.membership import effects, events
+from scheduler.elastic.membership import Limits, Membership, effects, events
 from tests.elastic.membership.test_losses import a_job
 from tests.elastic.membership.test_ranks import Talk
 from tests.elastic.membership.world import World
@@ -147,3 +147,30 @@ def _written(world: World) -> None:
     from scheduler.elastic.job import encode_status
 
     world.stored = encode_status(world.status)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_who_saves_has_his_time_however_long_he_was_there(*, restarted: bool) -> None:
+    """A worker that has trained for hours is no newcomer that is late: it is waited for until the limit of a save,
+    which begins anew with a master that did not release it.
+    """
+    talk = a_pause()
+    if restarted:
+        status = talk.job.status(talk.now)
+        talk.job = Membership("ns/job")
+        talk.say(events.Restored(status))
+        talk.say(events.SpecSeen(talk.spec))
+        for name in "abc":
+            talk.say(events.WorkerSeen(name, name, f"n{name}", "core", "Running"))
+        talk.say(events.Listed())
+        for name in "bc":
+            talk.say(events.Arrived(name, 1, 20, 20, "announced"))
+    talk.job._s.workers["a"].seated_at = talk.now - 7200.0
+    talk.wait(Limits().save - 5.0, "abc")
+    assert not [one for one in talk.said if isinstance(one, effects.StopWorker)]
+    assert saver(talk) == "a"
+
+    talk.wait(10.0, "abc")
+    assert [one.why for one in talk.said if isinstance(one, effects.StopWorker)] == [
+        "it was released and did not end"
+    ]
