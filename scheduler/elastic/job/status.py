@@ -7,6 +7,7 @@ epoch here, and RFC 3339 on the wire.
 """
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -27,6 +28,10 @@ class Phase(StrEnum):
     """A member ended well; the others are about to."""
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+
+
+OVER: Final = frozenset({Phase.SUCCEEDED, Phase.FAILED})
+"""Phases that last for ever."""
 
 
 class WorkerPhase(StrEnum):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from scheduler.elastic.job.status import Phase, Round, Status, WorkerPhase
+from scheduler.elastic.job.status import OVER, Phase, Round, Status, WorkerPhase
 from scheduler.elastic.master.reported import series
 from scheduler.elastic.membership.effects import Resized, Tell
 from scheduler.kube.watch import Reflector
@@ -108,7 +108,8 @@ class Counting:
         phases = Counter(status.phase for status in states)
         for phase in Phase:
             metrics.jobs.labels(phase.value).set(phases[phase])
-        workers = Counter(member.phase for status in states for member in status.members)
+        at_work = [status for status in states if status.phase not in OVER]  # of the others pods stay, for logs
+        workers = Counter(member.phase for status in at_work for member in status.members)
         for kind in WorkerPhase:
             metrics.workers.labels(kind.value).set(workers[kind])
         metrics.members.set(sum(status.workers for status in states))

@@ -7,7 +7,7 @@ nobody knows is dropped (the pods say who a worker is).
 
 import msgspec
 
-from scheduler.elastic.job.status import Phase, Status
+from scheduler.elastic.job.status import OVER, Phase, Status
 from scheduler.elastic.membership import ceiling, ending, measures, roll, saving
 from scheduler.elastic.membership.effects import Tell
 from scheduler.elastic.membership.events import (
@@ -32,7 +32,6 @@ from scheduler.elastic.membership.worker import Worker
 _YOUNG = {"Starting", "WarmingUp"}
 """What a process is before it has been in any round."""
 ALIEN = "its state has other tensors than that of the members"
-_ENDS = {Phase.SUCCEEDED, Phase.FAILED}
 
 
 def restored(s: State, event: Restored, now: float) -> None:
@@ -71,7 +70,7 @@ def restored(s: State, event: Restored, now: float) -> None:
     )
     if status.wanted:
         s.sized = Sized(status.wanted, status.wanted_by, "as before the restart")
-    if status.phase in _ENDS:
+    if status.phase in OVER:
         s.over = (status.phase.value, _why_over(status), status.reason)
 
 

@@ -132,20 +132,21 @@ def standing(s: State) -> Round:
 
 
 def status(s: State, now: float) -> Status:
-    """All of it."""
+    """All of it. In a job that is over nobody trains, whoever is in its last round."""
     record = standing(s)
+    ring = () if s.over else record.ring
     return Status(
         phase=phase(s),
         reason=reason(s, now),
         conditions=tuple(s.conditions[name] for name in sorted(s.conditions)),
         round=record.number,
-        workers=len(record.ring),
+        workers=len(ring),
         selector=s.selector,
         wanted=s.want,
         wanted_by=s.wanted_by,
         members=members(s, record),
-        samples_per_second=s.rate if record.ring else None,
-        batch=_batch(s, record),
+        samples_per_second=s.rate if ring else None,
+        batch=_batch(s, record) if ring else None,
         last_resize=s.last_resize,
         restarts=s.restarts,
         next_change=_next(s, now),
@@ -184,9 +185,7 @@ def _member(w: Worker, ranks: dict[Uid, int]) -> Member:
     )
 
 
-def _batch(s: State, record: Round) -> BatchSeen | None:
-    if not record.ring:
-        return None
+def _batch(s: State, record: Round) -> BatchSeen:
     whole, scale = script.taken(s, record)
     first = rounds.batch(record, 0) if whole else None
     return BatchSeen(record.batch_mode, whole, first.local if first else None, scale)
@@ -211,7 +210,7 @@ def _facts(s: State) -> dict[str, script.Fact]:
     said = "; ".join(str(one) for one in s.problems)
     return {
         "Accepted": (not s.problems, "InvalidSpec" if s.problems else "SpecRead", said),
-        "QuorumReady": (bool(s.record.ring), now_phase.value, s.over[2] if s.over else ""),
+        "QuorumReady": (bool(s.record.ring) and not s.over, now_phase.value, s.over[2] if s.over else ""),
         "Resizing": (s.flight is not None, s.flight.cause if s.flight else "None", ""),
         "MembersHeard": (not s.unheard, "NoBeats" if s.unheard else "BeatsCome", s.unheard),
         "PodsSeen": (not s.blind, "WatchBroken" if s.blind else "WatchStands", _unseen(s)),

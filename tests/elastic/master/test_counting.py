@@ -48,6 +48,18 @@ def test_what_a_round_changed(before, after, change):
     assert moved(before, after) == change
 
 
+@pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED])
+def test_what_is_over_has_no_workers(metrics, value, phase):
+    """Pods that have ended stay with a job for their logs, for weeks perhaps; no gauge takes them for workers."""
+    counting = Counting(metrics)
+    ended = Member(name="a", uid="a", phase=WorkerPhase.LEAVING)
+    counting.seen("team/train", Status(phase=phase, members=(ended,)))
+    counting.refresh(0.0, {}, leading=True)
+
+    assert value("workers", phase="Leaving") == 0
+    assert value("jobs", phase=phase.value) == 1
+
+
 def test_a_round_counts_once(metrics, value):
     """However often its status is written; one that stood before we came is not counted."""
     counting = Counting(metrics)

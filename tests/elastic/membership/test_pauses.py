@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.elastic.job import Phase, Spec, Stage
+from scheduler.elastic.job import Phase, Spec, Stage, encode_status
 from scheduler.elastic.job.spec import Checkpoint
 from scheduler.elastic.membership import Membership, effects, events
 from scheduler.elastic.sizing import schedule
@@ -132,6 +132,24 @@ def test_the_job_succeeds_when_its_members_have_ended_well() -> None:
     starts = len(world.sentences(effects.StartWorker))
     world.run(30)
     assert len(world.sentences(effects.StartWorker)) == starts
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_nobody_trains_in_a_job_that_is_over(*, restarted: bool) -> None:
+    """The last round stands in the assignment; of workers, throughput and batch there are none any more."""
+    world = a_job(3)
+    world.finish()
+    assert world.run(5, lambda: world.phase is Phase.SUCCEEDED)
+    if restarted:
+        world.stored = encode_status(world.status)
+        world.die(1.0)
+        world.run(5)
+    status = world.status
+    quorum = next(one for one in status.conditions if one.type == "QuorumReady")
+
+    assert status.assignment and len(status.assignment.ring) == 3
+    assert (status.workers, status.samples_per_second, status.batch) == (0, None, None)
+    assert (quorum.status, quorum.reason) == (False, "Succeeded")
 
 
 def test_a_pod_that_outlives_the_training_goes_with_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
