@@ -8,7 +8,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -29,6 +29,7 @@ TELLS: Final = 3
 LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Of the word of chance in a name: as Kubernetes has them, so that no word is spelt by accident."""
 
+T = TypeVar("T")
 Report = Callable[[StartRefused | WorkerGone], None]
 _log = structlog.get_logger("elastic")
 
@@ -55,8 +56,8 @@ class Carrying:
         self._owner = owner
         self._site = site
         self._report = report
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._confining = asyncio.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._confining: asyncio.Task[errors.KubeError | None] | None = None
         self._confined = site.confinement is Confinement.NONE
         self._stopping: dict[Uid, float] = {}
 
@@ -85,12 +86,13 @@ class Carrying:
         said = {labels.MIN_MEMBERS: str(quorum)}
         self._begin(self._quoted(calls.annotate_pod(self._owner.namespace, name, uid, said)))
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a task of a job failed", job=self._owner.key, exc_info=error)
@@ -115,13 +117,20 @@ class Carrying:
         self._report(StartRefused(number, shortened(why)))
 
     async def _confine(self) -> errors.KubeError | None:
-        async with self._confining:
-            if self._confined:
-                return None
-            call = calls.confine(self._owner, self._site.confinement, self._site.port)
-            error = await self._site.trying.until_answered("policy", call)
-            self._confined = error is None
-            return error
+        """One row of tries for all that wait for it. One after the other they would grow ever more, for each takes as
+        long as the membership waits for a pod before it asks for another.
+        """
+        if self._confined:
+            return None
+        if self._confining is None or self._confining.done():
+            self._confining = self._begin(self._write_policy())
+        return await asyncio.shield(self._confining)
+
+    async def _write_policy(self) -> errors.KubeError | None:
+        call = calls.confine(self._owner, self._site.confinement, self._site.port)
+        error = await self._site.trying.until_answered("policy", call)
+        self._confined = error is None
+        return error
 
     async def _stop(self, effect: StopWorker, name: str) -> None:
         call = calls.delete_pod(self._owner.namespace, name, effect.uid, effect.grace_s)

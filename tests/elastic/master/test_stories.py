@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.elastic.master import calls
 from scheduler.elastic.master.sizes import decide
+from scheduler.elastic.membership import Limits
 from scheduler.elastic.membership.events import Arrived, Beat, Elapsed, Exited
 from scheduler.elastic.rendezvous.bodies import Exit, Ready
 from scheduler.elastic.rendezvous.refusals import Reason, Refused
@@ -314,6 +315,24 @@ async def test_no_worker_starts_before_its_policy(api, house):
     policy = api.objects[calls.POLICIES]["team", "train-workers"]
     assert policy["spec"]["podSelector"] == {"matchLabels": {"gangwright.io/elastic-job": "train"}}
     assert policy["metadata"]["ownerReferences"][0]["kind"] == "ElasticJob"
+
+
+@pytest.mark.slow
+async def test_starts_that_wait_for_the_policy_do_not_pile_up(api, tmp_path):
+    """Whatever was asked for while the policy could not be written is answered with it: when it can be, no more pods
+    are made than are wanted.
+    """
+    refused = api.refused[("PATCH", calls.POLICIES)] = [Refuse(503) for _ in range(100_000)]
+    async with House(api, tmp_path, limits=Limits(unseen=0.1)) as house:
+        job(api)
+        await asyncio.sleep(3.0)
+        waiting = len(house.charge()._carrying._tasks)
+        refused.clear()
+        await house.until(lambda: len(pods(api)) >= 2)
+        await asyncio.sleep(0.3)
+
+    made = sum(method == "POST" and path.endswith("/pods") for method, path, _ in api.writes)
+    assert (waiting < 10, made < 10) == (True, True), (waiting, made)
 
 
 async def test_without_a_policy(api, tmp_path):
