@@ -68,8 +68,12 @@ class Room:
 
     def pod_gone(self, uid: str) -> None:
         taken = self._pods.pop(uid, None)
-        if taken is not None:
-            self._taken[taken.node].subtract(dict(taken.amounts))
+        if taken is None:
+            return
+        here = self._taken[taken.node]
+        here.subtract(dict(taken.amounts))
+        if not any(here.values()):  # the node may be gone, and its name never be used again
+            del self._taken[taken.node]
 
     def holds(self, uid: str) -> bool:
         """Whether this pod takes room: it has a node, or a seat on one."""

@@ -69,6 +69,18 @@ def test_a_seat_is_taken_before_it_is_bound():
     assert fits(room(node(), pods=[seated]), written()) == 3
 
 
+def test_nodes_that_went_leave_nothing():
+    """In a cluster that makes nodes anew under new names, memory stays as small as the cluster."""
+    made = room()
+    for number in range(100):
+        made.node_seen(node(f"n{number}"))
+        made.pod_seen(pod(f"p{number}", on=f"n{number}"))
+        made.pod_gone(f"p{number}")
+        made.node_gone(f"n{number}")
+
+    assert not (made._nodes or made._pods or made._taken)
+
+
 def test_pods_come_move_and_go():
     """Each counts once, where it is now."""
     made = room(node("n0"), node("n1"))
