@@ -41,6 +41,7 @@ from scheduler.errors import SettingsError, shortened
 
 MOST_WORKERS: Final = 10_000
 """As many pods as one job may have; the backlog of the rendezvous and the ring's full mesh end long before."""
+MOST_RESTARTS: Final = 1_000_000
 MOST_STAGES: Final = 1_000
 MOST_SAMPLES: Final = 2**31 - 1
 YEAR: Final = 365 * 86400.0
@@ -110,7 +111,7 @@ def decode_spec(raw: Any) -> tuple[Spec | None, tuple[Problem, ...]]:
         schedule=tuple(_stage(entry) for entry in form.forms("schedule", rows(MOST_STAGES))),
         batch=_batch(form.form("batch")),
         suspend=form.take("suspend", flag, default=False),
-        max_restarts=form.take("maxRestarts", count(0, MOST_WORKERS), Spec().max_restarts),
+        max_restarts=form.take("maxRestarts", count(0, MOST_RESTARTS), Spec().max_restarts),
         checkpoint=_checkpoint(form.form("checkpoint")),
         policy=_policy(form),
         parameters=_parameters(form),

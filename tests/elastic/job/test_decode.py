@@ -1,8 +1,10 @@
 """Reading an ElasticJob: every mistake is named at once, with its field, its value, and what would be right."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -101,6 +103,17 @@ def test_everything_that_can_be_said_is_read() -> None:
 def test_each_mistake_names_field_value_and_remedy(fields: dict[str, Any], said: str) -> None:
     """One mistake, one problem."""
     assert wrong(**fields) == [said]
+
+
+@pytest.mark.parametrize("field", ["minWorkers", "maxWorkers", "workers", "maxRestarts"])
+@pytest.mark.parametrize("bound", ["minimum", "maximum"])
+def test_what_the_api_server_takes_is_taken(field: str, bound: str) -> None:
+    """The bounds of the CRD are no wider than ours: what it accepts would be refused by the master alone, later."""
+    crd = yaml.safe_load((Path(__file__).parents[3] / "manifests/elastic/crd.yaml").read_text(encoding="utf-8"))
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    written = {"minWorkers": 1, "maxWorkers": 10_000, field: schema[field][bound]}
+
+    assert decode_spec(a_spec(**written))[1] == ()
 
 
 def test_all_mistakes_are_named_at_once() -> None:
