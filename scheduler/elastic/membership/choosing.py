@@ -6,7 +6,8 @@ Lives here: the choice, a function of what is known. Never here: when a round be
     stays     the newest state; then those that are not doomed, not slow, of the core, members before newcomers, the
     oldest ranks     members by the newest state, then by their former rank; newcomers last
 
-Nobody goes who alone has the newest state: it stays for one more round, in which the others take that state over.
+Nobody goes who alone has the newest state: it stays for one more round, in which the others take that state over; two
+where one is wanted. Where no two may train at all it goes, and saves to disk if there is a place.
 """
 
 from msgspec import Struct
@@ -40,6 +41,7 @@ class Order:
 
     def __init__(self, s: State) -> None:
         self._s = s
+        self._most = s.spec.max_workers if s.spec else 1
         seats = (*s.record.ring, *s.record.holding)
         self._ranks = {seat.uid: rank for rank, seat in enumerate(seats)}
 
@@ -53,16 +55,23 @@ class Order:
         return (1, 0, w.since, w.uid) if rank is None else (-max(0, roll.position(w)), rank, w.since, w.uid)
 
     def newest(self, stay: list[Worker]) -> Worker | None:
-        """One of those with the newest state, a healthy one if there is any: it is in the round in any case."""
+        """One of those with the newest state, a healthy one of the core if there is any: it is in the round in any
+        case.
+        """
         known = [w for w in stay if self.rank(w) is not None]
-        return min(known, key=lambda w: (-roll.position(w), *self._ill(w), self.seniority(w)), default=None)
+        return min(known, key=lambda w: (-roll.position(w), *self._faults(w), self.seniority(w)), default=None)
+
+    def heirs(self, newest: Worker | None, stay: list[Worker]) -> int:
+        """How many there must be for the newest state not to end with one who is to make way; 0: it need not."""
+        better = newest and any(self._faults(w) < self._faults(newest) for w in stay)
+        return min(2, self._most) if better else 0
 
     def worth(self, w: Worker) -> tuple[bool, bool, bool, bool, float, str]:
         """The lower, the longer it stays."""
-        return (*self._ill(w), w.role != "core", self.rank(w) is None, w.since, w.uid)
+        return (*self._faults(w)[1:], self.rank(w) is None, w.since, w.uid)
 
-    def _ill(self, w: Worker) -> tuple[bool, bool]:
-        return (w.node in self._s.doomed, w.uid == self._s.slow)
+    def _faults(self, w: Worker) -> tuple[bool, bool, bool, bool]:
+        return (w.going, w.node in self._s.doomed, w.uid == self._s.slow, w.role != "core")
 
 
 def choose(s: State, people: list[Worker], target: int, least: int, now: float) -> Choice:
@@ -71,6 +80,8 @@ def choose(s: State, people: list[Worker], target: int, least: int, now: float) 
     stay = [w for w in people if not w.going]
     kept = _last_holder(gone, stay)
     ring = _fill(s, stay if kept is None else [*stay, kept], target, least, now)
+    if ring == [kept]:
+        ring = []
     inside = {w.uid for w in roll.entitled(s)}
     if not ring:
         return Choice((), tuple(gone), tuple(w for w in stay if w.uid in inside and roll.has_state(w)))
@@ -84,7 +95,7 @@ def _fill(s: State, stay: list[Worker], target: int, least: int, now: float) -> 
     order = Order(s)
     newest = order.newest(stay)
     stay = sorted(stay, key=lambda w: (w is not newest, order.worth(w)))
-    size = min(target, len(stay))
+    size = min(max(target, order.heirs(newest, stay)), len(stay))
     while size > least and stay[size - 1] is not newest and overdue(s, stay[size - 1], now):
         size -= 1
     return sorted(stay[:size], key=order.seniority) if size >= least else []
