@@ -59,7 +59,9 @@ class Order:
         case.
         """
         known = [w for w in stay if self.rank(w) is not None]
-        return min(known, key=lambda w: (-roll.position(w), *self._faults(w), self.seniority(w)), default=None)
+        return min(
+            known, key=lambda w: (-roll.position(w), *self._faults(w), self.seniority(w)), default=None
+        )
 
     def heirs(self, newest: Worker | None, stay: list[Worker]) -> int:
         """How many there must be for the newest state not to end with one who is to make way; 0: it need not."""

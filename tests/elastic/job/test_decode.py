@@ -109,7 +109,9 @@ def test_each_mistake_names_field_value_and_remedy(fields: dict[str, Any], said:
 @pytest.mark.parametrize("bound", ["minimum", "maximum"])
 def test_what_the_api_server_takes_is_taken(field: str, bound: str) -> None:
     """The bounds of the CRD are no wider than ours: what it accepts would be refused by the master alone, later."""
-    crd = yaml.safe_load((Path(__file__).parents[3] / "manifests/elastic/crd.yaml").read_text(encoding="utf-8"))
+    crd = yaml.safe_load(
+        (Path(__file__).parents[3] / "manifests/elastic/crd.yaml").read_text(encoding="utf-8")
+    )
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     written = {"minWorkers": 1, "maxWorkers": 10_000, field: schema[field][bound]}
 

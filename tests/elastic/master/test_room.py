@@ -78,7 +78,7 @@ def test_nodes_that_went_leave_nothing():
         made.pod_gone(f"p{number}")
         made.node_gone(f"n{number}")
 
-    assert not (made._nodes or made._pods or made._taken)
+    assert (made._nodes, made._pods, made._taken) == ({}, {}, {})
 
 
 def test_pods_come_move_and_go():

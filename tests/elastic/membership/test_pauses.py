@@ -147,7 +147,8 @@ def test_nobody_trains_in_a_job_that_is_over(*, restarted: bool) -> None:
     status = world.status
     quorum = next(one for one in status.conditions if one.type == "QuorumReady")
 
-    assert status.assignment and len(status.assignment.ring) == 3
+    assert status.assignment is not None
+    assert len(status.assignment.ring) == 3
     assert (status.workers, status.samples_per_second, status.batch) == (0, None, None)
     assert (quorum.status, quorum.reason) == (False, "Succeeded")
 
