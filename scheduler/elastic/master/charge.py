@@ -306,6 +306,7 @@ class Charge:
             asyncio.get_running_loop().call_soon(self.feed, WorkerGone(effect.uid))
 
     def _publish(self, effect: Publish) -> None:
+        self._counting.began(self.owner.key, effect.round)
         told = effect.assignments.items()
         self._let_in(effect.round, (uid for uid, assignment in told if not assignment.removed))
         self._tell_news()

@@ -46,6 +46,8 @@ class Counting:
         self._uids: dict[str, str] = {}
         self._states: dict[str, Status] = {}
         self._rounds: dict[str, Round] = {}
+        """The newest that began."""
+        self._decided: dict[str, Round] = {}
         self._restarts: dict[str, int] = {}
         self._watches: Counter[tuple[str, str]] = Counter()
 
@@ -53,11 +55,16 @@ class Counting:
         """A status that must stand before its round begins."""
         self.seen(job, status)
         after = status.assignment
-        before = self._rounds.get(job, Round())
-        if after is None or after.number <= before.number:
+        if after is not None and after.number > self._decided.get(job, Round()).number:
+            self._decided[job] = after
+            self._metrics.rounds_total.labels(after.cause).inc()
+
+    def began(self, job: str, number: int) -> None:
+        """Its members are told of this round; those that were overtaken before that changed nothing."""
+        after, before = self._decided.get(job, Round()), self._rounds.get(job, Round())
+        if after.number != number or number <= before.number:
             return
         self._rounds[job] = after
-        self._metrics.rounds_total.labels(after.cause).inc()
         change = moved(before, after)
         self._metrics.joins_total.inc(change.joined)
         self._metrics.leaves_total.inc(change.left)
@@ -69,7 +76,8 @@ class Counting:
             self._uids[job] = uid
         if status is not None:
             stands = status.assignment or Round(number=status.round)
-            self._rounds[job] = max(self._rounds.get(job, stands), stands, key=lambda own: own.number)
+            for kept in (self._rounds, self._decided):
+                kept[job] = max(kept.get(job, stands), stands, key=lambda own: own.number)
             self._restarts[job] = max(self._restarts.get(job, 0), status.restarts)
 
     def seen(self, job: str, status: Status) -> None:
@@ -99,7 +107,7 @@ class Counting:
         self._metrics.unreadable_objects_total.labels(resource).inc()
 
     def gone(self, job: str) -> None:
-        for kept in (self._states, self._rounds, self._restarts, self._uids):
+        for kept in (self._states, self._rounds, self._decided, self._restarts, self._uids):
             kept.pop(job, None)
 
     def refresh(self, now: float, reflectors: Mapping[str, Reflector[Any]], *, leading: bool) -> None:

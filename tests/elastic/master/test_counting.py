@@ -67,10 +67,24 @@ def test_a_round_counts_once(metrics, value):
     for _ in range(3):
         counting.decided("team/train", a_status(a_round(4, "ab"), restarts=2))
         counting.decided("team/train", a_status(a_round(5, "abc"), restarts=3))
+        counting.began("team/train", 4)
+        counting.began("team/train", 5)
 
     assert value("rounds_total", cause="grown") == 1
     assert value("joins_total") == 1
     assert value("restarts_total") == 1
+
+
+def test_a_round_that_was_overtaken_changed_nothing(metrics, value):
+    """A newcomer that dies before the round is told to anybody has joined nothing, and no member was lost."""
+    counting = Counting(metrics)
+    counting.known("team/train", a_status(a_round(4, "ab")))
+    counting.decided("team/train", a_status(a_round(5, "abc")))
+    counting.decided("team/train", a_status(a_round(6, "ab")))
+    counting.began("team/train", 6)
+
+    assert value("rounds_total", cause="grown") == 2
+    assert (value("joins_total"), value("leaves_total"), value("losses_total")) == (0, 0, 0)
 
 
 def test_gauges_are_sums_over_jobs(metrics, value):
