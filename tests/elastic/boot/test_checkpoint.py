@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.elastic.agent.boot import checkpoint, disk, tree
 from scheduler.elastic.agent.boot.errors import CheckpointError
+from scheduler.elastic.agent.boot.frameworks import Plain
 from scheduler.elastic.agent.boot.progress import Progress
 
 
@@ -78,6 +79,19 @@ def test_a_spoilt_file_is_passed_over_with_a_word(tmp_path, capsys, left):
         file.write(left)
     assert checkpoint.read(str(tmp_path))[0]["step"] == 10
     assert f"the checkpoint {path} cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", [0, 6, 8, 10, 30])
+def test_a_file_that_is_spoilt_anywhere_in_its_directory_is_passed_over(tmp_path, capsys, place):
+    """Zip's own words for what it cannot read are many; whichever it says, the file before is taken."""
+    saved(tmp_path, 10)
+    path = saved(tmp_path, 20)
+    with open(path, "r+b") as file:
+        content = file.read()
+        file.seek(content.index(b"PK\x01\x02") + place)
+        file.write(b"\xff")
+    head, _, _ = checkpoint.read(str(tmp_path))
+    assert head["step"] == 20 or "the one before is taken" in capsys.readouterr().err
 
 
 def test_when_every_file_is_spoilt_nothing_is_begun_anew_in_silence(tmp_path):
@@ -183,6 +197,50 @@ def test_an_object_is_refused_by_name():
     """What only a pickle could hold is named when the checkpoint is made, not when it is needed."""
     with pytest.raises(CheckpointError, match=r"attributes\.sampler is a object"):
         tree.pack({"attributes": {"sampler": object()}}, as_array)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array(["a", "bc"]),
+        np.array([b"ab"]),
+        np.array(["2026-01-02"], dtype="datetime64[D]"),
+        np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")]),
+        np.datetime64("2026-01-02"),
+        np.timedelta64(3, "s"),
+        np.complex64(1 + 2j),
+        np.longdouble(1) / 3,
+    ],
+    ids=lambda value: value.dtype.name,
+)
+def test_values_of_every_type_of_numpys_come_back(tmp_path, value):
+    """Texts, dates, records and complex numbers too, scalars as scalars."""
+    text, arrays = tree.pack({"value": value}, Plain(None).as_array)
+    _, text, arrays = checkpoint.read(checkpoint.write(str(tmp_path), 1, {"step": 1}, text, arrays))
+    found = tree.unpack(text, arrays)["value"]
+    assert type(found) is type(value)
+    assert found.dtype == value.dtype
+    assert np.array_equal(found, value)
+
+
+@pytest.mark.parametrize(
+    "value", [np.array([1, "x"], dtype=object), np.array([b"ab"], dtype="V2")], ids=["objects", "unknown"]
+)
+def test_what_could_not_be_read_again_is_not_written(tmp_path, value):
+    """Objects and types that nobody here knows end the writing, not the reading, which is too late."""
+    with pytest.raises(CheckpointError, match=r"checkpoint can hold|knows the type"):
+        saved(tmp_path, 1, {"value": value})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tensor_that_numpy_cannot_take_is_refused_by_name():
+    """A framework says so with a TypeError (a sparse tensor, an eight-bit float); the training goes on."""
+
+    def as_numpy(_leaf):
+        raise TypeError("Got unsupported ScalarType Float8_e4m3fn")
+
+    with pytest.raises(CheckpointError, match=r"model\.weight is nothing a checkpoint can hold: .*Float8"):
+        tree.pack({"model": {"weight": object()}}, as_numpy)
 
 
 def test_a_state_that_no_file_can_hold_is_told_and_does_not_end_the_training(tmp_path, monkeypatch, capsys):

@@ -18,7 +18,6 @@ import json
 import os
 import re
 import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Tuple
 
@@ -27,6 +26,9 @@ from .errors import CheckpointError
 
 KEPT = 2
 """Files kept: the newest, and the one before in case the newest's disk block is bad."""
+
+NATIVE = "biufcSUMm"
+"""Kinds of types that numpy's format keeps as they are: numbers, texts, dates. Objects would need a pickle."""
 
 UNFINISHED, SUFFIX = ".unfinished-", ".npz"
 NAME = re.compile(r"(\d{6,})-step-(\d{12,})\.npz")
@@ -108,13 +110,14 @@ def newest(folder: str) -> Saved | None:
 def _load(place: Path) -> Content:
     numpy = importlib.import_module("numpy")
     try:
-        with numpy.load(place, allow_pickle=False) as file:
+        with place.open("rb") as opened, numpy.load(opened, allow_pickle=False) as file:
             head = json.loads(file["told"].tobytes())
             arrays = {name: file[name] for name in file.files if name != "told"}
         types = head.pop("types")
         return head, head.pop("tree"), {name: _typed(one, types.get(name)) for name, one in arrays.items()}
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise CheckpointError(f"the checkpoint {place} cannot be read: {error}") from error
+    except Exception as error:  # what a disk has spoilt may raise anything in zipfile, zlib and numpy
+        said = str(error) or type(error).__name__
+        raise CheckpointError(f"the checkpoint {place} cannot be read: {said}") from error
 
 
 def _listed(folder: str) -> list[Saved]:
@@ -146,9 +149,11 @@ def _forget_unfinished(folder: str, now: float) -> None:
 def _plain(numpy: Any, arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     plain, types = {}, {}
     for name, array in arrays.items():
-        if array.dtype.kind in "biufc":
+        if array.dtype.kind in NATIVE or array.dtype.fields:
             plain[name] = array
         else:
+            if _foreign(array.dtype.name) != array.dtype:
+                raise CheckpointError(f"no checkpoint can hold an array of {array.dtype.name}")
             types[name] = [array.dtype.name, list(array.shape)]
             plain[name] = numpy.frombuffer(numpy.ascontiguousarray(array).tobytes(), numpy.uint8)
     return plain, types
@@ -158,5 +163,12 @@ def _typed(array: Any, kind: Any) -> Any:
     if kind is None:
         return array
     name, shape = kind
-    kinds = importlib.import_module("ml_dtypes")  # where bfloat16 and its like are; frameworks bring it
-    return array.view(getattr(kinds, name)).reshape(shape)
+    return array.view(_foreign(name)).reshape(shape)
+
+
+def _foreign(name: str) -> Any:
+    """A type that is not numpy's own, such as bfloat16. Raises CheckpointError where nobody brought it."""
+    try:
+        return getattr(importlib.import_module("ml_dtypes"), name)  # frameworks bring it
+    except (ImportError, AttributeError):
+        raise CheckpointError(f"nothing here knows the type {name}") from None

@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping
 
 from .errors import CheckpointError
 
-ARRAY, ITEMS, TUPLE = "$array", "$items", "$tuple"
+ARRAY, SCALAR, ITEMS, TUPLE = "$array", "$scalar", "$items", "$tuple"
 
 
 def pack(tree: Any, as_array: Callable[[Any], Any]) -> tuple[str, dict[str, Any]]:
@@ -26,16 +26,12 @@ def pack(tree: Any, as_array: Callable[[Any], Any]) -> tuple[str, dict[str, Any]
         if isinstance(node, (list, tuple)):
             listed = [go(one, f"{where}[{number}]") for number, one in enumerate(node)]
             return {TUPLE: listed} if isinstance(node, tuple) else listed
-        if _is_number(node):
+        if _is_number(node) and isinstance(node.item(), (bool, int, float, str)):
             return node.item()
-        array = as_array(node)
-        if array is None:
-            raise CheckpointError(
-                f"{where or 'the state'} is a {type(node).__name__}, which no checkpoint can hold"
-            )
+        array = _array(node, where, as_array)
         name = f"a{len(arrays)}"
         arrays[name] = array
-        return {ARRAY: name}
+        return {SCALAR if _is_number(node) else ARRAY: name}
 
     return json.dumps(go(tree, "")), arrays
 
@@ -50,6 +46,8 @@ def unpack(text: str, arrays: Mapping[str, Any]) -> Any:
             return node
         if ARRAY in node:
             return arrays[node[ARRAY]]
+        if SCALAR in node:
+            return arrays[node[SCALAR]][()]
         if TUPLE in node:
             return tuple(go(one) for one in node[TUPLE])
         return {go(key): go(value) for key, value in node[ITEMS]}
@@ -57,6 +55,23 @@ def unpack(text: str, arrays: Mapping[str, Any]) -> Any:
     return go(json.loads(text))
 
 
+def _array(node: Any, where: str, as_array: Callable[[Any], Any]) -> Any:
+    """The array of a tensor. Raises CheckpointError when there is none, or a file would not give it back."""
+    try:
+        array = as_array(node)
+    except TypeError as error:  # a tensor whose type or layout numpy does not know
+        raise CheckpointError(f"{where or 'the state'} is nothing a checkpoint can hold: {error}") from error
+    if not hasattr(array, "dtype"):  # none, or the bytes of a text
+        raise CheckpointError(
+            f"{where or 'the state'} is a {type(node).__name__}, which no checkpoint can hold"
+        )
+    if array.dtype.hasobject:
+        raise CheckpointError(f"{where or 'the state'} is an array of objects, which no checkpoint can hold")
+    return array
+
+
 def _is_number(node: Any) -> bool:
-    """A number of numpy's, which is not an array of no dimensions: it comes back as Python's."""
+    """A number of numpy's, which is not an array of no dimensions: it comes back as Python's, or as it was (a date, a
+    complex number).
+    """
     return hasattr(node, "item") and hasattr(node, "dtype") and not hasattr(node, "__len__")
