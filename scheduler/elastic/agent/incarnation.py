@@ -142,6 +142,7 @@ class Incarnation:
     def at_barrier(self) -> Iterator[None]:
         """While the child's main thread waits for its next place; that is no silence."""
         with self._lock:
+            self.gone = None  # whoever went from one training and stands here again begins another
             self._at_barrier += 1
             self._progress.goes_on(self._clock())
         try:

@@ -347,6 +347,14 @@ def test_the_barrier_is_passed_through(side: Side) -> None:
     assert side.announcements.newest == 5
 
 
+def test_who_went_and_stands_at_the_barrier_again_is_not_gone(side: Side) -> None:
+    """A script that trains a second time is watched as in the first, and its end is not explained by the first's."""
+    side.asks("POST", "/gone", b'{"code": 0, "why": "the training function returned"}')
+    assert side.child.gone == "the training function returned"
+    side.asks("POST", "/ready", b'{"round": 4, "why": "newcomer"}')
+    assert side.child.gone is None
+
+
 def test_the_last_steps_are_told_at_the_barrier(side: Side) -> None:
     """How long the steps since the last beat took goes with the arrival, and with the next beat all the same."""
     side.child.take({"step": 3, "step_s": 0.2})

@@ -431,3 +431,29 @@ def test_what_a_script_restores_itself_outlives_the_warm_up(run, tmp_path):
     run(agent, state, commits(43), lambda: api.restore(state))
     assert [(one["step"], one["samples"]) for one in agent.readies] == [(40, 1280.0), (43, 1280.0)]
     assert state.batch == 10
+
+
+def test_a_second_training_hears_and_reports_like_the_first(monkeypatch):
+    """A script may train twice, as for two stages or an evaluation: rounds are heard and steps told in both."""
+    agent = Agent()
+    agent.announced = lambda after: time.sleep(0.01) or after
+    monkeypatch.setattr(worker, "_worker", None)
+    monkeypatch.setattr(worker, "Shim", lambda *_: agent)
+    monkeypatch.setenv("GANGWRIGHT_SHIM", "http://127.0.0.1:9")
+    first = worker.begin()
+    first.progress.step = 40
+    first.watch.entered(3)
+    first.stop()
+
+    again = worker.begin()
+    agent.announced = lambda _after: time.sleep(0.01) or 4
+    again.progress.phase = "Again"
+    try:
+        assert again is first
+        limit = time.monotonic() + 20
+        while again.watch.target != 4 or agent.last("/progress")["phase"] != "Again":
+            assert time.monotonic() < limit, (again.watch.target, agent.told)
+            time.sleep(0.01)
+        assert agent.last("/progress")["step"] == 40
+    finally:
+        again.stop()

@@ -15,9 +15,9 @@ from .shim import Shim
 class Watch(threading.Thread):
     """`target` is the newest round announced; `entered(n)` says which round we are in."""
 
-    def __init__(self, shim: Shim) -> None:
+    def __init__(self, shim: Shim, target: int = 0) -> None:
         super().__init__(name="gangwright-watch", daemon=True)
-        self.target = 0
+        self.target = target
         self._shim, self._over = shim, threading.Event()
 
     def run(self) -> None:

@@ -26,6 +26,7 @@ class Worker:
         self.reporter = Reporter(shim, self.progress)
         self.assignment = ALONE
         self.warming = False
+        self._over = False
         self._scaled, self._scale_before, self._changed_at = ALONE, 1.0, 0
         self.pods: Changes = {}
         """What the pod had for each variable that an assignment has set."""
@@ -35,8 +36,17 @@ class Worker:
         self.watch.start()
         self.reporter.start()
 
+    def again(self) -> None:
+        """Another training begins in this process, after one that is over: it hears and reports like the first."""
+        if self._over:
+            self._over = False
+            self.watch = Watch(self.shim, self.watch.target)
+            self.reporter = Reporter(self.shim, self.progress)
+            self.start()
+
     def stop(self) -> None:
         """The training is over, one way or the other."""
+        self._over = True
         self.watch.stop()
         self.reporter.stop()
 
@@ -64,10 +74,11 @@ def current() -> Worker | None:
 
 
 def begin() -> Worker:
-    """The worker of this process, made at the first call."""
+    """The worker of this process, made at the first call, and awake."""
     global _worker  # noqa: PLW0603 - a process is one worker
     if _worker is None:
         _worker = Worker(Shim(os.environ["GANGWRIGHT_SHIM"], os.environ.get("GANGWRIGHT_SHIM_KEY", "")))
         _worker.progress.told.update(early)
         _worker.start()
+    _worker.again()
     return _worker
