@@ -14,7 +14,7 @@ import ssl
 import threading
 from typing import Mapping, NamedTuple
 
-from .errors import Garbled, Unreachable
+from .errors import Garbled, SettingsError, Unreachable
 from .settings import Address
 
 CONNECT = 5.0
@@ -130,10 +130,13 @@ class Connections:
 
 
 def _context(ca: str) -> ssl.SSLContext:
-    """Believes certificates of this authority alone, for the name that is called."""
+    """Believes certificates of this authority alone, for the name that is called. Raises SettingsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_verify_locations(cadata=ca)
+    try:
+        context.load_verify_locations(cadata=ca)
+    except (ssl.SSLError, ValueError):
+        raise SettingsError("GANGWRIGHT_CA", ca, "must be the PEM of the master's authority") from None
     return context
 
 

@@ -16,15 +16,12 @@ from .assignment import read as read_assignment
 from .backoff import Over, Patience, Say
 from .errors import Refused, shortened
 from .incarnation import Incarnation
-from .master import READY_WAIT, Master
+from .master import NUMBER_LIMIT, READY_WAIT, Master
 from .progress import Wrong
 from .store import Said
 
 LISTEN = 10.0
 """Seconds until a listener is answered that nothing is new. It asks again at once: so its threads are known to live."""
-
-NUMBER_LIMIT = 1 << 53
-"""Above the largest round there will ever be, and below what JSON numbers lose."""
 
 
 class Doors:

@@ -58,7 +58,11 @@ def main(words: Sequence[str]) -> int:
             f"{command[0]} {option} starts without us: this training will neither report nor join; leave {option} out"
         )
     with archive() as pack:
-        return Agent(settings, command, environment(os.environ, pack), say).run()
+        try:
+            agent = Agent(settings, command, environment(os.environ, pack), say)
+        except SettingsError as error:
+            return _wrong(str(error))
+        return agent.run()
 
 
 def environment(ours: Mapping[str, str], pack: str) -> dict[str, str]:

@@ -29,6 +29,9 @@ READY_WAIT = 30.0
 SPARE = 5.0
 """Seconds beyond a wait of the master's own, before it counts as silent."""
 
+NUMBER_LIMIT = 1 << 53
+"""Above the largest round there will ever be, and below what JSON numbers lose."""
+
 TOKEN_LIMIT = 16384
 """Bytes; a service-account token has about a thousand."""
 
@@ -135,7 +138,7 @@ def _packed(body: Mapping[str, Any]) -> bytes:
 def _unpacked(reply: Reply) -> dict[str, Any]:
     try:
         told = json.loads(reply.body or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         told = None
     if not isinstance(told, dict):
         raise Garbled("an answer of the master is no JSON object")
@@ -153,11 +156,12 @@ def _refusal(reply: Reply) -> Refused:
 
 def _whole(told: Mapping[str, Any], name: str) -> int:
     value = told.get(name)
-    if type(value) is not int or value < 0:
-        raise Garbled(f"{name} of the master's answer is not a whole number")
+    if type(value) is not int or not 0 <= value < NUMBER_LIMIT:
+        raise Garbled(f"{name} of the master's answer is not a whole number, or beyond any")
     return value
 
 
 def _interval(value: Any) -> float:
     """Seconds to the next beat, kept within what makes sense."""
-    return min(max(float(value), 0.1), 10.0) if type(value) in {int, float} else 1.0
+    known = type(value) in {int, float} and value == value  # noqa: PLR0124 - json takes NaN for a number
+    return float(min(max(value, 0.1), 10.0)) if known else 1.0

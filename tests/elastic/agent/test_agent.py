@@ -402,6 +402,15 @@ def test_a_command_that_cannot_be_started_is_told(master: Master, tmp_path: Path
     [
         (["--"], {}, "no command to run"),
         (["--", "true"], {"GANGWRIGHT_MASTER": "http://master:80"}, "GANGWRIGHT_MASTER = 'http://master:80'"),
+        (
+            ["true"],
+            {
+                "GANGWRIGHT_CA": "-----BEGIN CERTIFICATE-----\nMIIB\n",
+                "GANGWRIGHT_MASTER": "https://127.0.0.1:1",
+            },
+            "GANGWRIGHT_CA = ",
+        ),
+        (["true"], {"GANGWRIGHT_MASTER": "https://127.0.0.1:1"}, "GANGWRIGHT_CA = ''"),
     ],
 )
 def test_a_wrong_call_starts_nothing(

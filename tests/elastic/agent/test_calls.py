@@ -1,6 +1,7 @@
 """Calls to the master: who is believed, what is kept alive, and what happens to answers that are none."""
 
 import contextlib
+import json
 import socket
 import ssl
 import threading
@@ -197,12 +198,31 @@ def test_errors_of_the_master_are_understood(client: Callable[..., Client]) -> N
 
 
 @pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        ("0.5", 0.5),
+        ("0", 0.1),
+        ("-1", 0.1),
+        ("1" + "0" * 400, 10.0),
+        ("NaN", 1.0),
+        ("Infinity", 10.0),
+        ('"1"', 1.0),
+    ],
+)
+def test_the_next_beat_comes_in_time_whatever_is_said(told: str, seconds: float) -> None:
+    """Between a tenth of a second and ten; a number that is none means the usual second."""
+    assert calls._interval(json.loads(told)) == seconds
+
+
+@pytest.mark.parametrize(
     ("content", "error"),
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", Garbled),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{x}", Garbled),
         (b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"round": -1}', Garbled),
         (b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"round": "12"}', Garbled),
+        (b'HTTP/1.1 200 OK\r\nContent-Length: 62\r\n\r\n{"round": 1%s}' % (b"0" * 50), Garbled),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b"[" * 100_000, Garbled),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n" + b" " * 2_000_000, Garbled),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{}", Unreachable),
         (b"SSH-2.0-OpenSSH_9.6\r\n", Unreachable),
@@ -210,7 +230,20 @@ def test_errors_of_the_master_are_understood(client: Callable[..., Client]) -> N
         (b"HTTP/1.1 503 Busy\r\nContent-Length: 5\r\n\r\nlater", Refused),
         (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n", Refused),
     ],
-    ids=["list", "no-json", "negative", "text", "huge", "short", "no-http", "nothing", "busy", "elsewhere"],
+    ids=[
+        "list",
+        "no-json",
+        "negative",
+        "text",
+        "beyond",
+        "deep",
+        "huge",
+        "short",
+        "no-http",
+        "nothing",
+        "busy",
+        "elsewhere",
+    ],
 )
 def test_strange_answers_are_errors_of_ours(
     content: bytes, error: type[Exception], client: Callable[..., Client]
