@@ -5,16 +5,36 @@ Idle times are printed, not asserted: how long a step takes on this machine says
 """
 
 import signal
+import subprocess
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from scheduler.elastic.agent.boot import checkpoint
-from tests.elastic.boot.ring import joined_and_left, trains
+from tests.elastic.boot.ring import CARRIED, joined_and_left, trains
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 FOREVER = 1_000_000
+KEPT_AS_TENSORS = f"""{CARRIED}
+import tensorflow as tf
+import horovod.tensorflow as hvd
+from carried.boot import frameworks, tree
+hvd.init()
+count, best = tf.Variable(7), tf.constant(0.5)
+model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(3,))])
+state = hvd.elastic.TensorFlowKerasState(model, tf.keras.optimizers.Adam(), count=count, best=best, step=7)
+framework = frameworks.of(state)
+framework.prepare()
+kept = tree.pack(framework.export(), framework.as_array)
+count.assign(0)
+state.best, state.step = tf.constant(9.0), 0
+framework.load(tree.unpack(*kept))
+assert state.count is count and int(count) == 7, state.count
+assert tf.is_tensor(state.best) and float(state.best) == 0.5, state.best
+assert state.step == 7
+"""
+"""A variable and a tensor that are no model's, among the plain values of a state."""
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(500)]
 
@@ -229,3 +249,11 @@ def test_reports_tell_steps_times_and_values(job):
     assert {"idle_s", "idle_without_step_s"} <= set(last["values"])
     assert sorted(theirs)[len(theirs) // 2] > 1.5 * sorted(mine)[len(mine) // 2]
     assert {one["phase"] for one in second.progress} >= {"WarmingUp", "Training"}
+
+
+def test_tensors_among_plain_values_come_back_as_tensors(horovod_python):
+    """A variable that counts, the best loss so far: a script that uses them as such goes on after a restart."""
+    done = subprocess.run(
+        [horovod_python, "-c", KEPT_AS_TENSORS], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

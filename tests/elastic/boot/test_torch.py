@@ -28,6 +28,23 @@ assert framework.state.step == 7
 """
 """A state of bfloat16, which numpy has not, through the form that a checkpoint has."""
 
+KEPT_AS_TENSORS = f"""{CARRIED}
+import torch
+import horovod.torch as hvd
+from carried.boot import frameworks, tree
+hvd.init()
+mean = [torch.ones(2, dtype=torch.bfloat16)]
+state = hvd.elastic.TorchState(model=torch.nn.Linear(3, 2), best=torch.tensor(0.5), mean=mean, step=7)
+framework = frameworks.of(state)
+kept = tree.pack(framework.export(), framework.as_array)
+state.best, state.mean, state.step = torch.tensor(9.0), [], 0
+framework.load(tree.unpack(*kept))
+assert torch.equal(state.best, torch.tensor(0.5)), state.best
+assert torch.equal(state.mean[0], mean[0]) and state.mean[0].dtype == torch.bfloat16, state.mean
+assert state.step == 7
+"""
+"""Tensors that are no model's, among the plain values of a state."""
+
 SCRIPT = Path(__file__).parents[1] / "scripts" / "stock_torch.py"
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(500)]
@@ -125,4 +142,10 @@ def test_own_work_is_told_apart_from_waiting(job):
 def test_weights_that_numpy_has_no_type_for_come_back_exactly(torch_python):
     """A model in bfloat16 goes through a checkpoint and is, bit by bit, what it was."""
     done = subprocess.run([torch_python, "-c", KEPT_EXACTLY], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_tensors_among_plain_values_come_back_as_tensors(torch_python):
+    """The best loss so far, a moving mean: a script that uses them as tensors goes on after a restart."""
+    done = subprocess.run([torch_python, "-c", KEPT_AS_TENSORS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ from typing import Any, Callable, Iterator, Sequence
 from .. import stamps
 from ..errors import CheckpointError
 from ..fingerprint import shape
-from .plain import Plain
+from .plain import ATTRIBUTES, Plain
 
 AGREEMENT = "gangwright.agreement"
 """Name of the collective by which all ranks hear rank 0's numbers; always the same, so that Horovod's cache knows
@@ -108,7 +108,15 @@ class TensorFlow(Plain):
             )
         for number, variable in enumerate(variables):
             variable.assign(tree["variables"][number])
-        super().load(tree)
+        super().load({ATTRIBUTES: {name: self._as_now(name, one) for name, one in tree[ATTRIBUTES].items()}})
+
+    def _as_now(self, name: str, value: Any) -> Any:
+        """A plain value as the script made it: its own variable, a tensor, or the value as it was kept."""
+        mine = getattr(self.state, name, None)
+        if isinstance(mine, self._tf.Variable):
+            mine.assign(value)
+            return mine
+        return self._tf.convert_to_tensor(value, mine.dtype) if self._tf.is_tensor(mine) else value
 
     def as_array(self, leaf: Any) -> Any:
         return leaf.numpy() if hasattr(leaf, "numpy") else super().as_array(leaf)

@@ -17,10 +17,12 @@ from typing import Any, Iterator, Sequence
 
 from .. import stamps
 from ..fingerprint import shape
-from .plain import Plain
+from .plain import ATTRIBUTES, Plain
 
 AGREEMENT = "gangwright.agreement"
 HANDLED = "handled"
+TENSOR = "$tensor"
+"""Marks a tensor among the plain values of a checkpoint; as an array alone it would come back as one of numpy's."""
 
 
 class Torch(Plain):
@@ -72,7 +74,7 @@ class Torch(Plain):
 
     def export(self) -> dict[str, Any]:
         return {
-            **super().export(),
+            ATTRIBUTES: self._marked(super().export()[ATTRIBUTES]),
             HANDLED: {name: _committed(one) for name, one in self._handlers().items()},
         }
 
@@ -83,7 +85,7 @@ class Torch(Plain):
                 vars(part).update(kept)  # nobody can be asked for rank and size: `entered` deals
             else:
                 part.load_state_dict(kept)
-        super().load(tree)
+        super().load({ATTRIBUTES: self._unmarked(tree[ATTRIBUTES])})
 
     def as_array(self, leaf: Any) -> Any:
         if not isinstance(leaf, self._torch.Tensor):
@@ -100,6 +102,26 @@ class Torch(Plain):
 
     def _handlers(self) -> dict[str, Any]:
         return dict(getattr(self.state, "_handlers", {}))
+
+    def _marked(self, node: Any) -> Any:
+        """Plain values whose tensors say what they are and where."""
+        if isinstance(node, self._torch.Tensor):
+            return {TENSOR: node, "dtype": str(node.dtype).split(".")[-1], "device": str(node.device)}
+        if isinstance(node, dict):
+            return {key: self._marked(value) for key, value in node.items()}
+        if isinstance(node, (list, tuple)):
+            return (tuple if isinstance(node, tuple) else list)(self._marked(one) for one in node)
+        return node
+
+    def _unmarked(self, node: Any) -> Any:
+        if isinstance(node, dict) and TENSOR in node:
+            kind = getattr(self._torch, node["dtype"])
+            return self._torch.from_numpy(node[TENSOR].copy()).to(device=node["device"], dtype=kind)
+        if isinstance(node, dict):
+            return {key: self._unmarked(value) for key, value in node.items()}
+        if isinstance(node, (list, tuple)):
+            return type(node)(self._unmarked(one) for one in node)
+        return node
 
     def _tensors(self, node: Any) -> Any:
         numpy = importlib.import_module("numpy")
