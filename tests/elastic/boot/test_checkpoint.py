@@ -178,6 +178,28 @@ def test_a_writer_that_fails_leaves_the_old_one(tmp_path, monkeypatch):
     assert [one.name for one in tmp_path.iterdir()] == ["000001-step-000000000001.npz"]
 
 
+def test_a_file_is_on_the_disk_with_its_name_before_it_is_told_of(tmp_path, monkeypatch):
+    """First the content, then the folder that has the name: a node that loses power afterwards has both."""
+    settled = []
+    monkeypatch.setattr(os, "fsync", lambda handle: settled.append(os.path.isdir(f"/proc/self/fd/{handle}")))
+    saved(tmp_path, 1)
+    assert settled == [False, True]
+
+
+def test_a_volume_that_cannot_settle_a_folder_keeps_checkpoints_all_the_same(tmp_path, monkeypatch):
+    """Some network file systems refuse; the file is there."""
+    settle = os.fsync
+
+    def refuse(handle):
+        if os.path.isdir(f"/proc/self/fd/{handle}"):
+            raise OSError(22, "Invalid argument")
+        settle(handle)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    saved(tmp_path, 1)
+    assert checkpoint.newest(str(tmp_path)).step == 1
+
+
 def test_what_a_writer_that_died_has_left_is_removed(tmp_path):
     """It would fill the disk, loss by loss; one that may still be written stays."""
     saved(tmp_path, 1)

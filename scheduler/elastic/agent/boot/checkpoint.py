@@ -74,6 +74,7 @@ def write(folder: str, step: int, head: Mapping[str, Any], text: str, arrays: Ma
                 file.flush()
                 os.fsync(file.fileno())
             Path(beside).replace(target)
+            _keep_names(folder)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 Path(beside).unlink()
@@ -130,6 +131,18 @@ def _listed(folder: str) -> list[Saved]:
         raise CheckpointError(f"the folder of checkpoints {folder} cannot be read: {error}") from error
     matches = [(NAME.fullmatch(place.name), place) for place in places]
     return sorted(Saved(int(match.group(1)), int(match.group(2)), place) for match, place in matches if match)
+
+
+def _keep_names(folder: str) -> None:
+    """Have the disk know the new name too, before anybody is told of the file: a node that loses power forgets it
+    else. Volumes that cannot do that for a folder do it by themselves, or not at all.
+    """
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _forget_old(folder: str) -> None:
