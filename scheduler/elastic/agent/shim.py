@@ -80,7 +80,11 @@ class _Server(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """A thread for a connection, while there is a place; the rest wait in the backlog."""
         self._places.acquire()
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread to be had now: the place is free again, and the child asks again
+            self._places.release()
+            self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:

@@ -1,11 +1,13 @@
 """The loopback server: what Horovod's client and our boot hear, who is let in, and what is refused."""
 
+import contextlib
 import json
 import os
 import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from scheduler.elastic.agent.settings import Address
 from scheduler.elastic.agent.shim import Shim
 from scheduler.elastic.agent.store import Store
 from tests.elastic.agent.master import PATIENCE, Master
-from tests.elastic.agent.worker import call
+from tests.elastic.agent.worker import call, until
 
 
 class Side:
@@ -404,6 +406,23 @@ def test_many_at_once_are_served(side: Side) -> None:
         answers = list(pool.map(ask, range(64)))
 
     assert answers == [(200, b"%d" % (63 - number)) for number in range(64)]
+
+
+def test_a_thread_that_cannot_be_had_costs_no_place(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training at the limit of its processes is not answered then, and is answered again later."""
+    side.shim._server._places = places = threading.BoundedSemaphore(4)
+    with monkeypatch.context() as limit:
+
+        def start(_: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        limit.setattr(threading.Thread, "start", start)
+        for _ in range(3):
+            with contextlib.suppress(OSError, HTTPException):
+                side.asks("POST", "/progress", b"{}")
+
+    assert side.asks("POST", "/progress", b"{}") == (200, b"{}")
+    assert until(lambda: places._value == 4)
 
 
 def test_only_loopback_listens(side: Side) -> None:
