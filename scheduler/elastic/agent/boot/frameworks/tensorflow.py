@@ -112,7 +112,7 @@ class TensorFlow(Plain):
 
     def _as_now(self, name: str, value: Any) -> Any:
         """A plain value as the script made it: its own variable, a tensor, or the value as it was kept."""
-        mine = getattr(self.state, name, None)
+        mine: Any = getattr(self.state, name, None)
         if isinstance(mine, self._tf.Variable):
             mine.assign(value)
             return mine
