@@ -24,6 +24,9 @@ from scheduler.model.resources import InvalidQuantity, parse_quantity
 LONGEST_FILE: Final = 2**20
 """Bytes; a settings file of ours takes about ten thousand."""
 
+DEEPEST: Final = 3
+"""Lists in lists of a wrong value that are shown."""
+
 ENV_PREFIX: Final = "GANGWRIGHT_"
 ENV_JOINT: Final = "__"
 """Between section and setting. Two, so that what Kubernetes sets for a Service named `gangwright…` is never ours."""
@@ -293,10 +296,14 @@ def _located(dotted: str, given: Given, wrong: Wrong) -> SettingsError:
     return SettingsError(f"{dotted} ({given.place(wrong.node)})", _written(wrong.node), wrong.remedy)
 
 
-def _written(node: yaml.Node) -> Any:
+def _written(node: yaml.Node, depth: int = 0) -> Any:
     if isinstance(node, yaml.ScalarNode):
         return node.value
-    return [_written(child) for child in node.value[:8]] if isinstance(node, yaml.SequenceNode) else {}
+    if not isinstance(node, yaml.SequenceNode):
+        return {}
+    if depth == DEEPEST:
+        return "…"  # by its anchors a list may hold itself
+    return [_written(child, depth + 1) for child in node.value[:8]]
 
 
 def _nearest(name: str, names: Mapping[str, object]) -> str:

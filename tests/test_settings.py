@@ -266,6 +266,15 @@ def test_a_mistake_is_told_with_its_place_and_remedy(written, text, said):
 
 
 @pytest.mark.parametrize(
+    "text", ["log: {level: &a [*a]}", "cluster: {schedulerNames: &a [*a]}", "a: &a [*a]"], ids=str
+)
+def test_a_list_that_holds_itself_is_a_mistake(written, text):
+    """YAML can say such a list; it is told as every other value that is wrong."""
+    with pytest.raises(SettingsError, match="line 1"):
+        written(text)
+
+
+@pytest.mark.parametrize(
     ("environ", "flags", "said"),
     [
         ({"GANGWRIGHT_VERBS__PROT": "1"}, {}, r"GANGWRIGHT_VERBS__PROT = '1'.*mean GANGWRIGHT_VERBS__PORT"),
