@@ -73,6 +73,10 @@ class Memory(Generic[K, V]):
         self._known.move_to_end(key)
         return found[0]
 
+    def asked(self, key: K) -> bool:
+        """A question about it is under way."""
+        return key in self._asked
+
     async def get(self, key: K, ask: Callable[[], Awaitable[V]], *, fresh: bool = False) -> V:
         """What is remembered, else what `ask` says. fresh: ask in any case. Raises what `ask` raises."""
         known = None if fresh else self.known(key)
@@ -143,7 +147,8 @@ class Reviews:
 
     def is_known(self, token: str) -> bool:
         """Its review is remembered, or under way: it costs the API server nothing."""
-        return self._tokens.known(self.hashed(token)) is not None
+        key = self.hashed(token)
+        return self._tokens.known(key) is not None or self._tokens.asked(key)
 
     async def who(self, token: str) -> Subject | None:
         """Whose token this is; None when it is nobody's. Raises KubeError when the API server cannot be asked."""

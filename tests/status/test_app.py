@@ -260,6 +260,16 @@ async def test_guessing_tokens_is_slow(status, reviewing):
     assert reviewing.count(TOKENS) == app.STRANGERS_BURST
 
 
+async def test_questions_at_once_with_one_new_token_are_one_guess(status, reviewing):
+    """The page asks five at once; behind one address there may be many people who open it."""
+    at_once = app.STRANGERS_BURST + 5
+
+    answers = await asyncio.gather(*(status.ask("/v1/cluster", JANE) for _ in range(at_once)))
+
+    assert {answer.status for answer in answers} == {200}
+    assert reviewing.count(TOKENS) == 1
+
+
 async def test_a_large_body_is_refused(status):
     """Before it is read to its end."""
     body = {"pods": [{"pod": {"metadata": {"annotations": {"a": "x" * app.BODY_LIMIT}}}}]}
