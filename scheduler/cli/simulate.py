@@ -35,12 +35,15 @@ from scheduler.model.decision import TEXT, Place, Reason, Refuse
 from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.replay import Document
 from scheduler.status import views
-from scheduler.status.shapes import TrialAnswer, VictimRow
+from scheduler.status.shapes import TrialAnswer, TrialRequest, VictimRow
 
 STARTS: Final = "starts now"
 MAKES_ROOM: Final = "makes room"
 WAITS: Final = "waits"
 REFUSED: Final = "refused"
+
+REFUSALS: Final = frozenset({Reason.INVALID, Reason.CONFLICT, Reason.UNKNOWN_LEVEL})
+"""Reasons that waiting does not end; the service tells no more of a refusal."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -93,7 +96,7 @@ def simulate(
         wanted = asyncio.run(_told(things, inside, reach))
         remote = Remote(reach)
         asked = trials(wanted, wanted.made).items()
-        _print([_answered(key, remote.simulate(trial)) for key, trial in asked], output)
+        _print([_answered(key, trial, remote.simulate(trial)) for key, trial in asked], output)
         return
     document, wanted = _imagined(things, inside, reach, taken)
     _say(wanted)
@@ -118,9 +121,10 @@ async def _told(things: list[jobs.Thing], namespace: str, reach: Reach) -> Wish:
     return wanted
 
 
-def _answered(key: GangKey, said: TrialAnswer) -> Outcome:
+def _answered(key: GangKey, asked: TrialRequest, said: TrialAnswer) -> Outcome:
     """The service's word; victims make the difference between room that is there and room that is made."""
-    answer = (MAKES_ROOM if said.victims else STARTS) if said.starts else WAITS
+    no = REFUSED if said.reason in REFUSALS else WAITS
+    answer = (MAKES_ROOM if said.victims else STARTS) if said.starts else no
     return Outcome(
         namespace=key.namespace,
         gang=key.name,
@@ -128,7 +132,7 @@ def _answered(key: GangKey, said: TrialAnswer) -> Outcome:
         answer=answer,
         reason=said.reason,
         message=said.message,
-        pods=len(said.seats),
+        pods=int(sum(own.count for own in asked.pods)),
         seats={own.pod: own.node for own in said.seats},
         victims=list(said.victims),
     )

@@ -9,8 +9,9 @@ from aiohttp import WSMsgType, web
 from scheduler.cli import remote
 from scheduler.engine.inquiry import Found
 from scheduler.errors import GangwrightError
+from scheduler.model.decision import TEXT, Reason
 from scheduler.model.events import LostSight, SawAgain
-from scheduler.status.desk import DeskError, Drained, Moved
+from scheduler.status.desk import DeskError, Drained, Moved, Trial
 from tests.cli.manifests import a_job
 from tests.cli.speaking import Cluster
 from tests.kube.api_server import Refuse
@@ -318,6 +319,19 @@ async def test_a_dry_run_by_a_service_that_offers_none(door, service, write):
 
     assert said.code == 2
     assert "the status service:" in said.err
+
+
+@pytest.mark.parametrize(
+    ("reason", "answer"), [(Reason.NO_ROOM, "waits"), (Reason.CONFLICT, "refused")], ids=str
+)
+async def test_a_dry_run_of_pods_that_get_no_seat(door, service, write, reason, answer):
+    """They are counted as those that would get one, and whoever is refused does not wait."""
+    service.desk.simulate = lambda _pods: asyncio.sleep(0, Trial(reason, TEXT[reason]))
+
+    said = await door.say("simulate", "-f", write(a_job()), "-n", "team-a", "--server", service.url)
+
+    assert said.code == 1
+    assert [(own["PODS"], own["ANSWER"]) for own in said.rows] == [("2", answer)]
 
 
 async def test_drain(door, service):
