@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Final
 
 import msgspec
@@ -183,16 +183,27 @@ def _gang(pod: api.Pod) -> str | None:
 
 
 async def _read(merger: Merger, pod: api.Pod) -> None:
-    """All lines of one member."""
-    name = pod.metadata.name
+    """All lines of one member; where it is followed, a stream that is silent for long is opened anew."""
+    name, wanted = pod.metadata.name, merger.wanted
+    while True:
+        try:
+            await _stream(merger, name, wanted.params(_container(pod)))
+        except errors.Silent as error:
+            if wanted.follow:
+                # What it wrote before the silence was shown; rounded down, so that none of it comes again.
+                wanted = replace(wanted, tail=None, since=SILENCE)
+                continue
+            merger.failed[name] = str(error)
+        except errors.KubeError as error:
+            merger.failed[name] = str(error)
+        return
+
+
+async def _stream(merger: Merger, name: str, params: dict[str, str]) -> None:
     path = f"/api/v1/namespaces/{merger.wanted.namespace}/pods/{name}/log"
-    params = merger.wanted.params(_container(pod))
-    try:
-        async with merger.client.stream(path, params, inactivity=SILENCE) as chunks:
-            async for line in lines(chunks):
-                _show(merger, name, line)
-    except errors.KubeError as error:
-        merger.failed[name] = str(error)
+    async with merger.client.stream(path, params, inactivity=SILENCE) as chunks:
+        async for line in lines(chunks):
+            _show(merger, name, line)
 
 
 def _container(pod: api.Pod) -> str:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from scheduler.cli import logs
 from scheduler.cli.logs import LONGEST, colour, lines
 
 
@@ -56,6 +57,33 @@ async def test_following(cluster):
 
     assert said.code == 0
     assert sorted(said.out.splitlines()) == ["g-0 first", "g-0 second", "g-1 later"]
+
+
+async def test_a_member_that_is_silent_for_long_is_followed_on(cluster, monkeypatch):
+    """Its stream is opened anew from where it was, and its silence is no failure."""
+    monkeypatch.setattr(logs, "SILENCE", 0.2)
+    monkeypatch.setattr(logs, "EVERY", 0.05)
+    cluster.gang("g", 1, node="r0-n0")
+    cluster.logs = {"g-0": [b"first\n"]}
+    task = asyncio.create_task(cluster.say("logs", "team/g", "-f", "--tail", "5"))
+    async with asyncio.timeout(10):
+        while not cluster.asked:
+            await asyncio.sleep(0.01)
+        silent, cluster.later["g-0"] = cluster.later["g-0"], asyncio.Queue()
+        cluster.logs["g-0"] = [b"second\n"]
+        while len(cluster.asked) < 2:
+            await asyncio.sleep(0.01)
+
+    cluster.pod("g-0", gang="g", node="r0-n0")["status"]["phase"] = "Succeeded"
+    for stream in (silent, cluster.later["g-0"]):
+        stream.put_nowait(None)
+    said = await task
+
+    assert (said.code, said.out, said.err) == (0, "g-0 first\ng-0 second\n", "")
+    assert cluster.asked == [
+        ("g-0", {"container": "main", "follow": "true", "tailLines": "5"}),
+        ("g-0", {"container": "main", "follow": "true", "sinceSeconds": "1"}),
+    ]
 
 
 async def test_who_has_not_begun(cluster):
