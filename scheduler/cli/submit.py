@@ -1,6 +1,7 @@
 """`gangwright submit`: check manifests with the readers of the service, apply them, and wait if asked to."""
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Final
 
 import msgspec
@@ -15,14 +16,16 @@ from scheduler.cli.options import NO, WRONG, Context, Kubeconfig, Namespace, Rea
 from scheduler.cli.rehearsal import refusals
 from scheduler.cli.wishing import Wish, priorities, wish
 from scheduler.clock import steady
+from scheduler.engine import Engine
 from scheduler.errors import SettingsError
 from scheduler.kube import changes as ch
 from scheduler.kube.access import find_access
 from scheduler.kube.client import APPLY_PATCH, Client
 from scheduler.kube.discovery import Discovery
 from scheduler.kube.listing import listed
+from scheduler.ledger.records import GangRecord
 from scheduler.model.events import GroupSeen
-from scheduler.model.workload import GangKey, Pod
+from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.objects import api, labels
 from scheduler.replay import stand
 from scheduler.status import views
@@ -33,7 +36,10 @@ MANAGER: Final = f"{labels.FIELD_MANAGER}-submit"
 EVERY: Final = 1.0
 """Seconds between two looks at the pods of what was submitted."""
 
-DONE: Final = frozenset({"bound", "running"})
+ENDED: Final = "ended"
+"""The state of a gang whose members all ran and have ended, perhaps between two looks."""
+
+DONE: Final = frozenset({"bound", "running", ENDED})
 
 
 def submit(
@@ -86,11 +92,10 @@ async def _submit(
         paths = await _paths(client, things, namespace)
         async for text in refusals(client, things, namespace):
             screen.note(text)
-        for path, thing in paths:
-            await _apply(client, path, thing, dry_run=dry_run, force=force)
+        made = {await _apply(client, path, thing, dry_run=dry_run, force=force) for path, thing in paths}
         if not wait or dry_run:
             return 0
-        return await _wait(client, reading, found, limit)
+        return await _wait(client, reading, found, made, limit)
 
 
 async def _paths(client: Client, things: list[Thing], namespace: str) -> list[tuple[str, Thing]]:
@@ -106,7 +111,8 @@ async def _paths(client: Client, things: list[Thing], namespace: str) -> list[tu
     return paths
 
 
-async def _apply(client: Client, path: str, thing: Thing, *, dry_run: bool, force: bool) -> None:
+async def _apply(client: Client, path: str, thing: Thing, *, dry_run: bool, force: bool) -> str:
+    """The uid of what is there now."""
     params = {
         "fieldManager": MANAGER,
         **({"dryRun": "All"} if dry_run else {}),
@@ -114,7 +120,7 @@ async def _apply(client: Client, path: str, thing: Thing, *, dry_run: bool, forc
     }
     body, name = msgspec.json.encode(thing), f"{thing['kind'].lower()}/{thing['metadata']['name']}"
     try:
-        await client.request("PATCH", path, params=params, body=body, content_type=APPLY_PATCH)
+        answer = await client.request("PATCH", path, params=params, body=body, content_type=APPLY_PATCH)
     except errors.Invalid as refused:
         if "immutable" in str(refused):
             screen.note(
@@ -122,17 +128,21 @@ async def _apply(client: Client, path: str, thing: Thing, *, dry_run: bool, forc
             )
         raise
     screen.line(f"{name} {'would be applied' if dry_run else 'applied'}")
+    head = ch.read_meta(msgspec.Raw(answer))
+    return head.uid if isinstance(head, ch.Meta) else ""
 
 
-async def _wait(client: Client, reading: Reading, wanted: Wish, limit: float) -> int:
-    """Look at the gangs until all have their nodes; says what changes."""
+async def _wait(client: Client, reading: Reading, wanted: Wish, made: set[str], limit: float) -> int:
+    """Look at the gangs until all have their nodes; says what changes. made: uids of what was applied."""
     gangs, told = [key for key, pods in wanted.gangs.items() if _can_wait(wanted, pods)], dict[GangKey, str]()
     if len(gangs) < len(wanted.gangs):
         screen.note("pods of no gang, whose names are not known yet, are not waited for")
     groups = [event for event in wanted.events if isinstance(event, GroupSeen)]
-    until = steady() + limit
+    until, others = steady() + limit, None
     while True:
-        states = await _states(client, reading, gangs, groups)
+        engine = await _look(client, reading, gangs, groups)
+        others = _ended_before(engine, made) if others is None else others
+        states = {gang: _state(engine, gang, others) for gang in gangs}
         for gang, state in states.items():
             if told.get(gang) != state:
                 screen.line(f"{gang}: {state}")
@@ -150,18 +160,34 @@ def _can_wait(wanted: Wish, pods: list[Pod]) -> bool:
     return all(pod.membership is not None or pod.key not in wanted.unnamed for pod in pods)
 
 
-async def _states(
-    client: Client, reading: Reading, gangs: list[GangKey], groups: list[GroupSeen]
-) -> dict[GangKey, str]:
-    """The state of each gang, read off its pods as the ledger would."""
+async def _look(client: Client, reading: Reading, gangs: list[GangKey], groups: list[GroupSeen]) -> Engine:
+    """The gangs as the ledger would have them, by their pods."""
     now = Reading(reading.policy, steady())
     for namespace in sorted({gang.namespace for gang in gangs}):
         found = await listed(client, ch.Resource(f"/api/v1/namespaces/{namespace}/pods", api.Pod))
         now.take("pods", found)
-    engine = stand(now.document(), groups)
-    states = {}
-    for gang in gangs:
-        record = views.find(engine, *gang)
-        row = views.row(engine, record, EVERYTHING, steady()) if record is not None else None
-        states[gang] = row.state if row is not None else "no pods yet"
-    return states
+    return stand(now.document(), groups)
+
+
+def _ended_before(engine: Engine, made: set[str]) -> set[Uid]:
+    """Pods that have ended and are not of what was applied: an earlier gang of the same name left them."""
+    return {
+        own.uid
+        for own in _pods(engine.ledger.roll.gangs.values())
+        if own.phase.ended and own.uid not in made and (own.owner is None or own.owner.uid not in made)
+    }
+
+
+def _state(engine: Engine, gang: GangKey, others: set[Uid]) -> str:
+    """How the gang stands, in a word. others: pods of an earlier gang of its name."""
+    record = views.find(engine, *gang)
+    if record is None:
+        return "no pods yet"
+    pods = [own for own in _pods([record]) if own.uid not in others]
+    if pods and all(own.phase.ended and own.node for own in pods):
+        return ENDED
+    return views.row(engine, record, EVERYTHING, steady()).state
+
+
+def _pods(records: Iterable[GangRecord]) -> Iterator[Pod]:
+    return (member.pod for record in records for member in record.members.values())

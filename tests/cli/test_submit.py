@@ -291,3 +291,20 @@ async def test_waiting_has_an_end(cluster, write):
 
     assert said.code == 1
     assert "gangwright explain team/train" in said.err
+
+
+@pytest.mark.parametrize(("owner", "code"), [("train", 0), ("earlier", 1)])
+async def test_waiting_ends_when_a_gang_has_ended(cluster, write, owner, code):
+    """A gang that ended between two looks had its nodes; what an earlier one of its name left is not waited for."""
+    job = cluster.put("train", JOBS)
+    uids = {"train": job["metadata"]["uid"], "earlier": "another"}
+    cluster.gang("train", 2, gpus=8, node="r0-n0")
+    for pod in cluster.objects[TEAM].values():
+        reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uids[owner]}
+        pod["metadata"]["ownerReferences"] = [reference | {"controller": True}]
+        pod["status"]["phase"] = "Succeeded"
+
+    said = await cluster.say("submit", "-f", write(a_job()), "-n", "team", "--wait", "--timeout", "1s")
+
+    assert said.code == code
+    assert ("team/train: ended" in said.out) == (code == 0)
