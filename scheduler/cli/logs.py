@@ -17,7 +17,7 @@ from rich.text import Text
 
 from scheduler import errors
 from scheduler.cli import screen
-from scheduler.cli.options import NO, Context, GangName, Kubeconfig, Namespace, Reach, duration_of, split
+from scheduler.cli.options import NO, OK, Context, GangName, Kubeconfig, Namespace, Reach, duration_of, split
 from scheduler.elastic.master.calls import JOBS, inside
 from scheduler.kube import changes as ch
 from scheduler.kube.access import find_access
@@ -51,6 +51,10 @@ SILENCE: Final = 3600.0
 
 LONGEST: Final = 2**20
 """Bytes of a line that is kept together; what is beyond comes as another line."""
+
+
+class _NobodyReadsError(Exception):
+    """Whoever read the lines has gone."""
 
 
 @dataclass(slots=True)
@@ -113,8 +117,13 @@ def logs(
         namespace=place,
         gang=name,
     )
+    code = OK
     with suppress(KeyboardInterrupt):
-        raise typer.Exit(asyncio.run(_run(reach, wanted)))
+        try:
+            code = asyncio.run(_run(reach, wanted))
+        except* _NobodyReadsError:
+            code = NO
+    raise typer.Exit(code)
 
 
 async def _run(reach: Reach, wanted: Wanted) -> int:
@@ -228,7 +237,12 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
 
 def _show(merger: Merger, pod: str, line: str) -> None:
     name = Text(f"{screen.printable(pod):{merger.width}} ", style=colour(pod))
-    screen.console().print(Text.assemble(name, screen.printable(line.expandtabs())), soft_wrap=True)
+    try:
+        screen.console().print(Text.assemble(name, screen.printable(line.expandtabs())), soft_wrap=True)
+    except (
+        SystemExit
+    ):  # so rich ends a program of which nobody reads; of a task asyncio would tell it as a fault
+        raise _NobodyReadsError from None
 
 
 def colour(pod: str) -> str:

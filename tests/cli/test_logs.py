@@ -1,6 +1,10 @@
 """`gangwright logs`: one stream of all members' lines."""
 
 import asyncio
+import os
+import shlex
+import sys
+from asyncio.subprocess import PIPE
 
 import pytest
 
@@ -105,6 +109,24 @@ async def test_a_log_that_cannot_be_read(cluster):
 
     assert (said.code, said.out) == (1, "g-0 here\n")
     assert "g-1: GET" in said.err
+
+
+async def test_whoever_has_read_enough_may_go(cluster):
+    """`| head` ends the command without a word, however many members still write."""
+    cluster.gang("g", 2, node="r0-n0")
+    cluster.logs = dict.fromkeys(("g-0", "g-1"), [b"x" * 100 + b"\n"] * 5000)
+    command = shlex.join([sys.executable, "-m", "scheduler", "logs", "team/g"])
+
+    shell = await asyncio.create_subprocess_shell(
+        f"{command} | head -n 1",
+        env={**os.environ, "KUBECONFIG": cluster.kubeconfig},
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+    out, err = await shell.communicate()
+
+    assert len(out.splitlines()) == 1
+    assert err == b""
 
 
 async def test_nobody(cluster):
