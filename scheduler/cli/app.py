@@ -5,6 +5,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from io import TextIOWrapper
 from typing import Final
 
 import typer
@@ -49,6 +50,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
     What went wrong is one line, and what to do about it another; not a traceback.
     """
+    _show_all_characters()
     try:
         app(args=words)
     except errors.GangwrightError as error:
@@ -58,6 +60,13 @@ def main(words: Sequence[str] | None = None) -> None:
         if not isinstance(first, errors.GangwrightError):
             raise
         _fail(first)
+
+
+def _show_all_characters() -> None:
+    """A character that the terminal does not know is shown as an escape; it would end the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _fail(error: errors.GangwrightError) -> None:

@@ -1,6 +1,10 @@
 """`gangwright list`, `queue`, `explain`: what people are told of gangs, and in which form."""
 
+import asyncio
+import os
 import re
+import sys
+from asyncio.subprocess import PIPE
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -376,3 +380,17 @@ async def test_a_leader_that_goes_is_followed(cluster):
 
     assert said.code == 0
     assert "nothing happens" not in said.err
+
+
+async def test_a_terminal_that_knows_few_characters(cluster):
+    """What it cannot show is shown as an escape, and the answer is told all the same."""
+    cluster.gang("g", 2, gpus=9)
+    environ = {**os.environ, "KUBECONFIG": cluster.kubeconfig, "PYTHONIOENCODING": "ascii"}
+    command = (sys.executable, "-m", "scheduler", "explain", "team/g")
+
+    asked = await asyncio.create_subprocess_exec(*command, env=environ, stdout=PIPE, stderr=PIPE)
+    out, err = await asked.communicate()
+
+    assert asked.returncode == 0, err
+    assert b"MEMBER" in out
+    assert rb"\xd7" in out
