@@ -111,11 +111,22 @@ class Holder:
                 await self._look()
             await self._take()
         except errors.Conflict as error:
-            self._until = float("-inf")  # somebody else wrote: he may hold it
-            return error
+            return await self._met(error)
         except errors.KubeError as error:
             return error
         return None
+
+    async def _met(self, conflict: errors.Conflict) -> errors.KubeError | None:
+        """Our write met another: somebody else's, who may hold it, or one of ours whose answer was lost. A look tells."""
+        try:
+            await self._look()
+            if self.leading(self._clock()) and self.holder == self._identity:
+                await self._take()
+                return None
+        except errors.KubeError:
+            pass  # whose it is, nobody can say
+        self._until = float("-inf")
+        return conflict
 
     async def _look(self) -> None:
         began = self._clock()

@@ -145,6 +145,29 @@ async def test_somebody_wrote_before_us(api: Writable, client: Client) -> None:
         assert holder.holder == "pod-1"
 
 
+async def test_an_answer_that_got_lost(api: Writable, client: Client) -> None:
+    """A renewal that was done, and of which we were told that it failed, is not taken for another's."""
+    steps = Steps()
+    async with holding(client, steps) as holder:
+        api.lost["PUT", LEASES] = 1
+        await steps.look()
+        assert isinstance(holder.fault, errors.ServerError)
+        for _ in range(8):
+            await steps.look()
+            assert holder.leading(steps.now)
+            assert holder.fault is None
+
+
+async def test_who_cannot_look_after_a_conflict_steps_down(api: Writable, client: Client) -> None:
+    """Whose write it was that ours met is not known then."""
+    steps = Steps()
+    async with holding(client, steps) as holder:
+        api.refused["PUT", LEASES] = [Refuse(409)]
+        api.refusals.append(Refuse(500))
+        await steps.look()
+        assert not holder.leading(steps.now)
+
+
 async def test_two_begin_together(api: Writable, client: Client) -> None:
     """Of two holders one leads."""
     one, two = Steps(), Steps()
