@@ -11,7 +11,7 @@ from rich.text import Text
 from scheduler.cli import screen
 from scheduler.cli.options import Context, Form, Kubeconfig, Reach, Server, Settings, Shown
 from scheduler.cli.sources import source
-from scheduler.model.resources import CPU, MEMORY, NATIVE
+from scheduler.model.resources import CPU, MEMORY, NATIVE, is_bytes
 from scheduler.status.shapes import NodeRow
 
 GIB: Final = 2**30
@@ -146,4 +146,4 @@ def amount(name: str, value: float) -> str:
     """An amount in the units that people use: cores, GiB, pieces."""
     if name == CPU:
         return f"{value / 1000:g}"
-    return f"{value / GIB:.4g}Gi" if name == MEMORY else f"{value:g}"
+    return f"{value / GIB:.4g}Gi" if is_bytes(name) else f"{value:g}"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from scheduler.ledger import roster
 from scheduler.ledger.records import GangRecord, Spec
+from scheduler.model.resources import written
 from scheduler.model.workload import Quota
 
 
@@ -32,8 +33,8 @@ class Quotas:
             for resource, hard in quota.hard:
                 if needs.get(resource, 0) > hard:
                     yield (
-                        f"ResourceQuota {quota.name}: {resource}: {hard}: the gang's quorum needs "
-                        f"{needs[resource]}, so its last pods are never created"
+                        f"ResourceQuota {quota.name}: {resource}: {written(resource, hard)}: the gang's quorum "
+                        f"needs {written(resource, needs[resource])}, so its last pods are never created"
                     )
 
 

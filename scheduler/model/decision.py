@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from scheduler.model.obstacles import ruled_out
+from scheduler.model.resources import written
 from scheduler.model.workload import Uid
 
 
@@ -125,7 +126,8 @@ class Ceiling:
     most: float
 
     def __str__(self) -> str:
-        return f"needs {self.needed:g} of {self.resource}; {self.used:g} of at most {self.most:g} are in use"
+        needed, used, most = (written(self.resource, own) for own in (self.needed, self.used, self.most))
+        return f"needs {needed} of {self.resource}; {used} of at most {most} are in use"
 
 
 @dataclass(frozen=True, slots=True)

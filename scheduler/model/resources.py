@@ -19,6 +19,8 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
+HUGE_PAGES: Final = "hugepages-"
+"""Begins the resources that are huge pages of one size."""
 
 NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 """Resources that every node has, in the order of the first columns of every matrix."""
@@ -42,6 +44,7 @@ _SUFFIX: Final = {
 }
 _QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i))?")
 _LONGEST: Final = 64
+_BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 
 
 class InvalidQuantity(ValueError):  # noqa: N818 - a word of the field
@@ -76,6 +79,26 @@ def amount(resource: str, text: str) -> int:
 def amounts(pairs: Mapping[str, int]) -> Amounts:
     """The same amounts, sorted and without zeros, so that equal demands compare equal."""
     return tuple(sorted((name, value) for name, value in pairs.items() if value))
+
+
+def written(resource: str, value: float) -> str:
+    """A whole number of units of `resource` as people write it: `0.5` of cpu, `64Gi` of memory, `8` of a device."""
+    whole = int(value)
+    if resource == CPU:
+        return f"{(Decimal(whole) / 1000).normalize():f}"
+    return _bytes(whole) if is_bytes(resource) else str(whole)
+
+
+def is_bytes(resource: str) -> bool:
+    """Its unit is a byte."""
+    return resource in {MEMORY, EPHEMERAL_STORAGE} or resource.startswith(HUGE_PAGES)
+
+
+def _bytes(value: int) -> str:
+    power = 0
+    while value and value % 1024 == 0 and power < len(_BINARY) - 1:
+        value, power = value // 1024, power + 1
+    return f"{value}{_BINARY[power]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from scheduler.model.resources import (
     CPU,
     EPHEMERAL_STORAGE,
     EXACT,
+    HUGE_PAGES,
     MEMORY,
     PODS,
     Amounts,
@@ -35,8 +36,7 @@ Counted: TypeAlias = dict[str, int]
 
 _NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 _POD_LEVEL: Final = frozenset({CPU, MEMORY})
-_HUGE: Final = "hugepages-"
-_PREFIXED: Final = (_HUGE, "attachable-volumes-")
+_PREFIXED: Final = (HUGE_PAGES, "attachable-volumes-")
 _Reading: TypeAlias = Callable[[api.Container], api.Amounts]
 
 
@@ -139,7 +139,7 @@ def _put_pod_level(pod: api.Pod, total: Counted) -> None:
     asked = {name: value for name, value in _counted(own.requests).items() if _is_pod_level(name)}
     for name, value in _counted(own.limits).items():
         # A limit without a request: the containers' sum stands if there is one, except for huge pages.
-        if _is_pod_level(name) and name not in asked and (name not in total or name.startswith(_HUGE)):
+        if _is_pod_level(name) and name not in asked and (name not in total or name.startswith(HUGE_PAGES)):
             asked[name] = value
     status = pod.status
     if asked and pod.spec.node_name and status.resources is not None:
@@ -150,7 +150,7 @@ def _put_pod_level(pod: api.Pod, total: Counted) -> None:
 
 
 def _is_pod_level(name: str) -> bool:
-    return name in _POD_LEVEL or name.startswith(_HUGE)
+    return name in _POD_LEVEL or name.startswith(HUGE_PAGES)
 
 
 # A pod that was resized in place

@@ -5,7 +5,6 @@ Never here: the reason itself (planner).
 """
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Final
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from scheduler.model.cluster import Mask
 from scheduler.model.decision import Shortfall
 from scheduler.model.demand import Demand
-from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, written
 from scheduler.model.workload import Gang, Strategy
 from scheduler.placement.filling import Counts
 from scheduler.placement.packing import Attempt, everywhere, one_domain, orders, tried
@@ -21,23 +20,7 @@ from scheduler.placement.pool import total
 from scheduler.placement.seating import evenly
 from scheduler.placement.task import Task
 
-_BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _ORDER: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
-
-
-def _bytes(value: int) -> str:
-    power = 0
-    while value and value % 1024 == 0 and power < len(_BINARY) - 1:
-        value, power = value // 1024, power + 1
-    return f"{value}{_BINARY[power]}"
-
-
-def _amount(name: str, value: int) -> str:
-    if name == CPU:
-        return f"{(Decimal(value) / 1000).normalize():f}"
-    return (
-        _bytes(value) if name in {MEMORY, EPHEMERAL_STORAGE} or name.startswith("hugepages-") else str(value)
-    )
 
 
 def describe(demand: Demand) -> str:
@@ -45,7 +28,7 @@ def describe(demand: Demand) -> str:
     wanted = dict(demand.requests)
     extended = sorted(name for name in wanted if name not in {*_ORDER, PODS})
     names = [*extended, *(name for name in _ORDER if name in wanted)]
-    return ", ".join(f"{_amount(name, wanted[name])} {name}" for name in names) or "pod"
+    return ", ".join(f"{written(name, wanted[name])} {name}" for name in names) or "pod"
 
 
 def blocked(found: Mapping[str, Mask], hold: Mask) -> dict[str, int]:

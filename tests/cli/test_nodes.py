@@ -1,5 +1,9 @@
 """`gangwright nodes`: room, its shapes, and where it is."""
 
+import pytest
+
+from scheduler.cli.nodes import amount
+
 
 async def test_the_map_of_racks(cluster):
     """A line a rack, a sign a node: free, partly used, full, cordoned."""
@@ -42,3 +46,17 @@ async def test_no_nodes(cluster):
 
     assert (said.code, said.out) == (0, "")
     assert "no nodes" in said.err
+
+
+@pytest.mark.parametrize(
+    ("resource", "value", "said"),
+    [
+        ("cpu", 1500, "1.5"),
+        ("memory", 2**36, "64Gi"),
+        ("hugepages-2Mi", 2**29, "0.5Gi"),
+        ("nvidia.com/gpu", 8, "8"),
+    ],
+)
+def test_amounts_have_their_units(resource, value, said):
+    """Cores, GiB of whatever is counted in bytes, and pieces."""
+    assert amount(resource, value) == said

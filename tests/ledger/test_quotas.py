@@ -1,8 +1,11 @@
 """Gangs that a namespace's quota will never let be complete."""
 
+import pytest
+
 from scheduler.ledger import Ledger
 from scheduler.model import events as ev
 from scheduler.model.cluster import Node
+from scheduler.model.decision import Ceiling
 from scheduler.model.demand import Demand
 from scheduler.model.effects import Announce
 from scheduler.model.policy import Policy
@@ -15,7 +18,7 @@ def a_learner(number: int, of: int) -> Pod:
     return Pod(
         uid=Uid(f"u{number}"),
         key=PodKey("team", f"g-{number}"),
-        demand=Demand((("nvidia.com/gpu", 2), ("pods", 1))),
+        demand=Demand((("cpu", 500), ("memory", 16 * 2**30), ("nvidia.com/gpu", 2), ("pods", 1))),
         scheduler="gangwright",
         gated=True,
         membership=Membership(GANG, "gangwright", quorum={"": of}),
@@ -36,6 +39,38 @@ def test_a_quota_below_the_quorum_is_named():
     text = told(Quota("team", "research", (("nvidia.com/gpu", 6),)))
 
     assert "ResourceQuota research: nvidia.com/gpu: 6: the gang's quorum needs 8" in text
+
+
+@pytest.mark.parametrize(
+    ("resource", "hard", "words"),
+    [
+        ("cpu", 1500, "cpu: 1.5: the gang's quorum needs 2,"),
+        ("memory", 2**35, "memory: 32Gi: the gang's quorum needs 64Gi"),
+    ],
+)
+def test_a_quota_is_told_as_people_write_it(resource, hard, words):
+    """Cores and not thousandths of one, Gi and not bytes."""
+    assert words in told(Quota("team", "research", ((resource, hard),)))
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "words"),
+    [
+        (Ceiling("cpu", 12_000, 8_500, 16_000), "needs 8.5 of cpu; 12 of at most 16 are in use"),
+        (
+            Ceiling("memory", 3 * 2**38, 2**38, 2**40),
+            "needs 256Gi of memory; 768Gi of at most 1Ti are in use",
+        ),
+        (
+            Ceiling("nvidia.com/gpu", 1_234_567, 2, 1_234_568),
+            "needs 2 of nvidia.com/gpu; 1234567 of at most 1234568",
+        ),
+    ],
+    ids=lambda own: getattr(own, "resource", ""),
+)
+def test_a_ceiling_is_told_as_people_write_it(ceiling, words):
+    """In the units of `queue.shares`, and to the last piece."""
+    assert words in str(ceiling)
 
 
 def test_a_quota_that_suffices_is_not_mentioned():
