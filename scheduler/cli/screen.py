@@ -4,6 +4,7 @@ Lives here: the one way of every text to the terminal. Texts of strangers are sh
 with control characters and invisible ones escaped. Never here: what is shown.
 """
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -96,7 +97,18 @@ def _escaped(char: str) -> str:
 def as_yaml(value: Any) -> str:
     """YAML; where anything invisible is in it, all that is not ASCII as YAML's own escapes."""
     plain = msgspec.to_builtins(value, str_keys=True)
-    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+    text: str = yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
     if text.replace("\n", "").isprintable():
         return text
-    return str(yaml.safe_dump(plain, sort_keys=False))
+    return str(yaml.dump(plain, Dumper=_Dumper, sort_keys=False))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what YAML 1.2 takes for a number, too: others read `1e5` as one, and PyYAML, of YAML 1.1, does not."""
+
+
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(0o[0-7]+|(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+)\Z"),
+    None,
+)

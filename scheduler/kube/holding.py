@@ -117,7 +117,7 @@ class Holder:
         return None
 
     async def _met(self, conflict: errors.Conflict) -> errors.KubeError | None:
-        """Our write met another: somebody else's, who may hold it, or one of ours whose answer was lost. A look tells."""
+        """Our write met another: somebody else's, who may hold it, or our own whose answer was lost. A look tells."""
         try:
             await self._look()
             if self.leading(self._clock()) and self.holder == self._identity:

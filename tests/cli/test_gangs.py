@@ -8,7 +8,9 @@ from asyncio.subprocess import PIPE
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import yaml
 
+from scheduler.cli.screen import as_yaml
 from tests.cli.manifests import a_job
 from tests.cli.speaking import JOBS
 from tests.kube.api_server import PODS, Refuse
@@ -394,3 +396,14 @@ async def test_a_terminal_that_knows_few_characters(cluster):
     assert asked.returncode == 0, err
     assert b"MEMBER" in out
     assert rb"\xd7" in out
+
+
+@pytest.mark.parametrize("word", ["123e456789012345", "1e5", "0o17", "1E+3", "-2e7", "1e5x", "0x1f", "yes"])
+def test_a_name_is_a_name_in_every_yaml(word):
+    """What YAML 1.2 reads as a number stands in quotes, too; a gang's id may look like one."""
+    numbers = re.compile(r"[-+]?(0o[0-7]+|(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?)")
+
+    text = as_yaml({"id": word}).removeprefix("id: ").strip()
+
+    assert not numbers.fullmatch(text)
+    assert yaml.safe_load(text) == word
