@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from scheduler.clock import steady
 from scheduler.engine import Engine
 from scheduler.kube.client import Client
-from scheduler.serving.server import serve
+from scheduler.serving.server import serve, url
 from scheduler.settings_status import StatusServer
 from scheduler.status.answers import Answers
 from scheduler.status.app import build_app
@@ -57,4 +57,4 @@ async def serving(
         anonymous=True,
         ends=metrics.certificate_end_timestamp_seconds,
     ) as port:
-        yield f"{'https' if settings.cert else 'http'}://{settings.host or '127.0.0.1'}:{port}"
+        yield url(settings.host, port, tls=bool(settings.cert))

@@ -32,6 +32,7 @@ from scheduler.service.intake import Intake
 from scheduler.service.reloading import keep_reading
 from scheduler.service.service import Service
 from scheduler.serving import probes
+from scheduler.serving.server import url
 from scheduler.settings import Settings
 from scheduler.telemetry.metrics import Metrics
 
@@ -92,8 +93,10 @@ async def run(
                 settings.status, service.engine, client, metrics, lambda: gauges.fragments, desk
             ) as status,
         ):
-            told = {"verbs": (settings.verbs.host, verbs), "probes": (settings.probes.host, probed)}
-            places = {name: f"http://{host or '127.0.0.1'}:{port}" for name, (host, port) in told.items()}
+            places = {
+                "verbs": url(settings.verbs.host, verbs, tls=bool(settings.verbs.cert)),
+                "probes": url(settings.probes.host, probed),
+            }
             listening(places | ({"status": status} if status else {}))
             await service.run()
 

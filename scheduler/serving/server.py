@@ -92,6 +92,12 @@ async def serve(
         await runner.cleanup()
 
 
+def url(host: str, port: int, *, tls: bool = False) -> str:
+    """Where a server is asked. host: as it is set; empty: every address, of which loopback is one."""
+    place = f"[{host}]" if ":" in host else host or "127.0.0.1"
+    return f"{'https' if tls else 'http'}://{place}:{port}"
+
+
 def _is_ours(record: logging.LogRecord) -> bool:
     """Bytes that are no HTTP are a mistake of whoever sent them: a warning says it, where aiohttp has an error and a
     trace.

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import aiohttp
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler.kube.actions import ANNOUNCERS
@@ -13,6 +14,7 @@ from scheduler.kube.vigil import UNGUARDED
 from scheduler.objects.resources import RESOURCES
 from scheduler.service import run
 from scheduler.service.intake import Intake
+from scheduler.serving.server import url
 from scheduler.settings import Api, Probes, Settings, VerbsServer
 from scheduler.settings_status import StatusServer
 from tests.kube.api_server import ApiServer
@@ -55,7 +57,8 @@ async def test_metrics_tell_when_certificates_end(tmp_path: Path) -> None:
             api=Api(kubeconfig=kubeconfig(tmp_path, api.url)),
         )
         running = asyncio.create_task(run.run(settings, found.set_result))
-        async with session.get(f"{(await found)['probes']}/metrics") as answer:
+        places = await found
+        async with session.get(f"{places['probes']}/metrics") as answer:
             families = text_string_to_metric_families(await answer.text())
             (told,) = [one for one in families if one.name == "gangwright_certificate_end_timestamp_seconds"]
         running.cancel()
@@ -64,3 +67,18 @@ async def test_metrics_tell_when_certificates_end(tmp_path: Path) -> None:
     assert {(one.labels["server"], one.labels["setting"]) for one in told.samples} == {
         (server, setting) for server in ("verbs", "status") for setting in ("cert", "clientCa")
     }
+    schemes = {name: place.partition("://")[0] for name, place in places.items()}
+    assert schemes == {"verbs": "https", "probes": "http", "status": "https"}
+
+
+@pytest.mark.parametrize(
+    ("host", "tls", "said"),
+    [
+        ("", False, "http://127.0.0.1:1"),
+        ("::1", False, "http://[::1]:1"),
+        ("scheduler.example", True, "https://scheduler.example:1"),
+    ],
+)
+def test_where_a_server_listens_is_a_url(host: str, tls: bool, said: str) -> None:
+    """Who starts the program reads it, and asks there."""
+    assert url(host, 1, tls=tls) == said

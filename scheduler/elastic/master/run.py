@@ -31,7 +31,7 @@ from scheduler.kube.lease import LeaseName
 from scheduler.kube.sight import answered
 from scheduler.kube.watch import INACTIVITY, Reflector
 from scheduler.serving import probes
-from scheduler.serving.server import serve
+from scheduler.serving.server import serve, url
 from scheduler.settings import Settings
 from scheduler.telemetry.elastic import ElasticMetrics
 
@@ -65,7 +65,7 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
         probe = settings.probes
         async with serve(checks, probe.host, probe.port, section="probes") as probed:
             await _until(lambda: master.synced and holder.leading(steady()))
-            told = {"probes": f"http://{probe.host or '127.0.0.1'}:{probed}"}
+            told = {"probes": url(probe.host, probed)}
             desk = Desk(
                 master,
                 leading=lambda: holder.leading(steady()),
