@@ -239,9 +239,8 @@ def _show(merger: Merger, pod: str, line: str) -> None:
     name = Text(f"{screen.printable(pod):{merger.width}} ", style=colour(pod))
     try:
         screen.console().print(Text.assemble(name, screen.printable(line.expandtabs())), soft_wrap=True)
-    except (
-        SystemExit
-    ):  # so rich ends a program of which nobody reads; of a task asyncio would tell it as a fault
+    except SystemExit:
+        # So rich ends a program of which nobody reads; of a task asyncio would tell it as a fault.
         raise _NobodyReadsError from None
 
 

@@ -116,9 +116,8 @@ class Counting:
         phases = Counter(status.phase for status in states)
         for phase in Phase:
             metrics.jobs.labels(phase.value).set(phases[phase])
-        at_work = [
-            status for status in states if status.phase not in OVER
-        ]  # of the others pods stay, for logs
+        # Of a job that is over the pods stay, for their logs.
+        at_work = [status for status in states if status.phase not in OVER]
         workers = Counter(member.phase for status in at_work for member in status.members)
         for kind in WorkerPhase:
             metrics.workers.labels(kind.value).set(workers[kind])
