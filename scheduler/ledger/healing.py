@@ -112,9 +112,8 @@ def _note(ledger: "Ledger", record: GangRecord, facts: Facts, now: float, *, who
     if well and record.well_since is None:
         record.well_since = now
     if record.well_since is not None and now - record.well_since >= ledger.policy.backoff_limit:
-        record.setbacks = (
-            0  # it has run well: what comes now is a beginning, also of the next gang of its name
-        )
+        # It has run well: what comes now is a beginning, also of the next gang of its name.
+        record.setbacks = 0
     if not well:
         record.well_since = None
 
