@@ -41,9 +41,13 @@ state.best, state.mean, state.step = torch.tensor(9.0), [], 0
 framework.load(tree.unpack(*kept))
 assert torch.equal(state.best, torch.tensor(0.5)), state.best
 assert torch.equal(state.mean[0], mean[0]) and state.mean[0].dtype == torch.bfloat16, state.mean
+kept = framework.export()
+kept["attributes"]["best"]["device"] = "cuda:7"
+framework.load(tree.unpack(*tree.pack(kept, framework.as_array)))
+assert torch.equal(state.best, torch.tensor(0.5)), state.best
 assert state.step == 7
 """
-"""Tensors that are no model's, among the plain values of a state."""
+"""Tensors that are no model's, among the plain values of a state; one is of a device that this worker does not have."""
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "stock_torch.py"
 

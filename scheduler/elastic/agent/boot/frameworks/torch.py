@@ -116,7 +116,10 @@ class Torch(Plain):
     def _unmarked(self, node: Any) -> Any:
         if isinstance(node, dict) and TENSOR in node:
             kind = getattr(self._torch, node["dtype"])
-            return self._torch.from_numpy(node[TENSOR].copy()).to(device=node["device"], dtype=kind)
+            tensor = self._torch.from_numpy(node[TENSOR].copy()).to(dtype=kind)
+            with contextlib.suppress(RuntimeError, AssertionError):  # a device that this worker does not have
+                tensor = tensor.to(device=node["device"])
+            return tensor
         if isinstance(node, dict):
             return {key: self._unmarked(value) for key, value in node.items()}
         if isinstance(node, (list, tuple)):
