@@ -9,6 +9,7 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from scheduler.elastic.agent.boot import checkpoint
@@ -205,6 +206,44 @@ def test_every_sample_is_taken_once_through_all_changes(job):
     for epoch in whole:
         assert sorted(taken[epoch]) == list(range(1500)), epoch
     assert max(one["rate"] for one in first.steps()) > 0.02
+
+
+def test_an_elastic_run_is_the_run_of_one_process(job):
+    """Through joins, a loss and a leave, every step ends with the weights that one process finds which takes the same
+    samples at the same rates: no weight, no momentum and no sample's share is lost or counted twice.
+    """
+    ring = job(Path(__file__).with_name("line.py"))
+    first = ring.start("w-0")
+    ring.until(lambda: trains(first))
+    second = ring.start("w-1")
+    ring.until(lambda: trains(second, 20, size=2))
+    third = ring.start("w-2")
+    ring.until(lambda: trains(third, 20, size=3))
+    ring.kill(first)  # rank 0; who joined last has the state that all had
+    ring.until(lambda: trains(third, 20, size=2))
+    ring.remove(second)
+    ring.until(lambda: second.dead and trains(third, 20, size=1))
+
+    found = {}
+    for worker in (first, second, third):  # a step that a loss undid was taken again by those that are left
+        found |= {one["step"]: one for one in worker.steps()}
+    assert sorted(found) == list(range(1, max(found) + 1))
+    assert {one["size"] for one in found.values()} == {1, 2, 3}
+    expected = alone(found[step] for step in sorted(found))
+    for step, weights in enumerate(expected, start=1):
+        assert found[step]["weights"] == pytest.approx(weights.tolist(), rel=1e-9, abs=1e-12), step
+
+
+def alone(steps):
+    """The weights after each step, found without Horovod and without TensorFlow: the line of `line.py`."""
+    points = np.random.default_rng(11).normal(size=(90, 5))
+    heights = np.sin(3 * points).sum(1)
+    weights, speed = np.zeros(5), np.zeros(5)
+    for step in steps:
+        x, y = points[step["samples"]], heights[step["samples"]]
+        speed = 0.875 * speed - step["rate"] * 2 * x.T @ (x @ weights - y) / len(y)
+        weights = weights + speed
+        yield weights
 
 
 def test_a_suspended_job_goes_on_from_its_checkpoint(job, tmp_path):

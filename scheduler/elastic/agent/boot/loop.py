@@ -37,6 +37,10 @@ state by then.
 """
 
 
+TOLD = 300
+"""Characters of a failed collective's error that are printed. They are its last: there the operation has its name."""
+
+
 class _Removed(Exception):  # noqa: N818 - read as a word where it is caught
     """The job does without this worker."""
 
@@ -138,7 +142,7 @@ class Loop:
             except Exception as error:
                 if not self._framework.failed(error):
                     raise
-                say(f"round {assignment.round}: a collective failed: {' '.join(str(error).split())[-300:]}")
+                say(f"round {assignment.round}: a collective failed: {_last(error)}")
                 self._state.restore()
                 self._progress.rolled_back()
                 why = "failure"
@@ -335,3 +339,8 @@ def _into(answer: queue.Queue[Any], ask: Callable[[Any], Any], body: Any) -> Non
         answer.put(ask(body))
     except BaseException as error:  # noqa: BLE001 - it is raised where the answer is waited for
         answer.put(error)
+
+
+def _last(error: BaseException) -> str:
+    said = " ".join(str(error).split())
+    return said if len(said) <= TOLD else "… " + said[-TOLD:].partition(" ")[2]

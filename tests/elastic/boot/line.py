@@ -1,0 +1,60 @@
+"""Fits a line through scattered points, in double precision and with momentum, and says with every step all that one
+process alone would need to take the same one.
+"""
+
+import json
+
+import gangwright
+import horovod.tensorflow as hvd
+import numpy as np
+import tensorflow as tf
+
+BATCH, RATE = 8, 0.004
+MOMENTUM = 0.875  # exact in single precision, in which Keras keeps it
+
+rng = np.random.default_rng(11)
+# 90 are no multiple of a step of any size: the last one of an epoch is dealt unevenly
+points = rng.normal(size=(90, 5))
+heights = np.sin(3 * points).sum(1, keepdims=True)
+
+hvd.init()
+tf.keras.backend.set_floatx("float64")
+model = tf.keras.Sequential([tf.keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")])
+model.build((None, 5))
+optimizer = tf.keras.optimizers.SGD(RATE, momentum=MOMENTUM)
+optimizer.build(model.trainable_variables)
+
+
+def gradient(part):
+    """Of this worker's samples, weighed so that the average over all workers is the mean over all samples."""
+    if not len(part.indices):
+        return tf.zeros_like(model.trainable_variables[0])
+    with tf.GradientTape() as tape:
+        missed = model(points[part.indices]) - heights[part.indices]
+        loss = part.weight * tf.reduce_mean(missed**2)
+    return tape.gradient(loss, model.trainable_variables[0])
+
+
+@hvd.elastic.run
+def train(state):
+    while True:
+        epoch = gangwright.samples() // len(points)
+        order = np.random.default_rng(epoch).permutation(len(points))
+        for share in gangwright.shard(order, BATCH):
+            mean = hvd.allreduce(sum(gradient(part) for part in share.passes), op=hvd.Average)
+            optimizer.learning_rate.assign(RATE * gangwright.lr_scale())
+            optimizer.apply_gradients([(mean, model.trainable_variables[0])])
+            gangwright.advance(share.total)
+            state.step += 1
+            say(state.step, [int(one) for one in order[share.start : share.start + share.total]])
+            state.commit()
+
+
+def say(step, samples):
+    if not gangwright.warming_up():
+        weights = model.trainable_variables[0].numpy().ravel().tolist()
+        told = {"rate": float(optimizer.learning_rate), "weights": weights, "size": hvd.size()}
+        print(json.dumps({"step": step, "loss": None, "samples": samples, **told}), flush=True)
+
+
+train(hvd.elastic.TensorFlowKerasState(model, optimizer, step=0))
