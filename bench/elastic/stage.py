@@ -53,6 +53,15 @@ class Stage:
         """One call of the client's, done."""
         return asyncio.run_coroutine_threadsafe(call, self._loop).result()
 
+    def master_ended(self) -> bool:
+        """Whether the master had ended, as one does that loses its Lease when the machine stands still; it runs again
+        then, as a Deployment would have it.
+        """
+        ended = not self.master.program.alive
+        if ended:
+            self.master.restart()
+        return ended
+
     def submit(self, job: Object) -> None:
         self.run(self.api.create(where(JOBS, NAMESPACE), job))
 

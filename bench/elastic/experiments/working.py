@@ -1,5 +1,6 @@
 """What the experiments share: jobs of our training script, padded steps, and waiting for their ends."""
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,6 +67,8 @@ class Shop:
                 raise NeverCameError(f"{what}: not within {within:g} s\n{self.story()}")
             time.sleep(LOOK)
             turns += 1
+            if self.stage.master_ended():
+                print("the master had ended and was started again", file=sys.stderr, flush=True)
             for work in self.works:
                 work.output.read()
                 if turns % 5 == 0 and not work.done:

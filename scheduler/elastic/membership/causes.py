@@ -66,6 +66,12 @@ def _failed(p: Picture) -> bool:
     return back or any(_cut_off(w, number) for w in roll.ring(p.s))
 
 
+def _next(p: Picture) -> bool:
+    """Those that are back begin their script's next training."""
+    back = [w for w in roll.ring(p.s) if w.arrival]
+    return bool(back) and all(roll.began_another(w) for w in back)
+
+
 def _cut_off(w: Worker, number: int) -> bool:
     """It meets the others by values that went with the master before this one, which told it of the round."""
     beat = w.beat
@@ -101,6 +107,7 @@ def _swapped_for(p: Picture, test: Callable[[Worker], bool]) -> bool:
 TABLE: Final[tuple[Cause, ...]] = (
     Cause("ending", urgent=True, holds=_to_end),
     Cause("lost", urgent=True, holds=_lost),
+    Cause("another training", urgent=True, holds=lambda p: _next(p) and not _finishing(p)),
     Cause("failure", urgent=True, holds=lambda p: _failed(p) and not _finishing(p)),
     Cause(
         "bounds", urgent=True, holds=lambda p: not roll.allowed(p.s) and bool(p.wish) and not _finishing(p)

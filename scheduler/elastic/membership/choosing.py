@@ -49,19 +49,22 @@ class Order:
         """Its former rank; None for a newcomer."""
         return self._ranks.get(w.uid) if roll.has_state(w) else None
 
-    def seniority(self, w: Worker) -> tuple[int, int, float, str]:
+    def seniority(self, w: Worker) -> tuple[bool, int, int, float, str]:
         """The lower, the lower its rank."""
         rank = self.rank(w)
-        return (1, 0, w.since, w.uid) if rank is None else (-max(0, roll.position(w)), rank, w.since, w.uid)
+        if rank is None:
+            return (True, 1, 0, w.since, w.uid)
+        trained, position = roll.newness(w)
+        return (not trained, -max(0, position), rank, w.since, w.uid)
 
     def newest(self, stay: list[Worker]) -> Worker | None:
         """One of those with the newest state, a healthy one of the core if there is any: it is in the round in any
         case.
         """
         known = [w for w in stay if self.rank(w) is not None]
-        return min(
-            known, key=lambda w: (-roll.position(w), *self._faults(w), self.seniority(w)), default=None
-        )
+        best = max((roll.newness(w) for w in known), default=None)
+        newest = [w for w in known if roll.newness(w) == best]
+        return min(newest, key=lambda w: (*self._faults(w), self.seniority(w)), default=None)
 
     def heirs(self, newest: Worker | None, stay: list[Worker]) -> int:
         """How many there must be for the newest state not to end with one who is to make way; 0: it need not."""
@@ -105,7 +108,7 @@ def _fill(s: State, stay: list[Worker], target: int, least: int, now: float) -> 
 
 def _last_holder(gone: list[Worker], stay: list[Worker]) -> Worker | None:
     """One that has to go, and has newer state than all that stay."""
-    best = max(gone, key=lambda w: (roll.position(w), -w.since, w.uid), default=None)
+    best = max(gone, key=lambda w: (roll.newness(w), -w.since, w.uid), default=None)
     if best is None or roll.position(best) < 0 or not stay:
         return None
-    return best if roll.position(best) > max(roll.position(w) for w in stay) else None
+    return best if roll.newness(best) > max(roll.newness(w) for w in stay) else None

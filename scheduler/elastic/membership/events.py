@@ -124,7 +124,9 @@ class Arrived(Struct, frozen=True):
     step: int = 0
     committed: int = 0
     why: str = "newcomer"
-    """newcomer, announced, or failure (its state is that of the last commit)."""
+    """newcomer, announced, failure (its state is that of the last commit), or another: its training function has
+    returned, and the script has begun the next one, which may have a state of its own.
+    """
     fingerprint: str | None = None
     """Of the state's count, shapes and dtypes."""
     samples: float | None = None

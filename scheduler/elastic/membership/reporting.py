@@ -145,7 +145,7 @@ def status(s: State, now: float) -> Status:
         wanted=s.want,
         wanted_by=s.wanted_by,
         members=members(s, record),
-        samples_per_second=s.rate if ring else None,
+        samples_per_second=_rounded(s.rate) if ring else None,
         batch=_batch(s, record) if ring else None,
         last_resize=s.last_resize,
         restarts=s.restarts,
@@ -158,6 +158,11 @@ def status(s: State, now: float) -> Status:
         barred=tuple(s.barred[node] for node in sorted(s.barred)),
         started_at=s.started_at,
     )
+
+
+def _rounded(rate: float | None) -> float | None:
+    """Four digits: it is a mean of a few steps, and `kubectl get` prints a number as it is."""
+    return None if rate is None else float(f"{rate:.4g}")
 
 
 def members(s: State, record: Round) -> tuple[Member, ...]:

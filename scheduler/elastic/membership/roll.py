@@ -74,6 +74,18 @@ def position(w: Worker) -> int:
     return step if step > 0 else -1
 
 
+def began_another(w: Worker) -> bool:
+    """It stands before the next training of its script. The state of that is the job's where all do; of a newcomer that
+    fell through the trainings before, because they are done, it is what the script begins with.
+    """
+    return w.arrival is not None and w.arrival.why == "another"
+
+
+def newness(w: Worker) -> tuple[bool, int]:
+    """Of the state that a worker at the barrier has: the higher, the newer."""
+    return position(w) >= 0 and not began_another(w), position(w)
+
+
 def step_s(s: State) -> float:
     """Median seconds of a step; 0 when nobody has said."""
     told = [w.took for w in ring(s) if w.took]

@@ -22,8 +22,8 @@ def decided(s: State, number: int, cause: str, choice: Choice, *, save: bool) ->
     if spec is None:
         raise AssertionError("a round needs a spec")
     people = (*choice.ring, *choice.leaving, *choice.holding)
-    best = max(people, key=lambda w: (roll.position(w), -w.since), default=None)
-    step = max((roll.position(w) for w in people), default=-1)
+    best = max(people, key=lambda w: (roll.newness(w), -w.since), default=None)
+    step = roll.position(best) if best else -1
     restore = _restore(s, choice.ring, people)
     anew = step < 0 and not restore and bool(choice.ring)
     epoch = 0.0 if anew else max([s.record.epoch, *(w.beat.epoch for w in people if w.beat)])
@@ -58,15 +58,16 @@ def _saver(s: State, choice: Choice) -> str | None:
     newer one.
     """
     best = min(choice.leaving, key=Order(s).seniority, default=None)
-    newer = [w for w in choice.holding if best and roll.position(w) > roll.position(best)]
+    newer = [w for w in choice.holding if best and roll.newness(w) > roll.newness(best)]
     return best.uid if best and not newer and roll.position(best) >= 0 else None
 
 
 def _sync(ring: tuple[Worker, ...]) -> bool:
-    """All take over rank 0's state if anybody has none, or another. Decided here for all: who waits in `sync` for one
-    who does not come waits for ever.
+    """All take over rank 0's state if anybody has none, or another, or begins another training. Decided here for all:
+    who waits in `sync` for one who does not come waits for ever.
     """
-    return len({roll.position(w) for w in ring}) > 1 or any(roll.position(w) < 0 for w in ring)
+    fresh = any(roll.position(w) < 0 or roll.began_another(w) for w in ring)
+    return fresh or len({roll.position(w) for w in ring}) > 1
 
 
 def _restore(s: State, ring: tuple[Worker, ...], people: tuple[Worker, ...]) -> str | None:

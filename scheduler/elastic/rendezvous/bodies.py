@@ -27,7 +27,7 @@ Reported = Annotated[dict[Word, float], Meta(max_length=64)]
 
 Phase = Literal["Starting", "WarmingUp", "Ready", "Training", "Leaving"]
 Child = Literal["running", "none", "stopped"]
-Why = Literal["newcomer", "announced", "failure"]
+Why = Literal["newcomer", "announced", "failure", "another"]
 
 
 class Beat(Struct, frozen=True, kw_only=True):

@@ -198,7 +198,7 @@ class Ring:
         staying.sort(key=lambda one: (-one.waiting["committed"], one not in live, one.waiting["round"] == 0))
         self.round = self.announced
         common = {"round": self.round, "members": [one.name for one in staying], "size": len(staying)}
-        failed = any(one.waiting["why"] == "failure" for one in standing)
+        failed = any(one.waiting["why"] in {"failure", "another"} for one in standing)
         grown = any(one not in live for one in staying)
         extra, self.extra = self.extra, {}
         for one in standing:

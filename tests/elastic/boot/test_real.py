@@ -97,6 +97,29 @@ def test_an_unmodified_keras_fit_joins_and_recovers(job):
     assert second.steps()[-1]["step"] > shared[-1]
 
 
+def test_a_newcomer_joins_a_script_that_trains_twice(job):
+    """It falls through the first training, which is over, and meets the others in the second, with their weights; the
+    steps that they had done stand.
+    """
+    ring = job(Path(__file__).with_name("twice.py"))
+    first = ring.start("w-0")
+    ring.until(lambda: trains(first) and first.lines[-1]["training"] == "second")
+    second = ring.start("w-1")
+    ring.until(lambda: trains(first, 20, size=2) and trains(second, 20, size=2))
+    assert [one["why"] for one in first.readies] == ["newcomer", "another", "announced", "failure"]
+    assert [one["why"] for one in second.readies] == ["newcomer", "another"]
+    together = {
+        one["step"]: one["sum"]
+        for one in second.lines
+        if one["size"] == 2 and one["step"] > 21 and one["training"] == "second"
+    }
+    same = [one for one in first.lines if one["size"] == 2 and one["step"] in together]
+    assert len(same) >= 20
+    assert all(one["sum"] == together[one["step"]] for one in same)
+    steps = list(dict.fromkeys(one["step"] for one in first.lines[1:]))
+    assert steps == list(range(1, len(steps) + 1))
+
+
 def test_a_warm_up_leaves_nothing_behind(job):
     """After the rehearsal every variable, slot, plain value and source of chance is what it was, bit by bit."""
     ring = job(Path(__file__).with_name("probe.py"))

@@ -635,6 +635,13 @@ def test_a_script_that_tells_of_no_samples_is_measured_in_batches(
     assert world.membership.status(world.now).samples_per_second is None
 
 
+def test_throughput_is_told_with_four_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """People read it as it stands in status."""
+    monkeypatch.setattr(World, "counts", 8 / 3)
+
+    assert grown().status.samples_per_second == 13.33
+
+
 def wanted(world: World) -> int:
     """What the job's policy makes of the picture that the membership draws, with room for everybody."""
     view = world.membership.wishes(world.now)

@@ -118,6 +118,13 @@ def _sight(walk: Walk) -> None:
         walk.world.see_again()
 
 
+def _another(walk: Walk) -> None:
+    members = walk.world.members()
+    steps = {pod.step for pod in members if pod.active and pod.child == "training" and not pod.hung}
+    if walk.world.trains() and all(pod.active and not pod.hung for pod in members) and min(steps) > 0:
+        walk.world.begin_another()
+
+
 def _young(pod: Pod) -> bool:
     return pod.child in {"none", "starting"}
 
@@ -149,6 +156,7 @@ ACTIONS: dict[str, tuple[int, Callable[[Walk], None]]] = {
     "user": (2, _user),
     "bounds": (1, _bounds),
     "suspend": (2, _suspend),
+    "another": (2, _another),
     "cordon": (2, _cordon),
     "uncordon": (2, _uncordon),
     "kill": (4, lambda walk: walk.to(walk.world.kill, lambda pod: pod.active)),

@@ -116,6 +116,7 @@ class Witness:
         others = [self.world.pods.get(seat.uid) for seat in (*record.holding, *record.leaving)]
         known = [one for one in others if one and one.child == "asking"]
         assert pod.step == max(one.step for one in known), "an old state is saved"
+        assert not pod.fell or all(one.fell for one in known), "the first state of a training is saved"
         first = next((one for one in known if one.rank == 0 and one.round == pod.round), None)
         going = first is not None and first.uid not in effect.assignments
         assert first is None or going or first.step < pod.step or first is pod, "rank 0 was there to save"
@@ -136,6 +137,9 @@ class Witness:
         if known:
             assert first.knows, "a newcomer before those that know"
             assert first.step == max(pod.step for pod in known), "rank 0 has not the newest state"
+            assert not first.fell or all(pod.fell for pod in known), (
+                "rank 0 has the first state of a training"
+            )
         others = [
             pod for pod in self.world.pods.values()
             if pod.knows and pod.active and not (pod.cut or pod.deleting) and pod.uid not in self.given_up

@@ -54,6 +54,10 @@ class Pod:
     weights: str = ""
     """The process whose first weights its own come from."""
     commit_weights: str = ""
+    stage: int = 0
+    """Which of its script's trainings it is in."""
+    fell: bool = False
+    """It fell through trainings that are done, and its state is what the script begins the next one with."""
     rank: int = -1
     met_at: int = 0
     """The master under which it lays down its values, by number."""
@@ -95,6 +99,7 @@ class Pod:
         self.child, self.since = "starting", now
         self.round, self.why, self.step, self.commit, self.rank = 0, "newcomer", 0, 0, -1
         self.weights = self.commit_weights = f"{self.uid} since {now:.1f}"
+        self.stage, self.fell = 0, False
         self.got, self.called, self.frozen, self.hung, self.abort = None, 0, False, False, None
         self.says = {}
 
@@ -103,6 +108,14 @@ class Pod:
         self.why, self.child, self.ask_due = why, "asking", now
         if why == "failure":
             self.step, self.weights = self.commit, self.commit_weights
+
+    def begin_another(self, stage: int, now: float) -> None:
+        """Its training is done; that of the next stage has a state of its own, which differs from process to
+        process.
+        """
+        self.stage, self.weights = stage, f"{self.uid} in stage {stage}"
+        self.keep()
+        self.arrive("another", now)
 
     def take(self, step: int, weights: str) -> None:
         """Another's state is its own now, and is committed."""

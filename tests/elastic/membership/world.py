@@ -553,6 +553,11 @@ class World:
                 pod.take(first.step, first.weights)
             pod.keep()
             pod.child, pod.progress = "training", self.now
+        stage = max(pod.stage for pod in present)
+        for pod in present:
+            pod.fell = pod.stage < stage
+            if pod.fell:
+                pod.begin_another(stage, self.now)
 
     def _step(self, present: list[Pod]) -> None:
         """All take the step, or none; at a commit they look whether they are called."""
@@ -611,6 +616,11 @@ class World:
         pod.cut = pod.frozen = True
         pod.evicted_at = self.now + EVICTION_S
         pod.progress = self.now
+
+    def begin_another(self) -> None:
+        """The training function has returned on all ranks, and the script calls the next one."""
+        for pod in self.members():
+            pod.begin_another(pod.stage + 1, self.now)
 
     def finish(self) -> None:
         """The script has come to its end on all ranks."""

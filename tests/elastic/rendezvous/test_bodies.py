@@ -42,6 +42,7 @@ def test_what_is_left_out_has_a_meaning():
     """A worker that has nothing to tell tells little; fields of a later agent are passed over."""
     assert decoded(Beat, b'{"phase": "Starting", "round": 0, "later": {}}') == Beat(phase="Starting", round=0)
     assert decoded(Ready, b'{"round": 2, "why": "failure"}') == Ready(round=2, why="failure")
+    assert decoded(Ready, b'{"round": 2, "why": "another"}') == Ready(round=2, why="another")
 
 
 def test_what_a_script_uses_is_a_list_of_words():

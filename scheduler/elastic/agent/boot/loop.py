@@ -118,8 +118,14 @@ class Loop:
         self._ask()
 
     def _warm_up(self, args: Sequence[Any], words: Mapping[str, Any]) -> None:
+        """A second training of this process leaves the ring of the first one for it: the others may be in it long
+        since.
+        """
         self._progress.phase = "WarmingUp"
         begun = time.monotonic()
+        if self._worker.assignment.round:
+            self._framework.shutdown()
+            self._let_go()
         self._stamp = self._framework.stamp()
         if self._stamp is not None:
             self._progress.in_step_collective = self._past_compute
@@ -127,7 +133,7 @@ class Loop:
         say(f"warmed up alone in {time.monotonic() - begun:.2f} s")
 
     def _rounds(self, args: Sequence[Any], words: Mapping[str, Any]) -> Any:
-        why = "newcomer"
+        why = "another" if self._worker.assignment.round else "newcomer"
         while True:
             before, assignment = self._worker.assignment, self._barrier(why)
             self._leave_something(before, assignment)
