@@ -9,6 +9,7 @@ import typer
 from bench.elastic import failures as failing
 from bench.elastic import overhead as cost
 from bench.elastic import resize as resizing
+from bench.elastic.experiments import convergence
 from bench.elastic.experiments.running import EXPERIMENTS, Lengths
 from bench.elastic.stage import stage
 from bench.ending import run
@@ -81,8 +82,8 @@ def experiments(
         Path | None, typer.Option(help="Folder that pictures are written to.", file_okay=False)
     ] = None,
     seconds: Annotated[float, typer.Option(min=1, help="Of one of the two jobs with four workers.")] = 240.0,
-    seeds: Annotated[int, typer.Option(min=1, help="Of each size, for the accuracy.")] = 10,
-    epochs: Annotated[int, typer.Option(min=6, help="Of each run, for the accuracy.")] = 16,
+    seeds: Annotated[int, typer.Option(min=1, help="Of each size, for the accuracy.")] = convergence.SEEDS,
+    epochs: Annotated[int, typer.Option(min=6, help="Of each run, for the accuracy.")] = convergence.EPOCHS,
     quick: Annotated[bool, typer.Option("--quick", help="All much shorter: no result.")] = False,
 ) -> None:
     """ElasticDL's three: a line a run, padded step times in each; the last line: figures, targets, and what is

@@ -36,7 +36,6 @@ TURN = 10.0
 state by then.
 """
 
-
 TOLD = 300
 """Characters of a failed collective's error that are printed. They are its last: there the operation has its name."""
 
