@@ -3,8 +3,7 @@ turns.
 
 Both jobs take the same steps on the same cores. While one trains the other is stopped (SIGSTOP), our pods with all that
 is in them; a few seconds later they change over. A step's time is compared with those of the neighbouring turn, so that
-the machine's mood is in both, and the median over many pairs has an error that is far smaller than one run's.
-"""
+the machine's XX"""
 
 import contextlib
 import itertools
@@ -53,7 +52,7 @@ class Turn(NamedTuple):
 
 
 class Step(NamedTuple):
-    """When it was done, and what it took: seconds."""
+    """When it was done, in seconds since the epoch, and seconds since the one before was."""
 
     at: float
     took: float
@@ -63,7 +62,7 @@ def measure(stage: Stage, pairs: int) -> dict[str, Any]:
     """pairs: turns of each."""
     with tempfile.TemporaryDirectory(prefix="gangwright-bench-") as place:
         folder = Path(place)
-        words = ["--model", MODEL, "--restart", folder]
+        words = ["--model", MODEL, "--bare"]
         with Launched(python(), folder, ["-np", WORKERS], "$HOROVOD_RANK", words) as bare:
             Watch(bare.output, MODEL, 1.0, lambda: bare.alive).settled(WORKERS)
             others = [int(pid) for pid in (folder / "pids").read_text().split()]
@@ -136,9 +135,9 @@ def _tell(pids: Iterable[int], number: int) -> None:
 
 
 def steps_of(output: Output) -> list[Step]:
-    """Of rank 0, as it printed them."""
-    own = [line for line in output.steps() if line.get("rank") == 0]
-    return [Step(line["at"], line["at"] - line["began"]) for line in own]
+    """Of rank 0, as it printed them; none of its first, which has none before it."""
+    ends = [line["at"] for line in output.steps() if line.get("rank") == 0]
+    return [Step(later, later - earlier) for earlier, later in itertools.pairwise(ends)]
 
 
 def summary(turns: Sequence[Turn], seen: dict[str, Sequence[Step]]) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """A perceptron learns nothing in particular: the steps are what is looked at. No API but Horovod's own.
 
 With `--restart FOLDER` it is an ordinary Horovod script: it loads the checkpoint in the folder when there is one, and
-when the file `stop` is there it saves, and ends. Without, it is an elastic one. Both do the same step; an elastic step
-ends with a commit. A JSON line for each step: when it began, when it was done (before the commit), and what had been
-saved and synchronised since the line before.
+when the file `stop` is there it saves, and ends. With `--bare` it takes steps and nothing else. Without, it is an
+elastic one. All do the same step; an elastic step ends with a commit. A JSON line for each step: when it began, when it
+was done (before the commit), and what had been saved and synchronised since the line before.
 """
 
 import argparse
+import itertools
 import json
 import os
 import time
@@ -26,7 +27,9 @@ def parsed():
     parser.add_argument("--model", choices=PARAMETERS, default="small")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--commit-every", type=int, default=1, help="steps")
-    parser.add_argument("--restart", help="folder of the checkpoint")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--restart", help="folder of the checkpoint")
+    kind.add_argument("--bare", action="store_true", help="neither elastic nor ever saved")
     return parser.parse_args()
 
 
@@ -146,4 +149,14 @@ def restarting():
         save(number)
 
 
-restarting() if options.restart else elastic()
+def bare():
+    for number in itertools.count(1):
+        step(number)
+
+
+if options.bare:
+    bare()
+elif options.restart:
+    restarting()
+else:
+    elastic()

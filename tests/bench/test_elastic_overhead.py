@@ -45,13 +45,15 @@ def test_either_may_come_first():
 
 
 def test_rank_0_speaks_for_all():
-    """Every worker prints every step."""
+    """Every worker prints every step; what lies between two steps is the later one's."""
     output = Output(list)
     output.lines = [
-        {"step": 1, "rank": rank, "began": 1.0, "at": 1.5 + rank, "worker": "a"} for rank in (0, 1)
+        {"step": step, "rank": rank, "began": step + 0.2, "at": step + 0.5 + rank, "worker": "a"}
+        for step in (1, 2)
+        for rank in (0, 1)
     ]
 
-    assert steps_of(output) == [Step(1.5, 0.5)]
+    assert steps_of(output) == [Step(2.5, 1.0)]
 
 
 def test_a_job_that_ended_meanwhile_is_named_with_its_last_words():

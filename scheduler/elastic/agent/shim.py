@@ -45,9 +45,11 @@ Current = Callable[[], "Incarnation | None"]
 
 
 class Shim:
-    """The server; `current` says which incarnation of the child runs now. `poll`: seconds that `close` may take."""
+    """The server; `current` says which incarnation of the child runs now. `poll`: seconds that `close` may take. An
+    agent never closes it, and every look whether it should is taken from the training.
+    """
 
-    def __init__(self, doors: Doors, store: Store, current: Current, *, poll: float = 0.5) -> None:
+    def __init__(self, doors: Doors, store: Store, current: Current, *, poll: float = 60.0) -> None:
         self._server = _Server(doors, store, current)
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": poll}, name="shim", daemon=True

@@ -7,6 +7,7 @@ restarts, so an answer other than the expected one is asked for again, with grow
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import time
@@ -38,6 +39,7 @@ class Shim:
         address = urlsplit(url)
         self._host, self._port = address.hostname or "127.0.0.1", address.port or 80
         self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        self._kept: list[http.client.HTTPConnection] = []
 
     def ready(self, body: Mapping[str, Any]) -> assignment.Assignment:
         """Stands at the barrier until there is an assignment. Raises AnswerError when it is unreadable."""
@@ -66,8 +68,17 @@ class Shim:
         return round_
 
     def tell(self, path: str, body: Mapping[str, Any]) -> bool:
-        """Tells the agent something that nobody waits for; False when it did not get there."""
-        return self._try("POST", path, json.dumps(body).encode(), BRIEF)[0] in (200, 204)
+        """Tells the agent something that nobody waits for; False when it did not get there.
+
+        On a connection that is kept, for it is told all the time, and a new one costs the agent a thread. One that
+        was closed meanwhile says nothing about the agent.
+        """
+        told = json.dumps(body).encode()
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            with contextlib.suppress(IndexError, ConnectionError, http.client.BadStatusLine):
+                return self._told(self._kept.pop(), path, told)
+            return self._told(self._open(BRIEF), path, told)
+        return False
 
     def put(self, scope: str, key: str, value: Mapping[str, Any]) -> bool:
         """Writes one value of the current round; False when it did not get there. Raises RoundOver."""
@@ -91,9 +102,25 @@ class Shim:
             raise RoundOver(answer[:200].decode(errors="replace"))
         return status, answer
 
+    def _told(self, connection: http.client.HTTPConnection, path: str, body: bytes) -> bool:
+        """Whether it got there; the connection is kept for the next one. Raises OSError, HTTPException."""
+        try:
+            connection.request("POST", path, body, self._headers)
+            response = connection.getresponse()
+            response.read()
+        except BaseException:
+            connection.close()
+            raise
+        if connection.sock is not None and not self._kept:
+            self._kept.append(connection)
+        return response.status in (200, 204)
+
+    def _open(self, patience: float) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self._host, self._port, timeout=patience)
+
     def _try(self, verb: str, path: str, body: bytes | None, patience: float) -> tuple[int, bytes]:
         """(status, body) of one call; status 0 when there was no answer."""
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=patience)
+        connection = self._open(patience)
         try:
             connection.request(verb, path, body, self._headers)
             response = connection.getresponse()
