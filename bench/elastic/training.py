@@ -1,7 +1,7 @@
 """A perceptron learns nothing in particular: the steps are what is looked at. No API but Horovod's own.
 
 With `--restart FOLDER` it is an ordinary Horovod script: it loads the checkpoint in the folder when there is one, and
-when the file `stop` is there it saves, and ends. With `--bare` it takes steps and nothing else. Without, it is an
+when the file `stop` is there it saves, and ends. With `--bare` it takes steps and does nothing else. Without, it is an
 elastic one. All do the same step; an elastic step ends with a commit. A JSON line for each step: when it began, when it
 was done (before the commit), and what had been saved and synchronised since the line before.
 """
@@ -29,7 +29,7 @@ def parsed():
     parser.add_argument("--commit-every", type=int, default=1, help="steps")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--restart", help="folder of the checkpoint")
-    kind.add_argument("--bare", action="store_true", help="neither elastic nor ever saved")
+    kind.add_argument("--bare", choices=("elastic", "fixed"), help="steps alone, in a graph of this kind")
     return parser.parse_args()
 
 
@@ -150,6 +150,8 @@ def restarting():
 
 
 def bare():
+    """Horovod puts a condition around every gradient's allreduce in a graph that may see another size."""
+    os.environ["HOROVOD_ELASTIC"] = str(int(options.bare == "elastic"))
     for number in itertools.count(1):
         step(number)
 

@@ -81,6 +81,9 @@ class Agent:
         self.told.append((path, body))
         return True
 
+    def close(self):
+        """Nothing is kept here."""
+
     def last(self, path):
         return [body for one, body in self.told if one == path][-1]
 

@@ -15,21 +15,35 @@ ASSIGNMENT = {"round": 2, "rank": 0, "size": 1}
 
 
 class Agent:
-    """Answers from a list, in order; the last one for ever."""
+    """Answers from a list, in order, which may be made when they are due; the last one for ever. A connection is kept
+    for so many answers as `keeps` says.
+    """
 
-    def __init__(self, *answers):
-        self.answers, self.asked = list(answers), []
+    def __init__(self, *answers, keeps=0):
+        self.answers, self.asked, self.connections = list(answers), [], []
         agent = self
 
         class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1" if keeps else "HTTP/1.0"
+
+            def setup(self):
+                super().setup()
+                self.answered = 0
+                agent.connections.append(self)
+
             def answer(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 agent.asked.append((self.command, self.path, self.headers["Authorization"], body))
                 status, content = agent.answers.pop(0) if len(agent.answers) > 1 else agent.answers[0]
+                content = content() if callable(content) else content
+                body = b"" if status == 204 else json.dumps(content).encode()
                 self.send_response(status)
+                if keeps and status != 204:
+                    self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                if status != 204:
-                    self.wfile.write(json.dumps(content).encode())
+                self.wfile.write(body)
+                self.answered += 1
+                self.close_connection = self.answered >= keeps
 
             do_GET = do_POST = do_PUT = answer  # noqa: N815 - http.server's names
 
@@ -37,13 +51,16 @@ class Agent:
                 """Silent."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.handle_error = lambda *_: None  # who does not wait for the answer is no news
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
 
     def __enter__(self):
         self.thread.start()
-        return self, Shim(f"http://127.0.0.1:{self.server.server_address[1]}", "secret")
+        self.shim = Shim(f"http://127.0.0.1:{self.server.server_address[1]}", "secret")
+        return self, self.shim
 
     def __exit__(self, *_):
+        self.shim.close()
         self.server.shutdown()
         self.thread.join()
         self.server.server_close()
@@ -84,6 +101,33 @@ def test_nobody_there_is_no_error_for_what_is_merely_told():
     assert mine.announced(3) == 3
     assert not mine.put("doorstep", "1", {})
     assert mine.get("doorstep", "go") is None
+
+
+def test_what_is_told_goes_over_one_connection():
+    """A new one for each report would cost the agent a thread each."""
+    with Agent((204, None), (200, {}), (400, {}), (204, None), keeps=4) as (agent, mine):
+        assert [mine.tell("/progress", {"step": step}) for step in range(4)] == [True, True, False, True]
+    assert len(agent.connections) == 1
+
+
+def test_a_connection_that_was_closed_meanwhile_costs_no_report():
+    """The agent closes what is idle, or without a word after an answer."""
+    with Agent((204, None), keeps=2) as (agent, mine):
+        assert all(mine.tell("/progress", {"step": step}) for step in range(6))
+    assert [json.loads(one[3])["step"] for one in agent.asked] == [*range(6)]
+    assert len(agent.connections) == 3
+
+
+def test_an_agent_that_does_not_answer_is_not_told_twice(monkeypatch):
+    """Silence is no closed connection: the report is late enough."""
+    monkeypatch.setattr(shim, "BRIEF", 0.2)
+    silence = threading.Event()
+
+    with Agent((204, None), (200, lambda: silence.wait(5)), keeps=9) as (agent, mine):
+        assert mine.tell("/progress", {"step": 1})
+        assert not mine.tell("/progress", {"step": 2})
+        assert len(agent.asked) == 2
+        silence.set()
 
 
 def test_a_key_that_is_not_there_is_none():

@@ -102,6 +102,25 @@ def test_no_compute_time_is_below_nothing(clocks):
     assert stamp.compute() is None
 
 
+def test_a_mark_that_was_seen_is_not_looked_up_again(clocks, monkeypatch):
+    """Until the next step begins; before it is there every question is a look."""
+    stamp = stamps.GraphStamp()
+    looks = []
+    noted = stamp._noted
+    monkeypatch.setattr(stamp, "_noted", lambda: looks.append(clocks.now) or noted())
+    for marked_at in (1, 3):
+        clocks.now += 1
+        stamp.begin()
+        looks.clear()
+        seen = []
+        for question in range(4):
+            if question == marked_at:
+                stamp.variable.value = clocks.wall()
+            seen.append(stamp.marked())
+        assert seen == [question >= marked_at for question in range(4)]
+        assert len(looks) == marked_at + 1
+
+
 def test_a_step_without_a_collective_has_no_compute_time(clocks):
     """The mark of the one before is none of this."""
     stamp = stamps.GraphStamp()

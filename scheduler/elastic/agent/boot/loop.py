@@ -334,6 +334,7 @@ class Loop:
         self._disk.finish()
         self._worker.stop()
         self._worker.shim.tell("/gone", {"code": code, "why": why})
+        self._worker.shim.close()
 
 
 _loop: Optional[Loop] = None  # noqa: UP045

@@ -96,6 +96,11 @@ class Shim:
             return None
         return value if isinstance(value, dict) else None
 
+    def close(self) -> None:
+        """Nothing is kept any more; what is told afterwards opens anew."""
+        with contextlib.suppress(IndexError):
+            self._kept.pop().close()
+
     def _value(self, verb: str, scope: str, key: str, body: bytes | None) -> tuple[int, bytes]:
         status, answer = self._try(verb, f"/{scope}/{key}", body, LONG_POLL)
         if status == OVER:

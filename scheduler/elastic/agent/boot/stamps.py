@@ -69,13 +69,21 @@ class GraphStamp(Stamp):
         self._ahead = ahead()
         self._former = 0.0
         """What the graph noted of a step before."""
+        self._seen = 0.0
+        """The beginning of the last step that was seen to have a mark."""
 
     def begin(self) -> None:
-        super().begin()
         self._ahead, self._former = ahead(), self._noted()
+        super().begin()
 
     def marked(self) -> bool:
-        return super().marked() or self._noted() != self._former
+        """As above. A mark is there until the next step begins; what is known is not looked up again, for that is an
+        operation of TensorFlow's: half a millisecond of processor time in a thread that is seldom awake.
+        """
+        began = self._began
+        if self._seen != began and (super().marked() or self._noted() != self._former):
+            self._seen = began
+        return self._seen == began
 
     def compute(self) -> float | None:
         noted = self._noted()
