@@ -27,9 +27,10 @@ def parsed():
     parser.add_argument("--model", choices=PARAMETERS, default="small")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--commit-every", type=int, default=1, help="steps")
+    parser.add_argument("--print-every", type=int, default=1, help="steps")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--restart", help="folder of the checkpoint")
-    kind.add_argument("--bare", choices=("elastic", "fixed"), help="steps alone, in a graph of this kind")
+    kind.add_argument("--bare", action="store_true", help="steps alone")
     return parser.parse_args()
 
 
@@ -38,7 +39,11 @@ def now():
 
 
 def say(**words):
-    print(json.dumps(words), flush=True)
+    """Many lines in one piece, where few are asked for."""
+    unsaid.append(json.dumps(words))
+    if len(unsaid) >= options.print_every:
+        print(*unsaid, sep="\n", flush=True)
+        unsaid.clear()
 
 
 class Times:
@@ -73,7 +78,7 @@ def network(widths):
 
 
 options = parsed()
-times = Times()
+times, unsaid = Times(), []
 widths = PARAMETERS[options.model]
 tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.keras.utils.set_random_seed(1)
@@ -150,8 +155,10 @@ def restarting():
 
 
 def bare():
-    """Horovod puts a condition around every gradient's allreduce in a graph that may see another size."""
-    os.environ["HOROVOD_ELASTIC"] = str(int(options.bare == "elastic"))
+    """In the graph that stock Horovod makes of an elastic job: each gradient's allreduce is under a condition, for the
+    size may be another one in the next step. What that costs is Horovod's.
+    """
+    os.environ["HOROVOD_ELASTIC"] = "1"
     for number in itertools.count(1):
         step(number)
 
