@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 from bench.elastic.following import Output
 from bench.elastic.roads.launched import Launched
 from bench.elastic.roads.ours import SCRIPT
-from bench.elastic.roads.turn import Watch
+from bench.elastic.roads.turn import START, Watch
 from bench.elastic.stage import NAMESPACE, Stage, python
 from tests.plane import where
 from tests.plane.errors import NotReadyError
@@ -101,11 +101,17 @@ def _beside(stage: Stage, bare: Output, others: Sequence[int], pairs: int) -> di
             turns = list(_by_turns({OURS: mine, BARE: others}, pairs))
         except ProcessLookupError as gone:
             raise NotReadyError(who_ended({OURS: (mine, ours), BARE: (others, bare)})) from gone
-        ours.read()
-        bare.read()
+        _go_on(others)
+        for output in (ours, bare):
+            _all_told(output, turns[-1].ended)
         return summary(turns, {OURS: steps_of(ours), BARE: steps_of(bare)})
     finally:
         stage.delete(name)
+
+
+def _all_told(output: Output, until: float) -> None:
+    """Waits for the lines of all steps until then: the last ones are still to be printed."""
+    output.until(lambda: any(step.at > until for step in steps_of(output)), START, "the last steps' lines")
 
 
 def who_ended(jobs: Mapping[str, tuple[Iterable[int], Output]]) -> str:

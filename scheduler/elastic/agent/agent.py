@@ -38,8 +38,8 @@ from .verdict import Ending, Known, judge, never_started
 from .watchdog import Watchdog
 
 TICK = 0.5
-"""Seconds between two looks at the child; a quarter of what the watchdog allows. Each is taken from the training: a
-third of a millisecond where it has the caches to itself.
+"""Seconds between two looks at the child; a quarter of what the watchdog allows. Each is taken from the training, and
+a third of a millisecond long: what an agent needs is in no cache any more when it wakes.
 """
 
 STACKS = 5.0

@@ -116,7 +116,9 @@ class Shim:
         except BaseException:
             connection.close()
             raise
-        if connection.sock is not None and not self._kept:
+        if self._kept:
+            connection.close()
+        else:
             self._kept.append(connection)
         return response.status in (200, 204)
 
