@@ -6,10 +6,8 @@ is in them; a few seconds later they change over. A step's time is compared with
 the machine's mood is in both, and the median over many pairs has an error that is far smaller than one run's.
 
 A step's time is from the end of the one before to its own end: all that lies between two steps is in it. The bare
-processes take the same steps, in the graph that stock Horovod makes of an elastic job, and do nothing else. A
-collective between two steps, as a script has that asks its peers whether to stop, would make both ranks begin the next
-one together: the wait for the slower one's last work, which ours meet inside of the next step, would be outside of
-theirs (measured: 2 % of a step of 75 ms on two cores).
+processes take the same steps, in the graph that stock Horovod makes of an elastic job, and do nothing else: a
+collective between two steps, as in a script that asks its peers whether to stop, would be in their time alone.
 """
 
 import contextlib
@@ -102,16 +100,22 @@ def _beside(stage: Stage, bare: Output, others: Sequence[int], pairs: int) -> di
         except ProcessLookupError as gone:
             raise NotReadyError(who_ended({OURS: (mine, ours), BARE: (others, bare)})) from gone
         _go_on(others)
-        for output in (ours, bare):
-            _all_told(output, turns[-1].ended)
+        for pids, output in ((mine, ours), (others, bare)):
+            _all_told(output, turns[-1].ended, pids)
         return summary(turns, {OURS: steps_of(ours), BARE: steps_of(bare)})
     finally:
         stage.delete(name)
 
 
-def _all_told(output: Output, until: float) -> None:
+def _all_told(output: Output, until: float, pids: Sequence[int]) -> None:
     """Waits for the lines of all steps until then: the last ones are still to be printed."""
-    output.until(lambda: any(step.at > until for step in steps_of(output)), START, "the last steps' lines")
+
+    def alive() -> bool:
+        return all(Path(f"/proc/{pid}").exists() for pid in pids)
+
+    output.until(
+        lambda: any(step.at > until for step in steps_of(output)), START, "the last steps' lines", alive
+    )
 
 
 def who_ended(jobs: Mapping[str, tuple[Iterable[int], Output]]) -> str:
@@ -177,7 +181,7 @@ def summary(turns: Sequence[Turn], seen: dict[str, Sequence[Step]]) -> dict[str,
 
 
 def _median(turn: Turn, seen: Sequence[Step]) -> float:
-    """Of the steps that began and ended in this turn; NaN is never met: a turn is some ten steps long at the least."""
+    """Of the steps that began and ended in this turn, of which there are some ten at the least."""
     return statistics.median(
         step.took for step in seen if turn.began <= step.at - step.took and step.at <= turn.ended
     )

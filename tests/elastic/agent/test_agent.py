@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.elastic.agent.agent import TICK
 from tests.elastic.agent.master import PATIENCE, Master
 from tests.elastic.agent.worker import Worker, until
 
@@ -311,7 +312,8 @@ def test_a_child_that_hangs_says_where_before_it_is_killed(master: Master, tmp_p
         worker.child()
         worker.order("def stuck_here():\n    time.sleep(600)\nstuck_here()")
         worker.asks("POST", "/progress", {"phase": "Training", "step": 1})
-        until(lambda: any(beat["silent_s"] > 0.4 for beat in master.calls["beat"]))
+        # the limit, and one look of the agent's beyond it: what it says it says before it is told to kill
+        until(lambda: any(beat["silent_s"] > 0.3 + 2 * TICK for beat in master.calls["beat"]))
         master.abort = "no progress"
         code, _, err = worker.ends()
 

@@ -82,7 +82,7 @@ class Agent:
         return True
 
     def close(self):
-        """Nothing is kept here."""
+        self.told.append(("closed", {}))
 
     def last(self, path):
         return [body for one, body in self.told if one == path][-1]
@@ -156,6 +156,7 @@ def test_whoever_is_named_saves_whatever_its_rank(run, tmp_path, rank):
     assert newest(tmp_path).step == agent.readies[1]["step"] >= 4
     assert agent.last("/progress")["values"]["checkpoint_step"] == newest(tmp_path).step
     assert agent.last("/gone") == {"code": 0, "why": "removed"}
+    assert agent.told[-1][0] == "closed"
 
 
 def test_a_save_that_fails_is_no_orderly_end(run, tmp_path, monkeypatch):

@@ -110,6 +110,26 @@ def test_what_is_told_goes_over_one_connection():
     assert len(agent.connections) == 1
 
 
+def test_of_connections_that_were_made_at_once_one_is_kept():
+    """Two tell at the same time: each has its own, and afterwards there is one, until it is closed."""
+    both = threading.Barrier(2)
+
+    def meet():
+        both.wait(10)
+
+    with Agent((200, meet), (200, meet), (204, None), keeps=9) as (agent, mine):
+        tellers = [threading.Thread(target=mine.tell, args=("/progress", {})) for _ in range(2)]
+        for teller in tellers:
+            teller.start()
+        for teller in tellers:
+            teller.join(10)
+        assert mine.tell("/progress", {})
+        assert len(agent.connections) == 2
+        mine.close()
+        assert mine.tell("/progress", {})
+        assert len(agent.connections) == 3
+
+
 def test_a_connection_that_was_closed_meanwhile_costs_no_report():
     """The agent closes what is idle, or without a word after an answer."""
     with Agent((204, None), keeps=2) as (agent, mine):
@@ -120,7 +140,7 @@ def test_a_connection_that_was_closed_meanwhile_costs_no_report():
 
 def test_an_agent_that_does_not_answer_is_not_told_twice(monkeypatch):
     """Silence is no closed connection: the report is late enough."""
-    monkeypatch.setattr(shim, "BRIEF", 0.2)
+    monkeypatch.setattr(shim, "BRIEF", 1.0)
     silence = threading.Event()
 
     with Agent((204, None), (200, lambda: silence.wait(5)), keeps=9) as (agent, mine):

@@ -121,6 +121,25 @@ def test_a_mark_that_was_seen_is_not_looked_up_again(clocks, monkeypatch):
         assert len(looks) == marked_at + 1
 
 
+def test_who_asks_while_a_step_begins_does_not_see_the_mark_of_the_one_before(clocks, monkeypatch):
+    """Another thread asks; its answer would hold for the whole step."""
+    stamp = stamps.GraphStamp()
+    step(clocks, stamp, marks(stamp, clocks)["graph"])
+    noted = stamp._noted
+
+    def asked_meanwhile():
+        found = noted()
+        monkeypatch.setattr(stamp, "_noted", noted)
+        stamp.marked()
+        return found
+
+    monkeypatch.setattr(stamp, "_noted", asked_meanwhile)
+    clocks.now += 1
+    stamp.begin()
+
+    assert not stamp.marked()
+
+
 def test_a_step_without_a_collective_has_no_compute_time(clocks):
     """The mark of the one before is none of this."""
     stamp = stamps.GraphStamp()

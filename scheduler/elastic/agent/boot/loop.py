@@ -129,6 +129,7 @@ class Loop:
         if self._stamp is not None:
             self._progress.in_step_collective = self._past_compute
         warmup.run(self._worker, self._framework, self._func, args, words, self._interrupted)
+        self._work_begins()  # the warm-up's marks are undone as well
         say(f"warmed up alone in {time.monotonic() - begun:.2f} s")
 
     def _rounds(self, args: Sequence[Any], words: Mapping[str, Any]) -> Any:

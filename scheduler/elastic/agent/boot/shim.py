@@ -99,7 +99,8 @@ class Shim:
     def close(self) -> None:
         """Nothing is kept any more; what is told afterwards opens anew."""
         with contextlib.suppress(IndexError):
-            self._kept.pop().close()
+            while True:
+                self._kept.pop().close()
 
     def _value(self, verb: str, scope: str, key: str, body: bytes | None) -> tuple[int, bytes]:
         status, answer = self._try(verb, f"/{scope}/{key}", body, LONG_POLL)

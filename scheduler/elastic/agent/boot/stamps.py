@@ -73,6 +73,7 @@ class GraphStamp(Stamp):
         """The beginning of the last step that was seen to have a mark."""
 
     def begin(self) -> None:
+        # the mark of before comes first: another thread may ask in between, and would take it for one of this step
         self._ahead, self._former = ahead(), self._noted()
         super().begin()
 
