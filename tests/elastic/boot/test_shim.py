@@ -110,8 +110,8 @@ def test_what_is_told_goes_over_one_connection():
     assert len(agent.connections) == 1
 
 
-def test_of_connections_that_were_made_at_once_one_is_kept():
-    """Two tell at the same time: each has its own, and afterwards there is one, until it is closed."""
+def test_who_tell_at_once_have_a_connection_each():
+    """Both are kept until all is closed; what is told then opens anew."""
     both = threading.Barrier(2)
 
     def meet():
@@ -123,6 +123,7 @@ def test_of_connections_that_were_made_at_once_one_is_kept():
             teller.start()
         for teller in tellers:
             teller.join(10)
+        assert mine.tell("/progress", {})
         assert mine.tell("/progress", {})
         assert len(agent.connections) == 2
         mine.close()

@@ -117,10 +117,7 @@ class Shim:
         except BaseException:
             connection.close()
             raise
-        if self._kept:
-            connection.close()
-        else:
-            self._kept.append(connection)
+        self._kept.append(connection)
         return response.status in (200, 204)
 
     def _open(self, patience: float) -> http.client.HTTPConnection:
