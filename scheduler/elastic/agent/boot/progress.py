@@ -1,6 +1,6 @@
 """What this worker has done, and the thread that tells the agent.
 
-The main thread only counts and notes times; a thread of our own posts them a few times a second, so nothing that the
+The main thread only counts and notes times; a thread of our own posts them once a second, so nothing that the
 agent does can slow a step down. The thread does not speak for the main thread: when training hangs the counters stand
 still, and `collective` says whether it hangs inside a collective (a peer is missing) or before one (it is the culprit).
 """
@@ -8,19 +8,15 @@ still, and `collective` says whether it hangs inside a collective (a peer is mis
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
 from .shim import Shim
 
-INTERVAL = 0.5
-"""Seconds between two reports: twice as often as the agent's beat to the master needs. More often they only take
-from the training.
+INTERVAL = 1.0
+"""Seconds between two reports: as often as the agent beats to the master. More often they only take from the training:
+a report costs a step of a core that is wholly its own about one millisecond.
 """
-
-STILL = 1.0
-"""Seconds after which a report without news is sent all the same."""
 
 EPOCH, TOTAL = "epoch", "total_samples"
 """What a script tells of its whole training, by name; the second is a value of the report, and the master knows it
@@ -113,26 +109,20 @@ class Reporter(threading.Thread):
         super().__init__(name="gangwright-progress", daemon=True)
         self._shim, self._progress = shim, progress
         self._over = threading.Event()
-        self._news = threading.Lock()
-        self._sent: dict[str, Any] = {}
-        self._sent_at = 0.0
+        self._one = threading.Lock()
 
     def run(self) -> None:
         while not self._over.wait(INTERVAL):
             self.report()
 
-    def report(self, *, at_once: bool = False) -> None:
-        """Sends what there is; without news only now and then."""
-        with self._news:
-            body = self._progress.body()
-            now = time.monotonic()
-            if body != self._sent or at_once or now - self._sent_at >= STILL:
-                self._shim.tell("/progress", body)
-                self._sent, self._sent_at = body, now
+    def report(self) -> None:
+        """Sends what there is, and has sent it when this returns: what was told last is the newest."""
+        with self._one:
+            self._shim.tell("/progress", self._progress.body())
 
     def stop(self) -> None:
         """One last report; no thread of ours is inside a framework when the interpreter ends."""
         self._over.set()
         if self.is_alive():
             self.join(2 * INTERVAL + 2.0)
-        self.report(at_once=True)
+        self.report()
