@@ -36,16 +36,17 @@ def resize(
     large: Annotated[
         int, typer.Option(min=0, help="Joins and leaves at 4 and at 8 workers with 25 M weights.")
     ] = 3,
-    pairs: Annotated[
-        int, typer.Option(min=2, help="Turns of our job and of a bare one, for what a step costs more.")
-    ] = 30,
+    starts: Annotated[
+        int, typer.Option(min=1, help="Starts of our job and of a bare one, for what a step costs more.")
+    ] = 6,
+    pairs: Annotated[int, typer.Option(min=2, help="Turns that both take at each of these starts.")] = 20,
     quick: Annotated[bool, typer.Option("--quick", help="Once each, two workers alone: no result.")] = False,
 ) -> None:
     """Idle times of a join and a leave: ours, `horovodrun` elastic, checkpoint and restart; a line a turn, then a
     summary.
     """
     if quick:
-        repeats, pause, large, pairs = 1, 1.0, 0, 2
+        repeats, pause, large, starts, pairs = 1, 1.0, 0, 1, 2
     turns, larger = [], []
     with stage(8 if large else 2) as running:
         for turn in resizing.two(running, repeats, pause):
@@ -54,7 +55,7 @@ def resize(
         for size, turn in resizing.large(running, large):
             larger.append((size, turn))
             _print(turn.line(workers=size, weights="25 M"))
-        overhead = cost.measure(running, pairs)
+        overhead = cost.measure(running, starts, pairs)
         _print({"overhead": overhead})
     for line in resizing.ranges(turns):
         _print(line)

@@ -3,7 +3,9 @@ turns.
 
 Both jobs take the same steps on the same cores. While one trains the other is stopped (SIGSTOP), our pods with all that
 is in them; a few seconds later they change over. A step's time is compared with those of the neighbouring turn, so that
-the machine's mood is in both, and the median over many pairs has an error that is far smaller than one run's.
+the machine's mood is in both, and the median over many pairs has an error that is far smaller than one run's. What
+lasts as long as a process does, such as where its memory lies, no number of turns evens out: both are started several
+times, by turns one first and the other, and the figure is the mean over the starts.
 
 A step's time is from the end of the one before to its own end: all that lies between two steps is in it. The bare
 processes take the same steps, in the graph that stock Horovod makes of an elastic job, and do nothing else: a
@@ -17,7 +19,7 @@ import signal
 import statistics
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -28,7 +30,7 @@ from bench.elastic.roads.turn import START, Watch
 from bench.elastic.stage import NAMESPACE, Stage, python
 from tests.plane import where
 from tests.plane.errors import NotReadyError
-from tests.stories.elastic.jobs import job
+from tests.stories.elastic import jobs
 
 WORKERS: Final = 2
 MODEL: Final = "medium"
@@ -69,78 +71,106 @@ class Step(NamedTuple):
     took: float
 
 
-def measure(stage: Stage, pairs: int) -> dict[str, Any]:
-    """pairs: turns of each."""
+class Job(NamedTuple):
+    """Both workers of one: what they print, and their processes in the order in which they are stopped."""
+
+    output: Output
+    pids: list[int]
+
+
+def measure(stage: Stage, starts: int, pairs: int) -> dict[str, Any]:
+    """starts: how often both jobs are started anew. pairs: turns of each, a start."""
+    return over_starts([_once(stage, number, pairs) for number in range(starts)])
+
+
+def _once(stage: Stage, number: int, pairs: int) -> dict[str, Any]:
+    """One start of both, every other time ours first."""
+    with contextlib.ExitStack() as running:
+        entered = {}
+        for whose in (BARE, OURS) if number % 2 == 0 else (OURS, BARE):
+            started = _bare() if whose == BARE else _elastic(stage, f"overhead-{number}")
+            entered[whose] = running.enter_context(started)
+        both = {whose: find() for whose, find in entered.items()}
+        try:
+            turns = list(_by_turns({whose: both[whose].pids for whose in (BARE, OURS)}, pairs))
+        except ProcessLookupError as gone:
+            raise NotReadyError(who_ended(both)) from gone
+        for job in both.values():
+            _all_told(job, turns[-1].ended)
+        return summary(turns, {whose: steps_of(job.output) for whose, job in both.items()})
+
+
+@contextlib.contextmanager
+def _bare() -> Iterator[Callable[[], Job]]:
+    """Processes of `horovodrun`; found when they have settled."""
     with tempfile.TemporaryDirectory(prefix="gangwright-bench-") as place:
         folder = Path(place)
-        words = [*WORDS, "--bare"]
-        with Launched(python(), folder, ["-np", WORKERS], "$HOROVOD_RANK", words) as bare:
-            Watch(bare.output, MODEL, 1.0, lambda: bare.alive).settled(WORKERS)
-            others = [int(pid) for pid in (folder / "pids").read_text().split()]
-            _tell(others, signal.SIGSTOP)
-            try:
-                return _beside(stage, bare.output, others, pairs)
-            finally:
-                _go_on(others)
+        launch = Launched(python(), folder, ["-np", WORKERS], "$HOROVOD_RANK", [*WORDS, "--bare"])
+
+        def find() -> Job:
+            Watch(launch.output, MODEL, 1.0, lambda: launch.alive).settled(WORKERS)
+            return Job(launch.output, [int(pid) for pid in (folder / "pids").read_text().split()])
+
+        with launch:
+            yield find
 
 
-def _beside(stage: Stage, bare: Output, others: Sequence[int], pairs: int) -> dict[str, Any]:
-    """others: the bare processes, which stand still."""
-    name = "overhead"
-    ours = stage.output(name)
-    stage.submit(job(name, WORKERS, WORKERS, SCRIPT, *WORDS, "--commit-every", COMMITS))
-    try:
-        Watch(ours, MODEL, 1.0).settled(WORKERS)
+@contextlib.contextmanager
+def _elastic(stage: Stage, name: str) -> Iterator[Callable[[], Job]]:
+    """An elastic job; its pods with all that is in them, the agents first."""
+    output = stage.output(name)
+
+    def find() -> Job:
+        Watch(output, MODEL, 1.0).settled(WORKERS)
         labels = f"gangwright.io/elastic-job={name}"
         pods = stage.run(stage.api.items(where("pods", NAMESPACE), labels=labels))
         found = [stage.kubelet.pids(pod) for pod in pods]
-        mine = [*(pids[0] for pids in found), *(pid for pids in found for pid in pids[1:])]
-        try:
-            turns = list(_by_turns({OURS: mine, BARE: others}, pairs))
-        except ProcessLookupError as gone:
-            raise NotReadyError(who_ended({OURS: (mine, ours), BARE: (others, bare)})) from gone
-        _go_on(others)
-        for pids, output in ((mine, ours), (others, bare)):
-            _all_told(output, turns[-1].ended, pids)
-        return summary(turns, {OURS: steps_of(ours), BARE: steps_of(bare)})
+        return Job(output, [*(pids[0] for pids in found), *(pid for pids in found for pid in pids[1:])])
+
+    stage.submit(jobs.job(name, WORKERS, WORKERS, SCRIPT, *WORDS, "--commit-every", COMMITS))
+    try:
+        yield find
     finally:
         stage.delete(name)
 
 
-def _all_told(output: Output, until: float, pids: Sequence[int]) -> None:
+def _all_told(job: Job, until: float) -> None:
     """Waits for the lines of all steps until then: the last ones are still to be printed."""
 
     def alive() -> bool:
-        return all(Path(f"/proc/{pid}").exists() for pid in pids)
+        return all(Path(f"/proc/{pid}").exists() for pid in job.pids)
 
-    output.until(
-        lambda: any(step.at > until for step in steps_of(output)), START, "the last steps' lines", alive
-    )
+    def told() -> bool:
+        return any(step.at > until for step in steps_of(job.output))
+
+    job.output.until(told, START, "the last steps' lines", alive)
 
 
-def who_ended(jobs: Mapping[str, tuple[Iterable[int], Output]]) -> str:
+def who_ended(both: Mapping[str, Job]) -> str:
     """Which processes are no more, and the last words of their job."""
     said = []
-    for whose, (pids, output) in jobs.items():
-        gone = [pid for pid in pids if not Path(f"/proc/{pid}").exists()]
+    for whose, job in both.items():
+        gone = [pid for pid in job.pids if not Path(f"/proc/{pid}").exists()]
         if gone:
-            output.read()
-            said.append(f"processes {gone} of {whose} ended while they were measured\n{output.story()}")
+            job.output.read()
+            said.append(f"processes {gone} of {whose} ended while they were measured\n{job.output.story()}")
     return "\n".join(said)
 
 
-def _by_turns(processes: dict[str, Sequence[int]], pairs: int) -> Iterator[Turn]:
-    """All stand still but those whose turn it is. Ours go on at the end."""
-    _tell(processes[OURS], signal.SIGSTOP)
+def _by_turns(processes: Mapping[str, Sequence[int]], pairs: int) -> Iterator[Turn]:
+    """All stand still but those whose turn it is. All go on at the end."""
     try:
-        for whose in itertools.islice(itertools.cycle((BARE, OURS)), 2 * pairs):
+        for pids in processes.values():
+            _tell(pids, signal.SIGSTOP)
+        for whose in itertools.islice(itertools.cycle(processes), 2 * pairs):
             _go_on(processes[whose])
             began = time.time_ns() / 1e9
             time.sleep(TURN)
             yield Turn(whose, began + FIRST, time.time_ns() / 1e9)
             _tell(processes[whose], signal.SIGSTOP)
     finally:
-        _go_on(processes[OURS])
+        for pids in processes.values():
+            _go_on(pids)
 
 
 def _go_on(pids: Sequence[int]) -> None:
@@ -163,7 +193,7 @@ def steps_of(output: Output) -> list[Step]:
     return [Step(later, later - earlier) for earlier, later in itertools.pairwise(ends)]
 
 
-def summary(turns: Sequence[Turn], seen: dict[str, Sequence[Step]]) -> dict[str, Any]:
+def summary(turns: Sequence[Turn], seen: Mapping[str, Sequence[Step]]) -> dict[str, Any]:
     """What a step takes beyond a bare one, in percent: the median over neighbouring turns, and its quartiles."""
     medians = [_median(turn, seen[turn.whose]) for turn in turns]
     pairs = [
@@ -177,6 +207,19 @@ def summary(turns: Sequence[Turn], seen: dict[str, Sequence[Step]]) -> dict[str,
         "quartiles": [round(low, 2), round(high, 2)],
         "pairs": len(pairs),
         "bare_step_s": round(statistics.median(bare), 5),
+    }
+
+
+def over_starts(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """found: a `summary` a start. Their mean, and by how much it may be wrong: one standard error of it, which is
+    null after a single start.
+    """
+    each = [one["overhead_percent"] for one in found]
+    error = statistics.stdev(each) / len(each) ** 0.5 if len(each) > 1 else None
+    return {
+        "overhead_percent": round(statistics.fmean(each), 2),
+        "standard_error": None if error is None else round(error, 2),
+        "starts": list(found),
     }
 
 

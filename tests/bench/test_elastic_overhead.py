@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from bench.elastic.following import Output
-from bench.elastic.overhead import BARE, OURS, Step, Turn, steps_of, summary, who_ended
+from bench.elastic.overhead import BARE, OURS, Job, Step, Turn, over_starts, steps_of, summary, who_ended
 
 
 def turn(whose, number):
@@ -44,6 +44,16 @@ def test_either_may_come_first():
     assert found["overhead_percent"] == pytest.approx(2.0)
 
 
+def test_every_start_counts_alike():
+    """The mean of the starts, and the standard error of that mean; a single start knows none."""
+    found = over_starts([{"overhead_percent": each} for each in (0.5, 1.5, 1.0, 2.0)])
+
+    assert found["overhead_percent"] == 1.25
+    assert found["standard_error"] == pytest.approx(0.32)
+    assert [one["overhead_percent"] for one in found["starts"]] == [0.5, 1.5, 1.0, 2.0]
+    assert over_starts([{"overhead_percent": 0.5}])["standard_error"] is None
+
+
 def test_rank_0_speaks_for_all():
     """Every worker prints every step; what lies between two steps is the later one's."""
     output = Output(list)
@@ -63,7 +73,7 @@ def test_a_job_that_ended_meanwhile_is_named_with_its_last_words():
     last = Output(list)
     last.lines = [{"step": 7}, {"said": "killing the training: hangs"}]
 
-    said = who_ended({OURS: ([os.getpid(), gone.pid], last), BARE: ([os.getpid()], Output(list))})
+    said = who_ended({OURS: Job(last, [os.getpid(), gone.pid]), BARE: Job(Output(list), [os.getpid()])})
 
     assert str([gone.pid]) in said
     assert OURS in said
