@@ -23,13 +23,13 @@ neighbours' by one point and more."""
 
 EPOCHS: Final = 24
 """Four workers take half as many steps as two, and after 16 epochs are still behind for that: by 0.4 points (−0.8 to
-0.0) of twenty seeds. In the same training by one process it is 0.5 (0.0 to 1.0; 22 seeds) after 16, and after 24 no
-more than chance: 0.1 (−0.7 to 1.0; 14 seeds).
+0.0) of twenty seeds. After 24 it is no more than chance: 0.1 (−0.4 to 0.7) of twenty seeds. In the same training by one
+process it is 0.5 (0.0 to 1.0; 22 seeds) after 16, and 0.1 (−0.7 to 1.0; 14 seeds) after 24.
 """
 
 SEEDS: Final = 20
 """Runs of two seeds differ by about a point: of seven the interval of a mean difference reached 0.9 and 1.2 to both
-sides, as far as the margin or farther; of twenty 0.4 to 0.6.
+sides, as far as the margin or farther; of twenty 0.4 to 0.7.
 """
 
 TWO, FOUR, ELASTIC = "2 workers", "4 workers", "2 to 4 workers"
