@@ -22,8 +22,8 @@ are trained at a tenth of the rate, as the published runs end: at the full rate 
 neighbours' by one point and more."""
 
 EPOCHS: Final = 24
-"""Four workers take half as many steps as two, and after 16 epochs are still behind for that: by 0.4 points (−0.8 to
-0.0) of twenty seeds. After 24 it is no more than chance: 0.1 (−0.4 to 0.7) of twenty seeds. In the same training by one
+"""Four workers take half as many steps as two, and after 16 epochs are still behind for that: by 0.4 points (0.0 to
+0.8) of twenty seeds. After 24 it is no more than chance: 0.2 (−0.4 to 0.7) of twenty seeds. In the same training by one
 process it is 0.5 (0.0 to 1.0; 22 seeds) after 16, and 0.1 (−0.7 to 1.0; 14 seeds) after 24.
 """
 
