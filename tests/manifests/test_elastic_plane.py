@@ -230,6 +230,52 @@ async def test_every_parameter_is_accepted_where_it_fits(admin):
         assert decode_spec(job["spec"])[1] == ()
 
 
+FIXED = {
+    "another strategy": ({"strategy": "spread"}, "spec.strategy", "strategy = spread: it was pack when"),
+    "no level any more": ({"level": None}, "spec.level", "level = (none): it was rack when"),
+    "suddenly required": ({"levelRequired": True}, "spec.levelRequired", "suspend the job, then change it"),
+    "another folder": (
+        {"checkpoint": {"path": "/other"}},
+        "spec.checkpoint",
+        "checkpoint.path = /other: it stays what it was when the job was made, /kept",
+    ),
+    "no folder any more": ({"checkpoint": None}, "spec.checkpoint", "checkpoint.path = (none): it stays"),
+}
+"""What cannot change under workers that were started with it."""
+
+
+@pytest.fixture
+async def placed(admin):
+    """The path of a job that says how it is laid out and where it is saved."""
+    job = a_job(strategy="pack", level="rack", checkpoint={"path": "/kept"})
+    return f"{JOBS}/{(await admin.create(JOBS, job))['metadata']['name']}"
+
+
+@pytest.mark.parametrize("case", FIXED)
+async def test_what_stays(admin, placed, case):
+    """What workers were seated by and write to is not changed under them: refused, with path, value and way out."""
+    change, field, words = FIXED[case]
+    with pytest.raises(ApiError) as refused:
+        await admin.patch(placed, {"spec": change}, how="merge")
+
+    assert refused.value.status == 422, str(refused.value)
+    assert f"{field}:" in str(refused.value)
+    assert words in str(refused.value)
+
+
+async def test_a_suspended_job_may_be_laid_out_anew(admin, placed):
+    """Strategy and level change while nobody is seated; the folder does not, for what is saved lies there."""
+    await admin.patch(placed, {"spec": {"suspend": True}}, how="merge")
+    change = {"strategy": "spread", "level": None, "suspend": False}
+    spec = (await admin.patch(placed, {"spec": change}, how="merge"))["spec"]
+    with pytest.raises(ApiError, match="checkpoint.path = /other"):
+        await admin.patch(placed, {"spec": {"checkpoint": {"path": "/other"}}}, how="merge")
+
+    assert (spec["strategy"], "level" in spec) == ("spread", False)
+    every = {"path": "/kept", "every": "1h"}
+    assert (await admin.patch(placed, {"spec": {"checkpoint": every, "maxWorkers": 3}}, how="merge"))["spec"]
+
+
 async def test_misspelt(admin):
     """A field that there is not is refused by its path, at every depth."""
     for change, field in (
