@@ -39,7 +39,7 @@ def resize(
     starts: Annotated[
         int, typer.Option(min=1, help="Starts of our job and of a bare one, for what a step costs more.")
     ] = 6,
-    pairs: Annotated[int, typer.Option(min=2, help="Turns that both take at each of these starts.")] = 20,
+    pairs: Annotated[int, typer.Option(min=2, help="Turns that both take at each of these starts.")] = 30,
     quick: Annotated[bool, typer.Option("--quick", help="Once each, two workers alone: no result.")] = False,
 ) -> None:
     """Idle times of a join and a leave: ours, `horovodrun` elastic, checkpoint and restart; a line a turn, then a

@@ -2,14 +2,18 @@
 turns.
 
 Both jobs take the same steps on the same cores. While one trains the other is stopped (SIGSTOP), our pods with all that
-is in them; a few seconds later they change over. A step's time is compared with those of the neighbouring turn, so that
-the machine's mood is in both, and the median over many pairs has an error that is far smaller than one run's. What
+is in them; a few seconds later they change over. A turn's figure is the mean of its steps: what comes once a second (a
+beat, a report) is in few of them, and a median would leave it out. It is compared with that of the neighbouring turn, so
+that the machine's mood is in both, and the median over many pairs has an error that is far smaller than one run's. What
 lasts as long as a process does, such as where its memory lies, no number of turns evens out: both are started several
 times, by turns one first and the other, and the figure is the mean over the starts.
 
 A step's time is from the end of the one before to its own end: all that lies between two steps is in it. The bare
 processes take the same steps, in the graph that stock Horovod makes of an elastic job, and do nothing else: a
 collective between two steps, as in a script that asks its peers whether to stop, would be in their time alone.
+
+Beside it stands what a step takes of processors, agents included: on a machine that does other things as well it is the
+steadier figure, for it holds no waiting.
 """
 
 import contextlib
@@ -25,7 +29,7 @@ from typing import Any, Final, NamedTuple
 
 from bench.elastic.following import Output
 from bench.elastic.roads.launched import Launched
-from bench.elastic.roads.ours import SCRIPT
+from bench.elastic.roads.ours import SCRIPT, spent
 from bench.elastic.roads.turn import START, Watch
 from bench.elastic.stage import NAMESPACE, Stage, python
 from tests.plane import where
@@ -57,11 +61,14 @@ BARE, OURS = "bare", "gangwright"
 
 
 class Turn(NamedTuple):
-    """Whose it was, and from when to when it counts: seconds since the epoch."""
+    """Whose it was, from when to when it counts, in seconds since the epoch, and the processor seconds that all of the
+    job took in a second of it.
+    """
 
     whose: str
     began: float
     ended: float
+    cores: float
 
 
 class Step(NamedTuple):
@@ -164,10 +171,12 @@ def _by_turns(processes: Mapping[str, Sequence[int]], pairs: int) -> Iterator[Tu
             _tell(pids, signal.SIGSTOP)
         for whose in itertools.islice(itertools.cycle(processes), 2 * pairs):
             _go_on(processes[whose])
-            began = time.time_ns() / 1e9
-            time.sleep(TURN)
-            yield Turn(whose, began + FIRST, time.time_ns() / 1e9)
+            time.sleep(FIRST)
+            began, before = time.time_ns() / 1e9, spent(processes[whose])
+            time.sleep(TURN - FIRST)
+            ended, after = time.time_ns() / 1e9, spent(processes[whose])
             _tell(processes[whose], signal.SIGSTOP)
+            yield Turn(whose, began, ended, (after - before) / (ended - began))
     finally:
         for pids in processes.values():
             _go_on(pids)
@@ -194,20 +203,28 @@ def steps_of(output: Output) -> list[Step]:
 
 
 def summary(turns: Sequence[Turn], seen: Mapping[str, Sequence[Step]]) -> dict[str, Any]:
-    """What a step takes beyond a bare one, in percent: the median over neighbouring turns, and its quartiles."""
-    medians = [_median(turn, seen[turn.whose]) for turn in turns]
-    pairs = [
-        100 * (one / other - 1 if turn.whose == OURS else other / one - 1)
-        for turn, (one, other) in zip(turns, itertools.pairwise(medians), strict=False)
-    ]
-    low, middle, high = statistics.quantiles(pairs, n=4)
-    bare = [median for turn, median in zip(turns, medians, strict=True) if turn.whose == BARE]
+    """What a step takes beyond a bare one, in percent: the median over neighbouring turns, and its quartiles. The same
+    of its processor time.
+    """
+    means = [_mean(turn, seen[turn.whose]) for turn in turns]
+    low, middle, high = statistics.quantiles(_beyond(turns, means), n=4)
+    processors = _beyond(turns, [mean * turn.cores for turn, mean in zip(turns, means, strict=True)])
+    bare = [mean for turn, mean in zip(turns, means, strict=True) if turn.whose == BARE]
     return {
         "overhead_percent": round(middle, 2),
         "quartiles": [round(low, 2), round(high, 2)],
-        "pairs": len(pairs),
+        "overhead_processors_percent": round(statistics.median(processors), 2),
+        "pairs": len(turns) - 1,
         "bare_step_s": round(statistics.median(bare), 5),
     }
+
+
+def _beyond(turns: Sequence[Turn], figures: Sequence[float]) -> list[float]:
+    """By how many percent ours is above the bare one, of each two neighbours."""
+    return [
+        100 * (one / other - 1 if turn.whose == OURS else other / one - 1)
+        for turn, (one, other) in zip(turns, itertools.pairwise(figures), strict=False)
+    ]
 
 
 def over_starts(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -218,13 +235,16 @@ def over_starts(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     error = statistics.stdev(each) / len(each) ** 0.5 if len(each) > 1 else None
     return {
         "overhead_percent": round(statistics.fmean(each), 2),
-        "standard_error": None if error is None else round(error, 2),
+        "overhead_error": None if error is None else round(error, 2),
+        "overhead_processors_percent": round(
+            statistics.fmean(one["overhead_processors_percent"] for one in found), 2
+        ),
         "starts": list(found),
     }
 
 
-def _median(turn: Turn, seen: Sequence[Step]) -> float:
+def _mean(turn: Turn, seen: Sequence[Step]) -> float:
     """Of the steps that began and ended in this turn, of which there are some ten at the least."""
-    return statistics.median(
+    return statistics.fmean(
         step.took for step in seen if turn.began <= step.at - step.took and step.at <= turn.ended
     )

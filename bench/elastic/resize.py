@@ -66,7 +66,7 @@ def summary(turns: Sequence[Turn], larger: Sequence[tuple[int, Turn]], overhead:
         said |= {f"{prefix}leave_s": _median([turn.leave.seconds for turn in own])}
     said["restart_s"] = said["restart_join_s"]
     said["restart_over_join"] = round(said["restart_s"] / said["join_s"], 1)
-    said |= {"overhead_percent": overhead["overhead_percent"]} if overhead else {}
+    said |= {name: value for name, value in overhead.items() if name != "starts"}
     said["stock_over_join"] = round(said["stock_join_s"] / said["join_s"], 1)
     for size in dict.fromkeys(size for size, _ in larger):
         own = [turn for number, turn in larger if number == size]

@@ -2,8 +2,9 @@
 
 With `--restart FOLDER` it is an ordinary Horovod script: it loads the checkpoint in the folder when there is one, and
 when the file `stop` is there it saves, and ends. With `--bare` it takes steps and does nothing else. Without, it is an
-elastic one. All do the same step, the latter two in the same graph; an elastic step ends with a commit. A JSON line for each step: when it began, when it
-was done (before the commit), and what had been saved and synchronised since the line before.
+elastic one. All do the same step, the latter two in the same graph; an elastic step ends with a commit. A JSON line for
+each step: when it began, when it was done (before the commit), and what had been saved and synchronised since the line
+before.
 """
 
 import argparse

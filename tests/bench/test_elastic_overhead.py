@@ -10,8 +10,8 @@ from bench.elastic.following import Output
 from bench.elastic.overhead import BARE, OURS, Job, Step, Turn, over_starts, steps_of, summary, who_ended
 
 
-def turn(whose, number):
-    return Turn(whose, 10.0 * number, 10.0 * number + 9)
+def turn(whose, number, cores=2.0):
+    return Turn(whose, 10.0 * number, 10.0 * number + 9, cores)
 
 
 def steps(turns, whose, took):
@@ -33,6 +33,30 @@ def test_a_step_is_compared_with_its_neighbours():
     assert found["bare_step_s"] == 0.0125
 
 
+def test_a_few_slow_steps_count():
+    """What comes once a second is in few steps: the mean of a turn holds it, a median would not."""
+    turns = [turn(whose, number) for number, whose in enumerate((BARE, OURS) * 2)]
+    ours = [Step(own.began + 1 + n, 0.013 if n == 2 else 0.01) for own in turns[1::2] for n in range(3)]
+
+    found = summary(turns, {BARE: list(steps(turns, BARE, [0.01] * 2)), OURS: ours})
+
+    assert found["overhead_percent"] == pytest.approx(10.0)
+
+
+def test_what_a_step_takes_of_processors():
+    """Ours take as long, on a core and a half instead of one."""
+    turns = [
+        turn(whose, number, {BARE: 1.0, OURS: 1.5}[whose]) for number, whose in enumerate((BARE, OURS) * 2)
+    ]
+
+    found = summary(turns, {whose: list(steps(turns, whose, [0.01] * 2)) for whose in (BARE, OURS)})
+
+    assert (found["overhead_percent"], found["overhead_processors_percent"]) == (
+        pytest.approx(0.0),
+        pytest.approx(50.0),
+    )
+
+
 def test_either_may_come_first():
     """Ours after a bare turn and before one: the same cost."""
     turns = [turn(whose, number) for number, whose in enumerate((OURS, BARE, OURS))]
@@ -46,12 +70,14 @@ def test_either_may_come_first():
 
 def test_every_start_counts_alike():
     """The mean of the starts, and the standard error of that mean; a single start knows none."""
-    found = over_starts([{"overhead_percent": each} for each in (0.5, 1.5, 1.0, 2.0)])
+    each = [{"overhead_percent": one, "overhead_processors_percent": one / 2} for one in (0.5, 1.5, 1.0, 2.0)]
+    found = over_starts(each)
 
     assert found["overhead_percent"] == 1.25
-    assert found["standard_error"] == pytest.approx(0.32)
-    assert [one["overhead_percent"] for one in found["starts"]] == [0.5, 1.5, 1.0, 2.0]
-    assert over_starts([{"overhead_percent": 0.5}])["standard_error"] is None
+    assert found["overhead_error"] == pytest.approx(0.32)
+    assert found["overhead_processors_percent"] == pytest.approx(0.62)
+    assert found["starts"] == each
+    assert over_starts(each[:1])["overhead_error"] is None
 
 
 def test_rank_0_speaks_for_all():
