@@ -268,7 +268,7 @@ async def test_a_suspended_job_may_be_laid_out_anew(admin, placed):
     await admin.patch(placed, {"spec": {"suspend": True}}, how="merge")
     change = {"strategy": "spread", "level": None, "suspend": False}
     spec = (await admin.patch(placed, {"spec": change}, how="merge"))["spec"]
-    with pytest.raises(ApiError, match="checkpoint.path = /other"):
+    with pytest.raises(ApiError, match=r"checkpoint\.path = /other"):
         await admin.patch(placed, {"spec": {"checkpoint": {"path": "/other"}}}, how="merge")
 
     assert (spec["strategy"], "level" in spec) == ("spread", False)

@@ -25,6 +25,7 @@ from .calling import Beats, Listener
 from .child import Child
 from .connections import Connections
 from .doors import Doors
+from .errands import Errands
 from .errors import MasterError, Refused
 from .incarnation import Incarnation
 from .knocking import Place, knock
@@ -104,7 +105,7 @@ class Agent:
         self._settings, self._command, self._environment = settings, command, environment
         self._say, self._clock = say, clock
         self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._stop = threading.Event()
+        self._stop, self._errands = threading.Event(), Errands()
         self._connections = Connections(settings.master, settings.ca)
         self._master = Master(self._connections, settings.token_file)
         self._outage = Outage(say, clock)
@@ -119,7 +120,7 @@ class Agent:
         self._watchdog = Watchdog(settings.stopped_limit, settings.silent_limit)
         self._rest = Backoff(first=0.1, most=10.0)
         self._number = 0
-        self._incarnation = Incarnation(0, clock)
+        self._incarnation = Incarnation(0, clock, settings.finish_limit)
         self._child: Child | None = None
         self._started = 0.0
         self._memory_kills = 0
@@ -160,6 +161,7 @@ class Agent:
             event = self._events.get(timeout=self._pause(self._clock()))
         except queue.Empty:
             event = None
+        self._errands.again()
         if event is not None:
             self._takes[type(event)](event)
         if self._code is None:
@@ -192,7 +194,8 @@ class Agent:
         self._killed = self._kill_at = self._ending = None
         self._watchdog.renew()
         self._memory_kills = memory_kills()
-        self._incarnation = child = Incarnation(self._number, self._clock)
+        child = Incarnation(self._number, self._clock, self._settings.finish_limit)
+        self._incarnation = child
         self._started = self._clock()
         environment = {
             **self._environment,
@@ -249,7 +252,7 @@ class Agent:
             except (Refused, Over):
                 return False
 
-        self._aside("exit", lambda: self._events.put(Answered(tell())))
+        self._errands.run("exit", lambda: self._events.put(Answered(tell())))
 
     def _answered(self, event: Answered) -> None:
         if not event.restart or self._leave_until is not None:
@@ -325,7 +328,7 @@ class Agent:
                 )
             self._events.put(Left())
 
-        self._aside("leave", tell)
+        self._errands.run("leave", tell)
 
     def _left(self, _: Left) -> None:
         self._leave_heard = self._clock()
@@ -379,7 +382,7 @@ class Agent:
             self._events.put(Aborted(number, answer.abort))
         doors = self._incarnation.awaits(answer.broken)
         if doors:
-            self._aside("knock", lambda: self._knock(answer.broken, doors))
+            self._errands.run("knock", lambda: self._knock(answer.broken, doors))
 
     def _knock(self, number: int, doors: Sequence[Place]) -> None:
         """With every beat, until it is over: of its two meshes the child may only begin the second one."""
@@ -388,10 +391,6 @@ class Agent:
             self._say(
                 f"round {number}: a member has ended before all had met; {opened} waits for peers ended"
             )
-
-    @staticmethod
-    def _aside(name: str, work: Callable[[], None]) -> None:
-        threading.Thread(target=work, name=name, daemon=True).start()
 
 
 def _reserve(grace: float) -> float:

@@ -88,8 +88,9 @@ class Doors:
         return Said(200, b"{}")
 
     def _gone(self, child: Incarnation, _: str, body: bytes) -> Said:
-        why = _object(body).get("why")
-        child.gone = shortened(why) if isinstance(why, str) else ""
+        told = _object(body)
+        why = told.get("why")
+        child.goes(shortened(why) if isinstance(why, str) else "", well=told.get("code") == 0)
         return Said(200, b"{}")
 
 

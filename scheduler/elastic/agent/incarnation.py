@@ -25,16 +25,26 @@ PLACES_KEPT = 4096
 """Places of the current round at which the child listens: one for each peer, in two meshes."""
 
 
+FINISH = 3600.0
+"""Seconds from the end of a training that its script may take without a sign of progress: for the last evaluation, or to
+export what was trained. Nobody waits for it any more; beyond an hour the process is more likely to hang at its exit.
+"""
+
+
 class Incarnation:
     """What is known about one run of the child."""
 
-    def __init__(self, number: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, number: int, clock: Callable[[], float] = time.monotonic, finish: float = FINISH
+    ) -> None:
         self.number = number
         self.key = secrets.token_urlsafe(24)
         self.ended = False
         self.gone: str | None = None
         """Why the child says that it goes, once it said so."""
-        self._clock = clock
+        self._clock, self._finish = clock, finish
+        self._well = False
+        """It has come to the end of its training."""
         self._lock = threading.Lock()
         self._assignment: Assignment | None = None
         self._values: dict[tuple[str, str], bytes] = {}
@@ -121,9 +131,15 @@ class Incarnation:
         """Whether this key may read and write values; nobody may without one."""
         return door is not None and hmac.compare_digest(door, self.key)
 
+    def goes(self, why: str, *, well: bool) -> None:
+        """The child says that its training is over; `well`: it came to its end, or the job does without it."""
+        with self._lock:
+            self.gone, self._well = why, well
+
     def take(self, report: Mapping[str, Any]) -> None:
         """Believe the child's report. Raises progress.Wrong."""
         with self._lock:
+            self._trains_again()
             self._progress.take(report, self._clock())
 
     @contextmanager
@@ -142,7 +158,7 @@ class Incarnation:
     def at_barrier(self) -> Iterator[None]:
         """While the child's main thread waits for its next place; that is no silence."""
         with self._lock:
-            self.gone = None  # whoever went from one training and stands here again begins another
+            self._trains_again()
             self._at_barrier += 1
             self._progress.goes_on(self._clock())
         try:
@@ -152,27 +168,36 @@ class Incarnation:
                 self._at_barrier -= 1
                 self._progress.goes_on(self._clock())
 
+    def _trains_again(self) -> None:
+        """Whoever went from one training, and reports or stands at the barrier again, has begun another."""
+        self.gone, self._well = None, False
+
     def listens(self) -> None:
         """The child listens for announcements: until it says good-bye, one of its threads always asks."""
         with self._lock:
             self._listens = True
 
     def sight(self, *, stopped: bool) -> Sight:
-        """How the child looks to the watchdog. At the barrier nobody is silent, and who never listened is not
-        unheard.
-        """
+        """How the child looks to the watchdog. Who never listened is not unheard."""
         with self._lock:
             now, progress = self._clock(), self._progress
-            training = progress.phase == "Training"
-            listening = self._listens and training and not self._asking and self.gone is None
+            training = progress.phase == "Training" and self.gone is None
+            listening = self._listens and training and not self._asking
             return Sight(
                 stopped=stopped,
-                silent=0.0 if self._at_barrier else progress.silent(now),
+                silent=self._silence(now),
                 unheard=max(0.0, now - self._heard) if listening else 0.0,
                 usual_step=progress.usual_step,
                 training=training,
                 collective=progress.collective,
             )
+
+    def _silence(self, now: float) -> float:
+        """Seconds without progress that count: none at the barrier, and after the training's end only those beyond what
+        a script may take there.
+        """
+        allowed = self._finish if self._well else 0.0
+        return 0.0 if self._at_barrier else max(0.0, self._progress.silent(now) - allowed)
 
     @property
     def newcomer(self) -> bool:
@@ -183,10 +208,9 @@ class Incarnation:
     def beat(self) -> dict[str, Any]:
         """This child's part of a beat."""
         with self._lock:
-            report = self._progress.beat(self._clock())
+            now = self._clock()
+            report = {**self._progress.beat(now), "silent_s": round(self._silence(now), 3)}
             report["round"] = self._assignment.round if self._assignment else 0
-            if self._at_barrier:
-                report["silent_s"] = 0.0
-                if not report["round"]:
-                    report["phase"] = "Ready"
+            if self._at_barrier and not report["round"]:
+                report["phase"] = "Ready"
             return report

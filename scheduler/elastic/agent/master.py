@@ -132,7 +132,10 @@ def _place(number: int, scope: str, key: str) -> str:
 
 
 def _packed(body: Mapping[str, Any]) -> bytes:
-    return json.dumps(body, allow_nan=False).encode()
+    """In UTF-8; of what is none, as Python keeps a file's name that is not, a question mark is sent. Escaped it would
+    have the master refuse all of the body.
+    """
+    return json.dumps(body, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _unpacked(reply: Reply) -> dict[str, Any]:

@@ -25,6 +25,9 @@ USES_LIMIT = 16
 SAVED = "checkpoint_step"
 """The value by which `boot` says of which step its newest checkpoint is."""
 
+MARK = "mark"
+"""What a script changes that takes steps and commits none of them; for our eyes alone."""
+
 STEPS = 2**53
 """Beyond it a value is no step."""
 
@@ -89,6 +92,7 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "committed": _whole,
     "samples": _amount,
     "epoch": _amount,
+    MARK: _amount,
     "step_s": _seconds,
     "compute_s": _seconds,
     "collective": _flag,
@@ -97,7 +101,7 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
 }
 """Field of a report → its reader."""
 
-MARKS = ("phase", "step", "committed", "samples", "epoch")
+MARKS = ("phase", "step", "committed", "samples", "epoch", MARK)
 """The fields whose change shows that the main thread goes on; a report may come from another thread."""
 
 
@@ -106,8 +110,8 @@ class Progress:
 
     def __init__(self, now: float) -> None:
         self._told: dict[str, Any] = {
-            "phase": "Starting", "step": 0, "committed": 0, "samples": 0.0, "epoch": 0.0, "collective": False, "values": {},
-            "uses": None,
+            "phase": "Starting", "step": 0, "committed": 0, "samples": 0.0, "epoch": 0.0, MARK: 0.0, "collective": False,
+            "values": {}, "uses": None,
         }  # fmt: skip
         self._since_beat: dict[str, list[tuple[float, int]]] = {"step_s": [], "compute_s": []}
         self._steps: deque[float] = deque(maxlen=STEPS_KEPT)
@@ -179,7 +183,8 @@ class Progress:
         means = {name: _mean(times) for name, times in self._since_beat.items()}
         for times in self._since_beat.values():
             times.clear()
-        return {**self._told, **means, "silent_s": round(self.silent(now), 3)}
+        told = {name: value for name, value in self._told.items() if name != MARK}
+        return {**told, **means, "silent_s": round(self.silent(now), 3)}
 
 
 def _mean(times: list[tuple[float, int]]) -> float | None:

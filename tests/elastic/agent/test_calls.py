@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from scheduler.elastic.agent import master as calls
@@ -71,6 +72,13 @@ def test_the_pinned_authority_is_believed(
 
     assert (answer.round, answer.abort, answer.interval) == (4, None, 0.1)
     assert secure.calls["beat"] == [BEAT]
+
+
+def test_words_that_are_no_unicode_cost_no_body() -> None:
+    """The name of a file that is not UTF-8 comes with a question mark, and the master's reader takes all the rest."""
+    body = {"why": "FileNotFoundError: bild-\udce4-ü.png", "code": 1}
+
+    assert msgspec.json.decode(calls._packed(body)) == {"why": "FileNotFoundError: bild-?-ü.png", "code": 1}
 
 
 def test_another_authority_is_not_believed(

@@ -146,8 +146,49 @@ def test_only_a_training_child_that_listened_is_missed() -> None:
     clock.now += 50
     assert child.sight(stopped=False).unheard == 50.0
 
-    child.gone = "finished"
+    child.goes("finished", well=True)
     assert child.sight(stopped=False).unheard == 0.0
+
+
+def test_what_a_script_does_after_its_training_is_no_silence() -> None:
+    """A last evaluation or an export may take its hour; beyond it silence counts again, and after a bad end at once."""
+    clock = Clock()
+    child = Incarnation(1, clock, finish=3600.0)
+    child.take({"phase": "Training", "step": 9})
+    child.goes("the training function returned", well=True)
+    clock.now += 3600
+    sight = child.sight(stopped=False)
+    assert (child.beat()["silent_s"], sight.silent, sight.training) == (0.0, 0.0, False)
+    clock.now += 700
+    assert child.beat()["silent_s"] == 700.0
+
+    child.goes("RuntimeError: no such layer", well=False)
+    assert child.beat()["silent_s"] == 4300.0
+
+
+def test_who_trains_again_is_watched_again() -> None:
+    """A script's second training reports, and what hangs in it is silent from its last sign of life on."""
+    clock = Clock()
+    child = Incarnation(1, clock)
+    child.take({"phase": "Training", "step": 9})
+    child.goes("the training function returned", well=True)
+    clock.now += 100
+    child.take({"phase": "WarmingUp", "step": 9})
+    clock.now += 100
+
+    assert child.gone is None
+    assert child.beat()["silent_s"] == 100.0
+
+
+def test_steps_that_nobody_commits_show_that_it_goes_on() -> None:
+    """Their marks are looked at here, and are nothing to the master."""
+    progress = Progress(0.0)
+    progress.take({"phase": "WarmingUp", "mark": 17.5}, 10.0)
+    progress.take({"phase": "WarmingUp", "mark": 18.5}, 20.0)
+    progress.take({"phase": "WarmingUp", "mark": 18.5}, 30.0)
+
+    assert progress.silent(35.0) == 15.0
+    assert "mark" not in progress.beat(35.0)
 
 
 def test_values_are_kept_for_one_round() -> None:

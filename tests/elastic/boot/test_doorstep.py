@@ -74,6 +74,18 @@ def test_a_member_that_never_comes_keeps_everybody_out():
     assert [type(one) for one in ends[:2]] == [Overtaken, Overtaken]
 
 
+def test_rank_0_that_comes_late_does_not_go_in_alone():
+    """It restored for minutes; the others laid down their cards, and have left for a newer round since."""
+    store = Store()
+    store.put(doorstep.SCOPE, "1", {"fingerprint": "aaaa", "state": "4 tensors and step"})
+    late = Assignment(round=5, rank=0, size=2, members=("w-0", "w-1"), sync=True)
+
+    with pytest.raises(Overtaken):
+        doorstep.pass_through(store, late, FITS, lambda: True)
+
+    assert store.get(doorstep.SCOPE, "go") is None
+
+
 def test_alone_nobody_is_asked():
     """A round of one has no doorstep."""
     assert meet([FITS]) == [None]

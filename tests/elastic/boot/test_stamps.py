@@ -140,6 +140,21 @@ def test_who_asks_while_a_step_begins_does_not_see_the_mark_of_the_one_before(cl
     assert not stamp.marked()
 
 
+@pytest.mark.parametrize("kind", ["python", "graph"])
+def test_every_mark_is_another_number(clocks, kind):
+    """Nothing else changes it, whatever is asked and however long it takes."""
+    stamp = stamps.GraphStamp()
+    seen = [stamp.last()]
+    for _ in range(2):
+        step(clocks, stamp, marks(stamp, clocks)[kind])
+        seen.append(stamp.last())
+        clocks.now += 10
+        stamp.begin()
+        assert stamp.last() == seen[-1]
+
+    assert len(set(seen)) == 3
+
+
 def test_a_step_without_a_collective_has_no_compute_time(clocks):
     """The mark of the one before is none of this."""
     stamp = stamps.GraphStamp()

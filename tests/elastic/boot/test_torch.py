@@ -49,6 +49,37 @@ assert state.step == 7
 """
 """Tensors that are no model's, among the plain values of a state; one is of a device that this worker does not have."""
 
+KEPT_APART = f"""{CARRIED}
+import torch
+import horovod.torch as hvd
+from carried.boot import frameworks
+hvd.init()
+model = torch.nn.Linear(3, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+def load(kept):  # as PyTorch does it from 2.1 on
+    for number, slots in kept["state"].items():
+        optimizer.state[optimizer.param_groups[0]["params"][number]] = dict(slots)
+
+def step():
+    optimizer.zero_grad()
+    model(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+
+def momentum():
+    return [slots["momentum_buffer"].clone() for slots in optimizer.state.values()]
+
+step()
+state = hvd.elastic.TorchState(model=model, optimizer=optimizer, step=1)
+framework, committed = frameworks.of(state), momentum()
+optimizer.load_state_dict = load
+for _ in range(2):
+    step()
+    framework.go_back()
+    assert all(torch.equal(*both) for both in zip(momentum(), committed)), (momentum(), committed)
+"""
+"""An optimizer that keeps the tensors that it is given."""
+
 SCRIPT = Path(__file__).parents[1] / "scripts" / "stock_torch.py"
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(500)]
@@ -146,6 +177,12 @@ def test_own_work_is_told_apart_from_waiting(job):
 def test_weights_that_numpy_has_no_type_for_come_back_exactly(torch_python):
     """A model in bfloat16 goes through a checkpoint and is, bit by bit, what it was."""
     done = subprocess.run([torch_python, "-c", KEPT_EXACTLY], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_second_failure_goes_back_to_the_same_commit(torch_python):
+    """The optimizer too: steps after the first failure have changed nothing of what was committed."""
+    done = subprocess.run([torch_python, "-c", KEPT_APART], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -169,6 +169,23 @@ def test_a_report_has_the_times_since_the_last_one():
     assert (second["step_s"], second["compute_s"]) == (None, None)
 
 
+def test_marks_are_looked_up_where_nothing_else_changes():
+    """A script that commits once an epoch shows that it goes on by its steps' collectives; one that commits often pays
+    nothing for it.
+    """
+    marks = iter(range(1, 100))
+    progress = Progress(last_mark=lambda: float(next(marks)))
+    often = []
+    for _ in range(30):
+        progress.stepped(0.1, None)
+        often.append(progress.body()["mark"])
+    seldom = [progress.body()["mark"] for _ in range(14)]
+
+    assert set(often) == {0.0}
+    assert seldom[:9] == [0.0] * 9
+    assert seldom[9:] == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
 def test_a_report_says_the_epoch_that_is_told():
     """What the script says goes before what its position comes to; that an epoch is known is said too, also of epoch
     0.

@@ -62,6 +62,7 @@ def _receive(door: _Door, assignment: Assignment, mine: Card) -> Mapping[str, An
         theirs = door.get(str(rank))
         if assignment.sync and theirs.get("fingerprint") != mine.fingerprint:
             refused[str(rank)] = str(theirs.get("state"))
+    door.look()  # rank 0 may have come late: from a checkpoint of minutes, and the others have left for a newer round
     shown = {"fingerprint": mine.fingerprint, "state": mine.state}
     door.put("go", {**shown, "refused": refused, "word": dict(mine.word)})
     if refused:
@@ -102,7 +103,11 @@ class _Door:
                 return found
             self._pause()
 
-    def _pause(self) -> None:
+    def look(self) -> None:
+        """Raises Overtaken when a newer round is announced."""
         if self._overtaken():
             raise Overtaken
+
+    def _pause(self) -> None:
+        self.look()
         time.sleep(PAUSE)

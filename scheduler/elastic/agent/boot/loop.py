@@ -127,7 +127,7 @@ class Loop:
             self._let_go()
         self._stamp = self._framework.stamp()
         if self._stamp is not None:
-            self._progress.in_step_collective = self._past_compute
+            self._progress.in_step_collective, self._progress.last_mark = self._past_compute, self._stamp.last
         warmup.run(self._worker, self._framework, self._func, args, words, self._interrupted)
         self._work_begins()  # the warm-up's marks are undone as well
         say(f"warmed up alone in {time.monotonic() - begun:.2f} s")
@@ -149,7 +149,7 @@ class Loop:
                 if not self._framework.failed(error):
                     raise
                 say(f"round {assignment.round}: a collective failed: {_last(error)}")
-                self._state.restore()
+                self._framework.go_back()
                 self._progress.rolled_back()
                 why = "failure"
             finally:

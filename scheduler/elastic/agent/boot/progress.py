@@ -24,8 +24,18 @@ by this name.
 """
 
 
+STILL = 10
+"""Reports in a row of the same step, from which on it is looked up whether steps are taken all the same: that costs an
+operation of TensorFlow's.
+"""
+
+
 def _never() -> bool:
     return False
+
+
+def _nothing() -> float:
+    return 0.0
 
 
 @dataclass
@@ -52,6 +62,11 @@ class Progress:
     """What the script was given of the round because it asked: `batch`, `rate`."""
     in_check: bool = False
     in_step_collective: Callable[[], bool] = _never
+    last_mark: Callable[[], float] = _nothing
+    """Another number with every collective of a step."""
+    _still: int = 0
+    _reported: tuple[Any, ...] = ()
+    _mark: float = 0.0
     _steps: list[float] = field(default_factory=list)
     _computes: list[float] = field(default_factory=list)
 
@@ -86,12 +101,22 @@ class Progress:
             "committed": self.committed,
             "samples": float(self.samples),
             "epoch": self._epoch() or 0.0,
+            "mark": self._marked(),
             "step_s": sum(steps) / len(steps) if steps else None,
             "compute_s": sum(computes) / len(computes) if computes else None,
             "collective": self.in_check or self.in_step_collective(),
             "values": {**self.ours, **self._whole(), **self.values},
             "uses": sorted(self.uses if self._epoch() is None else {*self.uses, EPOCH}),
         }
+
+    def _marked(self) -> float:
+        """What changes with every step of a script that commits seldom, and so shows that it goes on."""
+        here = (self.phase, self.step, self.samples, self.told.get(EPOCH))
+        self._still = self._still + 1 if here == self._reported else 0
+        self._reported = here
+        if self._still >= STILL:
+            self._mark = self.last_mark()
+        return self._mark
 
     def _epoch(self) -> float | None:
         """Epochs done: as the script says, else by its position; None where neither is known."""

@@ -79,6 +79,10 @@ class Plain:
             own.update(kept)
             raise
 
+    def go_back(self) -> None:
+        """The state is what it was at the last commit."""
+        self.state.restore()
+
     def broadcast_tensors(self) -> None:
         """Everybody gets rank 0's tensors."""
 

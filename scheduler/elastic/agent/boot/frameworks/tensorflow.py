@@ -55,9 +55,10 @@ class TensorFlow(Plain):
         optimizer, model = self._optimizer(), getattr(self.state, "model", None)
         if optimizer is not None and model is not None:
             weights = list(model.trainable_variables)
+            build = getattr(optimizer, "build", None) or getattr(optimizer, "_create_all_weights", None)
             with contextlib.suppress(NotImplementedError):
-                build = getattr(optimizer, "build", None) or optimizer._create_all_weights
-                build(weights)
+                if build is not None:  # those of TensorFlow 1 make theirs in the first step, alone
+                    build(weights)
         self.state.save()
 
     def shapes(self) -> list[str]:

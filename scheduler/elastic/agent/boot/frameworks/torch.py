@@ -47,6 +47,13 @@ class Torch(Plain):
         mine = self._torch.tensor(list(numbers), dtype=self._torch.int64)
         return [int(one) for one in self._hvd.broadcast(mine, 0, name=AGREEMENT).tolist()]
 
+    def go_back(self) -> None:
+        """An optimizer keeps the tensors that it is given (PyTorch 2.1 and later): without another copy of them the next
+        step would change the commit as well.
+        """
+        super().go_back()
+        self.state.save()
+
     def broadcast_tensors(self) -> None:
         for handler in self._handlers().values():
             handler.sync()
