@@ -23,7 +23,7 @@ class Picture(Struct, frozen=True):
     members: tuple[Worker, ...]
     """Members that live."""
     wish: tuple[Worker, ...]
-    """Who would be in the next round; empty when there are too few."""
+    """Who would be in the next round; empty when there are too few, and while the job is suspended."""
 
     @property
     def dropped(self) -> list[Worker]:
@@ -42,6 +42,8 @@ def picture(s: State, now: float) -> Picture:
     if spec is None:
         return Picture(s, now, (), ())
     inside = roll.entitled(s)
+    if spec.suspend:
+        return Picture(s, now, tuple(inside), ())
     wish = choose(s, [*inside, *roll.ready(s)], spec.clamp(s.want), spec.min_workers, now).ring
     return Picture(s, now, tuple(inside), wish)
 
