@@ -189,17 +189,22 @@ def stop(s: State, worker: Worker, why: str, now: float, grace_s: float) -> None
 
 
 def strike(s: State, node: str, why: str, now: float, *, at_once: bool) -> None:
-    """A failure of this node: it is avoided at once, or from the second on."""
-    if not node:
+    """A failure of this node: it is avoided at once, or from the second on.
+
+    Workers of it that fail together are one, however many they are; the gravest says how long it is avoided.
+    """
+    since = now - s.barred_at.get(node, now)
+    former = s.barred.get(node) if since < s.limits.forgiven else None
+    together = former is not None and since < TOGETHER
+    if not node or (together and not at_once):
         return
-    former = s.barred.get(node)
-    recent = former is not None and now - s.barred_at.get(node, now) < s.limits.forgiven
-    failures = (former.failures if former and recent else 0) + 1
+    failures = (former.failures if former else 0) + (not together)
     doublings = failures - (1 if at_once else 2)
     seconds = min(s.limits.bar_most, s.limits.bar * 2.0 ** min(doublings, 20)) if doublings >= 0 else 0.0
-    until = max(now + seconds, former.until if former and recent else 0.0)
+    until = max(now + seconds, former.until if former else 0.0)
     s.barred[node] = Barred(node, failures, until, shortened(why))
-    s.barred_at[node] = now
+    if not together:
+        s.barred_at[node] = now
 
 
 def avoided(s: State, now: float) -> tuple[str, ...]:

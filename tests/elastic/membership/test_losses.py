@@ -313,6 +313,35 @@ def test_nodes_are_avoided_twice_as_long_after_each_failure() -> None:
     assert bars == pytest.approx([30, 60, 120], abs=1)
 
 
+@pytest.mark.parametrize(("warm", "bar"), [(True, 0.0), (False, 30.0)])
+def test_workers_of_one_node_that_fail_together_are_one_failure_of_it(*, warm: bool, bar: float) -> None:
+    """However many they are: members, of which the second failure bars their node, or workers that start, of which the
+    first does.
+    """
+    world = World(Spec(min_workers=8, max_workers=8, template=TEMPLATE), nodes=1)
+    world.room = 8
+    assert world.run(60, lambda: world.trains(8) if warm else all(pod.running for pod in world.pods.values()))
+    for pod in list(world.pods.values()):
+        world.end(pod, 1, None)
+        world.run(0.2)
+    barred = world.status.barred[0]
+
+    assert (barred.failures, barred.until - world.now) == (1, pytest.approx(bar, abs=2))
+    assert world.run(60, lambda: world.trains(8)), world.status.reason
+
+
+def test_failures_of_a_node_that_are_not_together_are_as_many() -> None:
+    """A worker that fails anew a few seconds later is another failure of its node."""
+    world = World(Spec(min_workers=1, max_workers=1, template=TEMPLATE), nodes=1)
+    for _ in range(2):
+        assert world.run(60, lambda: world.trains(1))
+        world.end(world.members()[0], 1, None)
+        world.run(0.3)
+
+    assert world.status.barred[0].failures == 2
+    assert world.status.barred[0].until > world.now + 25
+
+
 @pytest.mark.parametrize("least", [2, 3])
 def test_a_worker_that_waits_for_a_node_it_need_not_avoid_any_more_is_made_again(least: int) -> None:
     """Surplus or core: when the bar of the only free node ends, its pod, which could never go there, makes way for

@@ -7,6 +7,7 @@ member that vanishes makes the others fall back to their commit; a member that i
 time-out. What the world sees of the effects is checked by `Witness`.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -48,9 +49,10 @@ class Faults:
 
 
 class World:
-    """One job in its cluster. `nodes` are names, each with room for one worker."""
+    """One job in its cluster. `nodes` are names, each with room for `room` workers."""
 
     limits = Limits(start=120.0, hang=60.0)
+    room = 1
     meet_s = 0.0
     """For members that have all been told to exchange addresses and begin."""
     compute = 0.5
@@ -290,8 +292,9 @@ class World:
 
     def _seat(self) -> None:
         """The scheduler: cores together or not at all, surplus one by one; nobody who is deleted."""
-        taken = {pod.node for pod in self.pods.values() if pod.node}
-        free = [node for node in self.nodes if node not in taken and node not in self.cordoned]
+        taken = Counter(pod.node for pod in self.pods.values() if pod.node)
+        open_ = [node for node in self.nodes if node not in self.cordoned]
+        free = [node for node in open_ for _ in range(self.room - taken[node])]
         waiting = [pod for pod in self.pods.values() if pod.gated and not pod.deleting]
         cores = [pod for pod in waiting if pod.role == "core"]
         placed = sum(pod.role == "core" and not pod.gated for pod in self.pods.values())
@@ -305,14 +308,15 @@ class World:
         """All of these or none; who may go to few nodes chooses first. What a pod avoids, it avoids as long as it
         exists.
         """
-        seats: dict[str, Pod] = {}
+        left, seats = list(free), list[tuple[Pod, str]]()
         for pod in sorted(pods, key=lambda pod: -len(pod.avoid)):
-            node = next((node for node in free if node not in pod.avoid and node not in seats), None)
+            node = next((node for node in left if node not in pod.avoid), None)
             if node is None:
                 return
-            seats[node] = pod
-        for node, pod in seats.items():
-            free.remove(node)
+            left.remove(node)
+            seats.append((pod, node))
+        free[:] = left
+        for pod, node in seats:
             self._seated(pod, node)
 
     def _seated(self, pod: Pod, node: str) -> None:
