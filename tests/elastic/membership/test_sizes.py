@@ -262,6 +262,28 @@ def test_who_is_slow_at_what_takes_no_time_is_no_straggler() -> None:
     assert world.members() == members
 
 
+@pytest.mark.parametrize(
+    ("mode", "limit", "few", "many"), [(BatchMode.FIXED, 1024, 2, 8), (BatchMode.CAPPED, 512, 4, 12)]
+)
+def test_who_took_more_of_a_step_before_is_no_straggler(
+    mode: BatchMode, limit: int, few: int, many: int
+) -> None:
+    """After growth that makes each one's part smaller all members stay; one that is slow then is found as ever."""
+    world = a_job(few, max_workers=many, batch=Batch(mode=mode, per_worker=128, limit=limit))
+    world.nodes = [f"n{place}" for place in range(many + 1)]
+    world.usual = 128
+    world.run(60)
+    world.size(many)
+    assert world.run(60, lambda: world.trains(many))
+    members = world.members()
+    world.run(90)
+    assert world.members() == members
+    assert not [one for one in world.sentences(effects.Tell) if one.reason == "Straggler"]
+
+    members[3].slowness = 3.0
+    assert world.run(90, lambda: members[3] not in world.members())
+
+
 def test_bounds_that_tighten_are_obeyed() -> None:
     """maxWorkers below the present size shrinks the job."""
     world = a_job(4)

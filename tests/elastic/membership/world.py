@@ -57,6 +57,8 @@ class World:
     """For members that have all been told to exchange addresses and begin."""
     compute = 0.5
     """Part of a step that a member of usual speed computes."""
+    usual: int | None = None
+    """Samples that it computes in that time; None: however many it takes."""
     counts = 8.0
     """Samples of a step; 0 for a script that tells of none."""
 
@@ -457,6 +459,7 @@ class World:
                 self.end(pod, 0, None)
             return
         pod.round, pod.child, pod.rank = assignment.round, "init", assignment.rank
+        pod.local = assignment.batch.local if assignment.batch else 0
         pod.deep, pod.met_at = self.faults.deep(), self.masters
         if assignment.restore and assignment.rank == 0 and self.disk is not None:
             pod.take(self.disk, self.disk_weights)
@@ -471,11 +474,12 @@ class World:
         silent = self.now - pod.progress if (pod.frozen or pod.hung or self._stalled(pod)) and busy else 0.0
         took = STEP_S if pod.step > pod.beaten else None
         pod.beaten = pod.step
+        part = 1.0 if self.usual is None else pod.local / self.usual
         child = "none" if pod.child in {"none", "ended"} else "stopped" if pod.frozen else "running"
         self.send(
             events.Beat(
                 pod.uid, word, pod.round if pod.child in {"training", "asking"} else 0 if pod.round == 0 else pod.round,
-                pod.step, pod.commit, pod.step * self.counts, pod.step / 100, took, STEP_S * self.compute * pod.slowness, silent,
+                pod.step, pod.commit, pod.step * self.counts, pod.step / 100, took, STEP_S * self.compute * pod.slowness * part, silent,
                 busy and not pod.hung, child, dict(pod.says), ("batch", "rate", "epoch"),
             )
         )  # fmt: skip
