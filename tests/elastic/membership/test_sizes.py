@@ -420,6 +420,83 @@ def test_a_phase_of_the_schedule_changes_the_batch_without_a_new_size() -> None:
     assert (answer.env, answer.batch and answer.batch.global_, answer.sync) == ({"LR": "0.1"}, 128, False)
 
 
+def an_older_state(disk: int, **fields: object) -> World:
+    """A job in the second phase of its schedule, from epoch 1 on, whose gang is lost and begins again from a checkpoint
+    of so many steps; a hundred are an epoch.
+    """
+    stages = (Stage(epoch=0.0, env={"PHASE": "first"}), Stage(epoch=1.0, env={"PHASE": "second"}, batch=64))
+    world = a_job(
+        2, schedule=stages, batch=Batch(per_worker=32), checkpoint=Checkpoint(path="/ckpt"), **fields
+    )
+    assert world.run(60, lambda: world.steps() >= 150)
+    assert phase(world) == ("second", 128)
+    world.disk, world.disk_weights = disk, "disk"
+    for pod in world.members():
+        pod.says["checkpoint_step"] = float(disk)
+    world.run(2)
+    for pod in world.members():
+        world.end(pod, 1, None)
+    assert world.run(60, lambda: world.trains(2) and world.status.restarts == 1)
+    return world
+
+
+def phase(world: World) -> tuple[str, int | None]:
+    record = world.status.assignment
+    assert record is not None
+    return record.env["PHASE"], record.global_batch
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_who_begins_again_from_an_older_state_goes_back_to_its_phase(*, restarted: bool) -> None:
+    """What was told of a state that is lost counts no more once the members tell of theirs; a phase lasts as long as it
+    did the first time.
+    """
+    world = an_older_state(disk=40)
+    if restarted:
+        world.die(1.0)
+    assert world.run(10, lambda: phase(world) == ("first", 64))
+    view = world.membership.wishes(world.now)
+    assert view is not None
+    assert view.epoch is not None
+    assert view.epoch < 0.8
+    number = world.status.round
+    world.size(3)
+    assert world.run(10, lambda: world.trains(3))
+    assert phase(world) == ("first", 96)
+
+    assert world.run(30, lambda: phase(world) == ("second", 192))
+    assert world.steps() >= 100
+    assert world.status.round == number + 2
+
+
+def test_who_begins_again_in_the_same_phase_stays_in_it() -> None:
+    """However much older the state is: no round is made for it."""
+    world = an_older_state(disk=110)
+    number = world.status.round
+    world.run(20)
+
+    assert (phase(world), world.status.round) == (("second", 128), number)
+
+
+def test_a_phase_lasts_while_nobody_tells_the_epoch_of_a_state_that_was_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A script that tells of whole epochs alone says 0 until the end of one."""
+    beat = World._beat
+
+    def whole(self: World, pod: Pod) -> None:
+        made = pod.step
+        pod.step = made - made % 100 if self.status.restarts else made
+        beat(self, pod)
+        pod.step = made
+
+    monkeypatch.setattr(World, "_beat", whole)
+    world = an_older_state(disk=20)
+    number = world.status.round
+    world.run(5)
+    assert (phase(world), world.status.round) == (("second", 128), number)
+
+
 def early(world: World) -> list[Pod]:
     """Newcomers that wait at the barrier."""
     return [pod for pod in world.pods.values() if pod.round == 0 and pod.child == "asking"]
