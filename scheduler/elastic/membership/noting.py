@@ -172,11 +172,12 @@ def _answer_start(s: State, event: WorkerSeen) -> None:
 
 
 def start_refused(s: State, event: StartRefused, now: float) -> None:
-    if s.starts.pop(event.number, None) is None:
+    start = s.starts.pop(event.number, None)
+    if start is None:
         return
     s.refusal = event.why
     s.do(Tell("Warning", "StartRefused", f"the API server made no pod: {event.why}"))
-    ending.failed_again(s, now)
+    ending.failed_again(s, start.role, event.why, now)
 
 
 def lost_sight(s: State, event: LostSight, _now: float) -> None:
