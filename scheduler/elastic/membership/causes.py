@@ -23,7 +23,7 @@ class Picture(Struct, frozen=True):
     members: tuple[Worker, ...]
     """Members that live."""
     wish: tuple[Worker, ...]
-    """Who would be in the next round; empty when there are too few."""
+    """Who would be in the next round; empty when there are too few, and while the job is suspended."""
 
     @property
     def dropped(self) -> list[Worker]:
@@ -42,6 +42,8 @@ def picture(s: State, now: float) -> Picture:
     if spec is None:
         return Picture(s, now, (), ())
     inside = roll.entitled(s)
+    if spec.suspend:
+        return Picture(s, now, tuple(inside), ())
     wish = choose(s, [*inside, *roll.ready(s)], spec.clamp(s.want), spec.min_workers, now).ring
     return Picture(s, now, tuple(inside), wish)
 
@@ -83,12 +85,12 @@ def _finishing(p: Picture) -> bool:
 
 
 def _stage(p: Picture) -> bool:
-    """The schedule's next entry changes more than the size."""
+    """The schedule's next entry changes more than the size; a former one, where an older state was loaded."""
     spec, record = p.s.spec, p.s.record
     if spec is None or not record.ring:
         return False
-    place = spec.stage(roll.epoch(p.s))
-    if place <= record.stage:
+    place, back = spec.stage(roll.epoch(p.s)), roll.began_in(p.s) < record.epoch
+    if place == record.stage or (place < record.stage and not back):
         return False
     entry = spec.schedule[place]
     return entry.env != record.env or spec.per_worker(place) != record.per_worker

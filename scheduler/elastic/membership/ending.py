@@ -7,11 +7,13 @@ A member whose process was killed by a signal is started again inside its pod, a
 state comes from those that live. One that ended with a code of its own had a reason, and its pod goes.
 """
 
+from typing import Final
+
 from scheduler.elastic.job.status import Barred
 from scheduler.elastic.membership import roll, saving
 from scheduler.elastic.membership.effects import Abort, StopWorker, Tell
 from scheduler.elastic.membership.events import Exited, WorkerGone
-from scheduler.elastic.membership.state import State
+from scheduler.elastic.membership.state import Backoff, State
 from scheduler.elastic.membership.worker import Worker
 from scheduler.errors import shortened
 
@@ -23,6 +25,10 @@ TOGETHER = 2.0
 """Seconds in which members are lost that one cause has taken: two beats."""
 KILLED = 128
 """Codes from here on are a shell's way to name a signal."""
+WAITS_FOR: Final = {"core": ("core",), "surplus": ("core", "surplus")}
+"""Role → those whose failures its next start waits for. Without its quorum a job does not train: whatever becomes of
+surplus, a core is not kept waiting for it.
+"""
 REMEMBERED = 1000
 """Pods that are gone; words come late by seconds, and a job makes few pods a second."""
 TAIL = 3
@@ -109,7 +115,7 @@ def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:
     worker.seated_at = now
     if trained:
         worker.fallen = True
-        failed_again(s, now, pause=False)
+        failed_again(s, worker.role, f"{worker.name} {how}", now, pause=False)
     s.do(Tell("Warning", "ProcessRestarted", f"{worker.name} {how}; its process is started again"))
 
 
@@ -118,7 +124,7 @@ def _gone_wrong(s: State, worker: Worker, how: str, now: float) -> None:
         worker.ended = True
         stop(s, worker, how, now, ABORTED_GRACE)
     elif any(worker is one for one in roll.entitled(s)):
-        failed_again(s, now)
+        failed_again(s, worker.role, f"{worker.name} {how}", now)
         lose(s, worker, how, now, bars=False)
         worker.ended = True
     else:
@@ -158,7 +164,7 @@ def _failed_start(s: State, worker: Worker, how: str, now: float, *, own_fault: 
         return
     if own_fault and worker.attempt == s.restarts and not roll.holders(s) and worker.role == "core":
         begin_again(s)
-    failed_again(s, now)
+    failed_again(s, worker.role, f"{worker.name} {how}", now)
     lose(s, worker, how, now, bars=True)
 
 
@@ -167,18 +173,25 @@ def begin_again(s: State) -> None:
     s.restarts += 1
 
 
-def failed_again(s: State, now: float, *, pause: bool = True) -> None:
-    """The next start waits: not after the first failure in a row, then one second, doubled by each further one.
+def failed_again(s: State, role: str, why: str, now: float, *, pause: bool = True) -> None:
+    """The next start of this role waits: not after the first failure in a row, then one second, doubled by each further
+    one.
 
     Those that fail together are one, however many they are: who fails before the next start is no failure of that.
     """
-    if now < s.start_after or (not pause and now - s.failed_at < TOGETHER):
+    former = s.backoff.get(role, Backoff())
+    if now < former.until or (not pause and now - former.failed_at < TOGETHER):
         return
-    s.failures += 1
-    s.failed_at = now
-    if pause and s.failures > 1:
-        longest = s.limits.backoff_most
-        s.start_after = now + min(longest, 2.0 ** min(s.failures - 2, 20))
+    failures, until = former.failures + 1, former.until
+    if pause and failures > 1:
+        until = now + min(s.limits.backoff_most, 2.0 ** min(failures - 2, 20))
+    s.backoff[role] = Backoff(failures, now, until, why)
+
+
+def waited_for(s: State, role: str, now: float) -> Backoff | None:
+    """The failures that a start of this role has to wait for; None: it may be made."""
+    last = max((s.backoff.get(one, Backoff()) for one in WAITS_FOR[role]), key=lambda one: one.until)
+    return last if now < last.until else None
 
 
 def stop(s: State, worker: Worker, why: str, now: float, grace_s: float) -> None:
@@ -189,17 +202,22 @@ def stop(s: State, worker: Worker, why: str, now: float, grace_s: float) -> None
 
 
 def strike(s: State, node: str, why: str, now: float, *, at_once: bool) -> None:
-    """A failure of this node: it is avoided at once, or from the second on."""
-    if not node:
+    """A failure of this node: it is avoided at once, or from the second on.
+
+    Workers of it that fail together are one, however many they are; the gravest says how long it is avoided.
+    """
+    since = now - s.barred_at.get(node, now)
+    former = s.barred.get(node) if since < s.limits.forgiven else None
+    together = former is not None and since < TOGETHER
+    if not node or (together and not at_once):
         return
-    former = s.barred.get(node)
-    recent = former is not None and now - s.barred_at.get(node, now) < s.limits.forgiven
-    failures = (former.failures if former and recent else 0) + 1
+    failures = (former.failures if former else 0) + (not together)
     doublings = failures - (1 if at_once else 2)
     seconds = min(s.limits.bar_most, s.limits.bar * 2.0 ** min(doublings, 20)) if doublings >= 0 else 0.0
-    until = max(now + seconds, former.until if former and recent else 0.0)
+    until = max(now + seconds, former.until if former else 0.0)
     s.barred[node] = Barred(node, failures, until, shortened(why))
-    s.barred_at[node] = now
+    if not together:
+        s.barred_at[node] = now
 
 
 def avoided(s: State, now: float) -> tuple[str, ...]:
@@ -210,16 +228,18 @@ def avoided(s: State, now: float) -> tuple[str, ...]:
 
 def forgive(s: State, now: float) -> None:
     """What is long ago is forgotten: nodes, so that memory stays small, and failures, which are in a row no more."""
-    if s.failures and _steady(s, now):
-        s.failures = 0
+    for role, former in list(s.backoff.items()):
+        if _steady(s, role, former, now):
+            del s.backoff[role]
     for node, at in list(s.barred_at.items()):
         if now - at > s.limits.forgiven and s.barred[node].until <= now:
             del s.barred[node], s.barred_at[node]
 
 
-def _steady(s: State, now: float) -> bool:
-    """The job trains, nobody is on the way who may fail, and so it was for a while."""
+def _steady(s: State, role: str, former: Backoff, now: float) -> bool:
+    """The job trains, nobody of the role is on the way who may fail, and so it was for a while."""
     trains = bool(s.record.ring) and s.settled and s.flight is None
-    coming = bool(s.starts) or any(w.seated and w.arrival is None for w in roll.newcomers(s))
-    since = max(s.failed_at, s.start_after, s.changed_at or 0.0)
+    asked = any(start.role == role for start in s.starts.values())
+    coming = asked or any(w.role == role and w.seated and w.arrival is None for w in roll.newcomers(s))
+    since = max(former.failed_at, former.until, s.changed_at or 0.0)
     return trains and not coming and now - since > s.limits.steady

@@ -78,7 +78,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     forgiven: float = 3600.0
     """After the last failure, a node is like any other."""
     backoff_most: float = 300.0
-    """Longest pause between starts that fail in a row, from one second, doubled by each; as the kubelet's
+    """Longest pause between starts of a role that fail in a row, from one second, doubled by each; as the kubelet's
     CrashLoopBackOff.
     """
     steady: float = 60.0

@@ -7,6 +7,7 @@ nobody knows is dropped (the pods say who a worker is).
 
 import msgspec
 
+from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.job.status import OVER, Phase, Status
 from scheduler.elastic.membership import ceiling, ending, measures, roll, saving
 from scheduler.elastic.membership.effects import Tell
@@ -89,10 +90,21 @@ def listed(s: State, _: Listed, _now: float) -> None:
 
 
 def spec_seen(s: State, event: SpecSeen, _now: float) -> None:
+    if s.spec is not None and s.spec.workers is not None and event.spec.workers is None:
+        s.sized = _handed_over(s, s.spec, s.spec.workers)
     s.spec, s.asked = ceiling.lowered(event.spec, s.limits), event.spec.max_workers
     s.generation, s.problems = event.generation, ()
     if not event.spec.suspend:
         s.save_error = ""  # who suspends it again wants it tried again
+
+
+def _handed_over(s: State, former: Spec, workers: int) -> Sized | None:
+    """The size that the user stated stands until the policy speaks: what it said before may be hours old. Where all
+    have gone for a suspension there is none to keep: what there is room for when it goes on is not known.
+    """
+    if former.suspend and not roll.entitled(s):
+        return None
+    return Sized(former.clamp(workers), "user", f"spec.workers was {workers}, until the policy speaks")
 
 
 def spec_refused(s: State, event: SpecRefused, _now: float) -> None:
@@ -160,11 +172,12 @@ def _answer_start(s: State, event: WorkerSeen) -> None:
 
 
 def start_refused(s: State, event: StartRefused, now: float) -> None:
-    if s.starts.pop(event.number, None) is None:
+    start = s.starts.pop(event.number, None)
+    if start is None:
         return
     s.refusal = event.why
     s.do(Tell("Warning", "StartRefused", f"the API server made no pod: {event.why}"))
-    ending.failed_again(s, now)
+    ending.failed_again(s, start.role, event.why, now)
 
 
 def lost_sight(s: State, event: LostSight, _now: float) -> None:

@@ -17,7 +17,7 @@ from scheduler.elastic.job.status import (
     Status,
     WorkerPhase,
 )
-from scheduler.elastic.membership import roll, rounds, saving, script, wanting, worker
+from scheduler.elastic.membership import roll, rounds, saving, script, staffing, wanting, worker
 from scheduler.elastic.membership.causes import cause, picture, waits
 from scheduler.elastic.membership.events import Uid
 from scheduler.elastic.membership.state import State
@@ -113,12 +113,13 @@ def _coming(s: State) -> str:
 
 
 def _refused(s: State, now: float) -> str:
-    why = s.refusal or s.last_failure
-    if now < s.start_after:
-        return (
-            f"the next start is in {s.start_after - now:.0f} s, after {s.failures} failures in a row: {why}"
-        )
-    return s.refusal
+    waits = staffing.delayed(s, now)
+    said = [
+        f"the next start of {' and '.join(role for role in waits if waits[role] is one)} is in "
+        f"{one.until - now:.0f} s, after {one.failures} failures in a row: {one.why}"
+        for one in dict.fromkeys(waits.values())
+    ]
+    return "; ".join(said) or (s.refusal if s.starts else "")
 
 
 def _why_this_size(s: State) -> str:
@@ -198,8 +199,10 @@ def _batch(s: State, record: Round) -> BatchSeen:
 
 def _next(s: State, now: float) -> Next | None:
     """The schedule's next entry, or the next start after failures."""
-    if now < s.start_after:
-        return Next(at=s.start_after, reason="the next start, after failures")
+    waits = staffing.delayed(s, now)
+    if waits:
+        role = min(waits, key=lambda one: waits[one].until)
+        return Next(at=waits[role].until, reason=f"the next start of {role}, after failures")
     if s.spec is None or s.over:
         return None
     place = s.spec.stage(roll.epoch(s)) + 1

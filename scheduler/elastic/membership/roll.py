@@ -147,7 +147,15 @@ def names(workers: Iterable[Worker], most: int = 4) -> str:
 def epoch(s: State) -> float:
     """The last one that anybody told of, of a state that is left: in somebody's memory, or in the checkpoint."""
     kept = s.record.ring or s.record.holding or (s.spec and s.spec.checkpoint.path)
-    return max([s.record.epoch if kept else 0.0, *(w.beat.epoch for w in ring(s) if w.beat)])
+    return max([began_in(s) if kept else 0.0, *(w.beat.epoch for w in ring(s) if w.beat)])
+
+
+def began_in(s: State) -> float:
+    """The epoch that the round began in, as far as is known: of one that loaded a checkpoint its members tell, for that
+    may be older than what was told before. Nobody tells of epoch 0: it is what those say that have not counted yet.
+    """
+    told = [w.beat.epoch for w in ring(s) if w.beat and w.in_round == s.record.number and w.beat.epoch > 0]
+    return min(told) if s.record.restore and told else s.record.epoch
 
 
 def awaited(s: State) -> list[Worker]:

@@ -26,7 +26,7 @@ def decided(s: State, number: int, cause: str, choice: Choice, *, save: bool) ->
     step = roll.position(best) if best else -1
     restore = _restore(s, choice.ring, people)
     anew = step < 0 and not restore and bool(choice.ring)
-    epoch = 0.0 if anew else max([s.record.epoch, *(w.beat.epoch for w in people if w.beat)])
+    epoch = 0.0 if anew else max([roll.began_in(s), *(w.beat.epoch for w in people if w.beat)])
     place = spec.stage(epoch)
     stage = spec.schedule[place] if place >= 0 else None
     per_worker = spec.per_worker(place)

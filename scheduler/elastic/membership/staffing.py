@@ -9,7 +9,7 @@ none is made, or made again: whoever is missing may be there.
 
 from scheduler.elastic.membership import ending, roll, wanting
 from scheduler.elastic.membership.effects import Abort, StartWorker
-from scheduler.elastic.membership.state import Start, State
+from scheduler.elastic.membership.state import Backoff, Start, State
 from scheduler.elastic.membership.worker import Worker
 
 
@@ -17,8 +17,7 @@ def look(s: State, now: float) -> None:
     """Start what is missing, stop what is too much."""
     for worker in _parting(s):
         _dismiss(s, worker, worker.leaving or "its pod is deleted", now)
-    spec = s.spec
-    if spec is None or s.over or spec.suspend or s.finishing_at is not None:
+    if _pauses(s):
         for worker in roll.newcomers(s):
             _dismiss(s, worker, "the job does not need it now", now)
         if not s.blind:
@@ -31,8 +30,12 @@ def look(s: State, now: float) -> None:
         return
     _forget_unseen(s, now)
     _renew(s, now)
-    if now >= s.start_after:
-        _start(s, now)
+    _start(s, now)
+
+
+def _pauses(s: State) -> bool:
+    """Nobody is needed now."""
+    return s.spec is None or s.spec.suspend or s.over is not None or s.finishing_at is not None
 
 
 def _parting(s: State) -> list[Worker]:
@@ -43,18 +46,30 @@ def _parting(s: State) -> list[Worker]:
     return [w for w in waiting if w.uid not in kept and not roll.released(s, w)]
 
 
-def _start(s: State, now: float) -> None:
-    """Cores up to the quorum, surplus up to what is wanted."""
+def _missing(s: State) -> dict[str, int]:
+    """So many are too few: cores for the quorum, surplus for what is wanted."""
     least = s.spec.min_workers if s.spec else 0
     lasting = roll.lasting(s)
     coming = [start.role for start in s.starts.values()]
-    cores = sum(w.role == "core" for w in lasting) + coming.count("core")
-    new_cores = max(0, least - cores)
-    new_surplus = max(0, wanting.staff(s) - len(lasting) - len(coming) - new_cores)
-    present = len(lasting) + len(coming) + new_cores
-    for _ in range(new_cores):
+    cores = max(0, least - sum(w.role == "core" for w in lasting) - coming.count("core"))
+    return {"core": cores, "surplus": max(0, wanting.staff(s) - len(lasting) - len(coming) - cores)}
+
+
+def delayed(s: State, now: float) -> dict[str, Backoff]:
+    """Roles of which somebody is missing who may not be started yet, and the failures that this waits for."""
+    lacking = {} if _pauses(s) else _missing(s)
+    waits = {role: ending.waited_for(s, role, now) for role, count in lacking.items() if count}
+    return {role: former for role, former in waits.items() if former is not None}
+
+
+def _start(s: State, now: float) -> None:
+    """Cores up to the quorum, surplus up to what is wanted."""
+    least = s.spec.min_workers if s.spec else 0
+    lacking, waits = _missing(s), delayed(s, now)
+    present = len(roll.lasting(s)) + len(s.starts) + lacking["core"]
+    for _ in range(lacking["core"] if "core" not in waits else 0):
         _ask(s, "core", 0.0, now)
-    for place in range(new_surplus):
+    for place in range(lacking["surplus"] if "surplus" not in waits else 0):
         _ask(s, "surplus", _gain(s, present + place - least), now)
 
 

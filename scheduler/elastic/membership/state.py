@@ -40,6 +40,19 @@ class Start:
     at: float
 
 
+class Backoff(NamedTuple):
+    """What the next start of a role waits for: failures of those before."""
+
+    failures: int = 0
+    """Times that starts or members failed, in a row."""
+    failed_at: float = 0.0
+    """When the last of them did."""
+    until: float = 0.0
+    """Before it none is started."""
+    why: str = ""
+    """Who failed last, and how, or what the API server said."""
+
+
 class Mark(NamedTuple):
     """Where a measurement of the throughput begins, and what was heard since."""
 
@@ -110,11 +123,8 @@ class State:
     """Before it no other is."""
     barred: dict[str, Barred] = field(default_factory=dict)
     barred_at: dict[str, float] = field(default_factory=dict)
-    failures: int = 0
-    """Times that starts or members failed, in a row."""
-    failed_at: float = 0.0
-    """When the last of them did."""
-    start_after: float = 0.0
+    backoff: dict[str, Backoff] = field(default_factory=dict)
+    """Role → its failures; without those that are in a row no more."""
     restarts: int = 0
     reached: int = 0
     """The newest step that anybody had committed, as far as is known; 0: nothing can be lost yet."""

@@ -178,7 +178,7 @@ def _give_up(s: State, o: Sight, row: Row) -> None:
     _, _, sentence, bars = row
     why = sentence.format(unheard=o.unheard, silent=o.w.silent, start=o.s.limits.start, waiting=o.w.waiting)
     if o.inside:
-        ending.failed_again(s, o.now, pause=False)
+        ending.failed_again(s, o.w.role, f"{o.w.name} {why}", o.now, pause=False)
         ending.lose(s, o.w, why, o.now, bars=bars)
     elif o.w.going or roll.released(s, o.w):
         o.w.ended = True

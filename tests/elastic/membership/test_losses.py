@@ -270,6 +270,95 @@ def test_pods_that_are_refused_together_are_refused_once(least: int, monkeypatch
     assert pauses == pytest.approx([1, 2, 4, 8, 16, 32, 64], abs=0.5)
 
 
+def refuse(monkeypatch: pytest.MonkeyPatch, role: str) -> None:
+    """The quota takes no pod of this role any more."""
+    make = World._startworker
+
+    def asked(world: World, effect: effects.StartWorker) -> None:
+        if effect.role != role:
+            make(world, effect)
+        else:
+            world.later(0.1, lambda: world.handle(events.StartRefused(effect.number, f"no {role} any more")))
+
+    monkeypatch.setattr(World, "_startworker", asked)
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, role: str) -> None:
+    """Whatever is started in this role fails."""
+    make = World._startworker
+
+    def asked(world: World, effect: effects.StartWorker) -> None:
+        make(world, effect)
+        list(world.pods.values())[-1].crashes = effect.role == role
+
+    monkeypatch.setattr(World, "_startworker", asked)
+
+
+def starts(world: World, role: str) -> int:
+    return sum(one.role == role for one in world.sentences(effects.StartWorker))
+
+
+@pytest.mark.parametrize("trouble", [refuse, spoil])
+def test_a_core_waits_for_no_failures_of_surplus(
+    trouble: Callable[[pytest.MonkeyPatch, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often surplus was refused or has failed, the quorum is whole again as soon as without it; and failures of
+    cores that are a minute of training apart are in no row, whatever surplus does.
+    """
+    world = a_job(2)
+    world.nodes = [f"n{place}" for place in range(200)]  # those on which surplus fails are avoided
+    trouble(monkeypatch, "surplus")
+    world.size(6)
+    world.run(700)
+    assert world.trains(2)
+    for _ in range(4):
+        before = starts(world, "core")
+        world.end(world.members()[1], 1, None)
+        assert world.run(1.5, lambda before=before: starts(world, "core") == before + 1), world.status.reason
+        assert world.run(15, lambda: world.trains(2)), world.status.reason
+        world.run(world.limits.steady + 5)
+
+
+def test_surplus_waits_for_failures_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its quorum a job has no use for it: it is made again with the next core."""
+    refuse(monkeypatch, "core")
+    world = World(Spec(min_workers=2, max_workers=4, workers=4, template=TEMPLATE))
+    world.run(40)
+    assert (starts(world, "surplus"), len(world.pods)) == (2, 2)
+    for pod in list(world.pods.values()):
+        world.delete(pod)
+    cores = starts(world, "core")
+    assert world.run(60, lambda: starts(world, "surplus") > 2)
+    assert starts(world, "core") > cores
+
+
+def test_what_the_next_start_waits_for_is_told_of_each_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When, after how many failures and after which: of surplus while that is missing, of cores while they are."""
+    world = a_job(2)
+    refuse(monkeypatch, "surplus")
+    world.size(6)
+    world.run(100)
+    coming = world.status.next_change
+    assert coming is not None
+    assert coming.at is not None
+    assert (coming.reason, coming.at > world.now) == ("the next start of surplus, after failures", True)
+    wait = f"the next start of surplus is in {coming.at - world.now:.0f} s, after 8 failures in a row"
+    assert world.status.reason == f"{wait}: no surplus any more"
+
+    world.size(2)
+    world.run(2)
+    assert (world.status.reason, world.status.next_change) == ("2 wanted by test: the test says so", None)
+
+    refuse(monkeypatch, "core")
+    world.size(6)
+    world.end(world.members()[1], 1, None)
+    world.run(4)
+    assert "the next start of core is in " in world.status.reason
+    assert ": no core any more" in world.status.reason
+    assert world.status.next_change is not None
+    assert world.status.next_change.reason == "the next start of core, after failures"
+
+
 def test_failures_that_are_far_apart_are_in_no_row() -> None:
     """A worker that fails after others did, long ago, is replaced as soon as the first of them was."""
     world = a_job(3)
@@ -311,6 +400,35 @@ def test_nodes_are_avoided_twice_as_long_after_each_failure() -> None:
         bars.append(world.status.barred[0].until - world.now)
 
     assert bars == pytest.approx([30, 60, 120], abs=1)
+
+
+@pytest.mark.parametrize(("warm", "bar"), [(True, 0.0), (False, 30.0)])
+def test_workers_of_one_node_that_fail_together_are_one_failure_of_it(*, warm: bool, bar: float) -> None:
+    """However many they are: members, of which the second failure bars their node, or workers that start, of which the
+    first does.
+    """
+    world = World(Spec(min_workers=8, max_workers=8, template=TEMPLATE), nodes=1)
+    world.room = 8
+    assert world.run(60, lambda: world.trains(8) if warm else all(pod.running for pod in world.pods.values()))
+    for pod in list(world.pods.values()):
+        world.end(pod, 1, None)
+        world.run(0.2)
+    barred = world.status.barred[0]
+
+    assert (barred.failures, barred.until - world.now) == (1, pytest.approx(bar, abs=2))
+    assert world.run(60, lambda: world.trains(8)), world.status.reason
+
+
+def test_failures_of_a_node_that_are_not_together_are_as_many() -> None:
+    """A worker that fails anew a few seconds later is another failure of its node."""
+    world = World(Spec(min_workers=1, max_workers=1, template=TEMPLATE), nodes=1)
+    for _ in range(2):
+        assert world.run(60, lambda: world.trains(1))
+        world.end(world.members()[0], 1, None)
+        world.run(0.3)
+
+    assert world.status.barred[0].failures == 2
+    assert world.status.barred[0].until > world.now + 25
 
 
 @pytest.mark.parametrize("least", [2, 3])

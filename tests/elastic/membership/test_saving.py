@@ -7,6 +7,7 @@ from scheduler.elastic.job.spec import Checkpoint
 from scheduler.elastic.job.status import Checkpoint as Saved
 from scheduler.elastic.job.status import Condition
 from scheduler.elastic.membership import Limits, Membership, effects, events
+from scheduler.elastic.membership.membership import STEADY
 from tests.elastic.membership.test_losses import a_job
 from tests.elastic.membership.test_ranks import Talk
 from tests.elastic.membership.world import World
@@ -113,6 +114,23 @@ def test_what_was_kept_goes_on_or_is_saved_anew() -> None:
     for name in "bc":
         talk.say(events.Arrived(name, talk.round.number, 35, 35, "announced"))
     assert saver(talk) == "b"
+
+
+def test_who_keeps_the_state_begins_no_round_while_the_job_is_suspended() -> None:
+    """However long the state is kept: no number of a round is used up, and looks are as seldom as at a job that trains."""
+    world = a_job(4, checkpoint=Checkpoint(path="/ckpt"))
+    for pod in world.members():
+        pod.disk_full = True
+    world.change(suspend=True)
+    world.run(60)
+    kept = world.status
+    assert (len(kept.assignment.holding if kept.assignment else ()), kept.phase) == (3, Phase.SUSPENDING)
+    world.handle(events.Elapsed())
+    assert world.due == world.now + STEADY
+
+    world.change(suspend=False)
+    assert world.run(30, world.trains)
+    assert world.status.round == kept.round + 1
 
 
 def test_who_has_to_go_tries_to_save() -> None:

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from scheduler.elastic import sizing
-from scheduler.elastic.job import Spec, Stage
-from scheduler.elastic.job.spec import Batch, BatchMode
+from scheduler.elastic.job import Spec, Stage, encode_status
+from scheduler.elastic.job.spec import Batch, BatchMode, Checkpoint
 from scheduler.elastic.membership import effects, events
 from scheduler.elastic.sizing.parameters import Schedule
 from tests.elastic.membership import world as membership_world
@@ -113,6 +113,87 @@ def test_the_user_goes_before_the_policy() -> None:
     assert world.membership.wishes(world.now) is None
     world.change(workers=None)
     assert world.run(20, lambda: world.trains(3))
+
+
+@pytest.mark.parametrize("before", [None, 2])
+def test_a_size_that_was_stated_stands_until_the_policy_speaks(before: int | None) -> None:
+    """The user leaves the size to the policy again: whatever that said hours ago, nobody goes before it has looked."""
+    world = a_job(2)
+    world.want = None  # it is not asked while the user says how many
+    if before is None:
+        world.membership._s.sized = None
+    world.change(workers=6)
+    assert world.run(30, lambda: world.trains(6))
+    members, starts = world.members(), len(world.sentences(effects.StartWorker))
+    world.change(workers=None)
+    world.run(10)
+
+    assert world.trains(6)
+    assert (world.members(), len(world.sentences(effects.StartWorker))) == (members, starts)
+    assert (world.status.wanted, world.status.wanted_by) == (6, "user")
+    assert world.status.reason == "6 wanted by user: spec.workers was 6, until the policy speaks"
+    view = world.membership.wishes(world.now)
+    assert view is not None
+    assert view.want == 6
+    world.size(3)
+    assert world.run(10, lambda: world.trains(3))
+
+
+def test_a_size_that_was_stated_stands_within_new_bounds_and_for_the_next_master() -> None:
+    """What is not allowed any more is not wanted; who reads the spec after the change reads the size in the status."""
+    world = a_job(2)
+    world.want = None
+    world.change(workers=6)
+    assert world.run(30, lambda: world.trains(6))
+    world.change(workers=None, max_workers=5)
+    assert world.run(10, lambda: world.trains(5))
+    world.change(workers=4)
+    assert world.run(10, lambda: world.trains(4))
+    world.stored = encode_status(world.status)
+    world.die(2.0)
+    world.change(workers=None)
+    world.run(20)
+
+    assert world.trains(4)
+    assert (world.status.wanted, world.status.wanted_by) == (4, "user")
+
+
+def test_workers_that_start_for_a_stated_size_go_on_when_it_is_left_to_the_policy() -> None:
+    """Not one of them is made again, though the job has not begun."""
+    world = World(Spec(min_workers=2, max_workers=6, workers=5, template=TEMPLATE))
+    world.run(1)
+    world.change(workers=None)
+
+    assert world.run(20, lambda: world.trains(5))
+    assert len(world.sentences(effects.StartWorker)) == 5
+
+
+def test_a_size_that_was_stated_stands_where_a_suspension_is_taken_back() -> None:
+    """Some have not gone yet: the job goes on as large as it was."""
+    world = a_job(2, checkpoint=Checkpoint(path="/ckpt"))
+    world.want = None
+    world.change(workers=4)
+    assert world.run(30, lambda: world.trains(4))
+    world.change(suspend=True)
+    world.run(0.3)
+    world.change(workers=None)
+    world.change(suspend=False)
+
+    assert world.run(30, lambda: world.trains(4))
+
+
+def test_a_size_that_was_stated_for_a_suspended_job_is_none_when_it_goes_on() -> None:
+    """What there is room for by then is the policy's to say; the quorum begins."""
+    world = a_job(4)
+    world.want = None
+    world.change(workers=6)
+    assert world.run(30, lambda: world.trains(6))
+    world.change(suspend=True)
+    assert world.run(60, lambda: not world.pods)
+    world.change(workers=None, suspend=False)
+
+    assert world.run(30, lambda: world.trains(2))
+    assert world.status.wanted_by == "quorum"
 
 
 def test_sigterm_is_an_orderly_leave() -> None:
@@ -262,6 +343,28 @@ def test_who_is_slow_at_what_takes_no_time_is_no_straggler() -> None:
     assert world.members() == members
 
 
+@pytest.mark.parametrize(
+    ("mode", "limit", "few", "many"), [(BatchMode.FIXED, 1024, 2, 8), (BatchMode.CAPPED, 512, 4, 12)]
+)
+def test_who_took_more_of_a_step_before_is_no_straggler(
+    mode: BatchMode, limit: int, few: int, many: int
+) -> None:
+    """After growth that makes each one's part smaller all members stay; one that is slow then is found as ever."""
+    world = a_job(few, max_workers=many, batch=Batch(mode=mode, per_worker=128, limit=limit))
+    world.nodes = [f"n{place}" for place in range(many + 1)]
+    world.usual = 128
+    world.run(60)
+    world.size(many)
+    assert world.run(60, lambda: world.trains(many))
+    members = world.members()
+    world.run(90)
+    assert world.members() == members
+    assert not [one for one in world.sentences(effects.Tell) if one.reason == "Straggler"]
+
+    members[3].slowness = 3.0
+    assert world.run(90, lambda: members[3] not in world.members())
+
+
 def test_bounds_that_tighten_are_obeyed() -> None:
     """maxWorkers below the present size shrinks the job."""
     world = a_job(4)
@@ -315,6 +418,83 @@ def test_a_phase_of_the_schedule_changes_the_batch_without_a_new_size() -> None:
 
     answer = next(iter(world.sentences(effects.Publish)[-1].assignments.values()))
     assert (answer.env, answer.batch and answer.batch.global_, answer.sync) == ({"LR": "0.1"}, 128, False)
+
+
+def an_older_state(disk: int, **fields: object) -> World:
+    """A job in the second phase of its schedule, from epoch 1 on, whose gang is lost and begins again from a checkpoint
+    of so many steps; a hundred are an epoch.
+    """
+    stages = (Stage(epoch=0.0, env={"PHASE": "first"}), Stage(epoch=1.0, env={"PHASE": "second"}, batch=64))
+    world = a_job(
+        2, schedule=stages, batch=Batch(per_worker=32), checkpoint=Checkpoint(path="/ckpt"), **fields
+    )
+    assert world.run(60, lambda: world.steps() >= 150)
+    assert phase(world) == ("second", 128)
+    world.disk, world.disk_weights = disk, "disk"
+    for pod in world.members():
+        pod.says["checkpoint_step"] = float(disk)
+    world.run(2)
+    for pod in world.members():
+        world.end(pod, 1, None)
+    assert world.run(60, lambda: world.trains(2) and world.status.restarts == 1)
+    return world
+
+
+def phase(world: World) -> tuple[str, int | None]:
+    record = world.status.assignment
+    assert record is not None
+    return record.env["PHASE"], record.global_batch
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_who_begins_again_from_an_older_state_goes_back_to_its_phase(*, restarted: bool) -> None:
+    """What was told of a state that is lost counts no more once the members tell of theirs; a phase lasts as long as it
+    did the first time.
+    """
+    world = an_older_state(disk=40)
+    if restarted:
+        world.die(1.0)
+    assert world.run(10, lambda: phase(world) == ("first", 64))
+    view = world.membership.wishes(world.now)
+    assert view is not None
+    assert view.epoch is not None
+    assert view.epoch < 0.8
+    number = world.status.round
+    world.size(3)
+    assert world.run(10, lambda: world.trains(3))
+    assert phase(world) == ("first", 96)
+
+    assert world.run(30, lambda: phase(world) == ("second", 192))
+    assert world.steps() >= 100
+    assert world.status.round == number + 2
+
+
+def test_who_begins_again_in_the_same_phase_stays_in_it() -> None:
+    """However much older the state is: no round is made for it."""
+    world = an_older_state(disk=110)
+    number = world.status.round
+    world.run(20)
+
+    assert (phase(world), world.status.round) == (("second", 128), number)
+
+
+def test_a_phase_lasts_while_nobody_tells_the_epoch_of_a_state_that_was_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A script that tells of whole epochs alone says 0 until the end of one."""
+    beat = World._beat
+
+    def whole(self: World, pod: Pod) -> None:
+        made = pod.step
+        pod.step = made - made % 100 if self.status.restarts else made
+        beat(self, pod)
+        pod.step = made
+
+    monkeypatch.setattr(World, "_beat", whole)
+    world = an_older_state(disk=20)
+    number = world.status.round
+    world.run(5)
+    assert (phase(world), world.status.round) == (("second", 128), number)
 
 
 def early(world: World) -> list[Pod]:

@@ -89,7 +89,11 @@ def _size(walk: Walk) -> None:
 
 
 def _user(walk: Walk) -> None:
-    walk.world.change(workers=walk.rng.choice([None, None, walk.rng.randint(1, walk.world.spec.max_workers)]))
+    world = walk.world
+    stated, before = world.spec.workers, world.status.wanted
+    world.change(workers=walk.rng.choice([None, None, walk.rng.randint(1, world.spec.max_workers)]))
+    if stated is not None and world.spec.workers is None and world.up:
+        assert world.status.wanted == before, "the size fell before the policy had spoken"
 
 
 def _bounds(walk: Walk) -> None:

@@ -59,6 +59,8 @@ class Pod:
     fell: bool = False
     """It fell through trainings that are done, and its state is what the script begins the next one with."""
     rank: int = -1
+    local: int = 0
+    """Samples of a step that it takes; 0 where the script keeps its own batch."""
     met_at: int = 0
     """The master under which it lays down its values, by number."""
     deep: bool = False

@@ -7,6 +7,7 @@ member that vanishes makes the others fall back to their commit; a member that i
 time-out. What the world sees of the effects is checked by `Witness`.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -48,13 +49,16 @@ class Faults:
 
 
 class World:
-    """One job in its cluster. `nodes` are names, each with room for one worker."""
+    """One job in its cluster. `nodes` are names, each with room for `room` workers."""
 
     limits = Limits(start=120.0, hang=60.0)
+    room = 1
     meet_s = 0.0
     """For members that have all been told to exchange addresses and begin."""
     compute = 0.5
     """Part of a step that a member of usual speed computes."""
+    usual: int | None = None
+    """Samples that it computes in that time; None: however many it takes."""
     counts = 8.0
     """Samples of a step; 0 for a script that tells of none."""
 
@@ -290,8 +294,9 @@ class World:
 
     def _seat(self) -> None:
         """The scheduler: cores together or not at all, surplus one by one; nobody who is deleted."""
-        taken = {pod.node for pod in self.pods.values() if pod.node}
-        free = [node for node in self.nodes if node not in taken and node not in self.cordoned]
+        taken = Counter(pod.node for pod in self.pods.values() if pod.node)
+        open_ = [node for node in self.nodes if node not in self.cordoned]
+        free = [node for node in open_ for _ in range(self.room - taken[node])]
         waiting = [pod for pod in self.pods.values() if pod.gated and not pod.deleting]
         cores = [pod for pod in waiting if pod.role == "core"]
         placed = sum(pod.role == "core" and not pod.gated for pod in self.pods.values())
@@ -305,14 +310,15 @@ class World:
         """All of these or none; who may go to few nodes chooses first. What a pod avoids, it avoids as long as it
         exists.
         """
-        seats: dict[str, Pod] = {}
+        left, seats = list(free), list[tuple[Pod, str]]()
         for pod in sorted(pods, key=lambda pod: -len(pod.avoid)):
-            node = next((node for node in free if node not in pod.avoid and node not in seats), None)
+            node = next((node for node in left if node not in pod.avoid), None)
             if node is None:
                 return
-            seats[node] = pod
-        for node, pod in seats.items():
-            free.remove(node)
+            left.remove(node)
+            seats.append((pod, node))
+        free[:] = left
+        for pod, node in seats:
             self._seated(pod, node)
 
     def _seated(self, pod: Pod, node: str) -> None:
@@ -453,6 +459,7 @@ class World:
                 self.end(pod, 0, None)
             return
         pod.round, pod.child, pod.rank = assignment.round, "init", assignment.rank
+        pod.local = assignment.batch.local if assignment.batch else 0
         pod.deep, pod.met_at = self.faults.deep(), self.masters
         if assignment.restore and assignment.rank == 0 and self.disk is not None:
             pod.take(self.disk, self.disk_weights)
@@ -467,11 +474,12 @@ class World:
         silent = self.now - pod.progress if (pod.frozen or pod.hung or self._stalled(pod)) and busy else 0.0
         took = STEP_S if pod.step > pod.beaten else None
         pod.beaten = pod.step
+        part = 1.0 if self.usual is None else pod.local / self.usual
         child = "none" if pod.child in {"none", "ended"} else "stopped" if pod.frozen else "running"
         self.send(
             events.Beat(
                 pod.uid, word, pod.round if pod.child in {"training", "asking"} else 0 if pod.round == 0 else pod.round,
-                pod.step, pod.commit, pod.step * self.counts, pod.step / 100, took, STEP_S * self.compute * pod.slowness, silent,
+                pod.step, pod.commit, pod.step * self.counts, pod.step / 100, took, STEP_S * self.compute * pod.slowness * part, silent,
                 busy and not pod.hung, child, dict(pod.says), ("batch", "rate", "epoch"),
             )
         )  # fmt: skip
