@@ -18,11 +18,16 @@ from scheduler.elastic.membership.worker import Worker
 def _all_done(s: State, now: float) -> str:
     if s.finishing_at is None:
         return ""
-    busy = [w for w in s.workers.values() if w.alive and (roll.released(s, w) or w in roll.entitled(s))]
+    busy = roll.busy(s)
     if not busy:
         return "the training has come to its end"
-    late = now - s.finishing_at > s.limits.save
+    late = now - s.finishing_at > s.limits.save and not any(_goes_on(s, w) for w in busy)
     return f"the training has come to its end; {roll.names(busy)} did not" if late else ""
+
+
+def _goes_on(s: State, worker: Worker) -> bool:
+    """It evaluates, or exports what was trained; who waits in a collective for those that have ended is silent since."""
+    return worker.silent < s.limits.save / 2
 
 
 def _too_many_restarts(s: State, _now: float) -> str:

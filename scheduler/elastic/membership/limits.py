@@ -29,6 +29,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     """After which a collective fails whose peer has vanished (HOROVOD_GLOO_TIMEOUT_SECONDS)."""
     start: float = 600.0
     """From a seat until READY. An image of tens of gigabytes takes minutes to pull."""
+    warm: float = 7200.0
+    """The same for one that is seen to take steps alone: its warm-up lasts to the script's first commit, and some commit
+    once an epoch. A commit every minute is better: so long a newcomer's start takes, and a change waits."""
     trouble: float = 60.0
     """A container that cannot start for a named reason (its image cannot be pulled): the kubelet has tried a few
     times by then.
@@ -58,7 +61,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     process its pod must have ended, once the job is over.
     """
     save: float = 600.0
-    """The same for the one that saves to disk first, and for members that end after the first of them ended well."""
+    """The same for the one that saves to disk first, and for members that end after the first of them ended well; those
+    that evaluate, or export what was trained, have an hour (FINISH of the agent's `incarnation`)."""
     again: float = 10.0
     """Until an effect that shows no result is asked for again."""
     straggler: float = 0.8

@@ -79,6 +79,8 @@ def _waiting(s: State, now: float) -> str:
     if s.save_error and _suspended(s) and s.record.holding:
         keep = ", ".join(seat.name for seat in s.record.holding)
         return f"the state was not saved, {keep} keep it until the job goes on or is suspended anew: {s.save_error}"
+    if s.finishing_at is not None:
+        return f"the training has come to its end; {roll.names(roll.busy(s))} still at work"
     if s.flight:
         missing = roll.awaited(s)
         if s.flight.planned:

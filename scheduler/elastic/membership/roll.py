@@ -137,6 +137,11 @@ def at_rest(s: State) -> bool:
     return pauses and not any(w.alive and (w.node or not w.deleting) for w in s.workers.values())
 
 
+def busy(s: State) -> list[Worker]:
+    """Members at work, and those that leave."""
+    return [w for w in s.workers.values() if w.alive and (released(s, w) or w in entitled(s))]
+
+
 def names(workers: Iterable[Worker], most: int = 4) -> str:
     """Names for people, the rest counted."""
     listed = [w.name for w in workers]

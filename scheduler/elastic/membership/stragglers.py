@@ -8,7 +8,7 @@ what is wanted (`staffing`), and is the first to make way when somebody warm can
 
 import statistics
 
-from scheduler.elastic.membership import roll
+from scheduler.elastic.membership import roll, rounds
 from scheduler.elastic.membership.effects import Tell
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.membership.worker import Worker
@@ -45,18 +45,31 @@ def _fractions(s: State) -> dict[str, float]:
     """Throughput of each member that was measured, as a fraction of the median; 1 for one who costs the others no
     time.
     """
+    parts = _parts(s)
     measured = [w for w in roll.ring(s) if w.compute and w.compute_samples >= LEAST]
     if len(measured) < max(2, len(s.record.ring) - 1):
         return {}
-    median = statistics.median(_speed(w) for w in measured)
-    return {w.uid: _speed(w) / median if _delays(s, w, 1.0 / median) else 1.0 for w in measured}
+    speeds = {w: parts.get(w.uid, 1) / (w.compute or 1.0) for w in measured}
+    median = statistics.median(speeds.values())
+    return {
+        w.uid: speed / median if _delays(s, w, parts.get(w.uid, 1) / median) else 1.0
+        for w, speed in speeds.items()
+    }
+
+
+def _parts(s: State) -> dict[str, int]:
+    """What each member takes of a step, where it is ours to say: parts that are dealt unevenly are no difference of
+    speed.
+    """
+    if "batch" not in (s.uses or ()):
+        return {}
+    dealt = ((seat.uid, rounds.batch(s.record, rank)) for rank, seat in enumerate(s.record.ring))
+    return {uid: batch.local for uid, batch in dealt if batch is not None}
 
 
 def _delays(s: State, worker: Worker, usual: float) -> bool:
-    """The others wait for it, for a part of the step that matters. usual: seconds of compute, of the median."""
+    """The others wait for it, for a part of the step that matters. usual: seconds that its part takes at the speed of
+    the median.
+    """
     behind = (worker.compute or 0.0) - usual
     return worker.pace is None or behind >= s.limits.straggler_delay * worker.pace
-
-
-def _speed(worker: Worker) -> float:
-    return 1.0 / worker.compute if worker.compute else 0.0

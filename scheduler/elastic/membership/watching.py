@@ -120,7 +120,14 @@ def _stuck(o: Sight) -> bool:
 def _slow_start(o: Sight) -> bool:
     """Who was released got ready long ago, and has a limit of its own; see `_remind`."""
     young = not o.inside and o.w.arrival is None and not roll.released(o.s, o.w)
-    return young and o.w.seated_at is not None and o.now - o.w.seated_at > o.s.limits.start
+    limit = o.s.limits.warm if _warms_up(o) else o.s.limits.start
+    return young and o.w.seated_at is not None and o.now - o.w.seated_at > limit
+
+
+def _warms_up(o: Sight) -> bool:
+    """It takes steps alone, has come to no commit yet, and took the last one not long ago."""
+    beat = o.w.beat
+    return beat is not None and beat.phase == "WarmingUp" and o.w.silent + o.unheard < o.s.limits.start / 2
 
 
 def _trouble(o: Sight) -> bool:
@@ -143,7 +150,7 @@ TABLE: Final[tuple[Row, ...]] = (
     ("no process", _no_process, "is waited for at the barrier and has no process", False),
     ("stuck", _stuck, "is stuck in a collective that the others have left", False),
     ("hung", lambda o: o.w is o.scene.culprit, "hangs: no progress for {silent:.0f} s", False),
-    ("slow start", _slow_start, "was not ready {start:.0f} s after it got its seat", True),
+    ("slow start", _slow_start, "was not ready {seated:.0f} s after it got its seat", True),
     ("trouble", _trouble, "cannot start: {waiting}", True),
 )
 
@@ -176,7 +183,8 @@ def _candidates(s: State) -> list[Worker]:
 
 def _give_up(s: State, o: Sight, row: Row) -> None:
     _, _, sentence, bars = row
-    why = sentence.format(unheard=o.unheard, silent=o.w.silent, start=o.s.limits.start, waiting=o.w.waiting)
+    seated = o.now - (o.now if o.w.seated_at is None else o.w.seated_at)
+    why = sentence.format(unheard=o.unheard, silent=o.w.silent, seated=seated, waiting=o.w.waiting)
     if o.inside:
         ending.failed_again(s, o.w.role, f"{o.w.name} {why}", o.now, pause=False)
         ending.lose(s, o.w, why, o.now, bars=bars)

@@ -53,6 +53,49 @@ def test_a_killed_worker_is_back_soon() -> None:
     assert [one.name for one in world.members()][-1] == pod.name
 
 
+def test_what_comes_after_the_training_is_waited_for() -> None:
+    """One rank exports for longer than any limit of a training, the others have ended: nobody is killed, and the job has
+    succeeded when it has ended too.
+    """
+    world = a_job(3)
+    first, *others = world.members()
+    world.export(first)
+    for pod in others:
+        world.end(pod, 0, None)
+    world.run(2 * max(world.limits.hang, world.limits.save))
+
+    assert (world.phase, first.child) == (Phase.FINISHING, "exporting")
+    assert world.status.reason == f"the training has come to its end; {first.name} still at work"
+    world.end(first, 0, None)
+    assert world.run(10, lambda: world.phase is Phase.SUCCEEDED)
+
+
+def test_all_may_do_something_else_after_the_training() -> None:
+    """Nobody hangs who has come to the end."""
+    world = a_job(3)
+    members = world.members()
+    for pod in members:
+        world.export(pod)
+    world.run(2 * world.limits.hang)
+
+    assert {pod.child for pod in members} == {"exporting"}
+    world.finish()
+    assert world.run(10, lambda: world.phase is Phase.SUCCEEDED)
+
+
+def test_who_waits_for_one_that_has_ended_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that leaves the training before the others lets them wait in a collective; the job has come to its end."""
+    monkeypatch.setattr(World, "limits", Limits(start=120.0, hang=60.0, save=30.0))
+    world = a_job(3)
+    first, *others = world.members()
+    for pod in others:
+        world.hang(pod)
+    world.end(first, 0, None)
+
+    assert world.run(world.limits.save + 60, lambda: world.phase is Phase.SUCCEEDED)
+    assert world.status.reason.endswith("did not")
+
+
 def test_a_worker_that_is_killed_again_and_again_loses_its_pod() -> None:
     """After two new processes the pod goes, and another one takes its place."""
     world = a_job(3)

@@ -6,7 +6,7 @@ import pytest
 from scheduler.elastic import sizing
 from scheduler.elastic.job import Spec, Stage, encode_status
 from scheduler.elastic.job.spec import Batch, BatchMode, Checkpoint
-from scheduler.elastic.membership import effects, events
+from scheduler.elastic.membership import Limits, effects, events
 from scheduler.elastic.sizing.parameters import Schedule
 from tests.elastic.membership import world as membership_world
 from tests.elastic.membership.test_losses import a_job
@@ -296,6 +296,28 @@ def test_a_drain_does_not_take_the_quorum() -> None:
     assert world.trains(2)
 
 
+def test_a_newcomer_that_takes_steps_alone_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its script commits once an epoch, and to the first commit it warms up; others train meanwhile. One that takes no
+    step, or comes to no commit at all, is given up.
+    """
+    monkeypatch.setattr(World, "limits", Limits(start=120.0, hang=60.0, warm=1000.0))
+    world = a_job(2)
+    world.size(3)
+    assert world.run(20, lambda: len(world.pods) == 3)
+    newcomer = list(world.pods.values())[-1]
+    newcomer.never_ready = newcomer.steps_alone = True
+    world.run(4 * world.limits.start)
+    assert newcomer.uid in world.pods
+
+    newcomer.never_ready = False
+    assert world.run(20, lambda: world.trains(3))
+    world.size(4)
+    assert world.run(20, lambda: len(world.pods) == 4)
+    newest = list(world.pods.values())[-1]
+    newest.never_ready = newest.steps_alone = True
+    assert world.run(1100, lambda: newest.uid not in world.pods)
+
+
 def test_a_straggler_is_replaced_first_and_then_swapped() -> None:
     """Compute time below 0.8 of the median's speed: a replacement warms up, then one round swaps the two."""
     world = a_job(3)
@@ -363,6 +385,19 @@ def test_who_took_more_of_a_step_before_is_no_straggler(
 
     members[3].slowness = 3.0
     assert world.run(90, lambda: members[3] not in world.members())
+
+
+def test_a_deal_that_is_uneven_makes_no_straggler() -> None:
+    """Three passes on two workers: rank 0 takes two of them, and twice as long."""
+    batch = Batch(mode=BatchMode.FIXED, per_worker=32, limit=96)
+    world = a_job(2, max_workers=3, batch=batch)
+    world.usual = 32
+    members = world.members()
+    world.run(120)
+
+    assert world.members() == members
+    members[0].slowness = 3.0
+    assert world.run(90, lambda: members[0] not in world.members())
 
 
 def test_bounds_that_tighten_are_obeyed() -> None:

@@ -16,7 +16,7 @@ GRACE_S = 30.0
 
 @dataclass(eq=False)
 class Pod:
-    """One pod. `child` is none, starting, warming, asking, init, training, saving or ended; `frozen` stops it
+    """One pod. `child` is none, starting, warming, asking, init, training, exporting, saving or ended; `frozen` stops it
     wherever it is.
     """
 
@@ -42,6 +42,8 @@ class Pod:
     frozen: bool = False
     hung: bool = False
     never_ready: bool = False
+    steps_alone: bool = False
+    """Its warm-up takes steps; with `never_ready`, none of them a commit."""
     slowness: float = 1.0
     child: str = "none"
     since: float = 0.0

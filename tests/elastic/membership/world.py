@@ -471,7 +471,8 @@ class World:
         words = {"starting": "Starting", "warming": "WarmingUp", "asking": "Ready", "init": "Ready"}
         word = "Ready" if pod.round == 0 and pod.child == "asking" else words.get(pod.child, "Training")
         busy = pod.child in {"training", "init"}
-        silent = self.now - pod.progress if (pod.frozen or pod.hung or self._stalled(pod)) and busy else 0.0
+        stands = (pod.frozen or pod.hung or self._stalled(pod)) and busy
+        silent = self.now - pod.progress if stands else self._idle_alone(pod)
         took = STEP_S if pod.step > pod.beaten else None
         pod.beaten = pod.step
         part = 1.0 if self.usual is None else pod.local / self.usual
@@ -489,6 +490,11 @@ class World:
                 pod.called = max(pod.called, number)
                 if abort and not abort.startswith("it is no worker"):
                     pod.abort = abort
+
+    def _idle_alone(self, pod: Pod) -> float:
+        """Seconds for which a newcomer has taken no step."""
+        alone = pod.child in {"starting", "warming"} and not pod.steps_alone
+        return self.now - pod.since if alone else 0.0
 
     # The training
 
@@ -629,6 +635,10 @@ class World:
         """The training function has returned on all ranks, and the script calls the next one."""
         for pod in self.members():
             pod.begin_another(pod.stage + 1, self.now)
+
+    def export(self, pod: Pod) -> None:
+        """Its training function has returned, and its script does something else."""
+        pod.child = "exporting"
 
     def finish(self) -> None:
         """The script has come to its end on all ranks."""
