@@ -26,6 +26,10 @@ from scheduler.settings_elastic import Confinement
 TELLS: Final = 3
 """Tries for an event that people read; it is worth little when it is old."""
 
+STARTS: Final = 7
+"""Tries for a pod, and for the policy before it: with waits that double from a second they end within the time in which
+the membership waits for a pod (`Limits.unseen`), so that no two rows are made for one worker."""
+
 LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Of the word of chance in a name: as Kubernetes has them, so that no word is spelt by accident."""
 
@@ -108,7 +112,7 @@ class Carrying:
         except (TypeError, ValueError, LookupError, AttributeError) as wrong:
             self._refused(effect.number, f"spec.template is no PodTemplateSpec: {wrong}")
             return
-        error = await self._site.trying.until_answered("start", calls.create_pod(pod))
+        error = await self._site.trying.until_answered("start", calls.create_pod(pod), STARTS)
         if error is not None and error.reason != "AlreadyExists":  # then it was our own earlier try
             self._refused(effect.number, str(error))
 
@@ -128,7 +132,7 @@ class Carrying:
 
     async def _write_policy(self) -> errors.KubeError | None:
         call = calls.confine(self._owner, self._site.confinement, self._site.port)
-        error = await self._site.trying.until_answered("policy", call)
+        error = await self._site.trying.until_answered("policy", call, STARTS)
         self._confined = error is None
         return error
 

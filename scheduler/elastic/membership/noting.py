@@ -157,11 +157,16 @@ def _answer_start(s: State, event: WorkerSeen) -> None:
     waiting = sorted(number for number, start in s.starts.items() if start.role == event.role)
     number = event.number or next(iter(waiting), 0)
     s.starts.pop(number, None)
+    s.unseen.discard(number)
 
 
 def start_refused(s: State, event: StartRefused, now: float) -> None:
-    if s.starts.pop(event.number, None) is None:
+    """Also of a start that is taken for not made by now: a refusal that may pass is told after a row of tries, and
+    dropped it would be asked for again without a pause and without a word.
+    """
+    if s.starts.pop(event.number, None) is None and event.number not in s.unseen:
         return
+    s.unseen.discard(event.number)
     s.refusal = event.why
     s.do(Tell("Warning", "StartRefused", f"the API server made no pod: {event.why}"))
     ending.failed_again(s, now)
