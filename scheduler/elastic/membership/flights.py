@@ -169,7 +169,7 @@ def persisted(s: State, event: Persisted, now: float) -> None:
         return
     if s.record.ring:
         s.before = len(s.record.ring)
-    s.record, s.flight = flight.planned, None
+    former, s.record, s.flight = s.record, flight.planned, None
     s.published, s.published_at = True, now
     s.resumed_at, s.settled = None, False
     s.joining_at = None
@@ -177,6 +177,7 @@ def persisted(s: State, event: Persisted, now: float) -> None:
     for worker in s.workers.values():
         worker.fallen = worker.fallen and worker.uid not in inside
         worker.knows = roll.has_state(worker)
+    measures.begun(s, former)
     if inside:
         s.saved, s.save_error = False, ""
         s.started_at = now if s.started_at is None else s.started_at

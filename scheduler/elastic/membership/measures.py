@@ -4,7 +4,7 @@ Lives here: arithmetic on beats. Never here: what is done about a slow worker (`
 policies).
 """
 
-from scheduler.elastic.job.status import Resize
+from scheduler.elastic.job.status import Resize, Round
 from scheduler.elastic.membership import roll
 from scheduler.elastic.membership.events import Arrived, Beat
 from scheduler.elastic.membership.state import Mark, State
@@ -32,11 +32,8 @@ def taken(s: State, worker: Worker, beat: Beat, now: float) -> None:
         return
     if beat.phase != "Training" or not s.record.ring:
         return
-    if beat.compute_s:
-        worker.compute = _averaged(s, worker.compute, beat.compute_s)
-        worker.compute_samples += 1
-    if beat.step_s:
-        worker.pace = _averaged(s, worker.pace, beat.step_s)
+    if beat.step > s.record.step:
+        _times(s, worker, beat)
     if s.resumed_at is None and beat.step > s.record.step:
         s.resumed_at = now
     if worker.uid != s.record.ring[0].uid:
@@ -48,6 +45,31 @@ def taken(s: State, worker: Worker, beat: Beat, now: float) -> None:
     for name, value in list(beat.values.items())[:VALUES]:
         if name in s.values or len(s.values) < VALUES:
             s.values[name] = value
+
+
+def _times(s: State, worker: Worker, beat: Beat) -> None:
+    """Of steps of this round; before its first one a beat tells of the last ones before."""
+    if beat.compute_s:
+        worker.compute = _averaged(s, worker.compute, beat.compute_s)
+        worker.compute_samples += 1
+    if beat.step_s:
+        worker.pace = _averaged(s, worker.pace, beat.step_s)
+
+
+def begun(s: State, former: Round) -> None:
+    """In a round that deals out a step otherwise, averages begin anew: those of members would still hold what they took
+    for their former part, and those of newcomers would not.
+    """
+    if _dealt(former) == _dealt(s.record):
+        return
+    for worker in roll.ring(s):
+        worker.compute = worker.pace = None
+        worker.compute_samples = 0
+
+
+def _dealt(record: Round) -> tuple[object, ...]:
+    """By what a step is dealt out among the members."""
+    return len(record.ring), record.batch_mode, record.global_batch, record.per_worker
 
 
 def arrived(s: State, worker: Worker, event: Arrived, now: float) -> None:
