@@ -174,6 +174,14 @@ def test_before_the_schedule():
     assert wanted(job("schedule", size=3, min=3, schedule=(Stage(0.0, 1),), epoch=1.0)) == 3
 
 
+def test_what_is_stated_need_not_pay():
+    """No horizon and no end in sight keeps a schedule from its sizes: a person has weighed that."""
+    near = {"remaining": 1.0, "idle": 60.0, "measured": seen({2: 400.0})}
+
+    assert wanted(job("schedule", {"horizon": 0}, size=2, epoch=10.0, schedule=STAGES, **near)) == 8
+    assert wanted(job("offer", {"horizon": 0}, size=2, **near)) == 2
+
+
 # --- offer, and what all of them respect ---
 
 
