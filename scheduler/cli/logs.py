@@ -1,14 +1,15 @@
 """`gangwright logs`: what all members of a gang write, in one stream, each line with its worker's name.
 
-Lives here: a task for every member, one line at a time. Never here: what is said. With -f members that come later are
-followed, too, and the command ends when all have ended; with an ElasticJob, when that is over.
+Lives here: a task for every member, one line at a time. Never here: what is said, and how far a log was read
+(`reading`). With -f members that come later are followed, too, a stream that ends before its container is opened anew,
+and the command ends when all have ended; with an ElasticJob, when that is over.
 """
 
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 import msgspec
@@ -18,9 +19,11 @@ from rich.text import Text
 from scheduler import errors
 from scheduler.cli import screen
 from scheduler.cli.options import NO, OK, Context, GangName, Kubeconfig, Namespace, Reach, duration_of, split
+from scheduler.cli.reading import Place
 from scheduler.elastic.master.calls import JOBS, inside
 from scheduler.kube import changes as ch
 from scheduler.kube.access import find_access
+from scheduler.kube.actions import PASSING
 from scheduler.kube.client import Client
 from scheduler.kube.listing import listed
 from scheduler.model.topology import DEFAULT_LEVELS
@@ -44,7 +47,7 @@ OVER: Final = frozenset({"Succeeded", "Failed"})
 """Phases of an ElasticJob that makes no more workers."""
 
 EVERY: Final = 2.0
-"""Seconds between two looks for members that came later."""
+"""Seconds between two looks for members that came later, and for those whose streams ended too early."""
 
 SILENCE: Final = 3600.0
 """Seconds that a worker may write nothing before its stream is opened anew."""
@@ -68,24 +71,26 @@ class Wanted:
     namespace: str = ""
     gang: str = ""
 
-    def params(self, usual: str) -> dict[str, str]:
+    def params(self, container: str, place: Place) -> dict[str, str]:
+        since = "" if self.since is None else str(max(1, round(self.since)))
+        first = {"tailLines": "" if self.tail is None else str(self.tail), "sinceSeconds": since}
         said = {
-            "container": self.container or usual,
+            "container": container,
             "follow": "true" if self.follow else "",
-            "tailLines": "" if self.tail is None else str(self.tail),
-            "sinceSeconds": "" if self.since is None else str(max(1, round(self.since))),
+            "timestamps": "true" if self.follow else "",
+            **(place.further(asyncio.get_running_loop().time()) or first),
         }
         return {name: text for name, text in said.items() if text}
 
 
 @dataclass(slots=True)
 class Merger:
-    """The members that were found, and the tasks that read them."""
+    """The members that were found, by uid how far each was read, and by name whose log could not be."""
 
     client: Client
     wanted: Wanted
     width: int = 0
-    seen: set[str] = field(default_factory=set)
+    places: dict[str, Place] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
 
@@ -157,16 +162,24 @@ async def _goes_on(merger: Merger) -> bool:
 
 
 def _begin(merger: Merger, found: list[api.Pod], group: asyncio.TaskGroup) -> None:
-    """Read whoever has begun and is not read yet."""
+    """Read whoever has begun and is not read yet, or not to the end."""
     merger.width = max([merger.width, *(len(pod.metadata.name) for pod in found)])
     for pod in found:
-        if pod.metadata.uid in merger.seen:
-            continue
-        if pod.status.phase not in {"", "Pending"}:
-            merger.seen.add(pod.metadata.uid)
-            group.create_task(_read(merger, pod))
-        elif not merger.wanted.follow:
-            screen.note(f"{pod.metadata.name} has not begun")
+        place = merger.places.get(pod.metadata.uid)
+        if place is None and pod.status.phase in {"", "Pending"}:
+            if not merger.wanted.follow:
+                screen.note(f"{pod.metadata.name} has not begun")
+        elif place is None or (place.waits and (place.broken or _runs(pod, _container(merger, pod)))):
+            place = merger.places.setdefault(pod.metadata.uid, Place())
+            place.waits = False
+            group.create_task(_read(merger, pod, place))
+
+
+def _runs(pod: api.Pod, container: str) -> bool:
+    """Whether the container may still write, as far as is known."""
+    states = {own.name: own.state for own in pod.status.container_statuses or ()}
+    state = states.get(container)
+    return not _ended(pod) and (state is None or (state.waiting is None and state.terminated is None))
 
 
 def _ended(pod: api.Pod) -> bool:
@@ -191,34 +204,41 @@ def _gang(pod: api.Pod) -> str | None:
     return said.gang.name if said is not None else None
 
 
-async def _read(merger: Merger, pod: api.Pod) -> None:
-    """All lines of one member; where it is followed, a stream that is silent for long is opened anew."""
-    name, wanted = pod.metadata.name, merger.wanted
-    while True:
-        try:
-            await _stream(merger, name, wanted.params(_container(pod)))
-        except errors.Silent as error:
-            if wanted.follow:
-                # What it wrote before the silence was shown; rounded down, so that none of it comes again.
-                wanted = replace(wanted, tail=None, since=SILENCE)
-                continue
+async def _read(merger: Merger, pod: api.Pod, place: Place) -> None:
+    """The lines of one member until its stream ends; where it is followed, the next look opens it anew if there may be
+    more.
+    """
+    name = pod.metadata.name
+    try:
+        await _stream(merger, name, merger.wanted.params(_container(merger, pod), place), place)
+    except PASSING as error:
+        place.broken = place.waits = True
+        merger.failed[name] = str(error)
+    except errors.KubeError as error:
+        if not (
+            isinstance(error, errors.NotFound) and place.opened
+        ):  # it has gone since, and was read until then
             merger.failed[name] = str(error)
-        except errors.KubeError as error:
-            merger.failed[name] = str(error)
-        return
+    else:
+        place.broken, place.waits = False, True
 
 
-async def _stream(merger: Merger, name: str, params: dict[str, str]) -> None:
+async def _stream(merger: Merger, name: str, params: dict[str, str], place: Place) -> None:
     path = f"/api/v1/namespaces/{merger.wanted.namespace}/pods/{name}/log"
     async with merger.client.stream(path, params, inactivity=SILENCE) as chunks:
+        merger.failed.pop(name, None)
+        place.begin(asyncio.get_running_loop().time())
         async for line in lines(chunks):
-            _show(merger, name, line)
+            text = place.take(line) if merger.wanted.follow else line
+            if text is not None:
+                _show(merger, name, text)
 
 
-def _container(pod: api.Pod) -> str:
-    """The container that kubectl would show: the one that the pod names, or its first."""
+def _container(merger: Merger, pod: api.Pod) -> str:
+    """The container that is asked for, or that kubectl would show: the one that the pod names, or its first."""
     named = (pod.metadata.annotations or {}).get("kubectl.kubernetes.io/default-container")
-    return named or next((own.name for own in pod.spec.containers or ()), "")
+    first = next((own.name for own in pod.spec.containers or ()), "")
+    return merger.wanted.container or named or first
 
 
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:

@@ -9,6 +9,7 @@ import typer
 from scheduler import errors
 from scheduler.cli import screen
 from scheduler.cli.options import NO, Context, Kubeconfig, Namespace, Reach, split
+from scheduler.elastic.job.decode import policy_of
 from scheduler.elastic.master.calls import JOBS, inside
 from scheduler.errors import SettingsError
 from scheduler.kube.access import find_access
@@ -69,8 +70,7 @@ def _told(job: dict[str, Any], wanted: int | None) -> str:
     spec, status = job.get("spec") or {}, job.get("status") or {}
     now = status.get("workers", 0)
     if wanted is None:
-        policy = (spec.get("sizing") or {}).get("policy", "offer")
-        return f"is sized by its policy, {policy}; {now} workers now"
+        return f"is sized by its policy, {policy_of(spec)}; {now} workers now"
     low, high = spec.get("minWorkers", 1), spec.get("maxWorkers", MOST)
     goal = max(low, min(high, wanted))
     bounds = "" if goal == wanted else f" (asked for {wanted}; {low} to {high} are allowed)"

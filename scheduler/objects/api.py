@@ -157,6 +157,7 @@ class WaitingState(_Part):
 
 class ContainerState(_Part):
     waiting: WaitingState | None = None
+    terminated: Present | None = None
 
 
 class ContainerStatus(_Part):

@@ -34,6 +34,8 @@ DISCOVERY = {
 }
 """By group and version: what this cluster has."""
 SINCE = "2026-01-01T00:00:00Z"
+BREAK = b"the connection breaks"
+"""Instead of a line that comes later."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,8 @@ class Cluster(ApiServer):
         """By pod: what it has written."""
         self.later: defaultdict[str, asyncio.Queue[bytes | None]] = defaultdict(asyncio.Queue)
         self.asked: list[tuple[str, dict[str, str]]] = []
+        self.unwell = 0
+        """How many of the next logs are answered with 500."""
         self.objects = {resource.path: {} for resource in RESOURCES} | {
             path: {} for path in (PRIORITIES, TEAM, JOBS, JOB_SETS)
         }
@@ -129,17 +133,23 @@ class Cluster(ApiServer):
         return await self._refused(self.against) if self.against else web.json_response(self.tried[-1])
 
     async def _log(self, request: web.Request) -> web.StreamResponse:
-        """What a member has written; with `follow` until the test ends it with None."""
+        """What a member has written; with `follow` until the test ends it with None, or breaks it."""
         name = request.path.split("/")[-2]
         self.asked.append((name, dict(request.query)))
         if name not in self.logs:
             return await self._refused(Refuse(404))
+        if self.unwell:
+            self.unwell -= 1
+            return await self._refused(Refuse(500))
         response = web.StreamResponse()
         await response.prepare(request)
         for piece in self.logs[name]:
             await response.write(piece)
         if request.query.get("follow"):
             while (piece := await self.later[name].get()) is not None:
+                if piece is BREAK and request.transport is not None:
+                    request.transport.abort()
+                    return response
                 await response.write(piece)
         return response
 

@@ -10,6 +10,8 @@ import pytest
 
 from scheduler.cli import logs
 from scheduler.cli.logs import LONGEST, colour, lines
+from scheduler.cli.reading import Place
+from tests.cli.speaking import BREAK
 
 
 async def test_all_members_with_their_names(cluster):
@@ -85,9 +87,112 @@ async def test_a_member_that_is_silent_for_long_is_followed_on(cluster, monkeypa
 
     assert (said.code, said.out, said.err) == (0, "g-0 first\ng-0 second\n", "")
     assert cluster.asked == [
-        ("g-0", {"container": "main", "follow": "true", "tailLines": "5"}),
-        ("g-0", {"container": "main", "follow": "true", "sinceSeconds": "1"}),
+        ("g-0", {"container": "main", "follow": "true", "timestamps": "true", "tailLines": "5"}),
+        ("g-0", {"container": "main", "follow": "true", "timestamps": "true", "sinceSeconds": "1"}),
     ]
+
+
+def written(second: float, text: str) -> bytes:
+    """A line as kubelet gives it, with its time."""
+    return f"2026-01-01T01:00:{second:012.9f}+01:00 {text}\n".encode()
+
+
+async def followed(cluster, monkeypatch, end):
+    """A member whose stream ends so, while it runs, and that then writes on."""
+    monkeypatch.setattr(logs, "EVERY", 0.05)
+    pod = cluster.pod("g-0", gang="g", node="r0-n0")
+    cluster.logs = {"g-0": [written(1.0, "first"), written(1.5, "like"), written(1.5, "like")]}
+    task = asyncio.create_task(cluster.say("logs", "team/g", "-f", "--tail", "5"))
+    async with asyncio.timeout(10):
+        while not cluster.asked:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        cluster.logs["g-0"] += [written(1.5, "like"), written(2.0, "last")]
+        cluster.later["g-0"].put_nowait(end)
+        while len(cluster.asked) < 2:
+            await asyncio.sleep(0.01)
+    pod["status"]["phase"] = "Succeeded"
+    cluster.later["g-0"].put_nowait(None)
+    return await task
+
+
+@pytest.mark.parametrize("end", [BREAK, None])
+async def test_a_stream_that_ends_before_its_member(cluster, monkeypatch, end):
+    """It is opened anew from the time of its last line, whether it broke or ended in order, and no line comes twice."""
+    said = await followed(cluster, monkeypatch, end)
+
+    assert said.err == ""
+    assert said.out.splitlines() == ["g-0 first", "g-0 like", "g-0 like", "g-0 like", "g-0 last"]
+    assert (said.code, [query.get("sinceTime") for _, query in cluster.asked]) == (
+        0,
+        [None, "2026-01-01T00:00:01Z"],
+    )
+
+
+async def test_what_is_refused_while_it_is_followed(cluster, monkeypatch):
+    """An API server that is unwell is asked again; a refusal that stays is said at the end."""
+    monkeypatch.setattr(logs, "EVERY", 0.05)
+    pods = [cluster.pod(name, gang="g", node="r0-n0") for name in ("g-0", "g-1")]
+    cluster.logs = {"g-0": [written(1.0, "here")]}
+    cluster.unwell = 2
+    cluster.later["g-0"].put_nowait(None)
+    task = asyncio.create_task(cluster.say("logs", "team/g", "-f"))
+    async with asyncio.timeout(10):
+        while [name for name, _ in cluster.asked].count("g-0") < 3:
+            await asyncio.sleep(0.01)
+    for pod in pods:
+        pod["status"]["phase"] = "Succeeded"
+    cluster.later["g-0"].put_nowait(None)
+    said = await task
+
+    assert (said.code, said.out) == (1, "g-0 here\n")
+    assert "g-1: GET" in said.err
+    assert "g-0" not in said.err
+
+
+async def test_the_end_of_a_container_is_the_end_of_its_log(cluster, monkeypatch):
+    """Though its pod runs on, for the sake of another container: nothing is asked for again."""
+    monkeypatch.setattr(logs, "EVERY", 0.05)
+    pod = cluster.pod("g-0", gang="g", node="r0-n0")
+    pod["status"]["containerStatuses"] = [{"name": "main", "state": {"terminated": {"exitCode": 0}}}]
+    cluster.logs = {"g-0": [written(1.0, "all")]}
+    cluster.later["g-0"].put_nowait(None)
+    task = asyncio.create_task(cluster.say("logs", "team/g", "-f"))
+    await asyncio.sleep(0.5)
+    pod["status"]["phase"] = "Succeeded"
+    said = await task
+
+    assert (said.code, said.out, len(cluster.asked)) == (0, "g-0 all\n", 1)
+
+
+def test_what_kubelet_puts_no_time_before():
+    """The rest of a line that was cut comes with its beginning, or not at all; a word of kubelet's own is shown."""
+    place = Place()
+    place.begin(0.0)
+    lines_ = (
+        "2026-01-01T00:00:01.000000001Z long",
+        "rest",
+        "2026-01-01T00:00:01.000000002Z 2026-13-01T00:00:00Z x",
+    )
+    first = [place.take(line) for line in lines_]
+    place.begin(1.0)
+
+    assert first == ["long", "rest", "2026-13-01T00:00:00Z x"]
+    assert place.take("unable to retrieve container logs") == "unable to retrieve container logs"
+    assert [place.take(line) for line in lines_] == [None, None, None]
+    assert place.take("2026-13-01T00:00:00Z no time") is None
+    assert place.take("2026-01-01T00:00:01.000000003Z ") == ""
+
+
+def test_lines_of_both_streams_need_not_come_in_order():
+    """What a container wrote to one stream may stand behind what it wrote to the other a moment later: it is shown."""
+    place = Place()
+    place.begin(0.0)
+    told = ["2026-01-01T00:00:02.5Z out", "2026-01-01T00:00:02.4Z error"]
+
+    assert [place.take(line) for line in told] == ["out", "error"]
+    place.begin(1.0)
+    assert [place.take(line) for line in told] == [None, None]
 
 
 async def test_who_has_not_begun(cluster):

@@ -42,6 +42,24 @@ async def test_auto(cluster, job):
     assert sent == {"spec": {"workers": None}}
 
 
+@pytest.mark.parametrize(
+    ("said", "policy"),
+    [
+        ({}, "offer"),
+        ({"schedule": [{"epoch": 0, "workers": 2}]}, "schedule"),
+        ({"schedule": [{"epoch": 0, "batch": 32}]}, "offer"),
+        ({"schedule": [{"epoch": 0, "workers": 2}], "sizing": {"policy": "offer"}}, "offer"),
+    ],
+)
+async def test_auto_where_no_policy_is_named(cluster, said, policy):
+    """The answer names the one by which the elastic master goes: `schedule` where the schedule has sizes."""
+    cluster.put("train", JOBS, "team", spec={"minWorkers": 2, "maxWorkers": 6, **said}, status={"workers": 4})
+
+    told = await cluster.say("resize", "team/train", "auto")
+
+    assert told.out == f"elasticjob/train is sized by its policy, {policy}; 4 workers now\n"
+
+
 @pytest.mark.parametrize("asked", ["many", "-1", "2.5", "10001", ""])
 async def test_no_number(cluster, job, asked):
     """What is none is refused before anything is asked, with what would be right."""

@@ -105,6 +105,20 @@ async def test_the_run_before(run, logs, api, namespace):
     assert before != await logs("a")
 
 
+async def test_when_a_line_was_written(run, logs):
+    """With --timestamps each line begins with its time, the same at every call; what is older than --since-time is left
+    out.
+    """
+    await run("a", "echo one; sleep 2; echo two", "Succeeded")
+
+    said = await logs("a", "--timestamps")
+    (first, one), (second, two) = (line.split(" ", 1) for line in said.splitlines())
+    assert (one, two) == ("one", "two")
+    assert first < second
+    assert said == await logs("a", "--timestamps")
+    assert await logs("a", "--since-time", f"{second[:19]}Z") == "two\n"
+
+
 async def test_logs_that_are_not_there(run, logs, api, namespace):
     """A container that has not begun has none yet; what the stand-in does not know, it refuses."""
     await run("a", "echo one", "Succeeded")
@@ -115,7 +129,7 @@ async def test_logs_that_are_not_there(run, logs, api, namespace):
 
     for words, why in (
         (("b", "-c", "waits"), "is waiting to start"),
-        (("a", "--timestamps"), "timestamps"),
+        (("a", "--limit-bytes", "1"), "limitBytes"),
     ):
         with pytest.raises(CommandError, match=why):
             await logs(*words)

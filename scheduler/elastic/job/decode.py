@@ -113,7 +113,7 @@ def decode_spec(raw: Any) -> tuple[Spec | None, tuple[Problem, ...]]:
         suspend=form.take("suspend", flag, default=False),
         max_restarts=form.take("maxRestarts", count(0, MOST_RESTARTS), Spec().max_restarts),
         checkpoint=_checkpoint(form.form("checkpoint")),
-        policy=_policy(form),
+        policy=policy_of(form.raw),
         parameters=_parameters(form),
     )
     form.close()
@@ -122,12 +122,12 @@ def decode_spec(raw: Any) -> tuple[Spec | None, tuple[Problem, ...]]:
     return (None, tuple(form.problems)) if form.problems else (spec, ())
 
 
-def _policy(form: Form) -> str:
-    """`schedule` when there are sizes in the schedule and no policy is named."""
-    raw = form.raw.get("sizing")
+def policy_of(spec: Mapping[str, Any]) -> str:
+    """The name of the policy: `schedule` when there are sizes in the schedule and none is named."""
+    raw = spec.get("sizing")
     if isinstance(raw, dict) and isinstance(raw.get("policy"), str):
         return str(raw["policy"])
-    entries = form.raw.get("schedule")
+    entries = spec.get("schedule")
     sized = isinstance(entries, list) and any(isinstance(one, dict) and "workers" in one for one in entries)
     return "schedule" if sized else Spec().policy
 
@@ -140,7 +140,7 @@ def _parameters(form: Form) -> parameters.Parameters:
     if written is None and "policy" in sizing.raw:
         return Spec().parameters
     try:
-        return parameters.decode(_policy(form), values, "spec.sizing")
+        return parameters.decode(policy_of(form.raw), values, "spec.sizing")
     except SettingsError as error:
         form.problems.append(Problem(error.field, shortened(repr(error.value)), error.remedy))
         return Spec().parameters

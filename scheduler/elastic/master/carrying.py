@@ -26,6 +26,14 @@ from scheduler.settings_elastic import Confinement
 TELLS: Final = 3
 """Tries for an event that people read; it is worth little when it is old."""
 
+STARTS: Final = 7
+"""Tries for a pod, and for the policy before it: with waits that double from a second they end within the time in which
+the membership waits for a pod (`Limits.unseen`), so that no two rows are made for one worker."""
+
+STANDS: Final = 60.0
+"""Seconds for which a NetworkPolicy that was seen to stand is taken to do so. Whoever may delete it may do so at any
+time, and nothing tells of it; a quorum, and what grows in one go, costs one look."""
+
 LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Of the word of chance in a name: as Kubernetes has them, so that no word is spelt by accident."""
 
@@ -58,7 +66,7 @@ class Carrying:
         self._report = report
         self._tasks: set[asyncio.Task[Any]] = set()
         self._confining: asyncio.Task[errors.KubeError | None] | None = None
-        self._confined = site.confinement is Confinement.NONE
+        self._confined_at = float("-inf")
         self._stopping: dict[Uid, float] = {}
 
     def close(self) -> None:
@@ -108,7 +116,7 @@ class Carrying:
         except (TypeError, ValueError, LookupError, AttributeError) as wrong:
             self._refused(effect.number, f"spec.template is no PodTemplateSpec: {wrong}")
             return
-        error = await self._site.trying.until_answered("start", calls.create_pod(pod))
+        error = await self._site.trying.until_answered("start", calls.create_pod(pod), STARTS)
         if error is not None and error.reason != "AlreadyExists":  # then it was our own earlier try
             self._refused(effect.number, str(error))
 
@@ -120,7 +128,8 @@ class Carrying:
         """One row of tries for all that wait for it. One after the other they would grow ever more, for each takes as
         long as the membership waits for a pod before it asks for another.
         """
-        if self._confined:
+        site = self._site
+        if site.confinement is Confinement.NONE or site.clock() - self._confined_at < STANDS:
             return None
         if self._confining is None or self._confining.done():
             self._confining = self._begin(self._write_policy())
@@ -128,8 +137,9 @@ class Carrying:
 
     async def _write_policy(self) -> errors.KubeError | None:
         call = calls.confine(self._owner, self._site.confinement, self._site.port)
-        error = await self._site.trying.until_answered("policy", call)
-        self._confined = error is None
+        error = await self._site.trying.until_answered("policy", call, STARTS)
+        if error is None:
+            self._confined_at = self._site.clock()
         return error
 
     async def _stop(self, effect: StopWorker, name: str) -> None:

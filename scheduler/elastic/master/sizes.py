@@ -55,10 +55,27 @@ async def decide(master: Master, kit: Kit) -> Mapping[str, Want]:
     charges = {charge.owner.key: charge for charge in master.charges.values()}
     views = {key: view for key, charge in charges.items() if (view := charge.wishes()) is not None}
     free, pictures = _picture(master, kit, charges, views)
-    wants = await asyncio.to_thread(size, pictures, free)
+    wants = await asyncio.to_thread(_sized, pictures, free)
     for key, want in wants.items():
         charges[key].feed(Sized(want.size, want.by, want.reason, want.gains, want.ahead))
     return wants
+
+
+def _sized(pictures: list[JobView], free: Free) -> Mapping[str, Want]:
+    """What a policy stumbles over at one job is told, and the others are sized without it."""
+    try:
+        return size(pictures, free)
+    except Exception:  # noqa: BLE001 - whose fault it is shows when each is alone
+        return size([picture for picture in pictures if _sound(picture, free)], free)
+
+
+def _sound(picture: JobView, free: Free) -> bool:
+    try:
+        size([picture], free)
+    except Exception:  # noqa: BLE001 - the job keeps its size until the next time
+        _log.exception("sizing failed", job=picture.name, kind=("sizing failed", picture.name))
+        return False
+    return True
 
 
 def _picture(

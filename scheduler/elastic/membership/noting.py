@@ -169,10 +169,14 @@ def _answer_start(s: State, event: WorkerSeen) -> None:
     waiting = sorted(number for number, start in s.starts.items() if start.role == event.role)
     number = event.number or next(iter(waiting), 0)
     s.starts.pop(number, None)
+    s.unseen.pop(number, None)
 
 
 def start_refused(s: State, event: StartRefused, now: float) -> None:
-    start = s.starts.pop(event.number, None)
+    """Also of a start that is taken for not made by now: a refusal that may pass is told after a row of tries, and
+    dropped it would be asked for again without a pause and without a word.
+    """
+    start = s.starts.pop(event.number, None) or s.unseen.pop(event.number, None)
     if start is None:
         return
     s.refusal = event.why

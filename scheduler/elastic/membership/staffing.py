@@ -22,6 +22,7 @@ def look(s: State, now: float) -> None:
             _dismiss(s, worker, "the job does not need it now", now)
         if not s.blind:
             s.starts.clear()
+            s.unseen.clear()
         if not roll.entitled(s):
             s.sized = None  # what there was room for says nothing of the room when it goes on
         return
@@ -91,7 +92,7 @@ def _gain(s: State, place: int) -> float:
 def _forget_unseen(s: State, now: float) -> None:
     for number, start in list(s.starts.items()):
         if now - start.at > s.limits.unseen:
-            del s.starts[number]
+            s.unseen[number] = s.starts.pop(number)
 
 
 def _trim(s: State, now: float) -> None:

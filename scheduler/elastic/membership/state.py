@@ -87,6 +87,8 @@ class State:
     blind: str = ""
     """Why pods may be others than was told: their watch does not stand. Empty: it stands."""
     starts: dict[int, Start] = field(default_factory=dict)
+    unseen: dict[int, Start] = field(default_factory=dict)
+    """Starts that are taken for not made, of which a pod or a refusal may still be told."""
     counter: int = 0
     """The highest number of a StartWorker."""
     record: Round = field(default_factory=Round)

@@ -12,14 +12,16 @@ from scheduler.elastic.sizing.view import Measured
 
 
 def rate(measured: Mapping[int, Measured], size: int) -> float:
-    """Expected samples per second of `size` workers; in units of one worker's while nothing was measured."""
+    """Expected samples per second of `size` workers, above 0; in units of one worker's while nothing was measured."""
+    if size in measured:
+        return measured[size].mean
     known = sorted(measured)
     if not known:
         return float(size)
-    if size <= known[0]:
+    if size < known[0]:
         return measured[known[0]].mean * size / known[0]
     for low, high in itertools.pairwise(known):
-        if size <= high:
+        if size < high:
             return _line(measured, low, high, size)
     return _beyond(measured, known, size)
 
@@ -31,8 +33,9 @@ def gain(measured: Mapping[int, Measured], size: int) -> float:
 
 
 def _line(measured: Mapping[int, Measured], low: int, high: int, size: int) -> float:
-    slope = (measured[high].mean - measured[low].mean) / (high - low)
-    return measured[low].mean + slope * (size - low)
+    """As a mean by weight: what a slope takes off a large rate may leave nothing of a small one."""
+    part = (size - low) / (high - low)
+    return measured[low].mean * (1.0 - part) + measured[high].mean * part
 
 
 def _beyond(measured: Mapping[int, Measured], known: list[int], size: int) -> float:

@@ -1,7 +1,7 @@
 """What one policy would like for one job, before the room is shared out; and what every policy respects.
 
 Lives here: the value `Desire`, the largest size that is of use, and whether a growth wins back what it costs.
-Never here: other jobs.
+Never here: other jobs. The sizes of a `schedule` were stated, and need win back nothing.
 """
 
 from typing import Final

@@ -29,7 +29,8 @@ class Common(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_f
     changed more often would never be measured; a resize itself takes a fraction of a second."""
     horizon: Seconds = 600.0
     """Seconds that a new size is expected to last. Growth must win back, within it or within what the job has left,
-    what the resize costs. Clusters of tens of nodes see a job come or go every few minutes."""
+    what the resize costs. Clusters of tens of nodes see a job come or go every few minutes. Of no effect with
+    `schedule`: its sizes a person stated."""
 
 
 class Offer(Common, frozen=True, kw_only=True, rename="camel", tag_field="policy", tag="offer"):

@@ -72,7 +72,7 @@ class Record(Struct, frozen=True):
         left = _left(now - self.at)
         weight = self.weight * left + 1.0
         shift = rate - self.mean
-        mean = self.mean + shift / weight
+        mean = max(self.mean + shift / weight, min(self.mean, rate))  # of far larger ones nothing may be left
         return Record(weight, mean, self.squares * left + shift * (rate - mean), now)
 
     @property

@@ -8,7 +8,7 @@ import pytest
 from scheduler.elastic.master import calls, sizes
 from scheduler.elastic.master.master import identity_of, watched
 from scheduler.elastic.master.sizes import decide
-from scheduler.elastic.sizing import Want
+from scheduler.elastic.sizing import Want, offer, sharing
 from scheduler.objects import marks
 from tests.elastic.master.house import KIT, TEMPLATE, House, job, pods, status, train
 
@@ -31,6 +31,23 @@ async def test_a_job_grows_into_what_is_free(api, house):
     await house.until(lambda: len(pods(api)) == 3)
     await house.until(lambda: (status(api)["wanted"], status(api)["wantedBy"]) == (3, "offer"))
     assert pods(api)[2]["metadata"]["labels"]["gangwright.io/surplus"] == "true"
+
+
+async def test_a_job_that_cannot_be_sized_leaves_the_others_alone(api, house, monkeypatch):
+    """What its policy stumbles over costs it its answer, and nobody else's."""
+
+    def desire(view):
+        if view.name == "team/strange":
+            raise ZeroDivisionError
+        return offer.desire(view)
+
+    monkeypatch.setattr(sharing, "POLICIES", {"offer": desire})
+    api.put("n0", calls.NODES, "", spec={}, status=ROOM)
+    for name in ("strange", "train"):
+        job(api, name, template=BUSY)
+    await house.until(lambda: len(house.master.charges) == 2)
+
+    assert (await decide(house.master, KIT)).keys() == {"team/train"}
 
 
 async def test_a_seat_is_the_jobs_own_before_the_pod_is_bound(api, house):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from scheduler.elastic.master import calls
+from scheduler.elastic.master import calls, carrying
 from scheduler.elastic.master.sizes import decide
 from scheduler.elastic.membership import Limits
 from scheduler.elastic.membership.events import Arrived, Beat, Elapsed, Exited
@@ -333,6 +333,28 @@ async def test_starts_that_wait_for_the_policy_do_not_pile_up(api, tmp_path):
 
     made = sum(method == "POST" and path.endswith("/pods") for method, path, _ in api.writes)
     assert (waiting < 10, made < 10) == (True, True), (waiting, made)
+
+
+@pytest.mark.parametrize(("stands", "there"), [(0.0, True), (60.0, False)])
+async def test_a_policy_that_somebody_deleted(api, house, monkeypatch, stands, there):
+    """It is made again before the next workers are, unless it was seen to stand a moment before."""
+    monkeypatch.setattr(carrying, "STANDS", stands)
+    job(api)
+    await house.until(lambda: len(pods(api)) == 2)
+    del api.objects[calls.POLICIES]["team", "train-workers"]
+
+    job(api, workers=4)
+    await house.until(lambda: len(pods(api)) == 4)
+
+    assert (("team", "train-workers") in api.objects[calls.POLICIES]) == there
+
+
+async def test_one_look_at_the_policy_is_enough_for_many(api, house):
+    """However many workers are made, it is written once."""
+    job(api, minWorkers=8, maxWorkers=8)
+    await house.until(lambda: len(pods(api)) == 8)
+
+    assert sum("networkpolicies" in path for _, path, _ in api.writes) == 1
 
 
 async def test_without_a_policy(api, tmp_path):

@@ -7,12 +7,15 @@ import pytest
 
 from scheduler import errors
 from scheduler.elastic.master import calls
+from scheduler.elastic.master.carrying import STARTS
 from scheduler.elastic.master.reading import Job, Meta
 from scheduler.elastic.master.trying import Trying, Waits, result
 from scheduler.elastic.master.writing import Writing
+from scheduler.elastic.membership import Limits
 from scheduler.elastic.workers import Owner
 from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
+from scheduler.settings_elastic import ElasticMaster
 from tests.elastic.master.house import JOBS
 from tests.kube.api_server import Refuse
 from tests.kube.follower import Time, until
@@ -52,6 +55,15 @@ def test_waits_double_up_to_a_limit():
     assert waits.bad() <= 1.0
     assert waits.bad(5.0) == 5.0
     assert waits.bad(500.0) == 8.0
+
+
+def test_the_tries_for_a_pod_end_before_another_is_asked_for():
+    """However long chance makes the waits: that it is refused is told before the pod is taken for not made."""
+    chance = Random()
+    chance.uniform = lambda _low, high: high
+    waits = Waits(ElasticMaster().retry, ElasticMaster().retry_limit, chance)
+
+    assert sum(waits.bad() for _ in range(STARTS - 1)) < Limits().unseen
 
 
 async def test_what_passes_is_tried_again(api, trying, owner, time):

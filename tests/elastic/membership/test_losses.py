@@ -402,6 +402,42 @@ def test_what_the_next_start_waits_for_is_told_of_each_role(monkeypatch: pytest.
     assert world.status.next_change.reason == "the next start of core, after failures"
 
 
+@pytest.mark.parametrize("after", [60.0, 100.0])
+def test_pods_that_are_refused_late_are_refused(after: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the API server was tried before it was told, also beyond the time in which the pod should have been
+    seen: people hear why, and the pauses before the next tries double.
+    """
+    tries: list[float] = []
+
+    def refused(world: World, effect: effects.StartWorker) -> None:
+        tries.append(world.now)
+        world.later(after, lambda: world.handle(events.StartRefused(effect.number, "failed calling webhook")))
+
+    monkeypatch.setattr(World, "_startworker", refused)
+    world = World(Spec(min_workers=2, max_workers=2, template=TEMPLATE))
+    world.run(3000)
+    told = [effect.message for effect in world.sentences(effects.Tell)]
+    pauses = [later - before for before, later in itertools.pairwise(sorted(set(tries)))]
+
+    assert set(told) == {"the API server made no pod: failed calling webhook"}
+    assert "failed calling webhook" in world.status.reason
+    assert max(pauses) > 3 * after
+
+
+def test_a_pod_that_is_seen_late_was_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first answer was lost, and what a later try is told says nothing of the pod that is there."""
+    asked: list[effects.StartWorker] = []
+    monkeypatch.setattr(World, "_startworker", lambda _, effect: asked.append(effect))
+    world = World(Spec(min_workers=1, max_workers=1, template=TEMPLATE))
+    world.run(world.limits.unseen + 5)
+    late, again = asked
+    for effect in (late, again):
+        world.handle(events.WorkerSeen(f"u{effect.number}", f"w{effect.number}", number=effect.number))
+    world.handle(events.StartRefused(late.number, "failed calling webhook"))
+
+    assert world.sentences(effects.Tell) == []
+
+
 def test_failures_that_are_far_apart_are_in_no_row() -> None:
     """A worker that fails after others did, long ago, is replaced as soon as the first of them was."""
     world = a_job(3)

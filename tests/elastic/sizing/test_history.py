@@ -152,6 +152,14 @@ def test_what_no_job_does(rate):
     assert history.noted(1, 4, rate, 1.0) == history
 
 
+def test_what_is_nothing_beside_what_was_measured_long_ago():
+    """It is all that is left of the mean, and above 0."""
+    history = noted([0.01], history=noted([1e15]), number=2, every=1.0)
+    later = history.noted(2, 4, 0.01, 30 * 86400.0).measured(30 * 86400.0)[4]
+
+    assert later.mean == 0.01
+
+
 def test_what_is_older_than_a_week():
     """A job that comes back to a size after weeks has an error for it, a large one."""
     old = noted([90.0, 110.0]).measured(30 * 86400.0)[4]

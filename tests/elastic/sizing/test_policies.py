@@ -3,7 +3,9 @@
 import pytest
 
 from scheduler.elastic.sizing import JobView, Stage
+from scheduler.elastic.sizing.desire import Desire
 from scheduler.elastic.sizing.efficiency import needed, scaling
+from scheduler.elastic.sizing.offer import desire as whatever_is_free
 from scheduler.elastic.sizing.parameters import Efficiency, Point, Utility
 from scheduler.elastic.sizing.schedule import desire as by_epoch
 from scheduler.elastic.sizing.utility import desire, net, worth_at
@@ -172,6 +174,14 @@ def test_before_the_schedule():
     assert wanted(job("schedule", size=3, min=3, schedule=(Stage(0.0, 1),), epoch=1.0)) == 3
 
 
+def test_what_is_stated_need_not_pay():
+    """No horizon and no end in sight keeps a schedule from its sizes: a person has weighed that."""
+    near = {"remaining": 1.0, "idle": 60.0, "measured": seen({2: 400.0})}
+
+    assert wanted(job("schedule", {"horizon": 0}, size=2, epoch=10.0, schedule=STAGES, **near)) == 8
+    assert wanted(job("offer", {"horizon": 0}, size=2, **near)) == 2
+
+
 # --- offer, and what all of them respect ---
 
 
@@ -212,6 +222,29 @@ def test_a_resize_must_pay(policy):
 
     assert wanted(soon) == 4
     assert wanted(late) > 4
+
+
+@pytest.mark.parametrize(
+    ("there", "remaining", "said"),
+    [
+        (800.0, 5.0 * 400.0, "the end is too near to win back another resize"),
+        (400.0, 5.0 * 400.0, "16 workers would not win back what a resize costs"),
+        (400.0, None, "16 workers would not win back what a resize costs"),
+    ],
+)
+def test_why_a_resize_does_not_pay(there, remaining, said):
+    """The end is named where there is one, and where without it the resize would pay."""
+    picture = job(size=4, measured=seen({4: 400.0, 16: there}), remaining=remaining, idle=10.0)
+
+    assert whatever_is_free(picture) == Desire(size=4, reason=said)
+
+
+@pytest.mark.parametrize(("age", "workers"), [(7200.0, 4), (7201.0, 16)])
+def test_a_size_that_was_no_faster_long_ago(age, workers):
+    """It counts as unknown by then, and whatever is free is taken; what the present size makes counts at any age."""
+    rates = seen({4: 400.0}, age=1e6) | seen({16: 400.0}, age=age)
+
+    assert wanted(job(size=4, measured=rates)) == workers
 
 
 def test_newcomers_take_their_time():

@@ -8,7 +8,11 @@ from hypothesis import strategies as some
 
 from scheduler.elastic.sizing import Free, JobView, Measured, Stage, Want, decode, size, slots
 from scheduler.elastic.sizing.parameters import BY_NAME
+from scheduler.elastic.sizing.view import RATES
 from tests.elastic.sizing.pictures import job, seen
+
+RATES_TOLD = some.floats(0.1, 1e4) | some.sampled_from(RATES)
+"""What jobs do, and what a script may tell."""
 
 
 @some.composite
@@ -17,7 +21,7 @@ def pictures(draw, name):
     low = draw(some.integers(1, 6))
     high = draw(some.integers(low, 20))
     at = draw(some.integers(0, 20))
-    rates = draw(some.dictionaries(some.integers(1, 24), some.floats(0.1, 1e4), max_size=6))
+    rates = draw(some.dictionaries(some.integers(1, 24), RATES_TOLD, max_size=6))
     return JobView(
         name=name,
         min=low,
@@ -160,6 +164,16 @@ def test_room_goes_where_it_gains_most():
     wants = size([flat, steep], slots(3))
 
     assert (wants["team/flat"].size, wants["team/steep"].size) == (2, 5)
+
+
+@pytest.mark.parametrize("policy", sorted(BY_NAME))
+def test_rates_that_no_job_makes(policy):
+    """What is nothing beside what was measured of another size is a rate all the same, and every job has its answer."""
+    strange = job(policy, name="team/strange", size=3, measured=seen({2: 1e15, 3: 0.01}), remaining=1e6)
+    wants = size([strange, job(name="team/b", size=2)], slots(4))
+
+    assert wants.keys() == {"team/strange", "team/b"}
+    assert wants["team/b"].size > 2
 
 
 def test_gains_go_with_the_answer():

@@ -4,14 +4,16 @@ Lives here: the two routes, as kubelet and container runtime have them (k8s.io/k
 k8s.io/cri-streaming). Never here: who may ask; that is the API server's business, and nobody else has a certificate
 that is let in.
 
-What is not known of a log is refused and not made up: to which of both streams a line was written, and when exactly.
+What is not known of a log is refused and not made up: to which of both streams a line was written. When it was is known
+to a tenth of a second.
 """
 
 import asyncio
 import ssl
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -19,12 +21,13 @@ from aiohttp import WSMsgType, web
 
 from tests.plane.client import Object
 from tests.plane.kubelet.life import Life
+from tests.plane.kubelet.written import Stamps, Written
 from tests.plane.ports import HOST
 
 PROTOCOL: Final = "v4.channel.k8s.io"
 DATA, ERROR = b"\x00", b"\x01"
 
-UNKNOWN: Final = ("sinceTime", "timestamps", "limitBytes")
+UNKNOWN: Final = ("limitBytes",)
 """Words about a log that are not known here."""
 
 LOOK: Final = 0.02
@@ -80,8 +83,9 @@ class Server:
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await response.prepare(request)
         follow = asked.get("follow") == "true" and asked.get("previous") != "true"
-        old = life.written[runs[-1]].since(int(asked["sinceSeconds"])) if "sinceSeconds" in asked else 0
-        await _written(response, runs[-1], old, int(asked.get("tailLines", -1)), life, name if follow else "")
+        written, tail = life.written[runs[-1]], int(asked.get("tailLines", -1))
+        stamped = written if asked.get("timestamps") == "true" else None
+        await _written(response, runs[-1], _old(written, asked), tail, life, name if follow else "", stamped)
         return response
 
     # ── ports ───────────────────────────────────────────────────────────────────────────────────────────
@@ -119,22 +123,37 @@ def _containers(pod: Object) -> Iterator[str]:
         yield from (own["name"] for own in pod["spec"].get(part) or ())
 
 
+def _old(written: Written, asked: Mapping[str, str]) -> int:
+    """Bytes of a log that are older than what is asked for."""
+    if "sinceTime" in asked:
+        return written.before(datetime.fromisoformat(asked["sinceTime"]).timestamp())
+    return written.since(int(asked["sinceSeconds"])) if "sinceSeconds" in asked else 0
+
+
 async def _written(
-    response: web.StreamResponse, file: Path, old: int, tail: int, life: Life, follow: str
+    response: web.StreamResponse,
+    file: Path,
+    old: int,
+    tail: int,
+    life: Life,
+    follow: str,
+    stamped: Written | None,
 ) -> None:
     """Sends a run's log. old: bytes that are left out, but for a line that ends behind them. follow: its container,
-    until which has ended it goes on.
+    until which has ended it goes on. stamped: when it was written, where that is to stand before each line.
     """
     container = life.containers.get(follow)
     with file.open("rb") as log:
         before = log.read()
         lines = before[before.rfind(b"\n", 0, old) + 1 :].splitlines(keepends=True)
-        await response.write(b"".join(lines if tail < 0 else lines[len(lines) - min(tail, len(lines)) :]))
+        shown = b"".join(lines if tail < 0 else lines[len(lines) - min(tail, len(lines)) :])
+        put = Stamps(stamped, len(before) - len(shown)).put if stamped is not None else bytes
+        await response.write(put(shown))
         alive = container is not None
         while container is not None and alive:
             alive = container.alive
             if more := log.read():
-                await response.write(more)
+                await response.write(put(more))
             else:
                 await asyncio.sleep(LOOK)
 
