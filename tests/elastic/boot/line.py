@@ -2,12 +2,19 @@
 process alone would need to take the same one.
 """
 
+import argparse
 import json
+import time
 
 import gangwright
 import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--commit-every", type=int, default=1, help="steps; after each other one it only looks")
+parser.add_argument("--sleep", type=float, default=0.0, help="seconds added to every step")
+options = parser.parse_args()
 
 BATCH, RATE = 8, 0.004
 MOMENTUM = 0.875  # exact in single precision, in which Keras keeps it
@@ -46,15 +53,20 @@ def train(state):
             optimizer.apply_gradients([(mean, model.trainable_variables[0])])
             gangwright.advance(share.total)
             state.step += 1
-            say(state.step, [int(one) for one in order[share.start : share.start + share.total]])
-            state.commit()
+            say(state.step, share, [int(one) for one in order[share.start : share.start + share.total]])
+            time.sleep(options.sleep)
+            if state.step % options.commit_every:
+                state.check_host_updates()
+            else:
+                state.commit()
 
 
-def say(step, samples):
+def say(step, share, samples):
     if not gangwright.warming_up():
         weights = model.trainable_variables[0].numpy().ravel().tolist()
         told = {"rate": float(optimizer.learning_rate), "weights": weights, "size": hvd.size()}
-        print(json.dumps({"step": step, "loss": None, "samples": samples, **told}), flush=True)
+        place = {"rank": hvd.rank(), "passes": len(share.passes)}
+        print(json.dumps({"step": step, "loss": None, "samples": samples, **place, **told}), flush=True)
 
 
 train(hvd.elastic.TensorFlowKerasState(model, optimizer, step=0))

@@ -17,6 +17,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
+
+from scheduler.elastic.job import spec as specs
+from scheduler.elastic.membership import batches
+
 PACKAGE = Path(__file__).parents[3] / "scheduler" / "elastic" / "agent"
 UNAWARE = {"stock.py", "stock_torch.py", "fit.py"}
 """Scripts that do not know of their rehearsal, and print its one step."""
@@ -98,6 +103,8 @@ class Ring:
         self.keys = {}
         self.extra = {}
         self.hold = False
+        self.batch = specs.Batch()
+        """As the job's spec says; it begins with one worker."""
         self._servers = []
         (self.folder / "sitecustomize.py").write_text(START)
 
@@ -209,14 +216,22 @@ class Ring:
                 "removed": one.going,
                 "checkpoint": False,
                 "restore": None,
-                "batch": None,
-                "lr_scale": float(len(staying)),
-                "ramp_steps": 0,
+                **self._dealt(one, staying),
                 "env": {},
                 **extra,
             }
             one.round, one.waiting = self.round, None
         self.changed.notify_all()
+
+    def _dealt(self, worker, staying):
+        """Batch and rate, as the master finds them."""
+        mode, each, size = self.batch.mode, self.batch.per_worker, len(staying)
+        whole = batches.total(self.batch, each, size, 1)
+        batch = None
+        if whole and worker in staying:
+            batch = msgspec.to_builtins(batches.of_rank(mode, whole, each, size, staying.index(worker)))
+        scale = batches.scale(self.batch, each, size, 1)
+        return {"batch": batch, "lr_scale": scale, "ramp_steps": self.batch.ramp_steps}
 
     def _dead(self, worker):
         if worker.dead:

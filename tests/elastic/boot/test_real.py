@@ -4,8 +4,10 @@ behind.
 Idle times are printed, not asserted: how long a step takes on this machine says nothing about the code.
 """
 
+import itertools
 import signal
 import subprocess
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 
 from scheduler.elastic.agent.boot import checkpoint
+from scheduler.elastic.job import spec as specs
 from tests.elastic.boot.ring import CARRIED, joined_and_left, trains
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
@@ -248,30 +251,100 @@ def test_every_sample_is_taken_once_through_all_changes(job):
     assert max(one["rate"] for one in first.steps()) > 0.02
 
 
-def test_an_elastic_run_is_the_run_of_one_process(job):
-    """Through joins, a loss and a leave, every step ends with the weights that one process finds which takes the same
-    samples at the same rates: no weight, no momentum and no sample's share is lost or counted twice.
+@dataclass(frozen=True)
+class Run:
+    """What a job says of its batch, and what that comes to at one, two and three workers: samples of a whole step,
+    passes of a worker, the rate's factor. every: steps of which one is committed. sleep: seconds added to a step.
     """
-    ring = job(Path(__file__).with_name("line.py"))
+
+    batch: specs.Batch
+    totals: tuple[int, ...]
+    passes: tuple[set[int], ...]
+    factors: tuple[float, ...]
+    every: int = 1
+    sleep: float = 0.0
+
+    def check(self, steps):
+        """Every step is as large as it is meant to be, but for an epoch's last one, and so are its parts."""
+        for size, (total, passes) in enumerate(zip(self.totals, self.passes, strict=True), start=1):
+            full = [one for one in steps if one["size"] == size and len(one["samples"]) >= total]
+            assert {len(one["samples"]) for one in full} == {total}
+            assert {one["passes"] for one in full} == passes
+
+    def rates(self, steps):
+        """The factor at each step: after growth it goes up along a line, after a loss or a leave down at once."""
+        before = self.factors[0]
+        for size, same in itertools.groupby(one["size"] for one in steps):
+            after = self.factors[size - 1]
+            length = self.batch.ramp_steps if after > before else 0
+            for place, _ in enumerate(same):
+                yield before + (after - before) * (min(1.0, place / length) if length else 1.0)
+            before = after
+
+
+RUNS = {
+    "its own batch": Run(specs.Batch(), totals=(8, 16, 24), passes=({1}, {1}, {1}), factors=(1, 2, 3)),
+    "fixed, in passes, and seldom committed": Run(
+        specs.Batch(mode=specs.BatchMode.FIXED, per_worker=8, limit=24),
+        totals=(24, 24, 24), passes=({3}, {2, 1}, {1}), factors=(1, 1, 1), every=40, sleep=0.01,
+    ),
+    "capped, and the rate ramped up": Run(
+        specs.Batch(per_worker=8, limit=20, ramp_steps=10),
+        totals=(8, 16, 20), passes=({1}, {1}, {1}), factors=(1, 2, 2.5),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_an_elastic_run_is_the_run_of_one_process(job, run):
+    """Through joins, a loss and a leave, every step ends with the weights that one process finds which takes the same
+    samples at the same rates: no weight, no momentum and no sample's share is lost or counted twice, whatever the mode
+    of the batch; the loss undoes what came after the last commit and no more, and what was announced undoes nothing.
+    """
+    every = run.every
+    ring = job(Path(__file__).with_name("line.py"), "--commit-every", every, "--sleep", run.sleep)
+    ring.batch = run.batch
     first = ring.start("w-0")
     ring.until(lambda: trains(first))
     second = ring.start("w-1")
     ring.until(lambda: trains(second, 20, size=2))
     third = ring.start("w-2")
-    ring.until(lambda: trains(third, 20, size=3))
+    ring.until(lambda: trains(third, 20, size=3) and between_commits(third, every))
     ring.kill(first)  # rank 0; who joined last has the state that all had
     ring.until(lambda: trains(third, 20, size=2))
     ring.remove(second)
     ring.until(lambda: second.dead and trains(third, 20, size=1))
 
+    newest = max(one["step"] for worker in (second, third) for one in worker.steps() if one["size"] == 3)
+    after = [one["step"] for one in third.steps() if one["size"] < 3]
+    lost = newest - (after[0] - 1)
+    assert lost == newest % every
+    assert bool(lost) == (every > 1)
+    assert [one["step"] for one in first.steps()] == list(range(1, len(first.steps()) + 1))
+    assert after == list(range(after[0], after[0] + len(after)))
+    assert every == 1 or any(step % every for step in (*resized(first), *resized(third)[1:]))
+
     found = {}
     for worker in (first, second, third):  # a step that a loss undid was taken again by those that are left
         found |= {one["step"]: one for one in worker.steps()}
     assert sorted(found) == list(range(1, max(found) + 1))
-    assert {one["size"] for one in found.values()} == {1, 2, 3}
-    expected = alone(found[step] for step in sorted(found))
-    for step, weights in enumerate(expected, start=1):
-        assert found[step]["weights"] == pytest.approx(weights.tolist(), rel=1e-9, abs=1e-12), step
+    steps = [found[step] for step in sorted(found)]
+    assert {one["size"] for one in steps} == {1, 2, 3}
+    for step, weights in zip(steps, alone(steps), strict=True):
+        assert step["weights"] == pytest.approx(weights.tolist(), rel=1e-9, abs=1e-12), step["step"]
+    run.check([one for worker in (first, second, third) for one in worker.steps()])
+    assert [one["rate"] / 0.004 for one in steps] == pytest.approx([*run.rates(steps)], rel=1e-6)
+
+
+def between_commits(worker, every):
+    """Its last step is some steps after a commit of the present round."""
+    steps = [one["step"] for one in worker.steps()]
+    return every // 4 <= steps[-1] % every <= every // 2 and any(step % every == 0 for step in steps)
+
+
+def resized(worker):
+    """The last step of each size, but for the last size."""
+    return [one["step"] for one, other in itertools.pairwise(worker.steps()) if one["size"] != other["size"]]
 
 
 def alone(steps):

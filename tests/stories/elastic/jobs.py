@@ -31,6 +31,11 @@ STEP_SECONDS = 0.2
 START = 200.0
 """Seconds within which a worker trains, on a machine that does much else: TensorFlow alone may take a minute."""
 
+COLLECTED = 60.0
+"""Seconds until what a deleted job owns is told to go: at first the garbage collector does not know of such jobs, and
+it looks for new kinds every 30 s.
+"""
+
 Holds = Callable[[Object], object]
 
 
@@ -96,7 +101,7 @@ class Jobs:
         """Deletes all jobs and waits until their workers are told to go: before the namespace may refuse new ones."""
         await self.api.delete_all(where(JOBS, self.namespace))
         workers, label = where("pods", self.namespace), "gangwright.io/elastic-job"
-        await watches.until(self.api, workers, _all_going, labels=label)
+        await watches.until(self.api, workers, _all_going, within=COLLECTED, labels=label)
 
     async def status(self, name: str) -> Object:
         found: Object = (await self.api.get(where(JOBS, self.namespace, name))).get("status", {})

@@ -8,7 +8,6 @@ import random
 import pytest
 
 from tests.cli.speaking import say
-from tests.plane import where
 from tests.stories.elastic.jobs import job, of_size, slots, whole
 
 pytestmark = pytest.mark.timeout(900)
@@ -59,9 +58,9 @@ async def test_a_job_finds_its_own_size(jobs, kubelet):
     assert whole(steps)
 
 
-async def test_a_node_is_drained_and_a_worker_deleted(jobs, kubelet, plane):
-    """A cordon brings a replacement first, one round swaps the two; a deletion comes unannounced, and costs no step
-    either.
+async def test_a_node_is_cordoned_and_another_drained(jobs, kubelet, plane):
+    """A cordon brings a replacement first, and one round swaps the two; kubectl drain evicts a worker at once, which
+    leaves in order while another starts elsewhere: neither costs a step.
     """
     await asyncio.to_thread(kubelet.add, slots(3))
     await jobs.submit(job("train", 2, 2))
@@ -77,7 +76,10 @@ async def test_a_node_is_drained_and_a_worker_deleted(jobs, kubelet, plane):
     await asyncio.to_thread(plane.kubectl, "uncordon", node)
 
     gone = jobs.worker(swapped, 0)
-    await jobs.api.delete(where("pods", jobs.namespace, gone.partition("/")[2]))
+    (node,) = [own["node"] for own in swapped["members"] if own.get("rank") == 0]
+    words = ("--delete-emptydir-data", "--timeout=60s")
+    said = await asyncio.to_thread(plane.kubectl, "drain", node, *words)
+    assert f"pod/{gone.partition('/')[2]} evicted" in said
     again = await jobs.until(
         "train",
         lambda status: of_size(2)(status) and gone not in {jobs.worker(status, rank) for rank in (0, 1)},
@@ -85,7 +87,10 @@ async def test_a_node_is_drained_and_a_worker_deleted(jobs, kubelet, plane):
     last = await jobs.last_step("train")
     await jobs.until_step("train", lambda step: step["step"] > last["step"] + 3)
 
+    assert node not in {own["node"] for own in again["members"] if own.get("rank") is not None}
+    assert "is without this worker: it leaves" in kubelet.log(gone)
     assert again["restarts"] == 0
+    assert await jobs.told("train", "WorkerLost") == []
     assert whole(await jobs.steps("train"))
 
 
