@@ -29,9 +29,8 @@ test: $(READY) lint arrows types ## everything that must hold: lint, arrows, typ
 quick: $(READY) lint arrows types ## the same without the control plane and without slow tests, in about two minutes
 	$(BIN)/python -m pytest -m "not plane and not slow" -n 2
 
-long: $(READY) ## the property tests with a hundred times the steps, and thirty resizes of a job in a row
+long: $(READY) ## the property tests with a hundred times the steps
 	GANGWRIGHT_STEPS=2000000 $(BIN)/python -m pytest tests/engine --timeout 0
-	GANGWRIGHT_RESIZES=30 $(BIN)/python -m pytest -m plane tests/stories/elastic/test_sizes.py -k in_a_row
 
 lint: $(READY) ## ruff: style and formatting
 	$(BIN)/ruff check .

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import os
 import random
 
 import pytest
@@ -12,8 +11,8 @@ from tests.stories.elastic.jobs import job, of_size, slots, whole
 
 pytestmark = pytest.mark.timeout(900)
 
-RESIZES = int(os.environ.get("GANGWRIGHT_RESIZES", "8"))
-"""In a row. `make long` says thirty, which take minutes, for every growth starts a process; eight show most of it."""
+RESIZES = 30
+"""In a row."""
 
 
 async def test_people_say_the_size(jobs, kubelet, plane):
