@@ -205,9 +205,8 @@ class ElasticMaster:
     cordoned node always counts as one. By default those of the cluster autoscaler, Karpenter, GKE and AWS."""
 
     start_limit: Annotated[float, reader.seconds(1, 86400)] = 600.0
-    """From a worker's seat until it is ready to train; then its seat is given back. Large images take minutes to
-    pull.
-    """
+    """From a worker's seat until it is ready to train; then its seat is given back. Large images take minutes to pull.
+    One that is seen to take steps alone, to its script's first commit, has two hours at least."""
 
     trouble_limit: Annotated[float, reader.seconds(1, 86400)] = 60.0
     """The same for a worker whose container cannot start for a named reason, such as an image that cannot be pulled: by
@@ -221,8 +220,8 @@ class ElasticMaster:
 
     save_limit: Annotated[float, reader.seconds(1, 86400)] = 600.0
     """For the worker that saves the state before the job pauses; then the save has failed. Tens of gigabytes to a
-    network disk take minutes. As long may members take to end after the first of them has come to the training's
-    end."""
+    network disk take minutes. As long may members be silent after the first of them has come to the training's end; who
+    evaluates or exports is not, for an hour, or for the seconds of GANGWRIGHT_FINISH_LIMIT in its container."""
 
     release_limit: Annotated[float, reader.seconds(1, 86400)] = 30.0
     """For a worker that was told to leave, until its process has ended; then its pod is deleted."""

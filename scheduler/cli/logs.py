@@ -177,8 +177,9 @@ def _begin(merger: Merger, found: list[api.Pod], group: asyncio.TaskGroup) -> No
 
 def _runs(pod: api.Pod, container: str) -> bool:
     """Whether the container may still write, as far as is known."""
-    states = {own.name: own.state for own in pod.status.container_statuses or ()}
-    state = states.get(container)
+    status = pod.status
+    known = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+    state = {own.name: own.state for own in known}.get(container)
     return not _ended(pod) and (state is None or (state.waiting is None and state.terminated is None))
 
 

@@ -52,6 +52,7 @@ CHOICES: Final = frozenset(
         "GANGWRIGHT_LOG_PREFIX",
         "GANGWRIGHT_STOPPED_LIMIT",
         "GANGWRIGHT_SILENT_LIMIT",
+        "GANGWRIGHT_FINISH_LIMIT",
     }
 )
 """Variables of ours that a template may set itself."""

@@ -99,14 +99,15 @@ def written(second: float, text: str) -> bytes:
 
 async def followed(cluster, monkeypatch, end):
     """A member whose stream ends so, while it runs, and that then writes on."""
+    shown, show = [], logs._show
     monkeypatch.setattr(logs, "EVERY", 0.05)
+    monkeypatch.setattr(logs, "_show", lambda *words: shown.append(words) or show(*words))
     pod = cluster.pod("g-0", gang="g", node="r0-n0")
     cluster.logs = {"g-0": [written(1.0, "first"), written(1.5, "like"), written(1.5, "like")]}
     task = asyncio.create_task(cluster.say("logs", "team/g", "-f", "--tail", "5"))
     async with asyncio.timeout(10):
-        while not cluster.asked:
+        while len(shown) < 3:
             await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
         cluster.logs["g-0"] += [written(1.5, "like"), written(2.0, "last")]
         cluster.later["g-0"].put_nowait(end)
         while len(cluster.asked) < 2:

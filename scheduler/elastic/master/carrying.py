@@ -27,8 +27,8 @@ TELLS: Final = 3
 """Tries for an event that people read; it is worth little when it is old."""
 
 STARTS: Final = 7
-"""Tries for a pod, and for the policy before it: with waits that double from a second they end within the time in which
-the membership waits for a pod (`Limits.unseen`), so that no two rows are made for one worker."""
+"""Tries for a pod, and for the policy before it. With waits that double from a second such a row takes about as long as
+the membership waits for a pod (`Limits.unseen`), and seldom runs into the next one; a refusal counts however late."""
 
 STANDS: Final = 60.0
 """Seconds for which a NetworkPolicy that was seen to stand is taken to do so. Whoever may delete it may do so at any

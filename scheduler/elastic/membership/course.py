@@ -21,13 +21,13 @@ def _all_done(s: State, now: float) -> str:
     busy = roll.busy(s)
     if not busy:
         return "the training has come to its end"
-    late = now - s.finishing_at > s.limits.save and not any(_goes_on(s, w) for w in busy)
+    late = now - s.finishing_at > s.limits.save and not any(_goes_on(s, w, now) for w in busy)
     return f"the training has come to its end; {roll.names(busy)} did not" if late else ""
 
 
-def _goes_on(s: State, worker: Worker) -> bool:
+def _goes_on(s: State, worker: Worker, now: float) -> bool:
     """It evaluates, or exports what was trained; who waits in a collective for those that have ended is silent since."""
-    return worker.silent < s.limits.save / 2
+    return worker.silent + now - worker.beat_at < s.limits.save / 2
 
 
 def _too_many_restarts(s: State, _now: float) -> str:
@@ -59,6 +59,7 @@ def _end(s: State, phase: Phase, reason: str, message: str, now: float) -> None:
     s.over = (phase.value, reason, message)
     s.flight = None
     s.starts.clear()
+    s.unseen.clear()
     _stop_all(s, message, now)
     s.do(Tell("Normal" if phase is Phase.SUCCEEDED else "Warning", reason, message))
     s.do(Finish(phase.value, reason, message))

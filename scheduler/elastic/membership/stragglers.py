@@ -8,7 +8,7 @@ what is wanted (`staffing`), and is the first to make way when somebody warm can
 
 import statistics
 
-from scheduler.elastic.membership import roll, rounds
+from scheduler.elastic.membership import roll, rounds, script
 from scheduler.elastic.membership.effects import Tell
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.membership.worker import Worker
@@ -46,30 +46,34 @@ def _fractions(s: State) -> dict[str, float]:
     time.
     """
     parts = _parts(s)
-    measured = [w for w in roll.ring(s) if w.compute and w.compute_samples >= LEAST]
-    if len(measured) < max(2, len(s.record.ring) - 1):
+    busy = [w for w in roll.ring(s) if parts[w.uid]]
+    measured = {w: w.compute for w in busy if w.compute and w.compute_samples >= LEAST}
+    if len(measured) < max(2, len(busy) - 1):
         return {}
-    speeds = {w: parts.get(w.uid, 1) / (w.compute or 1.0) for w in measured}
+    speeds = {w: parts[w.uid] / seconds for w, seconds in measured.items()}
     median = statistics.median(speeds.values())
-    return {
-        w.uid: speed / median if _delays(s, w, parts.get(w.uid, 1) / median) else 1.0
-        for w, speed in speeds.items()
-    }
+    found = {}
+    for w, speed in speeds.items():
+        others = statistics.median(seconds for other, seconds in measured.items() if other is not w)
+        usual = max(parts[w.uid] / median, others)
+        found[w.uid] = speed / median if _delays(s, w, usual) else 1.0
+    return found
 
 
 def _parts(s: State) -> dict[str, int]:
-    """What each member takes of a step, where it is ours to say: parts that are dealt unevenly are no difference of
-    speed.
+    """What each member takes of a step: parts that are dealt unevenly are no difference of speed, and who takes nothing
+    has none. All alike where the script deals.
     """
-    if "batch" not in (s.uses or ()):
-        return {}
-    dealt = ((seat.uid, rounds.batch(s.record, rank)) for rank, seat in enumerate(s.record.ring))
-    return {uid: batch.local for uid, batch in dealt if batch is not None}
+    ours = script.BATCH in (s.uses or ())
+    dealt = {
+        seat.uid: rounds.batch(s.record, rank) if ours else None for rank, seat in enumerate(s.record.ring)
+    }
+    return {uid: 1 if batch is None else batch.local for uid, batch in dealt.items()}
 
 
 def _delays(s: State, worker: Worker, usual: float) -> bool:
     """The others wait for it, for a part of the step that matters. usual: seconds that its part takes at the speed of
-    the median.
+    the median, or what the others take, if that is more: a small part has its constant share as well.
     """
     behind = (worker.compute or 0.0) - usual
     return worker.pace is None or behind >= s.limits.straggler_delay * worker.pace

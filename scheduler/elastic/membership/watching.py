@@ -120,7 +120,7 @@ def _stuck(o: Sight) -> bool:
 def _slow_start(o: Sight) -> bool:
     """Who was released got ready long ago, and has a limit of its own; see `_remind`."""
     young = not o.inside and o.w.arrival is None and not roll.released(o.s, o.w)
-    limit = o.s.limits.warm if _warms_up(o) else o.s.limits.start
+    limit = max(o.s.limits.warm if _warms_up(o) else 0.0, o.s.limits.start)
     return young and o.w.seated_at is not None and o.now - o.w.seated_at > limit
 
 

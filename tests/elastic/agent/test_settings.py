@@ -61,6 +61,7 @@ def test_what_is_missing_is_named(name: str) -> None:
         ("GANGWRIGHT_LOG_PREFIX", "perhaps"),
         ("GANGWRIGHT_STOPPED_LIMIT", "never"),
         ("GANGWRIGHT_SILENT_LIMIT", "0"),
+        ("GANGWRIGHT_FINISH_LIMIT", "an hour"),
         ("GANGWRIGHT_INSECURE", "maybe"),
     ],
 )

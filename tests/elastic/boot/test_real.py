@@ -18,6 +18,39 @@ from scheduler.elastic.agent.boot import checkpoint
 from scheduler.elastic.job import spec as specs
 from tests.elastic.boot.ring import CARRIED, joined_and_left, trains
 
+MARKED_ALONE = f"""{CARRIED}
+import os
+os.environ["HOROVOD_ELASTIC"] = "1"
+from carried.boot import hook, stamps
+hook.install()
+import tensorflow as tf
+import horovod.tensorflow as hvd
+import horovod.tensorflow.keras as keras_hvd
+hvd.init()
+assert hvd.size() == 1
+stamp = stamps.start()
+model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(3,))])
+optimizer = tf.keras.optimizers.SGD(0.1)
+
+def step():
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model(tf.ones((1, 3))))
+    tape = hvd.DistributedGradientTape(tape)
+    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+
+def marks(one):
+    one()
+    seen = stamp.last()
+    one()
+    return stamp.last() != seen
+
+assert marks(step), "eager"
+assert marks(tf.function(step)), "graph"
+model.compile(keras_hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1)), "mse")
+assert marks(lambda: model.fit(tf.ones((4, 3)), tf.ones((4, 2)), verbose=0)), "fit"
+"""
+"""Steps of a worker that trains alone, as in its warm-up: Horovod reduces nothing there."""
+
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 FOREVER = 1_000_000
 KEPT_AS_TENSORS = f"""{CARRIED}
@@ -414,4 +447,10 @@ def test_tensors_among_plain_values_come_back_as_tensors(horovod_python):
 def test_an_optimizer_that_cannot_be_built_ahead_is_left_alone(horovod_python):
     """One of TensorFlow 1 has no call for it; its slots come with the first step, which is taken alone."""
     done = subprocess.run([horovod_python, "-c", OLD_OPTIMIZER], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_steps_are_noted_also_where_nobody_else_is(horovod_python):
+    """By graphs, eagerly and in Keras's `fit`: a warm-up, and a round of one, show that they go on."""
+    done = subprocess.run([horovod_python, "-c", MARKED_ALONE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -70,6 +70,20 @@ def test_what_comes_after_the_training_is_waited_for() -> None:
     assert world.run(10, lambda: world.phase is Phase.SUCCEEDED)
 
 
+def test_one_that_exports_and_is_not_heard_any_more_is_not_waited_for() -> None:
+    """Its node is lost for good, and nobody takes its pod away."""
+    world = a_job(3)
+    first, *others = world.members()
+    world.export(first)
+    for pod in others:
+        world.end(pod, 0, None)
+    world.run(10)
+    world.lose_node(first)
+    first.evicted_at = None
+
+    assert world.run(world.limits.save + 60, lambda: world.phase is Phase.SUCCEEDED), world.status.reason
+
+
 def test_all_may_do_something_else_after_the_training() -> None:
     """Nobody hangs who has come to the end."""
     world = a_job(3)

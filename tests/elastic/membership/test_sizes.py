@@ -318,6 +318,21 @@ def test_a_newcomer_that_takes_steps_alone_may_take_its_time(monkeypatch: pytest
     assert world.run(1100, lambda: newest.uid not in world.pods)
 
 
+def test_a_newcomer_that_takes_steps_has_no_less_time_than_one_that_takes_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long starts may take by the settings."""
+    monkeypatch.setattr(World, "limits", Limits(start=400.0, hang=60.0, warm=100.0))
+    world = a_job(2)
+    world.size(3)
+    assert world.run(20, lambda: len(world.pods) == 3)
+    newcomer = list(world.pods.values())[-1]
+    newcomer.never_ready = newcomer.steps_alone = True
+    world.run(300)
+
+    assert newcomer.uid in world.pods
+
+
 def test_a_straggler_is_replaced_first_and_then_swapped() -> None:
     """Compute time below 0.8 of the median's speed: a replacement warms up, then one round swaps the two."""
     world = a_job(3)
@@ -398,6 +413,30 @@ def test_a_deal_that_is_uneven_makes_no_straggler() -> None:
     assert world.members() == members
     members[0].slowness = 3.0
     assert world.run(90, lambda: members[0] not in world.members())
+
+
+@pytest.mark.parametrize(
+    ("limit", "size", "times"),
+    [
+        (96, 2, (0.20, 0.19)),
+        (160, 3, (0.30, 0.30, 0.20)),
+        (224, 4, (0.10, 0.10, 0.10, 0.09)),
+        (64, 5, (0.10, 0.10, 0.0, 0.0, 0.0)),
+    ],
+)
+def test_who_ends_before_the_others_is_no_straggler(limit: int, size: int, times: tuple[float, ...]) -> None:
+    """Passes dealt 2 and 1, or 1 and 0: of every step a part is constant, so that the smaller share is the slower one by
+    the sample; it delays nobody. Nor does who takes no sample.
+    """
+    batch = Batch(mode=BatchMode.FIXED, per_worker=32, limit=limit)
+    world = a_job(size, max_workers=size, batch=batch)
+    members = world.members()
+    for pod, seconds in zip(members, times, strict=True):
+        pod.slowness = seconds / (membership_world.STEP_S * world.compute)
+    world.run(90)
+
+    assert world.members() == members
+    assert not [one for one in world.sentences(effects.Tell) if one.reason == "Straggler"]
 
 
 def test_bounds_that_tighten_are_obeyed() -> None:

@@ -145,4 +145,7 @@ def restore(state: Any) -> bool:
     The master does this by itself when it restarts a job. Raises CheckpointError when the file cannot be read.
     """
     folder = os.environ.get("GANGWRIGHT_CHECKPOINT", "")
-    return bool(folder) and disk.Disk(frameworks.of(state), worker.begin().progress).read(folder)
+    mine = (
+        worker.current() or worker.begin()
+    )  # after its training a worker that exports does not begin another
+    return bool(folder) and disk.Disk(frameworks.of(state), mine.progress).read(folder)

@@ -143,9 +143,13 @@ def _wanted() -> bool:
 
 
 def patch(module: Any) -> None:
-    """Lets the allreduce of `horovod.tensorflow` pass its tensors through the stamp."""
-    module._allreduce = _marking(module._allreduce)
-    module._grouped_allreduce = _marking_first(module._grouped_allreduce)
+    """Lets the allreduce of `horovod.tensorflow` pass its tensors through the stamp.
+
+    Gradients pass before Horovod asks whether there are others to reduce them with: who trains alone takes steps, too.
+    """
+    for name, mark in (("allreduce", _marking), ("grouped_allreduce", _marking_first)):
+        for place in (f"_{name}", f"_{name}_cond"):
+            setattr(module, place, mark(getattr(module, place)))
 
 
 def patch_torch(module: Any) -> None:
