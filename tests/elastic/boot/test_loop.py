@@ -437,6 +437,20 @@ def test_what_a_script_restores_itself_outlives_the_warm_up(run, tmp_path):
     assert state.batch == 10
 
 
+def test_a_restore_after_the_training_begins_no_other(run, tmp_path):
+    """A script that exports what was saved best reports nothing more: it would count as one that trains, and hangs."""
+    agent = Agent(Assignment(1, 0, 1), Assignment(2, -1, 0, removed=True, checkpoint=True))
+    state = State(batch=0)
+    run(agent, state, commits(4))
+    told = len(agent.told)
+    state.batch = 99
+
+    assert api.restore(state)
+    assert state.batch == 4
+    assert worker.current().reporter.is_alive() is False
+    assert len(agent.told) == told
+
+
 def test_a_second_training_hears_and_reports_like_the_first(monkeypatch):
     """A script may train twice, as for two stages or an evaluation: rounds are heard and steps told in both."""
     agent = Agent()

@@ -145,7 +145,6 @@ def restore(state: Any) -> bool:
     The master does this by itself when it restarts a job. Raises CheckpointError when the file cannot be read.
     """
     folder = os.environ.get("GANGWRIGHT_CHECKPOINT", "")
-    mine = (
-        worker.current() or worker.begin()
-    )  # after its training a worker that exports does not begin another
+    # a worker that exports after its training does not begin another one
+    mine = worker.current() or worker.begin()
     return bool(folder) and disk.Disk(frameworks.of(state), mine.progress).read(folder)

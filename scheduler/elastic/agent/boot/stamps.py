@@ -70,6 +70,7 @@ class GraphStamp(Stamp):
         with tf.device("CPU:0"):
             self.variable = tf.Variable(0.0, dtype=tf.float64, trainable=False, name="gangwright_stamp")
         self._graphs: Any = weakref.WeakSet()
+        self._lone: Any = weakref.WeakSet()
         self._ahead = ahead()
         self._former = 0.0
         """What the graph noted of a step before."""
@@ -111,10 +112,35 @@ class GraphStamp(Stamp):
         if tf.executing_eagerly():
             self.mark()
             return tensor
-        graph = _outermost(tf.compat.v1.get_default_graph())
-        if graph in self._graphs or not hasattr(tensor, "graph"):
+        return self._noting(tensor) if self._first(self._graphs, tensor) else tensor
+
+    def passed_alone(self, tensor: Any, size: Callable[[], Any]) -> Any:
+        """The same where nobody else is, whose gradients Horovod reduces with nobody. `size`: an operation that counts
+        the members.
+
+        Under a condition of its own: an operation outside would be put in order with Horovod's, and these would wait for
+        the last gradient before they reduce the first (5 % of a step of 66 ms, measured).
+        """
+        tf = self._tf
+        if tf.executing_eagerly():
+            self.mark()
             return tensor
-        self._graphs.add(graph)
+        if not self._first(self._lone, tensor):
+            return tensor
+        with tf.device("CPU:0"):
+            others = tf.greater(size(), 1)
+        return tf.cond(others, lambda: tensor, lambda: self._noting(tensor))
+
+    def _first(self, seen: Any, tensor: Any) -> bool:
+        """Whether this is the first tensor of its graph."""
+        graph = _outermost(self._tf.compat.v1.get_default_graph())
+        if graph in seen or not hasattr(tensor, "graph"):
+            return False
+        seen.add(graph)
+        return True
+
+    def _noting(self, tensor: Any) -> Any:
+        tf = self._tf
         with tf.control_dependencies([tensor]):
             noted = self.variable.assign(tf.timestamp(), read_value=False)
         with tf.control_dependencies([noted]):
@@ -145,11 +171,16 @@ def _wanted() -> bool:
 def patch(module: Any) -> None:
     """Lets the allreduce of `horovod.tensorflow` pass its tensors through the stamp.
 
-    Gradients pass before Horovod asks whether there are others to reduce them with: who trains alone takes steps, too.
+    Horovod asks before whether there is anybody to reduce gradients with; who trains alone takes steps, too.
     """
-    for name, mark in (("allreduce", _marking), ("grouped_allreduce", _marking_first)):
-        for place in (f"_{name}", f"_{name}_cond"):
-            setattr(module, place, mark(getattr(module, place)))
+    module._allreduce = _marking(module._allreduce, _passed)
+    module._grouped_allreduce = _marking_first(module._grouped_allreduce, _passed)
+
+    def alone(tensor: Any) -> Any:
+        return _stamp.passed_alone(tensor, module.size_op) if _stamp else tensor
+
+    module._allreduce_cond = _marking(module._allreduce_cond, alone)
+    module._grouped_allreduce_cond = _marking_first(module._grouped_allreduce_cond, alone)
 
 
 def patch_torch(module: Any) -> None:
@@ -165,17 +196,21 @@ def patch_torch(module: Any) -> None:
     module._DistributedOptimizer.synchronize = synchronize
 
 
-def _marking(original: Callable[..., Any]) -> Callable[..., Any]:
+def _passed(tensor: Any) -> Any:
+    return _stamp.passed(tensor) if _stamp else tensor
+
+
+def _marking(original: Callable[..., Any], passed: Callable[[Any], Any]) -> Callable[..., Any]:
     def allreduce(tensor: Any, *args: Any, **words: Any) -> Any:
-        return original(_stamp.passed(tensor) if _stamp else tensor, *args, **words)
+        return original(passed(tensor), *args, **words)
 
     return allreduce
 
 
-def _marking_first(original: Callable[..., Any]) -> Callable[..., Any]:
+def _marking_first(original: Callable[..., Any], passed: Callable[[Any], Any]) -> Callable[..., Any]:
     def allreduce(tensors: Any, *args: Any, **words: Any) -> Any:
         if _stamp and len(tensors):
-            tensors = [_stamp.passed(tensors[0]), *tensors[1:]]
+            tensors = [passed(tensors[0]), *tensors[1:]]
         return original(tensors, *args, **words)
 
     return allreduce
