@@ -13,6 +13,7 @@ from typing import Callable, Mapping, NamedTuple, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from .errors import SettingsError
+from .incarnation import FINISH
 
 T = TypeVar("T")
 
@@ -59,7 +60,9 @@ class Settings:
     silent_limit: float
     """GANGWRIGHT_SILENT_LIMIT: the least time without a sign of life before a child counts as hung. Default 60."""
     finish_limit: float
-    """GANGWRIGHT_FINISH_LIMIT: how long a script may go on after its training before its silence counts. Default 3600."""
+    """GANGWRIGHT_FINISH_LIMIT: how long a script may go on after its training before its silence counts. Default
+    `incarnation.FINISH`.
+    """
 
 
 def read(environment: Mapping[str, str]) -> Settings:
@@ -79,7 +82,7 @@ def read(environment: Mapping[str, str]) -> Settings:
         prefix=take("GANGWRIGHT_LOG_PREFIX", _flag, "1 or 0", "0"),
         stopped_limit=take("GANGWRIGHT_STOPPED_LIMIT", _seconds, "seconds above 0", "2"),
         silent_limit=take("GANGWRIGHT_SILENT_LIMIT", _seconds, "seconds above 0", "60"),
-        finish_limit=take("GANGWRIGHT_FINISH_LIMIT", _seconds, "seconds above 0", "3600"),
+        finish_limit=take("GANGWRIGHT_FINISH_LIMIT", _seconds, "seconds above 0", f"{FINISH:g}"),
     )
 
 

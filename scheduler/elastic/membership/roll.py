@@ -139,7 +139,8 @@ def at_rest(s: State) -> bool:
 
 def busy(s: State) -> list[Worker]:
     """Members at work, and those that leave."""
-    return [w for w in s.workers.values() if w.alive and (released(s, w) or w in entitled(s))]
+    members = {w.uid for w in entitled(s)}
+    return [w for w in s.workers.values() if w.alive and (w.uid in members or released(s, w))]
 
 
 def names(workers: Iterable[Worker], most: int = 4) -> str:

@@ -52,12 +52,12 @@ def _fractions(s: State) -> dict[str, float]:
         return {}
     speeds = {w: parts[w.uid] / seconds for w, seconds in measured.items()}
     median = statistics.median(speeds.values())
-    found = {}
-    for w, speed in speeds.items():
+    found = {w: speed / median for w, speed in speeds.items()}
+    for w in [w for w, fraction in found.items() if fraction < s.limits.straggler]:
         others = statistics.median(seconds for other, seconds in measured.items() if other is not w)
-        usual = max(parts[w.uid] / median, others)
-        found[w.uid] = speed / median if _delays(s, w, usual) else 1.0
-    return found
+        if not _delays(s, w, max(parts[w.uid] / median, others)):
+            found[w] = 1.0
+    return {w.uid: fraction for w, fraction in found.items()}
 
 
 def _parts(s: State) -> dict[str, int]:

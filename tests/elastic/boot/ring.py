@@ -37,6 +37,13 @@ sys.modules["carried"] = holder
 """
 """Makes the agent's package importable under a name of its own."""
 
+
+def holds(python, program):
+    """Runs a program of assertions; fails with what it said when one does not hold."""
+    done = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 START = f"""{CARRIED}
 import carried.boot
 carried.boot.activate()

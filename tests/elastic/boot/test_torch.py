@@ -2,14 +2,13 @@
 and size.
 """
 
-import subprocess
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from scheduler.elastic.agent.boot import checkpoint
-from tests.elastic.boot.ring import CARRIED, joined_and_left, trains
+from tests.elastic.boot.ring import CARRIED, holds, joined_and_left, trains
 
 KEPT_EXACTLY = f"""{CARRIED}
 import torch
@@ -176,17 +175,14 @@ def test_own_work_is_told_apart_from_waiting(job):
 
 def test_weights_that_numpy_has_no_type_for_come_back_exactly(torch_python):
     """A model in bfloat16 goes through a checkpoint and is, bit by bit, what it was."""
-    done = subprocess.run([torch_python, "-c", KEPT_EXACTLY], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    holds(torch_python, KEPT_EXACTLY)
 
 
 def test_a_second_failure_goes_back_to_the_same_commit(torch_python):
     """The optimizer too: steps after the first failure have changed nothing of what was committed."""
-    done = subprocess.run([torch_python, "-c", KEPT_APART], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    holds(torch_python, KEPT_APART)
 
 
 def test_tensors_among_plain_values_come_back_as_tensors(torch_python):
     """The best loss so far, a moving mean: a script that uses them as tensors goes on after a restart."""
-    done = subprocess.run([torch_python, "-c", KEPT_AS_TENSORS], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    holds(torch_python, KEPT_AS_TENSORS)

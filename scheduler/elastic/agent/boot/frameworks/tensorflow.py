@@ -56,8 +56,8 @@ class TensorFlow(Plain):
         if optimizer is not None and model is not None:
             weights = list(model.trainable_variables)
             build = getattr(optimizer, "build", None) or getattr(optimizer, "_create_all_weights", None)
-            with contextlib.suppress(NotImplementedError):
-                if build is not None:  # those of TensorFlow 1 make theirs in the first step, alone
+            if build is not None:  # optimizers of TensorFlow 1 make their variables in the first step, alone
+                with contextlib.suppress(NotImplementedError):
                     build(weights)
         self.state.save()
 
