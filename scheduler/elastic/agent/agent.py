@@ -28,8 +28,8 @@ from .doors import Doors
 from .errands import Errands
 from .errors import MasterError, Refused
 from .incarnation import Incarnation
-from .knocking import Place, knock
 from .master import Answer, Master
+from .meeting import Meeting
 from .processes import adopt_orphans, memory_kills
 from .reaper import Reaper
 from .settings import Settings
@@ -108,11 +108,12 @@ class Agent:
         self._stop, self._errands = threading.Event(), Errands()
         self._connections = Connections(settings.master, settings.ca)
         self._master = Master(self._connections, settings.token_file)
-        self._outage = Outage(say, clock)
+        self._outage = Outage(say, clock, lambda: self._meeting.master_is_back(self._incarnation))
         self._patience = Patience(self._outage, self._stop)
         self._announcements = Announcements()
         doors = Doors(self._master, self._patience, self._announcements, say, clock)
         store = Store(self._master, self._patience, settings.gloo_timeout, clock)
+        self._meeting = Meeting(store, self._errands, say)
         self._shim = Shim(doors, store, lambda: self._incarnation)
         self._reaper = Reaper(lambda pid, status: self._events.put(Ended(pid, status)))
         self._beats = Beats(self._master, self._outage, self._stop, self._report, self._heard)
@@ -380,17 +381,7 @@ class Agent:
         self._announcements.saw(answer.round)
         if answer.abort is not None:
             self._events.put(Aborted(number, answer.abort))
-        doors = self._incarnation.awaits(answer.broken)
-        if doors:
-            self._errands.run("knock", lambda: self._knock(answer.broken, doors))
-
-    def _knock(self, number: int, doors: Sequence[Place]) -> None:
-        """With every beat, until it is over: of its two meshes the child may only begin the second one."""
-        opened = knock(doors)
-        if opened:
-            self._say(
-                f"round {number}: a member has ended before all had met; {opened} waits for peers ended"
-            )
+        self._meeting.heard_broken(self._incarnation, answer.broken)
 
 
 def _reserve(grace: float) -> float:

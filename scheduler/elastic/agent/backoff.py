@@ -39,30 +39,38 @@ class Outage:
     """Tells when the master is lost, and when it is back; once each, whichever of the threads sees it first.
 
     A master that answers some calls and refuses others would be lost and back at every turn; so not more often than
-    every `QUIET` seconds.
+    every `QUIET` seconds. `back` is called at every return, told or not: it may be another master that answers. One that
+    only refuses (4xx) is there, and was not away.
     """
 
-    def __init__(self, say: Say, clock: Callable[[], float] = time.monotonic) -> None:
-        self._say, self._clock = say, clock
+    def __init__(
+        self, say: Say, clock: Callable[[], float] = time.monotonic, back: Callable[[], None] = lambda: None
+    ) -> None:
+        self._say, self._clock, self._back = say, clock, back
         self._lock = threading.Lock()
+        self._lost = False
         self._since: float | None = None
         self._told = float("-inf")
 
     def failed(self, error: MasterError) -> None:
         with self._lock:
             now = self._clock()
+            self._lost = self._lost or not (isinstance(error, Refused) and error.status < 500)
             if self._since is not None or now - self._told < QUIET:
                 return
             self._since = self._told = now
         self._say(f"the master does not answer as it should, trying on: {error}")
 
     def went_well(self) -> None:
-        if self._since is None:
+        if self._since is None and not self._lost:
             return
         with self._lock:
+            lost, self._lost = self._lost, False
             since, self._since = self._since, None
         if since is not None:
             self._say(f"the master answers again, after {self._clock() - since:.1f} s")
+        if lost:
+            self._back()
 
 
 class Over(Exception):  # noqa: N818 - not an error: the time that was given is over

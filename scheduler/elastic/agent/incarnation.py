@@ -48,6 +48,7 @@ class Incarnation:
         self._lock = threading.Lock()
         self._assignment: Assignment | None = None
         self._values: dict[tuple[str, str], bytes] = {}
+        self._laid: dict[tuple[str, str], bytes] = {}
         self._places: list[Place] = []
         self._progress = Progress(clock())
         self._asking = 0
@@ -95,6 +96,7 @@ class Incarnation:
         with self._lock:
             if self._assignment is None or place.round != self._assignment.round:
                 self._values.clear()
+                self._laid.clear()
                 self._places.clear()
             self._assignment = place
 
@@ -114,6 +116,19 @@ class Incarnation:
                 return None
             return self._values.get((scope, key))
 
+    def lays(self, number: int, scope: str, key: str, value: bytes) -> None:
+        """The child lays this value down for the members of round `number`."""
+        with self._lock:
+            inside = self._assignment is not None and number == self._assignment.round
+            if inside and len(self._laid) < KEYS_KEPT:
+                self._laid[scope, key] = value
+
+    def laid(self) -> tuple[int, Mapping[tuple[str, str], bytes]]:
+        """Its round, and what it laid down there that others may still want: nothing once it trains."""
+        with self._lock:
+            number = self._assignment.round if self._assignment else 0
+            return number, dict(self._laid) if self._meets(number) else {}
+
     def listens_at(self, number: int, places: Iterable[Place]) -> None:
         """The child laid down in round `number` that it listens there for its peers."""
         with self._lock:
@@ -123,9 +138,12 @@ class Incarnation:
     def awaits(self, number: int) -> tuple[Place, ...]:
         """Where the child may wait for peers, if it is in round `number` and has not said that it trains."""
         with self._lock:
-            inside = self._assignment is not None and number == self._assignment.round
-            meets = inside and not self._at_barrier and self._progress.phase != "Training"
-            return tuple(self._places) if meets else ()
+            return tuple(self._places) if self._meets(number) else ()
+
+    def _meets(self, number: int) -> bool:
+        """Whether it is in this round, and has not said that it trains."""
+        inside = self._assignment is not None and number == self._assignment.round
+        return inside and not self._at_barrier and self._progress.phase != "Training"
 
     def lets_in(self, door: str | None) -> bool:
         """Whether this key may read and write values; nobody may without one."""

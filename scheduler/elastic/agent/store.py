@@ -8,6 +8,7 @@ succeed (the round is over, the worker is no member) is refused.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Callable, NamedTuple
 
@@ -69,21 +70,32 @@ class Store:
         except Refused as error:
             return Said(410 if error.status in {403, 404, 409, 410} else error.status, str(error).encode())
 
+    def lay_again(self, child: Incarnation) -> None:
+        """Once more what this child has laid down, for a master that knows nothing of it: values are in its memory, and
+        go with it. Members that meet would wait for them until Horovod's time is over, and end.
+        """
+        number, values = child.laid()
+        with contextlib.suppress(Refused, Over):
+            for (scope, key), value in values.items():
+                self._lay(child, number, scope, key, value)
+
     def _put(self, child: Incarnation, number: int, scope: str, key: str, value: bytes) -> Said:
         if len(value) > VALUE_LIMIT:
             return Said(413)
         if number:
+            child.lays(number, scope, key, value)
             try:
-                self._patience.ask(
-                    lambda: self._master.put(number, scope, key, value),
-                    self._enough(child, self._limit),
-                    FINAL,
-                )
+                self._lay(child, number, scope, key, value)
             except Over:
                 return Said(503)
         child.keep(number, scope, key, value)
         child.listens_at(number, places(value))
         return Said(200)
+
+    def _lay(self, child: Incarnation, number: int, scope: str, key: str, value: bytes) -> None:
+        self._patience.ask(
+            lambda: self._master.put(number, scope, key, value), self._enough(child, self._limit), FINAL
+        )
 
     def _get(self, child: Incarnation, number: int, scope: str, key: str) -> Said:
         value = child.kept(number, scope, key)

@@ -328,6 +328,24 @@ def test_a_master_that_is_lost_and_found_at_every_turn_is_not_told_at_every_turn
     assert len(script.said) == 2
 
 
+def test_every_return_of_the_master_is_heard() -> None:
+    """Told to people or not: what was in its memory may be gone each time. Calls that go well, or are refused, are
+    none.
+    """
+    script, heard = Script(), []
+    outage = Outage(script.said.append, script.clock, lambda: heard.append(len(script.said)))
+    outage.went_well()
+    outage.failed(Refused(429, "TooOften", "later"))
+    outage.went_well()
+    for _ in range(3):
+        outage.failed(Unreachable("gone"))
+        outage.failed(Unreachable("gone"))
+        outage.went_well()
+        outage.went_well()
+
+    assert heard == [2, 2, 2]
+
+
 def test_a_no_that_will_stay_one_is_told_at_once() -> None:
     """404 and 409 are answers; 403 is one where the caller says so, by its reason; and enough is enough."""
     patience = Patience(Outage(lambda _: None), threading.Event())

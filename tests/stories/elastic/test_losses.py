@@ -14,7 +14,18 @@ from datetime import datetime
 import pytest
 
 from tests.plane import where
-from tests.stories.elastic.jobs import DYING, HANGING, SCRIPT, job, of_size, slots, stillness, whole
+from tests.stories.elastic.jobs import (
+    DYING,
+    HANGING,
+    SCRIPT,
+    START,
+    WAITING,
+    job,
+    of_size,
+    slots,
+    stillness,
+    whole,
+)
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -147,21 +158,30 @@ async def test_a_newcomer_is_killed_at_the_door(jobs, kubelet):
         assert whole(await jobs.steps("train"))
 
 
+async def grows(jobs, kubelet, script, marked, words=""):
+    """The status of a job of one that has saved, and is to be of two from now on. script: runs the training, and looks
+    for the file `marked` where workers meet.
+    """
+    kept = marked.with_name("kept")
+    await asyncio.to_thread(kubelet.add, slots(2))
+    command = (script, marked, SCRIPT, "--epochs", 10000, "--step-time", 0.2, "--batch", 16)
+    checkpoint = {"path": str(kept), "every": "1s"}
+    await jobs.submit(job("train", 1, 2, *command, spec={"workers": 1, "checkpoint": checkpoint}))
+    alone = await jobs.until("train", of_size(1))
+    await jobs.until_step("train", lambda _: _saved(kept) > 1)
+    marked.write_text(words)
+    await jobs.say("train", workers=2)
+    return alone
+
+
 @pytest.mark.parametrize("told", ["", "told"])
 async def test_a_newcomer_is_killed_inside_init(jobs, kubelet, tmp_path, told):
     """Out of Horovod's `init` nobody comes back who misses another there: whether that one had told its address or not,
     the member ends as soon as its death is known, before the time is up, and the job goes on from what was saved last,
     with both.
     """
-    kept, marked = tmp_path / "kept", tmp_path / "marked"
-    await asyncio.to_thread(kubelet.add, slots(2))
-    command = (DYING, marked, SCRIPT, "--epochs", 10000, "--step-time", 0.2, "--batch", 16)
-    checkpoint = {"path": str(kept), "every": "1s"}
-    await jobs.submit(job("train", 1, 2, *command, spec={"workers": 1, "checkpoint": checkpoint}))
-    alone = await jobs.until("train", of_size(1))
-    await jobs.until_step("train", lambda _: _saved(kept) > 1)
-    marked.write_text(told)
-    await jobs.say("train", workers=2)
+    marked = tmp_path / "marked"
+    alone = await grows(jobs, kubelet, DYING, marked, told)
 
     status = await jobs.until("train", lambda now: of_size(2)(now) and not marked.exists())
     met = await jobs.until_step("train", lambda step: step["size"] == 2)
@@ -225,6 +245,35 @@ async def test_the_master_is_killed(jobs, kubelet, elastic):
     step = await jobs.until_step("train", lambda step: step["step"] > last["step"] + 5)
     assert step["size"] == 2
     assert whole(await jobs.steps("train"))
+
+
+@pytest.mark.parametrize("away", [0.0, COLLECTIVE + 5.0], ids=["briefly", "for long"])
+async def test_the_master_is_killed_while_workers_meet(jobs, kubelet, elastic, tmp_path, away):
+    """Inside Horovod's `init` they wait for each other's addresses, and the agents for the master. What was told before
+    went with its memory, and is told again: if it is back in time nobody ever knows. After Horovod's time they end, and
+    go on from what was saved last.
+    """
+    marked = tmp_path / "marked"
+    alone = await grows(jobs, kubelet, WAITING, marked)
+    async with asyncio.timeout(START):
+        while marked.exists():
+            await asyncio.sleep(0.05)
+
+    elastic.kill()
+    marked.touch()
+    await asyncio.sleep(away)
+    outage = away + await acting(elastic)
+    met = await jobs.until_step("train", lambda step: step["size"] == 2)
+    status = await jobs.until("train", of_size(2))
+    assert {own["name"] for own in status["members"]} > {own["name"] for own in alone["members"]}
+    steps = await jobs.steps("train")
+    assert {step["step"] for step in steps} >= set(range(1, met["step"] + 1))
+    begun = kubelet.log(jobs.worker(status, 0)).count("warmed up alone")
+    if outage < COLLECTIVE / 2:
+        assert (begun, status["restarts"]) == (1, 0)
+        assert whole(steps)
+    if away:
+        assert (begun, status["restarts"]) == (2, 1)
 
 
 async def test_all_workers_are_lost(jobs, kubelet, tmp_path):
