@@ -14,6 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 TRAINS: Final = (
     "tests/bench/test_elastic_real.py",
     "tests/elastic/agent/test_horovod.py",
+    "tests/elastic/boot/test_frameworks.py",
     "tests/elastic/boot/test_real.py",
     "tests/elastic/boot/test_torch.py",
     "tests/plane/test_demo.py::test_elastic_act",

@@ -15,82 +15,10 @@ import pytest
 
 from scheduler.elastic.agent.boot import checkpoint
 from scheduler.elastic.job import spec as specs
-from tests.elastic.boot.ring import CARRIED, holds, joined_and_left, trains
-
-MARKED_ALONE = f"""{CARRIED}
-import os
-os.environ["HOROVOD_ELASTIC"] = "1"
-from carried.boot import hook, stamps
-hook.install()
-import tensorflow as tf
-import horovod.tensorflow as hvd
-import horovod.tensorflow.keras as keras_hvd
-hvd.init()
-assert hvd.size() == 1
-stamp = stamps.start()
-model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(3,))])
-optimizer = tf.keras.optimizers.SGD(0.1)
-
-def step():
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(model(tf.ones((1, 3))))
-    tape = hvd.DistributedGradientTape(tape)
-    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
-
-def marks(one):
-    one()
-    seen = stamp.last()
-    one()
-    return stamp.last() != seen
-
-assert marks(step), "eager"
-traced = tf.function(step)
-assert marks(traced), "graph"
-outside = {{one.type for one in traced.get_concrete_function().graph.get_operations()}}
-assert "Timestamp" not in outside, "Horovod's operations would be put in order with it, and wait for the last gradient"
-model.compile(keras_hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1)), "mse")
-assert marks(lambda: model.fit(tf.ones((4, 3)), tf.ones((4, 2)), verbose=0)), "fit"
-"""
-"""Steps of a worker that trains alone, as in its warm-up: Horovod reduces nothing there."""
+from tests.elastic.boot.ring import joined_and_left, trains
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 FOREVER = 1_000_000
-KEPT_AS_TENSORS = f"""{CARRIED}
-import tensorflow as tf
-import horovod.tensorflow as hvd
-from carried.boot import frameworks, tree
-hvd.init()
-count, best = tf.Variable(7), tf.constant(0.5)
-model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(3,))])
-state = hvd.elastic.TensorFlowKerasState(model, tf.keras.optimizers.Adam(), count=count, best=best, step=7)
-framework = frameworks.of(state)
-framework.prepare()
-kept = tree.pack(framework.export(), framework.as_array)
-count.assign(0)
-state.best, state.step = tf.constant(9.0), 0
-framework.load(tree.unpack(*kept))
-assert state.count is count and int(count) == 7, state.count
-assert tf.is_tensor(state.best) and float(state.best) == 0.5, state.best
-assert state.step == 7
-"""
-"""A variable and a tensor that are no model's, among the plain values of a state."""
-
-OLD_OPTIMIZER = f"""{CARRIED}
-import tensorflow as tf
-import horovod.tensorflow as hvd
-from carried.boot import frameworks
-hvd.init()
-model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(3,))])
-optimizer = tf.compat.v1.train.AdamOptimizer(0.1)
-framework = frameworks.of(hvd.elastic.TensorFlowKerasState(model, optimizer, step=7))
-framework.prepare()
-with framework.undone():
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(model(tf.ones((1, 3))))
-    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
-assert len(framework.shapes()) > 2, framework.shapes()
-"""
-"""An optimizer of TensorFlow 1, which makes its slots in the first step."""
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(500)]
 
@@ -436,20 +364,3 @@ def test_reports_tell_steps_times_and_values(job):
     assert {"idle_s", "idle_without_step_s"} <= set(last["values"])
     assert sorted(theirs)[len(theirs) // 2] > 1.5 * sorted(mine)[len(mine) // 2]
     assert {one["phase"] for one in second.progress} >= {"WarmingUp", "Training"}
-
-
-def test_tensors_among_plain_values_come_back_as_tensors(horovod_python):
-    """A variable that counts, the best loss so far: a script that uses them as such goes on after a restart."""
-    holds(horovod_python, KEPT_AS_TENSORS)
-
-
-def test_an_optimizer_that_cannot_be_built_ahead_is_left_alone(horovod_python):
-    """One of TensorFlow 1 has no call for it; its slots come with the first step, which is taken alone."""
-    holds(horovod_python, OLD_OPTIMIZER)
-
-
-def test_steps_are_noted_also_where_nobody_else_is(horovod_python):
-    """By graphs, eagerly and in Keras's `fit`: a warm-up, and a round of one, show that they go on. In a graph no note is
-    outside of a condition, where it would hold up the reductions of those who are more.
-    """
-    holds(horovod_python, MARKED_ALONE)

@@ -8,76 +8,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.elastic.agent.boot import checkpoint
-from tests.elastic.boot.ring import CARRIED, holds, joined_and_left, trains
-
-KEPT_EXACTLY = f"""{CARRIED}
-import torch
-import horovod.torch as hvd
-from carried.boot import frameworks, tree
-hvd.init()
-model = torch.nn.Linear(3, 2).to(torch.bfloat16)
-framework = frameworks.of(hvd.elastic.TorchState(model=model, step=7))
-before = {{name: one.clone() for name, one in model.state_dict().items()}}
-kept = tree.pack(framework.export(), framework.as_array)
-for one in model.parameters():
-    one.data.zero_()
-framework.load(tree.unpack(*kept))
-assert all(torch.equal(one, before[name]) for name, one in model.state_dict().items())
-assert framework.state.step == 7
-"""
-"""A state of bfloat16, which numpy has not, through the form that a checkpoint has."""
-
-KEPT_AS_TENSORS = f"""{CARRIED}
-import torch
-import horovod.torch as hvd
-from carried.boot import frameworks, tree
-hvd.init()
-mean = [torch.ones(2, dtype=torch.bfloat16)]
-state = hvd.elastic.TorchState(model=torch.nn.Linear(3, 2), best=torch.tensor(0.5), mean=mean, step=7)
-framework = frameworks.of(state)
-kept = tree.pack(framework.export(), framework.as_array)
-state.best, state.mean, state.step = torch.tensor(9.0), [], 0
-framework.load(tree.unpack(*kept))
-assert torch.equal(state.best, torch.tensor(0.5)), state.best
-assert torch.equal(state.mean[0], mean[0]) and state.mean[0].dtype == torch.bfloat16, state.mean
-kept = framework.export()
-kept["attributes"]["best"]["device"] = "cuda:7"
-framework.load(tree.unpack(*tree.pack(kept, framework.as_array)))
-assert torch.equal(state.best, torch.tensor(0.5)), state.best
-assert state.step == 7
-"""
-"""Tensors that are no model's, among the plain values of a state; one is of a device that this worker does not have."""
-
-KEPT_APART = f"""{CARRIED}
-import torch
-import horovod.torch as hvd
-from carried.boot import frameworks
-hvd.init()
-model = torch.nn.Linear(3, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-
-def load(kept):  # as PyTorch does it from 2.1 on
-    for number, slots in kept["state"].items():
-        optimizer.state[optimizer.param_groups[0]["params"][number]] = dict(slots)
-
-def step():
-    optimizer.zero_grad()
-    model(torch.ones(1, 3)).sum().backward()
-    optimizer.step()
-
-def momentum():
-    return [slots["momentum_buffer"].clone() for slots in optimizer.state.values()]
-
-step()
-state = hvd.elastic.TorchState(model=model, optimizer=optimizer, step=1)
-framework, committed = frameworks.of(state), momentum()
-optimizer.load_state_dict = load
-for _ in range(2):
-    step()
-    framework.go_back()
-    assert all(torch.equal(*both) for both in zip(momentum(), committed)), (momentum(), committed)
-"""
-"""An optimizer that keeps the tensors that it is given."""
+from tests.elastic.boot.ring import joined_and_left, trains
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "stock_torch.py"
 
@@ -171,18 +102,3 @@ def test_own_work_is_told_apart_from_waiting(job):
         sorted(one["compute_s"] for one in worker.progress if one["compute_s"]) for worker in (first, second)
     )
     assert theirs[len(theirs) // 2] > 1.5 * mine[len(mine) // 2]
-
-
-def test_weights_that_numpy_has_no_type_for_come_back_exactly(torch_python):
-    """A model in bfloat16 goes through a checkpoint and is, bit by bit, what it was."""
-    holds(torch_python, KEPT_EXACTLY)
-
-
-def test_a_second_failure_goes_back_to_the_same_commit(torch_python):
-    """The optimizer too: steps after the first failure have changed nothing of what was committed."""
-    holds(torch_python, KEPT_APART)
-
-
-def test_tensors_among_plain_values_come_back_as_tensors(torch_python):
-    """The best loss so far, a moving mean: a script that uses them as tensors goes on after a restart."""
-    holds(torch_python, KEPT_AS_TENSORS)

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.elastic.job.spec import Checkpoint
 from scheduler.elastic.membership import effects
-from tests.elastic.membership.test_losses import a_job
+from tests.elastic.membership.training import a_job
 from tests.elastic.membership.world import World
 
 

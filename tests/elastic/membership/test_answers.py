@@ -1,7 +1,7 @@
 """What a worker that asks is told, beside what was published."""
 
 from scheduler.elastic.membership import effects
-from tests.elastic.membership.test_losses import a_job
+from tests.elastic.membership.training import a_job
 
 
 def test_a_round_is_told_though_another_member_has_to_go_meanwhile() -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from scheduler.elastic.membership import effects, events
-from tests.elastic.membership.test_losses import a_job
 from tests.elastic.membership.test_ranks import Talk
+from tests.elastic.membership.training import a_job
 
 ENDS = (
     events.Exited("b", None, 9),

@@ -9,7 +9,7 @@ from scheduler.elastic.job.spec import Checkpoint
 from scheduler.elastic.membership import Membership, effects, events
 from scheduler.elastic.sizing import schedule
 from scheduler.elastic.sizing.parameters import Schedule
-from tests.elastic.membership.test_losses import a_job
+from tests.elastic.membership.training import a_job
 from tests.elastic.membership.workers import Pod
 from tests.elastic.membership.world import TEMPLATE, World
 

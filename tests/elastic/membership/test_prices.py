@@ -5,7 +5,7 @@ master leaves of it.
 import pytest
 
 from scheduler.elastic.job import Phase, encode_status
-from tests.elastic.membership.test_losses import a_job
+from tests.elastic.membership.training import a_job
 from tests.elastic.membership.world import STEP_S, World
 
 

@@ -8,8 +8,8 @@ from scheduler.elastic.job.status import Checkpoint as Saved
 from scheduler.elastic.job.status import Condition
 from scheduler.elastic.membership import Limits, Membership, effects, events
 from scheduler.elastic.membership.membership import STEADY
-from tests.elastic.membership.test_losses import a_job
 from tests.elastic.membership.test_ranks import Talk
+from tests.elastic.membership.training import a_job
 from tests.elastic.membership.world import World
 
 FULL = "CheckpointError: no space left on the device"

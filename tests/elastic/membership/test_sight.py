@@ -2,7 +2,7 @@
 
 from scheduler.elastic.job import Condition, Spec
 from scheduler.elastic.membership import Limits, effects
-from tests.elastic.membership.test_losses import a_job
+from tests.elastic.membership.training import a_job
 from tests.elastic.membership.world import TEMPLATE, World
 
 LONG = 400.0

@@ -1,0 +1,88 @@
+"""How a job ends: well, when all have come to the end of its training, and badly."""
+
+import pytest
+
+from scheduler.elastic.job import Phase, Spec, encode_status
+from scheduler.elastic.membership import Limits
+from tests.elastic.membership.training import a_job
+from tests.elastic.membership.world import TEMPLATE, World
+
+
+def test_what_comes_after_the_training_is_waited_for() -> None:
+    """One rank exports for longer than any limit of a training, the others have ended: nobody is killed, and the job has
+    succeeded when it has ended too.
+    """
+    world = a_job(3)
+    first, *others = world.members()
+    world.export(first)
+    for pod in others:
+        world.end(pod, 0, None)
+    world.run(2 * max(world.limits.hang, world.limits.save))
+
+    assert (world.phase, first.child) == (Phase.FINISHING, "exporting")
+    assert world.status.reason == f"the training has come to its end; {first.name} still at work"
+    world.end(first, 0, None)
+    assert world.run(10, lambda: world.phase is Phase.SUCCEEDED)
+
+
+def test_one_that_exports_and_is_not_heard_any_more_is_not_waited_for() -> None:
+    """Its node is lost for good, and nobody takes its pod away."""
+    world = a_job(3)
+    first, *others = world.members()
+    world.export(first)
+    for pod in others:
+        world.end(pod, 0, None)
+    world.run(10)
+    world.lose_node(first)
+    first.evicted_at = None
+
+    assert world.run(world.limits.save + 60, lambda: world.phase is Phase.SUCCEEDED), world.status.reason
+
+
+def test_all_may_do_something_else_after_the_training() -> None:
+    """Nobody hangs who has come to the end."""
+    world = a_job(3)
+    members = world.members()
+    for pod in members:
+        world.export(pod)
+    world.run(2 * world.limits.hang)
+
+    assert {pod.child for pod in members} == {"exporting"}
+    world.finish()
+    assert world.run(10, lambda: world.phase is Phase.SUCCEEDED)
+
+
+def test_who_waits_for_one_that_has_ended_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that leaves the training before the others lets them wait in a collective; the job has come to its end."""
+    monkeypatch.setattr(World, "limits", Limits(start=120.0, hang=60.0, save=30.0))
+    world = a_job(3)
+    first, *others = world.members()
+    for pod in others:
+        world.hang(pod)
+    world.end(first, 0, None)
+
+    assert world.run(world.limits.save + 60, lambda: world.phase is Phase.SUCCEEDED)
+    assert world.status.reason.endswith("did not")
+
+
+def test_a_job_that_fails_too_often_ends() -> None:
+    """A script that ends badly in every process ends the job after spec.maxRestarts, with its last words; the next
+    master says the same.
+    """
+    world = World(Spec(min_workers=2, max_workers=2, template=TEMPLATE, max_restarts=2))
+
+    def crash_all() -> bool:
+        for pod in world.pods.values():
+            pod.crashes = True
+        return world.phase is Phase.FAILED
+
+    assert world.run(300, crash_all), world.status.reason
+    assert "spec.maxRestarts" in world.status.reason
+    assert "ended with code 1: the end" in world.status.reason
+    assert world.run(40, lambda: not world.pods)
+    before = {one.type: one for one in world.status.conditions}
+    assert before["Failed"].reason == "TooManyRestarts"
+
+    world.stored = encode_status(world.status)
+    world.begin()
+    assert {one.type: one for one in world.status.conditions} == before
