@@ -11,7 +11,7 @@ from bench.elastic import overhead as cost
 from bench.elastic import resize as resizing
 from bench.elastic.experiments import convergence
 from bench.elastic.experiments.running import EXPERIMENTS, Lengths
-from bench.elastic.stage import stage
+from bench.elastic.stage import INSTALLED, stage
 from bench.ending import run
 from tests.plane import PlaneError
 
@@ -38,8 +38,8 @@ def resize(
     ] = 3,
     starts: Annotated[
         int, typer.Option(min=1, help="Starts of our job and of a bare one, for what a step costs more.")
-    ] = 6,
-    pairs: Annotated[int, typer.Option(min=2, help="Turns that both take at each of these starts.")] = 30,
+    ] = 10,
+    pairs: Annotated[int, typer.Option(min=2, help="Turns that both take at each of these starts.")] = 18,
     quick: Annotated[bool, typer.Option("--quick", help="Once each, two workers alone: no result.")] = False,
 ) -> None:
     """Idle times of a join and a leave: ours, `horovodrun` elastic, checkpoint and restart; a line a turn, then a
@@ -55,8 +55,9 @@ def resize(
         for size, turn in resizing.large(running, large):
             larger.append((size, turn))
             _print(turn.line(workers=size, weights="25 M"))
+    with stage(cost.WORKERS, INSTALLED) as running:
         overhead = cost.measure(running, starts, pairs)
-        _print({"overhead": overhead})
+    _print({"overhead": overhead})
     for line in resizing.ranges(turns):
         _print(line)
     _print(resizing.summary(turns, larger, overhead))

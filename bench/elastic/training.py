@@ -1,8 +1,8 @@
 """A perceptron learns nothing in particular: the steps are what is looked at. No API but Horovod's own.
 
 With `--restart FOLDER` it is an ordinary Horovod script: it loads the checkpoint in the folder when there is one, and
-when the file `stop` is there it saves, and ends. With `--bare` it takes steps and does nothing else. Without, it is an
-elastic one. All do the same step, the latter two in the same graph; an elastic step ends with a commit. A JSON line for
+when the file `stop` is there it saves, and ends. With `--bare` it takes steps, and saves in memory where an elastic one
+commits. Without, it is an elastic one. All do the same step, the latter two in the same graph. A JSON line for
 each step: when it began, when it was done (before the commit), and what had been saved and synchronised since the line
 before.
 """
@@ -31,7 +31,7 @@ def parsed():
     parser.add_argument("--print-every", type=int, default=1, help="steps")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--restart", help="folder of the checkpoint")
-    kind.add_argument("--bare", action="store_true", help="steps alone")
+    kind.add_argument("--bare", action="store_true", help="steps and saves alone")
     return parser.parse_args()
 
 
@@ -157,11 +157,14 @@ def restarting():
 
 def bare():
     """In the graph that stock Horovod makes of an elastic job: each gradient's allreduce is under a condition, for the
-    size may be another one in the next step. What that costs is Horovod's.
+    size may be another one in the next step. What that costs is Horovod's, and so is the copy of the state.
     """
     os.environ["HOROVOD_ELASTIC"] = "1"
+    state = hvd.elastic.TensorFlowKerasState(model, optimizer, step=0)
     for number in itertools.count(1):
         step(number)
+        if number % options.commit_every == 0:
+            state.save()
 
 
 if options.bare:
