@@ -83,10 +83,12 @@ class RendezvousServer:
     token's own end. 0: not at all. Without it an outage longer than rendezvous.remember would silence every worker."""
 
     beat: Annotated[float, reader.seconds(0.1, 60)] = 1.0
-    """How often a worker says that it lives. A hundred workers then cost some hundredths of a core."""
+    """How often a worker says that it lives, within a quarter of it: with what its training reports, if that is about then.
+    A hundred workers cost some hundredths of a core.
+    """
 
     silent_after: Annotated[float, reader.seconds(0.5, 600)] = 5.0
-    """A worker that was not heard for so long counts as lost; five beats, so that one lost packet is none."""
+    """A worker that was not heard for so long counts as lost; four beats, so that one lost packet is none."""
 
     wait: Annotated[float, reader.seconds(0.1, 300)] = 30.0
     """Longest that a question waits for its answer; then it is asked again. Below the minute after which middle boxes

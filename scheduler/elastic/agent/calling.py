@@ -5,6 +5,7 @@ Neither disturbs the training: whatever the master does or does not, they try on
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from typing import Any, Callable, Mapping
@@ -20,6 +21,12 @@ LISTEN = 25.0
 REFUSED_PAUSE = 1.0
 """Seconds until a listener that was refused asks again."""
 
+EARLY, LATE = 0.6, 1.25
+"""Times the interval after which a beat goes out with the child's report, and without one. What an agent needs is in no
+cache any more when it wakes, and the waking is taken from the training: so what is due at about the same time is done at
+one waking, the child's. With reports every two seconds and beats every second each report still takes a beat along.
+"""
+
 STRANGER = "NoWorker"
 """The master's reason when it knows no job that this pod works for: it has not seen the pod yet, or the job is gone."""
 
@@ -28,17 +35,25 @@ Heard = Callable[[int, Answer], None]
 
 
 class Beats:
-    """Every second: how it goes. `report` gives the child's number and what to say; `heard` gets the answer to it."""
+    """Every second or so: how it goes. `report` gives the child's number and what to say; `heard` gets the answer."""
 
     def __init__(
-        self, master: Master, outage: Outage, stop: threading.Event, report: Report, heard: Heard
+        self,
+        master: Master,
+        outage: Outage,
+        stop: threading.Event,
+        report: Report,
+        heard: Heard,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._master = master
         self._outage = outage
         self._stop = stop
-        self._report, self._heard = report, heard
+        self._report, self._heard, self._clock = report, heard, clock
         self._backoff = Backoff()
         self._stranger_since: float | None = None
+        self._told = threading.Event()
+        self._due_from = math.inf
         self._thread = threading.Thread(target=self._run, name="beats", daemon=True)
 
     def start(self) -> None:
@@ -47,22 +62,33 @@ class Beats:
     def unknown(self) -> float:
         """Seconds that the master has said, and said nothing else, that it knows no such worker."""
         since = self._stranger_since
-        return 0.0 if since is None else time.monotonic() - since
+        return 0.0 if since is None else self._clock() - since
+
+    def child_told(self) -> None:
+        """The child has just reported: a beat that is nearly due goes out with that."""
+        if self._clock() >= self._due_from:
+            self._told.set()
 
     def _run(self) -> None:
-        pause = 0.0
-        while not self._stop.wait(pause):
-            pause = self._beat()
+        while not self._stop.is_set():
+            interval = self._beat()
+            if interval is None:
+                self._stop.wait(self._backoff.pause())
+                continue
+            self._told.clear()
+            self._due_from = self._clock() + EARLY * interval
+            self._told.wait(LATE * interval)
+            self._due_from = math.inf
 
-    def _beat(self) -> float:
-        """One beat; the seconds until the next."""
+    def _beat(self) -> float | None:
+        """One beat; the seconds until the next, as the master wants it; None when it did not get there."""
         number, report = self._report()
         try:
             answer = self._master.beat(report)
         except MasterError as error:
             self._note(error)
             self._outage.failed(error)
-            return self._backoff.pause()
+            return None
         self._stranger_since = None
         self._outage.went_well()
         self._backoff.reset()
@@ -73,7 +99,7 @@ class Beats:
         if not (isinstance(error, Refused) and error.reason == STRANGER):
             self._stranger_since = None
         elif self._stranger_since is None:
-            self._stranger_since = time.monotonic()
+            self._stranger_since = self._clock()
 
 
 class Listener:

@@ -25,7 +25,7 @@ LISTEN = 10.0
 
 
 class Doors:
-    """The four calls, by method and path."""
+    """The four calls, by method and path. `told`: called when the child has reported."""
 
     def __init__(
         self,
@@ -34,12 +34,13 @@ class Doors:
         announcements: Announcements,
         say: Say,
         clock: Callable[[], float] = time.monotonic,
+        told: Callable[[], None] = lambda: None,
     ) -> None:
         self._master = master
         self._patience = patience
         self._announcements = announcements
         self._say = say
-        self._clock = clock
+        self._clock, self._told = clock, told
         self.table: dict[tuple[str, str], Callable[[Incarnation, str, bytes], Said]] = {
             ("POST", "/ready"): self._ready,
             ("GET", "/announced"): self._announced,
@@ -85,6 +86,7 @@ class Doors:
 
     def _progress(self, child: Incarnation, _: str, body: bytes) -> Said:
         child.take(_object(body))
+        self._told()
         return Said(200, b"{}")
 
     def _gone(self, child: Incarnation, _: str, body: bytes) -> Said:

@@ -43,6 +43,12 @@ class Watchdog:
         """Seconds of silence that are still no cause for doubt."""
         return max(self._silent_limit, STEPS * sight.usual_step)
 
+    @property
+    def due(self) -> float | None:
+        """When a child that stands still will have done so for too long; None where none does."""
+        since = self._stopped_since
+        return None if since is None else since + self._stopped_limit
+
     def condemn(self, sight: Sight, now: float) -> str | None:
         """Why the child is to be killed; None while it may live."""
         if not sight.stopped:

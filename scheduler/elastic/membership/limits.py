@@ -10,7 +10,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Seconds, unless a field says otherwise. The settings of the master may hold others; tests do."""
 
     silent: float = 5.0
-    """Without a beat, a worker is lost. Beats come every second; five missed in a row is no hiccup of a network."""
+    """Without a beat, a worker is lost. Beats come every second or so; four missed in a row are no hiccup of a network."""
     grace: float = 3.0
     """At the barrier, for one of whom there is no sign while others wait; or five of its steps, if those take
     longer.

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.elastic.agent.boot import shim, watch
 from scheduler.elastic.agent.boot.errors import AnswerError, RoundOver
-from scheduler.elastic.agent.boot.progress import Progress, Reporter
+from scheduler.elastic.agent.boot.progress import INTERVAL, NEW, SETTLED, Progress, Reporter
 from scheduler.elastic.agent.boot.shim import Shim
 
 ASSIGNMENT = {"round": 2, "rank": 0, "size": 1}
@@ -198,3 +198,16 @@ def test_the_last_report_is_sent_at_the_end():
         {"loss": 0.5},
         "WarmingUp",
     )
+
+
+def test_reports_are_frequent_while_a_round_is_new():
+    """Sizes are compared by the first steps of a round; later every report is taken from the training, and another round
+    is new again.
+    """
+    progress = Progress(round=1)
+    reporter = Reporter(None, progress)
+    first = [reporter.pause() for _ in range(NEW + 2)]
+    progress.round = 2
+
+    assert first == [INTERVAL] * NEW + [SETTLED] * 2
+    assert reporter.pause() == INTERVAL

@@ -1,6 +1,6 @@
 """What this worker has done, and the thread that tells the agent.
 
-The main thread only counts and notes times; a thread of our own posts them once a second, so nothing that the
+The main thread only counts and notes times; a thread of our own posts them once in a while, so nothing that the
 agent does can slow a step down. The thread does not speak for the main thread: when training hangs the counters stand
 still, and `collective` says whether it hangs inside a collective (a peer is missing) or before one (it is the culprit).
 """
@@ -11,12 +11,21 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
-from .shim import Shim
+from .shim import BRIEF, Shim
 
 INTERVAL = 1.0
-"""Seconds between two reports: as often as the agent beats to the master. More often they only take from the training:
-a report costs a step of a core that is wholly its own about one millisecond.
+"""Seconds between two reports when a round is new, as between the agent's beats to the master: by its first steps sizes
+are compared.
 """
+
+SETTLED = 2.0
+"""Seconds between two reports later on: beats show that the worker lives, and what a report says may come a second later.
+Each is taken from the training: here and at the agent 1.5 ms of a core together, measured, for what is needed once in a
+while is in no cache any more.
+"""
+
+NEW = 15
+"""Reports until a round is not new any more."""
 
 EPOCH, TOTAL = "epoch", "total_samples"
 """What a script tells of its whole training, by name; the second is a value of the report, and the master knows it
@@ -135,10 +144,18 @@ class Reporter(threading.Thread):
         self._shim, self._progress = shim, progress
         self._over = threading.Event()
         self._one = threading.Lock()
+        self._round, self._of_round = progress.round, 0
 
     def run(self) -> None:
-        while not self._over.wait(INTERVAL):
+        while not self._over.wait(self.pause()):
             self.report()
+
+    def pause(self) -> float:
+        """Seconds until the next report, of which this is one more in the round."""
+        if self._round != self._progress.round:
+            self._round, self._of_round = self._progress.round, 0
+        self._of_round += 1
+        return INTERVAL if self._of_round <= NEW else SETTLED
 
     def report(self) -> None:
         """Sends what there is, and has sent it when this returns: what was told last is the newest."""
@@ -149,5 +166,5 @@ class Reporter(threading.Thread):
         """One last report; no thread of ours is inside a framework when the interpreter ends."""
         self._over.set()
         if self.is_alive():
-            self.join(2 * INTERVAL + 2.0)
+            self.join(2 * BRIEF)  # as long as it may take to tell one
         self.report()
