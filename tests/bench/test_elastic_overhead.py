@@ -7,7 +7,18 @@ import sys
 import pytest
 
 from bench.elastic.following import Output
-from bench.elastic.overhead import BARE, OURS, Job, Step, Turn, over_starts, steps_of, summary, who_ended
+from bench.elastic.overhead import (
+    BARE,
+    OURS,
+    Job,
+    Step,
+    Turn,
+    middle,
+    over_starts,
+    steps_of,
+    summary,
+    who_ended,
+)
 
 
 def turn(whose, number, cores=2.0):
@@ -66,6 +77,14 @@ def test_either_may_come_first():
     )
 
     assert found["overhead_percent"] == pytest.approx(2.0)
+
+
+def test_what_happened_to_one_turn_is_left_out():
+    """The middle of few and of many values, however far off an eighth of them are."""
+    assert middle([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 1000.0]) == 4.5
+    assert middle([-900.0, 1.0, 3.0]) == 1.0
+    assert middle([1.0, 2.0]) == 1.5
+    assert middle([7.0]) == 7.0
 
 
 def test_every_start_counts_alike():

@@ -24,7 +24,7 @@ Each is taken from the training: here and at the agent 1.5 ms of a core together
 while is in no cache any more.
 """
 
-NEW = 15
+NEW = 10
 """Reports until a round is not new any more."""
 
 EPOCH, TOTAL = "epoch", "total_samples"
