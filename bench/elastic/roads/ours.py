@@ -43,10 +43,16 @@ class Ours:
         return replace(summed(self.name, watch.output.lines, low, high), agents=agents)
 
     def _agents(self, name: str) -> float:
-        """Processor seconds a second of one agent: the first process of each pod."""
+        """Processor seconds a second of one agent: the first process of each pod that runs. On a machine with more
+        workers than cores one may seem slow, and what is to replace it waits for a slot.
+        """
         api, labels = self._stage.api, f"gangwright.io/elastic-job={name}"
         pods = self._stage.run(api.items(where("pods", NAMESPACE), labels=labels))
-        pids = [self._stage.kubelet.pids(pod)[0] for pod in pods]
+        pids = [
+            self._stage.kubelet.pids(pod)[0]
+            for pod in pods
+            if pod.get("status", {}).get("phase") == "Running"
+        ]
         before, began = spent(pids), time.monotonic()
         time.sleep(LOOK)
         return (spent(pids) - before) / (time.monotonic() - began) / len(pids)
