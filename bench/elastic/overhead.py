@@ -7,8 +7,8 @@ beat, a report) is in few of them, and a median would leave it out. It is compar
 that the machine's mood is in both, and the middle of many pairs has an error that is far smaller than one run's: their
 mean without the highest and lowest eighth, for the error of a median is a quarter larger. What lasts as long as a
 process does, such as where its memory lies, no number of turns evens out: both are started many times, by turns one
-first and the other, and the figure is the mean over the starts. Ten starts of 18 turns take twenty minutes and leave an
-error of 0.3 to 0.6 points: single starts came out from −1 to 6 %, and a step's own scatter is 13 %.
+first and the other, and the figure is the middle of all their pairs. Ten starts of 18 turns take twenty minutes and
+leave an error of 0.3 to 0.6 points: a step's own scatter is 13 %.
 
 A step's time is from the end of the one before to its own end: all that lies between two steps is in it. The bare
 processes take the same steps, in the graph that stock Horovod makes of an elastic job, save their state in memory as
@@ -206,20 +206,19 @@ def steps_of(output: Output) -> list[Step]:
 
 
 def summary(turns: Sequence[Turn], seen: Mapping[str, Sequence[Step]]) -> dict[str, Any]:
-    """What a step takes beyond a bare one, in percent: the middle of neighbouring turns, and their quartiles. The same
+    """What a step takes beyond a bare one, in percent: of each two neighbouring turns, and the middle of these. The same
     of its processor time.
     """
     means = [_mean(turn, seen[turn.whose]) for turn in turns]
     beyond = _beyond(turns, means)
-    low, _, high = statistics.quantiles(beyond, n=4)
     processors = _beyond(turns, [mean * turn.cores for turn, mean in zip(turns, means, strict=True)])
     bare = [mean for turn, mean in zip(turns, means, strict=True) if turn.whose == BARE]
     return {
         "overhead_percent": round(middle(beyond), 2),
-        "quartiles": [round(low, 2), round(high, 2)],
         "overhead_processors_percent": round(middle(processors), 2),
-        "pairs": len(turns) - 1,
         "bare_step_s": round(statistics.median(bare), 5),
+        "pairs": [round(one, 2) for one in beyond],
+        "pairs_processors": [round(one, 2) for one in processors],
     }
 
 
@@ -238,19 +237,28 @@ def _beyond(turns: Sequence[Turn], figures: Sequence[float]) -> list[float]:
 
 
 def over_starts(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """found: a `summary` a start. Their mean, and by how much it may be wrong: one standard error of it, which is
-    null after a single start.
+    """found: a `summary` a start. The middle of all their pairs, so that a start in which the machine did other things
+    weighs no more than its steadier pairs do. Its standard error is by the jackknife over starts (Efron and Stein, The
+    jackknife estimate of variance, 1981), since pairs of one start may have more in common than a turn; null after a
+    single start.
     """
-    each = [one["overhead_percent"] for one in found]
-    error = statistics.stdev(each) / len(each) ** 0.5 if len(each) > 1 else None
+    walls = [one["pairs"] for one in found]
     return {
-        "overhead_percent": round(statistics.fmean(each), 2),
-        "overhead_error": None if error is None else round(error, 2),
-        "overhead_processors_percent": round(
-            statistics.fmean(one["overhead_processors_percent"] for one in found), 2
-        ),
+        "overhead_percent": round(_pooled(walls), 2),
+        "overhead_error": None if len(walls) < 2 else round(_jackknife(walls), 2),
+        "overhead_processors_percent": round(_pooled([one["pairs_processors"] for one in found]), 2),
         "starts": list(found),
     }
+
+
+def _pooled(starts: Sequence[Sequence[float]]) -> float:
+    return middle([pair for start in starts for pair in start])
+
+
+def _jackknife(starts: Sequence[Sequence[float]]) -> float:
+    """The standard error of `_pooled`."""
+    without = [_pooled([*starts[:left], *starts[left + 1 :]]) for left in range(len(starts))]
+    return math.sqrt(statistics.pvariance(without) * (len(starts) - 1))
 
 
 def _mean(turn: Turn, seen: Sequence[Step]) -> float:
