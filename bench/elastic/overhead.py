@@ -15,9 +15,10 @@ processes take the same steps, in the graph that stock Horovod makes of an elast
 often as ours commit theirs, by Horovod's own `save`, and do nothing else: a collective between two steps, as in a script
 that asks its peers whether to stop, would be in their time alone.
 
-The master is as installed (`stage.INSTALLED`): agents and shims are what is measured, and in a cluster master, API
-server and etcd are elsewhere. Beside it stands what a step takes of processors, agents included: on a machine that does
-other things as well it is the steadier figure, for it holds no waiting.
+Agents and shims are what is measured, and in a cluster master, API server and etcd are elsewhere: so the master is as
+installed (`stage.INSTALLED`), and all of these give way to those that train (`aside`; as root). Beside the time of a
+step stands what it takes of processors, agents included: on a machine that does other things as well it is the steadier
+figure, for it holds no waiting.
 """
 
 import contextlib
@@ -32,6 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from bench.elastic.aside import aside
 from bench.elastic.following import Output
 from bench.elastic.roads.launched import Launched
 from bench.elastic.roads.ours import SCRIPT, spent
@@ -102,7 +104,8 @@ def _once(stage: Stage, number: int, pairs: int) -> dict[str, Any]:
             entered[whose] = running.enter_context(started)
         both = {whose: find() for whose, find in entered.items()}
         try:
-            turns = list(_by_turns({whose: both[whose].pids for whose in (BARE, OURS)}, pairs))
+            with aside([pid for job in both.values() for pid in job.pids]):
+                turns = list(_by_turns({whose: both[whose].pids for whose in (BARE, OURS)}, pairs))
         except ProcessLookupError as gone:
             raise NotReadyError(who_ended(both)) from gone
         for job in both.values():
