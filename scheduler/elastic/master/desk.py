@@ -73,6 +73,7 @@ class Desk:
                 ready.fingerprint,
                 ready.samples,
                 ready.step_s,
+                ready.another,
             )
         )
         return await charge.assignment(uid, ready.round, wait)

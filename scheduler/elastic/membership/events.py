@@ -88,7 +88,7 @@ class SawAgain(Struct, frozen=True):
 
 
 class Beat(Struct, frozen=True):
-    """A worker lives. Sent every second, and at once when its phase changes."""
+    """A worker lives. Sent every second or so, if its child reports about then with what that says."""
 
     uid: Uid
     phase: str = "Starting"
@@ -133,6 +133,10 @@ class Arrived(Struct, frozen=True):
     """Position in the data, if the worker knows better than its last beat."""
     step_s: float | None = None
     """Mean seconds of a step since the last beat."""
+    another: bool = False
+    """Its script has begun another training, and it has entered no round since: a round that failed before leaves its
+    state what the script began with, which others may have otherwise.
+    """
 
 
 class Leaving(Struct, frozen=True):

@@ -218,7 +218,7 @@ def beat(s: State, event: Beat, now: float) -> None:
     if event.child != "stopped":
         worker.frozen_at = None
     elif worker.frozen_at is None:
-        worker.frozen_at = now - min(event.silent_s, s.limits.silent)
+        worker.frozen_at = now
     resumed = event.round == s.record.number > 0 and event.phase == "Training"
     worker.knows = worker.knows or resumed
     if resumed and worker.arrival and worker.arrival.round < event.round:

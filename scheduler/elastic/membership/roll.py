@@ -78,7 +78,7 @@ def began_another(w: Worker) -> bool:
     """It stands before the next training of its script. The state of that is the job's where all do; of a newcomer that
     fell through the trainings before, because they are done, it is what the script begins with.
     """
-    return w.arrival is not None and w.arrival.why == "another"
+    return w.arrival is not None and (w.arrival.why == "another" or w.arrival.another)
 
 
 def newness(w: Worker) -> tuple[bool, int]:

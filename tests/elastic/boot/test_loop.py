@@ -208,6 +208,38 @@ def test_a_state_that_could_not_be_taken_over_is_the_old_one_still(run):
     assert state.batch == 5
 
 
+def test_a_round_that_failed_on_the_way_makes_no_other_state_of_the_next_trainings(run):
+    """A script's next training begins with a state that may differ from process to process. Until one round was entered
+    with the same for all, the master is told so, whatever else became of the rounds.
+    """
+    agent, state = Agent(Assignment(2, 1, 2), Assignment(3, 1, 2), LAST), State(batch=0)
+    agent.word.update(plain=None)
+    broke = []
+
+    def once(value):
+        if not broke:
+            broke.append(value)
+            raise Broken
+        return value
+
+    def begin():
+        worker.current().assignment = Assignment(1, 0, 2)
+
+    def step(state, mine):
+        if not mine.warming:
+            raise Broken
+        state.broadcast = once
+        loop.commit(state)
+
+    run(agent, state, step, begin)
+
+    assert [(one["why"], one["another"]) for one in agent.readies] == [
+        ("another", True),
+        ("failure", True),
+        ("failure", False),
+    ]
+
+
 def test_a_half_of_another_state_is_never_a_commit(run):
     """What was saved of rank 0's state when the rest failed is forgotten."""
 

@@ -47,6 +47,24 @@ def test_a_newcomer_comes_into_the_second_training() -> None:
     assert world.status.restarts == 0
 
 
+def test_a_newcomer_that_fell_through_has_another_state_though_its_round_failed() -> None:
+    """It stands at the same step as a member, for it met the members once; what it holds is what its own script began
+    the next training with, and a round that failed before anything was passed on has not changed that.
+    """
+    world = a_job(2)
+    world.begin_another()
+    assert world.run(10, lambda: world.trains(2))
+    world.size(3)
+    assert world.run(30, lambda: any(pod.fell for pod in world.members()))
+    fallen = next(pod for pod in world.members() if pod.fell)
+    number = world.status.round
+    world.kill(next(pod for pod in world.members() if not pod.fell))
+    fallen.arrive("failure", world.now)
+
+    assert world.run(60, lambda: world.status.round > number and world.trains(3))
+    assert len({pod.weights for pod in world.members()}) == 1
+
+
 def test_whoever_dies_between_two_trainings_is_a_worker_less() -> None:
     """The others begin the next one, and it joins them there."""
     world = a_job(3)

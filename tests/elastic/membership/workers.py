@@ -58,6 +58,8 @@ class Pod:
     commit_weights: str = ""
     stage: int = 0
     """Which of its script's trainings it is in."""
+    another: bool = False
+    """It has begun a training, and met nobody in it yet."""
     fell: bool = False
     """It fell through trainings that are done, and its state is what the script begins the next one with."""
     rank: int = -1
@@ -119,6 +121,7 @@ class Pod:
         """
         self.stage, self.weights = stage, f"{self.uid} in stage {stage}"
         self.keep()
+        self.another = True
         self.arrive("another", now)
 
     def take(self, step: int, weights: str) -> None:

@@ -447,6 +447,7 @@ class World:
                         pod.fingerprint,
                         pod.step * self.counts,
                         STEP_S if pod.why == "announced" else None,
+                        pod.another,
                     )
                 )
 
@@ -566,6 +567,7 @@ class World:
             if record.sync:
                 pod.take(first.step, first.weights)
             pod.keep()
+            pod.another = False
             pod.child, pod.progress = "training", self.now
         stage = max(pod.stage for pod in present)
         for pod in present:

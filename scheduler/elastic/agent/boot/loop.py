@@ -86,6 +86,10 @@ class Loop:
         self._stamp: stamps.Stamp | None = None
         self._disk = disk.Disk(self._framework, self._progress)
         self._pace, self._idle = Pace(), Idle()
+        self._another = False
+        """The script has begun another training, and no round was entered since: what its state is, others may not
+        have, whatever became of the rounds on the way.
+        """
 
     def run(self, args: Sequence[Any], words: Mapping[str, Any]) -> Any:
         """Trains until the function returns; leaves the process when the job does without this worker."""
@@ -133,7 +137,8 @@ class Loop:
         say(f"warmed up alone in {time.monotonic() - begun:.2f} s")
 
     def _rounds(self, args: Sequence[Any], words: Mapping[str, Any]) -> Any:
-        why = "another" if self._worker.assignment.round else "newcomer"
+        self._another = bool(self._worker.assignment.round)
+        why = "another" if self._another else "newcomer"
         while True:
             before, assignment = self._worker.assignment, self._barrier(why)
             self._leave_something(before, assignment)
@@ -175,6 +180,7 @@ class Loop:
             "committed": self._progress.committed,
             "samples": float(self._progress.samples),
             "why": why,
+            "another": self._another,
             "fingerprint": card.fingerprint,
         }
         answer: queue.Queue[Any] = queue.Queue()
@@ -246,6 +252,7 @@ class Loop:
         if assignment.sync:
             self._take_over(heard)
         self._worker.entered(assignment, heard["scale"])
+        self._another = False
         marks.append(time.monotonic())
         self._pace.begin()
         self._progress.phase = "Training"
