@@ -92,8 +92,8 @@ RULES: Final = (
     ),
     Rule(
         "rendezvous.silentAfter",
-        lambda s: s.rendezvous.silent_after < 2.5 * s.rendezvous.beat,
-        "must be at least two and a half times rendezvous.beat, or a worker is lost with every packet",
+        lambda s: s.rendezvous.silent_after < 3.5 * s.rendezvous.beat,
+        "must be at least three and a half times rendezvous.beat, or a worker is lost with every packet",
     ),
     Rule(
         "rendezvous.valueLimit",

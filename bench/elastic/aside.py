@@ -11,13 +11,16 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+CAP_SYS_NICE = 23
+"""Its bit, capabilities(7)."""
+
 
 @contextlib.contextmanager
 def aside(jobs: Collection[int]) -> Iterator[None]:
-    """Every process that descends from this one gives way, but those of `jobs`. Only root may have it back as it was
-    (RLIMIT_NICE), so without root nothing is changed.
+    """Every process that descends from this one gives way, but those of `jobs`. Without CAP_SYS_NICE, which root in a
+    container may lack, there is no way back (RLIMIT_NICE), so nothing is changed then.
     """
-    if os.geteuid() != 0:
+    if not able():
         yield
         return
     others = descendants(os.getpid()) - set(jobs)
@@ -26,6 +29,13 @@ def aside(jobs: Collection[int]) -> Iterator[None]:
         yield
     finally:
         _policy(os.SCHED_OTHER, others | descendants(os.getpid()) - set(jobs))
+
+
+def able() -> bool:
+    """Whether this process has CAP_SYS_NICE."""
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
+    return bool(int(effective, 16) >> CAP_SYS_NICE & 1)
 
 
 def descendants(pid: int) -> set[int]:
@@ -48,7 +58,7 @@ def descendants(pid: int) -> set[int]:
 def _policy(policy: int, pids: Iterable[int]) -> None:
     """Of all their threads; those that these start later have it from them. Who has ended is passed over."""
     for pid in pids:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             for thread in Path(f"/proc/{pid}/task").iterdir():
                 with contextlib.suppress(ProcessLookupError):
                     os.sched_setscheduler(int(thread.name), policy, os.sched_param(0))

@@ -5,7 +5,7 @@ Both jobs take the same steps on the same cores. While one trains the other is s
 is in them; a few seconds later they change over. A turn's figure is the mean of its steps: what comes once a second (a
 beat, a report) is in few of them, and a median would leave it out. It is compared with that of the neighbouring turn, so
 that the machine's mood is in both, and the middle of many pairs has an error that is far smaller than one run's: their
-mean without the highest and lowest eighth, for the error of a median is a quarter larger. What lasts as long as a
+mean without the highest and lowest eighth, for the error of a median is a fifth larger. What lasts as long as a
 process does, such as where its memory lies, no number of turns evens out: both are started many times, by turns one
 first and the other, and the figure is the middle of all their pairs. Ten starts of 18 turns take twenty minutes and
 leave an error of 0.3 to 0.6 points: a step's own scatter is 13 %.
@@ -48,7 +48,9 @@ MODEL: Final = "medium"
 """Steps of a tenth of a second, which is little for a step of a real training."""
 
 TURN: Final = 2.5
-"""Seconds; far less than the silence after which a worker is given up."""
+"""Seconds; less than the silence after which a worker is given up, and longer than from one report to the next: the
+one that is overdue when a turn begins is in what does not count.
+"""
 
 FIRST: Final = 0.4
 """Seconds at the beginning of a turn that do not count: caches are cold, and beats that were due are made up for."""
@@ -227,8 +229,8 @@ def summary(turns: Sequence[Turn], seen: Mapping[str, Sequence[Step]]) -> dict[s
 
 def middle(values: Sequence[float]) -> float:
     """The mean without the highest eighth and the lowest: a turn in which the machine did other things is in these."""
-    aside = min(math.ceil(len(values) / 8), (len(values) - 1) // 2)
-    return statistics.fmean(sorted(values)[aside : len(values) - aside])
+    cut = min(math.ceil(len(values) / 8), (len(values) - 1) // 2)
+    return statistics.fmean(sorted(values)[cut : len(values) - cut])
 
 
 def _beyond(turns: Sequence[Turn], figures: Sequence[float]) -> list[float]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.elastic.aside import aside, descendants
+from bench.elastic.aside import able, aside, descendants
 
 PARENT = """
 import subprocess, sys
@@ -36,7 +36,7 @@ def test_children_of_children_are_found(family: tuple[int, int]) -> None:
     assert descendants(family[0]) == {family[1]}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may take it back")
+@pytest.mark.skipif(not able(), reason="needs CAP_SYS_NICE")
 def test_all_but_the_jobs_give_way_for_as_long_as_it_lasts(family: tuple[int, int]) -> None:
     """The jobs, and we ourselves, keep their policy; afterwards everybody has the usual one."""
     elder, younger = family

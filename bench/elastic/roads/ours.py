@@ -48,11 +48,8 @@ class Ours:
         """
         api, labels = self._stage.api, f"gangwright.io/elastic-job={name}"
         pods = self._stage.run(api.items(where("pods", NAMESPACE), labels=labels))
-        pids = [
-            self._stage.kubelet.pids(pod)[0]
-            for pod in pods
-            if pod.get("status", {}).get("phase") == "Running"
-        ]
+        running = (pod for pod in pods if pod.get("status", {}).get("phase") == "Running")
+        pids = [pid for pod in running for pid in self._stage.kubelet.pids(pod)[:1]]
         before, began = spent(pids), time.monotonic()
         time.sleep(LOOK)
         return (spent(pids) - before) / (time.monotonic() - began) / len(pids)

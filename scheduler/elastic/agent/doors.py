@@ -85,8 +85,10 @@ class Doors:
         return Said(200, _json({"round": newest}))
 
     def _progress(self, child: Incarnation, _: str, body: bytes) -> Said:
-        child.take(_object(body))
-        self._told()
+        try:
+            child.take(_object(body))
+        finally:  # fields that make sense were believed
+            self._told()
         return Said(200, b"{}")
 
     def _gone(self, child: Incarnation, _: str, body: bytes) -> Said:

@@ -186,6 +186,7 @@ def limits_of(settings: Settings) -> Limits:
         ring_bound=ring.bound,
         unseen=INACTIVITY + settings.api.silent_after + TOLD_WITHIN,
         silent=settings.rendezvous.silent_after,
+        grace=max(Limits().grace, 2.5 * settings.rendezvous.beat),  # two beats, however late each is
         collective=settings.workers.gloo_timeout,
         start=own.start_limit,
         trouble=own.trouble_limit,

@@ -21,7 +21,7 @@ from scheduler.elastic.workers import Kit, Worker, manifest
 UNLIMITED: Final = Free(unlimited=True)
 
 SOON: Final = 1.0
-"""Seconds between two decisions while a job looks for its size: it is measured once a second."""
+"""Seconds between two decisions while a job looks for its size: a round that is new is measured as often."""
 
 SHARE: Final = 0.2
 """Part of the time that decisions may take."""

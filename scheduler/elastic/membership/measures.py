@@ -11,7 +11,7 @@ from scheduler.elastic.membership.state import Mark, State
 from scheduler.elastic.membership.worker import Worker
 
 WINDOW = 0.9
-"""Seconds of one measurement at least: about a beat."""
+"""Seconds of one measurement at least: most beats of a round that is new."""
 LEAST = 0.001
 """Seconds that the steps of one measurement take together at least; who says less is mistaken."""
 IDLE = "idle_s"
@@ -133,7 +133,7 @@ def _first_steps(s: State, mark: Mark, beat: Beat) -> float | None:
 def _heard(mark: Mark, beat: Beat) -> Mark:
     """The time of the steps since the last beat is added, as the worker took it.
 
-    Beats come once a second: by their times alone a step of 1.5 s would take one second or two.
+    Beats come every second or so: by their times alone a step of 1.5 s would take one second or two.
     """
     steps = beat.step - mark.last
     if steps <= 0:

@@ -18,8 +18,8 @@ from scheduler.elastic.membership.state import State
 from scheduler.elastic.membership.worker import Worker
 
 HEARD_SINCE: Final = 0.4
-"""Of the limit of silence: so much later another member must have been heard of. Two beats, so that it does not matter
-whose beat was the last to come through."""
+"""Of the limit of silence: so much later another member must have been heard of. More than lies between two beats, so that
+it does not matter whose was the last to come through."""
 
 
 class Scene(Struct, frozen=True):

@@ -1,5 +1,6 @@
 """When a beat goes out: with the child's report if one comes about then, and without it a little later."""
 
+import math
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -51,6 +52,16 @@ class Here:
             lambda: self.now,
         )
 
+    def first(self) -> Mapping[str, Any]:
+        """The first beat, when its answer was heard and the next one is waited for."""
+        self.beats.start()
+        report = self.master.one()
+        for _ in range(int(PATIENCE * 100)):
+            if self.beats._due_from < math.inf:
+                return report
+            threading.Event().wait(0.01)
+        raise TimeoutError("no beat is waited for")
+
     def end(self) -> None:
         self._stop.set()
         self.now += 10 * INTERVAL
@@ -81,8 +92,7 @@ def rests(here: Here, until: Callable[[], bool]) -> None:
 
 def test_a_beat_that_is_nearly_due_goes_out_with_the_report(here: Here, master: Asked) -> None:
     """What the agent has to do once a second it does at one waking, and the master hears the newest."""
-    here.beats.start()
-    assert master.one() == {"at": 1000.0}
+    assert here.first() == {"at": 1000.0}
 
     here.now += EARLY * INTERVAL
     rests(here, lambda: not master.beats.empty())
@@ -92,15 +102,13 @@ def test_a_beat_that_is_nearly_due_goes_out_with_the_report(here: Here, master: 
 
 def test_reports_do_not_make_beats_more_frequent(here: Here, master: Asked) -> None:
     """A child that reports ten times a second is passed on as often as the master wants to hear it."""
-    here.beats.start()
-    master.one()
+    here.first()
     here.now += EARLY * INTERVAL
     rests(here, lambda: not master.beats.empty())
     master.one()
     here.answered.get(timeout=PATIENCE)
     here.answered.get(timeout=PATIENCE)
-
-    here.now += EARLY * INTERVAL / 2
+    here.now += EARLY * INTERVAL / 2  # before or after the next is waited for: too soon for it
     for _ in range(50):
         here.beats.child_told()
         threading.Event().wait(0.002)

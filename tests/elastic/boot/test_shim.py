@@ -204,10 +204,17 @@ def test_reports_are_frequent_while_a_round_is_new():
     """Sizes are compared by the first steps of a round; later every report is taken from the training, and another round
     is new again.
     """
-    progress = Progress(round=1)
+    progress = Progress(phase="Training", round=1)
     reporter = Reporter(None, progress)
     first = [reporter.pause() for _ in range(NEW + 2)]
     progress.round = 2
 
     assert first == [INTERVAL] * NEW + [SETTLED] * 2
     assert reporter.pause() == INTERVAL
+
+
+def test_reports_are_frequent_while_nobody_trains():
+    """However long the warm-up, or the way into the round: the first steps are still to come."""
+    reporter = Reporter(None, Progress(round=1, phase="WarmingUp"))
+
+    assert {reporter.pause() for _ in range(2 * NEW)} == {INTERVAL}

@@ -15,7 +15,7 @@ from scheduler.elastic.agent import boot
 from scheduler.elastic.agent.boot import agreement, api, assignment, environment, fingerprint, worker
 from scheduler.elastic.agent.boot.batches import Batch
 from scheduler.elastic.agent.boot.errors import AnswerError
-from scheduler.elastic.agent.boot.progress import Progress
+from scheduler.elastic.agent.boot.progress import STILL, Progress
 
 FILES = sorted(Path(boot.__file__).parent.rglob("*.py"))
 ALL = {
@@ -179,11 +179,11 @@ def test_marks_are_looked_up_where_nothing_else_changes():
     for _ in range(30):
         progress.stepped(0.1, None)
         often.append(progress.body()["mark"])
-    seldom = [progress.body()["mark"] for _ in range(14)]
+    seldom = [progress.body()["mark"] for _ in range(9)]
 
     assert set(often) == {0.0}
-    assert seldom[:9] == [0.0] * 9
-    assert seldom[9:] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert seldom[: STILL - 1] == [0.0] * (STILL - 1)
+    assert seldom[STILL - 1 :] == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 def test_a_report_says_the_epoch_that_is_told():

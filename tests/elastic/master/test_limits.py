@@ -11,6 +11,13 @@ def test_the_defaults_are_those_of_the_membership() -> None:
     assert limits_of(Settings()) == Limits()
 
 
+def test_who_is_to_beat_seldom_is_not_missed_for_it() -> None:
+    """At the barrier nobody is given up between two of its beats."""
+    seldom = Settings(rendezvous=RendezvousServer(beat=4.0, silent_after=14.0))
+
+    assert limits_of(seldom) == Limits(silent=14.0, grace=10.0)
+
+
 def test_what_is_said_is_obeyed() -> None:
     """Each of these settings is one of the limits, and touches no other."""
     said = Settings(

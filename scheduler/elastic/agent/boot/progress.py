@@ -25,7 +25,7 @@ while is in no cache any more.
 """
 
 NEW = 10
-"""Reports until a round is not new any more."""
+"""Reports of a training until its round is not new any more."""
 
 EPOCH, TOTAL = "epoch", "total_samples"
 """What a script tells of its whole training, by name; the second is a value of the report, and the master knows it
@@ -33,7 +33,7 @@ by this name.
 """
 
 
-STILL = 10
+STILL = 5
 """Reports in a row of the same step, from which on it is looked up whether steps are taken all the same: that costs an
 operation of TensorFlow's.
 """
@@ -152,6 +152,8 @@ class Reporter(threading.Thread):
 
     def pause(self) -> float:
         """Seconds until the next report, of which this is one more in the round."""
+        if self._progress.phase != "Training":
+            return INTERVAL
         if self._round != self._progress.round:
             self._round, self._of_round = self._progress.round, 0
         self._of_round += 1
