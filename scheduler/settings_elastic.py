@@ -83,7 +83,8 @@ class RendezvousServer:
     token's own end. 0: not at all. Without it an outage longer than rendezvous.remember would silence every worker."""
 
     beat: Annotated[float, reader.seconds(0.1, 60)] = 1.0
-    """How often a worker says that it lives: after 0.6 to 1.25 times that, as its training reports. A hundred workers cost some hundredths of a core.
+    """How often a worker says that it lives: after 0.6 to 1.25 times that, as its training reports. A hundred
+    workers cost some hundredths of a core.
     """
 
     silent_after: Annotated[float, reader.seconds(0.5, 600)] = 5.0

@@ -7,8 +7,9 @@ beat, a report) is in few of them, and a median would leave it out. It is compar
 that the machine's mood is in both, and the middle of many pairs has an error that is far smaller than one run's: their
 mean without the highest and lowest eighth, for the error of a median is a fifth larger. What lasts as long as a
 process does, such as where its memory lies, no number of turns evens out: both are started many times, by turns one
-first and the other, and the figure is the middle of all their pairs. Ten starts of 18 turns take twenty minutes and
-leave an error of 0.3 to 0.6 points: a step's own scatter is 13 %.
+first and the other, and the figure is the middle of all their pairs. Ten starts of 18 turns take twenty minutes,
+and left an error of 0.3 to 0.6 points where it was quiet: a step's own scatter is 13 %. Beside the work of others it is
+several times that, and the figure says nothing.
 
 A step's time is from the end of the one before to its own end: all that lies between two steps is in it. The bare
 processes take the same steps, in the graph that stock Horovod makes of an elastic job, save their state in memory as
@@ -16,7 +17,7 @@ often as ours commit theirs, by Horovod's own `save`, and do nothing else: a col
 that asks its peers whether to stop, would be in their time alone.
 
 Agents and shims are what is measured, and in a cluster master, API server and etcd are elsewhere: so the master is as
-installed (`stage.INSTALLED`), and all of these give way to those that train (`aside`; as root). Beside the time of a
+installed (`stage.INSTALLED`), and all of these give way to those that train (`aside`; with CAP_SYS_NICE). Beside the time of a
 step stands what it takes of processors, agents included: on a machine that does other things as well it is the steadier
 figure, for it holds no waiting.
 """

@@ -52,3 +52,5 @@ def test_who_ended_meanwhile_is_passed_over() -> None:
     """A process that ends while others are measured disturbs nothing."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child, aside([]):
         child.communicate(b"\n")
+
+    assert child.returncode == 0

@@ -63,8 +63,8 @@ class BeatAnswer(Struct, frozen=True, omit_defaults=True):
 
 class Ready(Struct, frozen=True, kw_only=True):
     """A worker that stands at the barrier. fingerprint: of its state's count, shapes and types. samples: its position
-    in the data, where it knows better than its last beat. step_s: as of a beat, of the steps since the last one. another: it
-    has begun its script's next training, and entered no round since.
+    in the data, where it knows better than its last beat. step_s: as of a beat, of the steps since the last one.
+    another: it has begun its script's next training, and entered no round since.
     """
 
     round: Count

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.elastic.job import Phase
-from scheduler.elastic.membership import effects
+from scheduler.elastic.membership import effects, events
 from tests.elastic.membership.training import a_job
 from tests.elastic.membership.world import World
 
@@ -59,3 +59,16 @@ def test_who_is_silent_and_taken_away_is_given_up() -> None:
 
     assert world.run(60, lambda: world.trains(1) and only not in world.members()), world.status.reason
     assert world.status.restarts == 1
+
+
+def test_a_short_halt_is_no_end_however_old_the_last_report_is() -> None:
+    """A debugger stops a member whose last report is some seconds old; what counts is how long it stands still."""
+    world = a_job(2)
+    pod, number = world.members()[1], world.status.round
+    world.handle(
+        events.Beat(pod.uid, "Training", number, pod.step, pod.commit, silent_s=4.0, child="stopped")
+    )
+    world.run(10)
+
+    assert pod in world.members()
+    assert world.status.round == number

@@ -25,7 +25,8 @@ while is in no cache any more.
 """
 
 NEW = 10
-"""Reports of a training until its round is not new any more."""
+"""Reports of a training until its round is not new any more: a size is left after two measurements at the earliest, and
+the first steps of a round, in which frameworks trace, may take some seconds of these."""
 
 EPOCH, TOTAL = "epoch", "total_samples"
 """What a script tells of its whole training, by name; the second is a value of the report, and the master knows it
