@@ -3,16 +3,26 @@
 In a cluster API server, etcd, schedulers and masters are on other machines. Here they take 57 ms a second of two cores
 that a training uses up, and 9 ms more while it is an elastic job's than while it is of bare processes: half a percent of
 a step that is neither agent nor shim, and more than twice what two agents take. Under the kernel's idle policy (sched(7)) they run
-where nobody else wants a core.
+where nobody else wants a core. Where the kernel groups processes by session, which a desktop's does and that of many a
+virtual machine, a policy counts within a session alone, and sessions share the cores evenly; so these get the least
+weight as well.
 """
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+
+import tenacity
 
 CAP_SYS_NICE = 23
 """Its bit, capabilities(7)."""
+
+LEAST = 19
+"""The nice value of a session that gives way: 15 of the 1024 parts of an ordinary one."""
+
+AGAIN = 0.11
+"""Seconds until the kernel takes the next weight of a session: without CAP_SYS_ADMIN it takes ten a second."""
 
 
 @contextlib.contextmanager
@@ -24,11 +34,14 @@ def aside(jobs: Collection[int]) -> Iterator[None]:
         yield
         return
     others = descendants(os.getpid()) - set(jobs)
+    sessions = _sessions(others, {os.getpid(), *jobs})
     _policy(os.SCHED_IDLE, others)
+    _weigh(dict.fromkeys(sessions, LEAST))
     try:
         yield
     finally:
         _policy(os.SCHED_OTHER, others | descendants(os.getpid()) - set(jobs))
+        _weigh(sessions)
 
 
 def able() -> bool:
@@ -62,3 +75,37 @@ def _policy(policy: int, pids: Iterable[int]) -> None:
             for thread in Path(f"/proc/{pid}/task").iterdir():
                 with contextlib.suppress(ProcessLookupError):
                     os.sched_setscheduler(int(thread.name), policy, os.sched_param(0))
+
+
+def _sessions(pids: Iterable[int], kept: Iterable[int]) -> dict[int, int]:
+    """The nice value of each session of these, by one of its processes; of none that one of `kept` is in. Empty where
+    the kernel does not group by session.
+    """
+    own = {session for pid in kept for session, _ in _session(pid)}
+    found = {session: (pid, nice) for pid in pids for session, nice in _session(pid)}
+    return dict(at for session, at in found.items() if session not in own)
+
+
+def _session(pid: int) -> Iterator[tuple[str, int]]:
+    """Its group, such as "/autogroup-33", and the nice value of it; nothing if it has ended or has none."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        group, _, nice = Path(f"/proc/{pid}/autogroup").read_text(encoding="ascii").partition(" nice ")
+        if nice:
+            yield group, int(nice)
+
+
+def _weigh(sessions: Mapping[int, int]) -> None:
+    """Gives the session of each of these processes its nice value."""
+    for pid, nice in sessions.items():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            _write(Path(f"/proc/{pid}/autogroup"), str(nice))
+
+
+@tenacity.retry(
+    retry=tenacity.retry_if_exception_type(BlockingIOError),
+    wait=tenacity.wait_fixed(AGAIN),
+    stop=tenacity.stop_after_attempt(20),
+    reraise=True,
+)
+def _write(place: Path, word: str) -> None:
+    place.write_text(word, encoding="ascii")

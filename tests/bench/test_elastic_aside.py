@@ -4,10 +4,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from bench.elastic.aside import able, aside, descendants
+from bench.elastic.aside import LEAST, able, aside, descendants
 
 PARENT = """
 import subprocess, sys
@@ -46,6 +47,34 @@ def test_all_but_the_jobs_give_way_for_as_long_as_it_lasts(family: tuple[int, in
 
     assert inside == [os.SCHED_IDLE, os.SCHED_OTHER, os.SCHED_OTHER]
     assert os.sched_getscheduler(elder) == os.SCHED_OTHER
+
+
+def _weight(pid: int) -> str:
+    """The last word of `/autogroup-33 nice 0`."""
+    return Path(f"/proc/{pid}/autogroup").read_text(encoding="ascii").split()[-1]
+
+
+@pytest.mark.skipif(not able(), reason="needs CAP_SYS_NICE")
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="this kernel does not group by session")
+def test_sessions_of_their_own_weigh_least_and_a_job_s_as_ever(family: tuple[int, int]) -> None:
+    """The kernel shares cores between sessions, whatever their policies: those that give way weigh least meanwhile, but
+    not a session in which a job or we are.
+    """
+    ended = [
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
+    ]
+    ended.append(subprocess.Popen(ended[0].args, stdin=subprocess.PIPE, start_new_session=True))
+    other, job = ended
+    pids = (other.pid, job.pid, family[0], os.getpid())
+    before = [_weight(pid) for pid in pids]
+
+    with aside([job.pid]):
+        inside = [_weight(pid) for pid in pids]
+
+    assert inside == [str(LEAST), *before[1:]]
+    assert [_weight(pid) for pid in pids] == before
+    for child in ended:
+        child.communicate(b"\n")
 
 
 def test_who_ended_meanwhile_is_passed_over() -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,11 +17,18 @@ from tests.plane.processes import Program
 class Launched:
     """`horovodrun`, for as long as the `with` block runs; afterwards no worker of it is left.
 
-    python: the interpreter that has Horovod. worker: shell word that names a worker. words: of the script.
+    python: the interpreter that has Horovod. worker: shell word that names a worker. words: of the script. env: of the
+    workers, beside what all roads have.
     """
 
     def __init__(
-        self, python: Path, folder: Path, launch: Sequence[object], worker: str, words: Sequence[object]
+        self,
+        python: Path,
+        folder: Path,
+        launch: Sequence[object],
+        worker: str,
+        words: Sequence[object],
+        env: Mapping[str, str] = QUIET,
     ) -> None:
         self.folder = folder
         self.output = Output(lambda: sorted(folder.glob("worker-*/main-*.log")))
@@ -48,7 +55,7 @@ class Launched:
             [str(word) for word in command],
             log=folder / f"horovodrun-{self._run}.log",
             ready=lambda: True,
-            env={**os.environ, **QUIET, "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, **QUIET, **env, "PYTHONDONTWRITEBYTECODE": "1"},
         )
 
     @property
