@@ -60,21 +60,21 @@ def test_sessions_of_their_own_weigh_least_and_a_job_s_as_ever(family: tuple[int
     """The kernel shares cores between sessions, whatever their policies: those that give way weigh least meanwhile, but
     not a session in which a job or we are.
     """
-    ended = [
-        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
-    ]
-    ended.append(subprocess.Popen(ended[0].args, stdin=subprocess.PIPE, start_new_session=True))
-    other, job = ended
-    pids = (other.pid, job.pid, family[0], os.getpid())
-    before = [_weight(pid) for pid in pids]
-
-    with aside([job.pid]):
-        inside = [_weight(pid) for pid in pids]
+    command = [sys.executable, "-c", "input()"]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as other,
+        subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as job,
+    ):
+        pids = (other.pid, job.pid, family[0], os.getpid())
+        before = [_weight(pid) for pid in pids]
+        with aside([job.pid]):
+            inside = [_weight(pid) for pid in pids]
+        after = [_weight(pid) for pid in pids]
+        other.communicate(b"\n")
+        job.communicate(b"\n")
 
     assert inside == [str(LEAST), *before[1:]]
-    assert [_weight(pid) for pid in pids] == before
-    for child in ended:
-        child.communicate(b"\n")
+    assert after == before
 
 
 def test_who_ended_meanwhile_is_passed_over() -> None:
