@@ -2,10 +2,10 @@
 
 In a cluster API server, etcd, schedulers and masters are on other machines. Here they take 57 ms a second of two cores
 that a training uses up, and 9 ms more while it is an elastic job's than while it is of bare processes: half a percent of
-a step that is neither agent nor shim, and more than twice what two agents take. Under the kernel's idle policy (sched(7)) they run
-where nobody else wants a core. Where the kernel groups processes by session, which a desktop's does and that of many a
-virtual machine, a policy counts within a session alone, and sessions share the cores evenly; so these get the least
-weight as well.
+a step that is neither agent nor shim, and more than twice what two agents take. Under the kernel's idle policy
+(sched(7)) they run where nobody else wants a core. Where the kernel groups processes by session ("autogroup", likewise),
+it shares cores between sessions whatever the policies within them; so sessions that give way get the least weight as
+well.
 """
 
 import contextlib
@@ -13,42 +13,38 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-import tenacity
-
-CAP_SYS_NICE = 23
-"""Its bit, capabilities(7)."""
+CAP_SYS_ADMIN, CAP_SYS_NICE = 21, 23
+"""Their bits, capabilities(7)."""
 
 LEAST = 19
 """The nice value of a session that gives way: 15 of the 1024 parts of an ordinary one."""
-
-AGAIN = 0.11
-"""Seconds until the kernel takes the next weight of a session: without CAP_SYS_ADMIN it takes ten a second."""
 
 
 @contextlib.contextmanager
 def aside(jobs: Collection[int]) -> Iterator[None]:
     """Every process that descends from this one gives way, but those of `jobs`. Without CAP_SYS_NICE, which root in a
-    container may lack, there is no way back (RLIMIT_NICE), so nothing is changed then.
+    container may lack, there is no way back (RLIMIT_NICE), so nothing is changed then. Without CAP_SYS_ADMIN the kernel
+    takes ten weights of sessions a second and refuses the others, so these are left as they are.
     """
-    if not able():
+    if not able(CAP_SYS_NICE):
         yield
         return
     others = descendants(os.getpid()) - set(jobs)
-    sessions = _sessions(others, {os.getpid(), *jobs})
-    _policy(os.SCHED_IDLE, others)
-    _weigh(dict.fromkeys(sessions, LEAST))
+    sessions = _sessions(others, {os.getpid(), *jobs}) if able(CAP_SYS_ADMIN) else {}
     try:
+        _policy(os.SCHED_IDLE, others)
+        _weigh(dict.fromkeys(sessions, LEAST))
         yield
     finally:
         _policy(os.SCHED_OTHER, others | descendants(os.getpid()) - set(jobs))
         _weigh(sessions)
 
 
-def able() -> bool:
-    """Whether this process has CAP_SYS_NICE."""
+def able(capability: int) -> bool:
+    """Whether this process has it, told by its bit."""
     status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
-    return bool(int(effective, 16) >> CAP_SYS_NICE & 1)
+    return bool(int(effective, 16) >> capability & 1)
 
 
 def descendants(pid: int) -> set[int]:
@@ -98,14 +94,4 @@ def _weigh(sessions: Mapping[int, int]) -> None:
     """Gives the session of each of these processes its nice value."""
     for pid, nice in sessions.items():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            _write(Path(f"/proc/{pid}/autogroup"), str(nice))
-
-
-@tenacity.retry(
-    retry=tenacity.retry_if_exception_type(BlockingIOError),
-    wait=tenacity.wait_fixed(AGAIN),
-    stop=tenacity.stop_after_attempt(20),
-    reraise=True,
-)
-def _write(place: Path, word: str) -> None:
-    place.write_text(word, encoding="ascii")
+            Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.elastic.aside import LEAST, able, aside, descendants
+from bench.elastic.aside import CAP_SYS_ADMIN, CAP_SYS_NICE, LEAST, able, aside, descendants
 
 PARENT = """
 import subprocess, sys
@@ -37,7 +37,7 @@ def test_children_of_children_are_found(family: tuple[int, int]) -> None:
     assert descendants(family[0]) == {family[1]}
 
 
-@pytest.mark.skipif(not able(), reason="needs CAP_SYS_NICE")
+@pytest.mark.skipif(not able(CAP_SYS_NICE), reason="needs CAP_SYS_NICE")
 def test_all_but_the_jobs_give_way_for_as_long_as_it_lasts(family: tuple[int, int]) -> None:
     """The jobs, and we ourselves, keep their policy; afterwards everybody has the usual one."""
     elder, younger = family
@@ -54,7 +54,9 @@ def _weight(pid: int) -> str:
     return Path(f"/proc/{pid}/autogroup").read_text(encoding="ascii").split()[-1]
 
 
-@pytest.mark.skipif(not able(), reason="needs CAP_SYS_NICE")
+@pytest.mark.skipif(
+    not able(CAP_SYS_NICE) or not able(CAP_SYS_ADMIN), reason="needs CAP_SYS_NICE and CAP_SYS_ADMIN"
+)
 @pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="this kernel does not group by session")
 def test_sessions_of_their_own_weigh_least_and_a_job_s_as_ever(family: tuple[int, int]) -> None:
     """The kernel shares cores between sessions, whatever their policies: those that give way weigh least meanwhile, but

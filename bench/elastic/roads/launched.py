@@ -18,7 +18,7 @@ class Launched:
     """`horovodrun`, for as long as the `with` block runs; afterwards no worker of it is left.
 
     python: the interpreter that has Horovod. worker: shell word that names a worker. words: of the script. env: of the
-    workers, beside what all roads have.
+    workers, beside ours.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Launched:
             [str(word) for word in command],
             log=folder / f"horovodrun-{self._run}.log",
             ready=lambda: True,
-            env={**os.environ, **QUIET, **env, "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, **env, "PYTHONDONTWRITEBYTECODE": "1"},
         )
 
     @property
