@@ -1,11 +1,11 @@
 """The control plane gives way while trainings beside it are measured.
 
 In a cluster API server, etcd, schedulers and masters are on other machines. Here they take 57 ms a second of two cores
-that a training uses up, and 9 ms more while it is an elastic job's than while it is of bare processes: half a percent of
-a step that is neither agent nor shim, and more than twice what two agents take. Under the kernel's idle policy
-(sched(7)) they run where nobody else wants a core. Where the kernel groups processes by session ("autogroup", likewise),
-it shares cores between sessions whatever the policies within them; so sessions that give way get the least weight as
-well.
+that a training uses up, and 9 ms more while it is an elastic job's than while it is of bare processes: half a percent
+of a step that is neither agent nor shim, and more than twice what two agents take. Under the kernel's idle policy
+(sched(7)) they run where nobody else wants a core. Where the kernel groups processes by session ("autogroup",
+likewise), it shares cores between sessions whatever the policies within them; so sessions that give way get the least
+weight as well.
 """
 
 import contextlib

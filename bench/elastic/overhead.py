@@ -66,9 +66,9 @@ ALLOCATION: Final = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
     "MALLOC_TOP_PAD_": str(1 << 26),
 }
-"""Bytes; environment of both, mallopt(3): memory that a step frees stays with its process. A step of a bare job has 150 to
-380 page faults with them, 1,500 to 3,600 without the last, which is for the heaps of threads too, and 2,000 to 6,000 by
-glibc's defaults, another number in each start.
+"""Bytes; environment of both, mallopt(3): memory that a step frees stays with its process. A step of a bare job has
+150 to 380 page faults with them, 1,500 to 3,600 without the last, which is for the heaps of threads too, and 2,000
+to 6,000 by glibc's defaults, another number in each start.
 """
 
 WORDS: Final = ("--model", MODEL, "--print-every", PRINTS, "--commit-every", COMMITS)
