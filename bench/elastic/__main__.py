@@ -35,7 +35,7 @@ def resize(
     pause: Annotated[float, typer.Option(min=0, help="Seconds of training between two changes.")] = 8.0,
     large: Annotated[
         int, typer.Option(min=0, help="Joins and leaves at 4 and at 8 workers with 25 M weights.")
-    ] = 3,
+    ] = 5,
     starts: Annotated[
         int, typer.Option(min=1, help="Starts of our job and of a bare one, for what a step costs more.")
     ] = 10,
@@ -58,7 +58,7 @@ def resize(
     with stage(cost.WORKERS, INSTALLED) as running:
         overhead = cost.measure(running, starts, pairs)
     _print({"overhead": overhead})
-    for line in resizing.ranges(turns):
+    for line in resizing.ranges(turns, larger):
         _print(line)
     _print(resizing.summary(turns, larger, overhead))
 

@@ -86,12 +86,19 @@ def _holds(name: str, value: float) -> bool:
     return value >= TARGETS[name] if name == "restart_over_join" else value <= TARGETS[name]
 
 
-def ranges(turns: Sequence[Turn]) -> Iterator[Line]:
-    """A line a road: medians and ranges of all figures."""
+def ranges(turns: Sequence[Turn], larger: Sequence[tuple[int, Turn]]) -> Iterator[Line]:
+    """Medians and ranges of all figures: a line a road between one worker and two, and one for each larger size."""
     for name in dict.fromkeys(turn.road for turn in turns):
-        lines = [turn.line() for turn in turns if turn.road == name]
-        figures = [key for key in lines[0] if key != "road"]
-        yield {"road": name, "summary": {key: spread([line[key] for line in lines]) for key in figures}}
+        yield _spreads([turn.line(workers=2) for turn in turns if turn.road == name])
+    for size in dict.fromkeys(size for size, _ in larger):
+        yield _spreads([turn.line(workers=size, weights="25 M") for number, turn in larger if number == size])
+
+
+def _spreads(lines: Sequence[Line]) -> Line:
+    """lines: of one kind, so with the same words; each figure is a float, and nothing else is."""
+    words = {key: value for key, value in lines[0].items() if not isinstance(value, float)}
+    figures = [key for key in lines[0] if key not in words]
+    return {**words, "summary": {key: spread([line[key] for line in lines]) for key in figures}}
 
 
 def _median(values: Sequence[float]) -> float:

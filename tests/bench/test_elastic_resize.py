@@ -124,6 +124,21 @@ def test_summary_holds_every_target_against_its_figure():
     assert last["missed"] == ["restart_over_join", "large_8_s"]
 
 
+def test_ranges_are_told_of_every_road_and_every_larger_size():
+    """The median, the least and the most of each figure; a larger size is not mixed with two workers of that road."""
+    turns = [a_turn("gangwright", 0.1), a_turn("stock", 3.0), a_turn("gangwright", 0.3)]
+    larger = [(4, a_turn("gangwright", 1.0, bare=0.25)), (8, a_turn("gangwright", 3.0, bare=0.9))]
+
+    ours, stock, four, eight = resize.ranges(turns, larger)
+
+    assert (ours["road"], ours["workers"], stock["road"]) == ("gangwright", 2, "stock")
+    assert ours["summary"]["join_s"] == {"median": 0.2, "range": [0.1, 0.3], "n": 2}
+    assert (four["workers"], eight["workers"], eight["weights"]) == (4, 8, "25 M")
+    assert four["summary"]["join_without_first_step_and_state_s"] == {
+        "median": 0.25, "range": [0.25, 0.25], "n": 1,
+    }  # fmt: skip
+
+
 def test_processor_time_is_read_of_this_process():
     """It grows as we work."""
     before = spent([os.getpid()])
