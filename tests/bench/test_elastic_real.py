@@ -25,9 +25,9 @@ def test_our_road_joins_and_leaves(running):
     """A worker that was there before and after stands still; the figures without a part are smaller than the whole."""
     turn = Ours(running, "small", 0.0).turn(1, 2)
 
-    for idle, sizes in ((turn.join, (1, 2)), (turn.leave, (2, 1))):
-        assert (idle.before, idle.after) == sizes
-        assert 0 < idle.bare <= idle.without_step <= idle.seconds
+    for change, sizes in ((turn.join, (1, 2)), (turn.leave, (2, 1))):
+        assert (change.longest.before, change.longest.after) == sizes
+        assert 0 < change.bare <= change.without_step <= change.seconds
 
 
 def test_two_elastic_jobs_do_all_their_work(running):

@@ -10,7 +10,7 @@ from bench.elastic import resize, steps
 from bench.elastic.following import Output, parsed
 from bench.elastic.roads.ours import spent
 from bench.elastic.roads.turn import Turn
-from bench.elastic.steps import Idle
+from bench.elastic.steps import Change, Idle
 from tests.plane import NeverCameError
 
 ENTERED = "gangwright: job-1: round 2: rank 0 of 2, learning rate × 2, step 41 (doorstep 12 ms, init 70 ms, {} 30 ms)"
@@ -24,8 +24,8 @@ def a_step(size, at, *, took=0.01, worker="a", rank=0, saves=(), syncs=()):
 
 
 def a_turn(road, join, *, step=0.01, bare=0.0):
-    idle = Idle(1, 2, join, 0.0, join - bare)
-    return Turn(road, idle, idle, step, step)
+    idle = Idle(1, 2, join, 0.0, join - bare, 1.0)
+    return Turn(road, Change(idle, idle), Change(idle, idle), step, step)
 
 
 def test_idle_is_from_the_last_step_before_to_the_first_after():
@@ -64,6 +64,19 @@ def test_change_counts_where_it_took_longest():
     assert steps.change(workers, 2, 3).seconds == pytest.approx(0.3)
     with pytest.raises(LookupError, match="from 3 to 2"):
         steps.change(workers, 3, 2)
+
+
+def test_change_itself_is_told_of_who_ended_its_step_last():
+    """The other one was done with that step earlier, and waited for it; the longest idle is still that one's."""
+    workers = {
+        "early": [a_step(3, 1.0, saves=[0.1]), a_step(4, 3.0, took=1.5, saves=[0.1])],
+        "late": [a_step(3, 1.3, saves=[0.1]), a_step(4, 2.9, took=1.2, saves=[0.1])],
+    }
+    found = steps.change(workers, 3, 4)
+
+    assert found.seconds == pytest.approx(2.0)
+    assert found.without_step == pytest.approx(0.5)
+    assert found.bare == pytest.approx(2.9 - 1.3 - 1.2 - 0.1)
 
 
 def test_step_time_leaves_the_first_step_out():

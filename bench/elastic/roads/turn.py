@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from bench.elastic import steps
 from bench.elastic.following import Output
-from bench.elastic.steps import Idle
+from bench.elastic.steps import Change
 
 SETTLED: Final = {"small": 40, "medium": 20, "large": 6}
 """By model, steps at a size before the next change: the first ones are traced, cached, and slower than the rest. With
@@ -22,8 +22,8 @@ else.
 @dataclass(frozen=True, slots=True)
 class Turn:
     road: str
-    join: Idle
-    leave: Idle
+    join: Change
+    leave: Change
     step_s: float
     """Median of a step alone at the larger size."""
     pace_s: float
@@ -43,11 +43,11 @@ class Turn:
         }
 
 
-def parts(idle: Idle) -> dict[str, float]:
+def parts(change: Change) -> dict[str, float]:
     return {
-        "s": round(idle.seconds, 4),
-        "without_first_step_s": round(idle.without_step, 4),
-        "without_first_step_and_state_s": round(idle.bare, 4),
+        "s": round(change.seconds, 4),
+        "without_first_step_s": round(change.without_step, 4),
+        "without_first_step_and_state_s": round(change.bare, 4),
     }
 
 

@@ -40,6 +40,8 @@ class Reply(NamedTuple):
 
     status: int
     body: bytes
+    kind: str = ""
+    """Its media type."""
 
 
 class Connections:
@@ -115,7 +117,7 @@ class Connections:
         if response.length:
             raise http.client.IncompleteRead(b"", response.length)
         self._keep(connection, response)
-        return Reply(response.status, content)
+        return Reply(response.status, content, response.headers.get_content_type())
 
     def _take(self) -> http.client.HTTPConnection | None:
         with self._lock:

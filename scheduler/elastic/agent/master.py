@@ -6,6 +6,7 @@ raises a MasterError. The token is read anew for every call, because the kubelet
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import stat
@@ -32,8 +33,14 @@ SPARE = 5.0
 NUMBER_LIMIT = 1 << 53
 """Above the largest round there will ever be, and below what JSON numbers lose."""
 
+BESIDE = 64
+"""Values that may come with the one that was asked for: all of a ring of this size, and a part of a larger one's."""
+
 TOKEN_LIMIT = 16384
 """Bytes; a service-account token has about a thousand."""
+
+
+JSON = "application/json"
 
 
 class Answer(NamedTuple):
@@ -76,10 +83,15 @@ class Master:
         """Lay down a value for the members of a round."""
         self._call("PUT", _place(number, scope, key), value, CALL)
 
-    def get(self, number: int, scope: str, key: str, wait: float) -> bytes | None:
-        """A value that a member of the round laid down, as soon as it is there; None after `wait` seconds."""
+    def get(self, number: int, scope: str, key: str, wait: float) -> Mapping[str, bytes] | None:
+        """A value that a member of the round laid down, as soon as it is there; None after `wait` seconds.
+
+        With it come those of the members behind it in this scope that are there too: a child asks for one after the
+        other.
+        """
+        path = f"{_place(number, scope, key)}?wait={wait:g}&beside={BESIDE}"
         try:
-            return self._call("GET", f"{_place(number, scope, key)}?wait={wait:g}", b"", wait + SPARE).body
+            return _values(self._call("GET", path, b"", wait + SPARE), key)
         except Refused as error:
             if error.status == 404:
                 return None
@@ -124,7 +136,7 @@ def _without_blocking(path: str, flags: int) -> int:
 
 
 def _kind(path: str) -> str:
-    return "application/octet-stream" if "/kv/" in path else "application/json"
+    return "application/octet-stream" if "/kv/" in path else JSON
 
 
 def _place(number: int, scope: str, key: str) -> str:
@@ -146,6 +158,20 @@ def _unpacked(reply: Reply) -> dict[str, Any]:
     if not isinstance(told, dict):
         raise Garbled("an answer of the master is no JSON object")
     return told
+
+
+def _values(reply: Reply, key: str) -> Mapping[str, bytes]:
+    """By key. A master that knows of none beside it answers with the bare value."""
+    if reply.kind != JSON:
+        return {key: reply.body}
+    told = _unpacked(reply).get("values")
+    try:
+        found = {name: base64.b64decode(value, validate=True) for name, value in dict(told or {}).items()}
+    except (ValueError, TypeError):
+        found = {}
+    if key not in found:
+        raise Garbled("an answer of the master is no list of values, or lacks the one that was asked for")
+    return found
 
 
 def _refusal(reply: Reply) -> Refused:

@@ -1,6 +1,6 @@
 """The loopback server that the child talks to: Horovod's C++ for its rendezvous, our boot for everything else.
 
-Lives here: sockets, who may ask, and bounds. Never here: what an answer means (`doors`, `store`). It listens on
+Lives here: HTTP, who may ask, and bounds. Never here: what an answer means (`doors`, `store`). It listens on
 127.0.0.1 alone, on a port from the kernel. Every incarnation of the child has a key of its own: our calls show it as a
 bearer token; Horovod's client cannot send one, but takes an address with a path in it, so there the key is the first
 part of the path (`/KEY:PORT/SCOPE/NAME`), and through that door one reaches nothing but the values of the current
@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import hmac
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Callable
+import socket
+from http.server import BaseHTTPRequestHandler
+from typing import Any, Callable, NamedTuple
 from urllib.parse import urlsplit
 
+from .acceptors import Acceptors
 from .doors import Doors
 from .errors import MasterError
 from .incarnation import Incarnation
@@ -44,62 +45,37 @@ KEY_VALUE = re.compile(
 Current = Callable[[], "Incarnation | None"]
 
 
+class _Behind(NamedTuple):
+    """What a request is answered from."""
+
+    doors: Doors
+    store: Store
+    current: Current
+
+
 class Shim:
-    """The server; `current` says which incarnation of the child runs now. `poll`: seconds that `close` may take. An
-    agent never closes it, and every look whether it should is taken from the training.
-    """
+    """The server; `current` says which incarnation of the child runs now."""
 
-    def __init__(self, doors: Doors, store: Store, current: Current, *, poll: float = 60.0) -> None:
-        self._server = _Server(doors, store, current)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": poll}, name="shim", daemon=True
-        )
+    def __init__(self, doors: Doors, store: Store, current: Current) -> None:
+        behind = _Behind(doors, store, current)
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+        self.port = int(self._listener.getsockname()[1])
 
-    @property
-    def port(self) -> int:
-        return int(self._server.server_address[1])
+        def serve(connection: socket.socket, address: Any) -> None:
+            _Handler(connection, address, behind)  # type: ignore[arg-type]  # it asks nothing else of a server
+
+        self._acceptors = Acceptors(self._listener, serve, AT_ONCE)
 
     def start(self) -> None:
-        self._thread.start()
+        self._acceptors.start()
 
     def close(self) -> None:
         """Stop listening; calls that are being answered end with the process."""
-        if self._thread.is_alive():
-            self._server.shutdown()
-        self._server.server_close()
-
-
-class _Server(ThreadingHTTPServer):
-    request_queue_size = BACKLOG
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self, doors: Doors, store: Store, current: Current) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.doors, self.store, self.current = doors, store, current
-        self._places = threading.BoundedSemaphore(AT_ONCE)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for a connection, while there is a place; the rest wait in the backlog."""
-        self._places.acquire()
-        try:
-            super().process_request(request, client_address)
-        except RuntimeError:  # no thread to be had now: the place is free again, and the child asks again
-            self._places.release()
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._places.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A child that was killed in the middle of a request is nothing to tell about."""
+        self._acceptors.close()
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: _Behind  # type: ignore[assignment]
     protocol_version = "HTTP/1.1"
     server_version = "gangwright"
     sys_version = ""

@@ -104,6 +104,12 @@ class Exit(Struct, frozen=True, kw_only=True):
     checkpoint_step: Count | None = None
 
 
+class Values(Struct, frozen=True):
+    """Values of one scope by key, in base64."""
+
+    values: dict[str, bytes]
+
+
 class ExitAnswer(Struct, frozen=True):
     """Whether the child is to be started again."""
 

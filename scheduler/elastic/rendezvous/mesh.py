@@ -23,7 +23,7 @@ MESHES: Final = 2
 """Horovod connects everybody with everybody twice: for all ranks, and for the process set of all ranks."""
 
 KEYS: Final = 8
-"""Values of one member: four a mesh."""
+"""Values of one member: four a mesh, of which its agent keeps two to itself (`store.OWN`), as earlier ones did not."""
 
 SHARED: Final = 4
 """Values that all members lay down under the same keys."""

@@ -31,6 +31,9 @@ PICKLES: Final = (
 
 BYTES: Final = "application/octet-stream"
 
+BESIDE, BESIDE_SIZE = 256, 256 << 10
+"""Values that come along at the most, and bytes of them: an answer is read whole into memory on both sides."""
+
 
 class Counter:
     """Where the workers' questions are answered."""
@@ -66,11 +69,16 @@ class Counter:
     async def get(self, request: web.Request, caller: Caller) -> web.Response:
         number, key = _place(request, caller)
         wait = self._seconds(request, 0.0)
+        beside = asking.whole("beside", request.query["beside"]) if "beside" in request.query else None
         values = self._values.round(caller.worker.job, number)
         value = await self._wait(caller, (number, key), lambda: values.get(key, wait))
         if value is None:
             raise Refused(Reason.NO_VALUE, f"round {number} has no value of this key yet")
-        return web.Response(body=value, content_type=BYTES)
+        if beside is None:
+            return web.Response(body=value, content_type=BYTES)
+        others = values.beside(key, min(beside, BESIDE), BESIDE_SIZE)
+        scope = len(key) - len(request.match_info["key"])
+        return _json(bodies.Values({one[scope:]: there for one, there in ({key: value} | others).items()}))
 
     async def leave(self, request: web.Request, caller: Caller) -> web.Response:
         await self._desk.leave(caller.uid, await self._body(bodies.Leave, request))

@@ -11,6 +11,7 @@ while its members meet is over: they are told at once, and lay nothing more down
 """
 
 import asyncio
+import re
 from typing import Final
 
 from scheduler.elastic.rendezvous.refusals import Reason, Refused
@@ -20,6 +21,10 @@ OLD: Final = 2
 
 ENTRY: Final = 256
 """Bytes that a value takes beside itself and its key: an entry of a table and two objects."""
+
+
+NUMBERED: Final = re.compile(r"(?P<stem>.*/(?:.*[^0-9])?)(?P<number>0|[1-9][0-9]{0,8})")
+"""A key that ends in a rank, which is how members tell their values apart."""
 
 
 def weight(key: str, value: bytes) -> int:
@@ -72,6 +77,22 @@ class Round:
                 Reason.ROUND_OVER, "a member has ended before all had met: nobody meets in this round"
             )
         return self._values.get(key)
+
+    def beside(self, key: str, most: int, size: int) -> dict[str, bytes]:
+        """What is there of the `most` keys that follow this one by its last number, up to `size` bytes: `global/7` is
+        followed by `global/8`. Whoever asks for the address of one member asks for those of the others next.
+        """
+        numbered = NUMBERED.fullmatch(key)
+        if numbered is None:
+            return {}
+        stem, first = numbered["stem"], int(numbered["number"]) + 1
+        found = {}
+        for one in (f"{stem}{number}" for number in range(first, first + most)):
+            value = self._values.get(one)
+            if value is not None and len(value) <= size:
+                found[one] = value
+                size -= len(value)
+        return found
 
     def break_off(self) -> None:
         """A member's process has ended, and nobody meets without it: who waits for a value waits no longer."""

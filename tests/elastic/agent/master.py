@@ -9,6 +9,7 @@ import json
 import socket
 import ssl
 import threading
+from base64 import b64encode
 from collections import defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -149,7 +150,15 @@ class Master:
                 self.changed.notify_all()
                 return 204, b""
             self.changed.wait_for(lambda: place in self.values, float(query["wait"][0]))
-            return (200, self.values[place]) if place in self.values else _no(404, "NotFound")
+            if place not in self.values:
+                return _no(404, "NotFound")
+            beside = (
+                [(*place[:2], str(rank)) for rank in range(int(key) + 1, int(key) + 65)]
+                if key.isdigit()
+                else []
+            )
+            there = {one[2]: self.values[one] for one in (place, *beside) if one in self.values}
+            return _yes({"values": {name: b64encode(value).decode() for name, value in there.items()}})
 
 
 def _yes(told: Any) -> tuple[int, bytes]:
@@ -212,6 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
             status, content = _no(401, "Unauthorized")
         self.send_response_only(status)
         if status != 204:
+            self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)

@@ -14,7 +14,7 @@ import pytest
 
 from scheduler.elastic.agent import master as calls
 from scheduler.elastic.agent.backoff import Backoff, Outage, Over, Patience
-from scheduler.elastic.agent.connections import Connections
+from scheduler.elastic.agent.connections import Connections, Reply
 from scheduler.elastic.agent.errors import Garbled, Refused, Unreachable
 from scheduler.elastic.agent.master import Master as Client
 from scheduler.elastic.agent.settings import Address
@@ -365,3 +365,23 @@ def test_a_no_that_will_stay_one_is_told_at_once() -> None:
     with pytest.raises(Over) as over:
         patience.ask(no(403), lambda: next(tries))
     assert isinstance(over.value.last, Refused)
+
+
+def test_a_master_that_knows_of_none_beside_it_answers_with_the_value() -> None:
+    """One of an earlier version passes the question over; the value's media type tells."""
+    assert calls._values(Reply(200, b"{}", "application/octet-stream"), "1") == {"1": b"{}"}
+    assert calls._values(Reply(200, b'{"values": {"1": "AP8=", "2": ""}}', calls.JSON), "1") == {
+        "1": b"\x00\xff",
+        "2": b"",
+    }
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[]", b"{}", b'{"values": 3}', b'{"values": [1]}', b'{"values": {"2": "AP8="}}', b'{"values": {"1": "A"}}',
+     b'{"values": {"1": 1}}', b'{"values": {"1": null}}', b'{"values": {"1": "\xc3\xa4"}}'],
+)  # fmt: skip
+def test_values_that_make_no_sense_are_not_believed(body: bytes) -> None:
+    """An answer without what was asked for, or with what is no base64, is asked for again."""
+    with pytest.raises(Garbled):
+        calls._values(Reply(200, body, calls.JSON), "1")

@@ -96,7 +96,7 @@ async def test_a_round_is_met(running: Served, callers: tuple[Caller, Caller]) -
     assert await waiting == number
     asked = asyncio.create_task(other.get(number, "global", "1", 20.0))
     await one.put(number, "global", "1", b"\x00address\xff")
-    assert await asked == b"\x00address\xff"
+    assert await asked == {"1": b"\x00address\xff"}
     assert await other.get(number, "global", "2", 0.1) is None
     with pytest.raises(Refused, match="RoundAhead") as refused:
         await one.put(number + 1, "global", "1", b"x")

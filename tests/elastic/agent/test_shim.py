@@ -1,13 +1,11 @@
 """The loopback server: what Horovod's client and our boot hear, who is let in, and what is refused."""
 
-import contextlib
 import json
 import os
 import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ from scheduler.elastic.agent.settings import Address
 from scheduler.elastic.agent.shim import Shim
 from scheduler.elastic.agent.store import Store
 from tests.elastic.agent.master import PATIENCE, Master
-from tests.elastic.agent.worker import call, until
+from tests.elastic.agent.worker import call
 
 
 class Side:
@@ -42,7 +40,7 @@ class Side:
         client = Client(self.connections, str(folder / "token"))
         patience = Patience(Outage(lambda _: None), self.stop)
         doors = Doors(client, patience, self.announcements, lambda _: None)
-        self.shim = Shim(doors, Store(client, patience, gloo_timeout), lambda: self.child, poll=0.02)
+        self.shim = Shim(doors, Store(client, patience, gloo_timeout), lambda: self.child)
         self.shim.start()
 
     def close(self) -> None:
@@ -111,6 +109,31 @@ def test_a_get_waits_for_the_value(side: Side) -> None:
         assert side.horovod("PUT", "/global/1", b"late") == (200, b"")
         assert waiting.result(PATIENCE) == (200, b"late")
     assert len(side.master.calls["kv GET"]) == 1
+
+
+def test_values_of_the_members_behind_come_along(side: Side) -> None:
+    """Horovod asks for one member after the other, and each twice: the master is asked once for those that are there,
+    and again for who came later.
+    """
+    side.joins()
+    side.master.values.update({(1, "global", str(rank)): b"peer %d" % rank for rank in (1, 2, 4)})
+
+    asked = [side.horovod("GET", f"/global/{rank}") for rank in (1, 1, 2, 2, 4)]
+    side.master.values[1, "global", "3"] = b"peer 3"
+    late = side.horovod("GET", "/global/3")
+
+    assert [*asked, late] == [(200, b"peer %d" % rank) for rank in (1, 1, 2, 2, 4, 3)]
+    assert len(side.master.calls["kv GET"]) == 2
+
+
+@pytest.mark.parametrize("scope", ["local_job-1", "cross_0", "cross_0_process_set_hash_1e9d"])
+def test_what_nobody_else_can_read_stays_here(side: Side, scope: str) -> None:
+    """A worker is alone on its host, and with its local rank: what it lays down there reaches it, and nobody else."""
+    side.joins()
+
+    assert side.horovod("PUT", f"/{scope}/rank_0", b"job-1") == (200, b"")
+    assert side.horovod("GET", f"/{scope}/rank_0") == (200, b"job-1")
+    assert side.master.calls == {}
 
 
 def test_a_value_that_does_not_come_is_a_404_in_time(hasty: Side) -> None:
@@ -406,23 +429,6 @@ def test_many_at_once_are_served(side: Side) -> None:
         answers = list(pool.map(ask, range(64)))
 
     assert answers == [(200, b"%d" % (63 - number)) for number in range(64)]
-
-
-def test_a_thread_that_cannot_be_had_costs_no_place(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A training at the limit of its processes is not answered then, and is answered again later."""
-    side.shim._server._places = places = threading.BoundedSemaphore(4)
-    with monkeypatch.context() as limit:
-
-        def start(_: threading.Thread) -> None:
-            raise RuntimeError("can't start new thread")
-
-        limit.setattr(threading.Thread, "start", start)
-        for _ in range(3):
-            with contextlib.suppress(OSError, HTTPException):
-                side.asks("POST", "/progress", b"{}")
-
-    assert side.asks("POST", "/progress", b"{}") == (200, b"{}")
-    assert until(lambda: places._value == 4)
 
 
 def test_only_loopback_listens(side: Side) -> None:

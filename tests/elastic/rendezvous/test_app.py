@@ -1,6 +1,7 @@
 """The rendezvous over HTTPS on the loopback: every route, who waits there, and for how long."""
 
 import asyncio
+import json
 import logging
 import ssl
 
@@ -103,6 +104,22 @@ async def test_a_value_that_does_not_come_is_404_after_the_wait():
 
     assert [(one.status, one.reason) for one in (at_once, later)] == [(404, "NoValue")] * 2
     assert running.refusals("NoValue") == 0
+
+
+async def test_values_of_the_members_behind_come_along_where_they_are_asked_for():
+    """As JSON, by key and in base64, whatever signs the scope has; without the question the bare value comes."""
+    async with served() as running:
+        await a_round(running, "a")
+        for rank in (0, 1, 2, 5):
+            await running.ask("PUT", f"/v1/rounds/1/kv/a%2Fb/{rank}", "a", b"\x00\xff%d" % rank)
+
+        bare = await running.ask("GET", "/v1/rounds/1/kv/a%2Fb/1", "a")
+        some = await running.ask("GET", "/v1/rounds/1/kv/a%2Fb/1?beside=2", "a")
+        alone = await running.ask("GET", "/v1/rounds/1/kv/a%2Fb/5?beside=99999", "a")
+
+    assert bare.body == b"\x00\xff1"
+    assert json.loads(some.body) == {"values": {"1": "AP8x", "2": "AP8y"}}
+    assert json.loads(alone.body) == {"values": {"5": "AP81"}}
 
 
 async def test_scope_and_key_may_be_any_printable_words():

@@ -225,6 +225,7 @@ async def test_a_pickle_is_no_value(protocol):
         ("/v1/announced?wait=-1", "wait = '-1'"),
         ("/v1/announced?wait=inf", "wait = 'inf'"),
         ("/v1/rounds/one/kv/a/b", "round = 'one'"),
+        (f"{VALUE}?beside=all", "beside = 'all': must be a whole number"),
         ("/v1/rounds/1/kv/%00/b", "scope ="),
         (f"/v1/rounds/1/kv/a/{'k' * 257}", "key ="),
     ],

@@ -88,6 +88,33 @@ async def test_an_empty_value_is_a_value():
     assert await room.get("b", 0.001) is None
 
 
+@pytest.mark.parametrize(
+    ("asked", "most", "size", "found"),
+    [
+        ("global/1", 64, 4096, {"global/2": b"22", "global/10": b"10"}),
+        ("global/1", 1, 4096, {"global/2": b"22"}),
+        ("global/1", 64, 3, {"global/2": b"22"}),
+        ("global/1", 64, 1, {}),
+        ("global/rank_0", 64, 4096, {"global/rank_1": b"r1"}),
+        ("global_set_7/0", 64, 4096, {}),
+        ("global/10", 64, 4096, {}),
+        ("global/go", 64, 4096, {}),
+        ("global/01", 64, 4096, {}),
+        ("global/" + "9" * 40, 64, 4096, {}),
+    ],
+)
+def test_values_of_the_members_behind_are_found_by_their_number(asked, most, size, found):
+    """Of the same scope and name, those that are there, within bounds; a key without a number has none behind it."""
+    room = a_round()
+    for key, value in (
+        ("global/0", b"00"), ("global/1", b"11"), ("global/2", b"22"), ("global/10", b"10"),
+        ("global/rank_1", b"r1"), ("global_set_8/1", b"no"), ("global/go", b"go"),
+    ):  # fmt: skip
+        room.put(key, value)
+
+    assert room.beside(asked, most, size) == found
+
+
 async def test_a_round_that_closes_lets_everybody_go():
     """Whoever waits in it is told, and nobody waits in it again."""
     values = Values(keys=8, size=4096, total=1 << 20)
