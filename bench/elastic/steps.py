@@ -4,7 +4,7 @@ Idle is from the end of the last step before a change of size to the end of the 
 was there before and after; of several such workers the longest. So it includes that first step.
 
 What the change itself takes is told of the worker that ended its last step last. Where more workers train than there
-are cores, one has a step done while another still works at it (0.1 to 0.4 s at three workers on two cores, with 25
+are cores, one has a step done while another still works at it (up to 0.4 s at three workers on two cores, with 25
 million weights), and waits for it as it does after every other step, in the next step's first collective.
 """
 

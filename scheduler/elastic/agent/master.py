@@ -39,7 +39,6 @@ BESIDE = 64
 TOKEN_LIMIT = 16384
 """Bytes; a service-account token has about a thousand."""
 
-
 JSON = "application/json"
 
 
@@ -166,8 +165,8 @@ def _values(reply: Reply, key: str) -> Mapping[str, bytes]:
         return {key: reply.body}
     told = _unpacked(reply).get("values")
     try:
-        found = {name: base64.b64decode(value, validate=True) for name, value in dict(told or {}).items()}
-    except (ValueError, TypeError):
+        found = {name: base64.b64decode(value, validate=True) for name, value in told.items()}  # type: ignore[union-attr]
+    except (AttributeError, ValueError, TypeError):
         found = {}
     if key not in found:
         raise Garbled("an answer of the master is no list of values, or lacks the one that was asked for")

@@ -89,7 +89,7 @@ class Store:
     def _put(self, child: Incarnation, number: int, scope: str, key: str, value: bytes) -> Said:
         if len(value) > VALUE_LIMIT:
             return Said(413)
-        if number and not scope.startswith(OWN):
+        if _shared(number, scope):
             child.lays(number, scope, key, value)
             try:
                 self._lay(child, number, scope, key, value)
@@ -106,7 +106,7 @@ class Store:
 
     def _get(self, child: Incarnation, number: int, scope: str, key: str) -> Said:
         value = child.kept(number, scope, key)
-        if value is None and number:
+        if value is None and _shared(number, scope):
             value = self._fetched(child, number, scope, key)
         return Said(404) if value is None else Said(200, value)
 
@@ -127,6 +127,11 @@ class Store:
     def _enough(self, child: Incarnation, seconds: float) -> Callable[[], bool]:
         until = self._clock() + seconds
         return lambda: child.ended or self._clock() >= until
+
+
+def _shared(number: int, scope: str) -> bool:
+    """Whether anybody else reads and writes there; nobody does before the first round."""
+    return number > 0 and not scope.startswith(OWN)
 
 
 def _ranks(child: Incarnation) -> Said:

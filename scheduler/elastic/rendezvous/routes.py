@@ -32,7 +32,8 @@ PICKLES: Final = (
 BYTES: Final = "application/octet-stream"
 
 BESIDE, BESIDE_SIZE = 256, 256 << 10
-"""Values that come along at the most, and bytes of them: an answer is read whole into memory on both sides."""
+"""Values that come along at the most, and bytes of them before base64: with the value that was asked for an answer stays
+well below the 1 MiB that an agent reads, and no question costs more look-ups than its answer is worth."""
 
 
 class Counter:

@@ -11,7 +11,7 @@ while its members meet is over: they are told at once, and lay nothing more down
 """
 
 import asyncio
-import re
+import string
 from typing import Final
 
 from scheduler.elastic.rendezvous.refusals import Reason, Refused
@@ -21,10 +21,6 @@ OLD: Final = 2
 
 ENTRY: Final = 256
 """Bytes that a value takes beside itself and its key: an entry of a table and two objects."""
-
-
-NUMBERED: Final = re.compile(r"(?P<stem>.*/(?:.*[^0-9])?)(?P<number>0|[1-9][0-9]{0,8})")
-"""A key that ends in a rank, which is how members tell their values apart."""
 
 
 def weight(key: str, value: bytes) -> int:
@@ -82,12 +78,13 @@ class Round:
         """What is there of the `most` keys that follow this one by its last number, up to `size` bytes: `global/7` is
         followed by `global/8`. Whoever asks for the address of one member asks for those of the others next.
         """
-        numbered = NUMBERED.fullmatch(key)
-        if numbered is None:
+        stem = key.rstrip(string.digits)
+        number = key[len(stem) :]
+        if not number or len(number) > 9 or number != str(int(number)):
             return {}
-        stem, first = numbered["stem"], int(numbered["number"]) + 1
+        first = int(number) + 1
         found = {}
-        for one in (f"{stem}{number}" for number in range(first, first + most)):
+        for one in (f"{stem}{rank}" for rank in range(first, first + most)):
             value = self._values.get(one)
             if value is not None and len(value) <= size:
                 found[one] = value

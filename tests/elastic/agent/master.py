@@ -153,7 +153,7 @@ class Master:
             if place not in self.values:
                 return _no(404, "NotFound")
             beside = (
-                [(*place[:2], str(rank)) for rank in range(int(key) + 1, int(key) + 65)]
+                [(*place[:2], str(int(key) + more + 1)) for more in range(int(query["beside"][0]))]
                 if key.isdigit()
                 else []
             )

@@ -378,7 +378,7 @@ def test_a_master_that_knows_of_none_beside_it_answers_with_the_value() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"[]", b"{}", b'{"values": 3}', b'{"values": [1]}', b'{"values": {"2": "AP8="}}', b'{"values": {"1": "A"}}',
+    [b"[]", b"{}", b'{"values": 3}', b'{"values": [["1", "AP8="]]}', b'{"values": {"2": "AP8="}}', b'{"values": {"1": "A"}}',
      b'{"values": {"1": 1}}', b'{"values": {"1": null}}', b'{"values": {"1": "\xc3\xa4"}}'],
 )  # fmt: skip
 def test_values_that_make_no_sense_are_not_believed(body: bytes) -> None:

@@ -133,6 +133,7 @@ def test_what_nobody_else_can_read_stays_here(side: Side, scope: str) -> None:
 
     assert side.horovod("PUT", f"/{scope}/rank_0", b"job-1") == (200, b"")
     assert side.horovod("GET", f"/{scope}/rank_0") == (200, b"job-1")
+    assert side.horovod("GET", f"/{scope}/rank_1")[0] == 404
     assert side.master.calls == {}
 
 

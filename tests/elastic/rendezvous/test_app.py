@@ -110,7 +110,7 @@ async def test_values_of_the_members_behind_come_along_where_they_are_asked_for(
     """As JSON, by key and in base64, whatever signs the scope has; without the question the bare value comes."""
     async with served() as running:
         await a_round(running, "a")
-        for rank in (0, 1, 2, 5):
+        for rank in (0, 1, 2, 5, 5 + 256, 5 + 257):
             await running.ask("PUT", f"/v1/rounds/1/kv/a%2Fb/{rank}", "a", b"\x00\xff%d" % rank)
 
         bare = await running.ask("GET", "/v1/rounds/1/kv/a%2Fb/1", "a")
@@ -119,7 +119,7 @@ async def test_values_of_the_members_behind_come_along_where_they_are_asked_for(
 
     assert bare.body == b"\x00\xff1"
     assert json.loads(some.body) == {"values": {"1": "AP8x", "2": "AP8y"}}
-    assert json.loads(alone.body) == {"values": {"5": "AP81"}}
+    assert json.loads(alone.body) == {"values": {"5": "AP81", "261": "AP8yNjE="}}
 
 
 async def test_scope_and_key_may_be_any_printable_words():
