@@ -38,15 +38,18 @@ def resize(
     ] = 5,
     starts: Annotated[
         int, typer.Option(min=1, help="Starts of our job and of a bare one, for what a step costs more.")
-    ] = 10,
-    pairs: Annotated[int, typer.Option(min=2, help="Turns that both take at each of these starts.")] = 18,
+    ] = 12,
+    seconds: Annotated[
+        float,
+        typer.Option(min=1, help="Of both side by side at each of these starts, for what a step costs."),
+    ] = 60.0,
     quick: Annotated[bool, typer.Option("--quick", help="Once each, two workers alone: no result.")] = False,
 ) -> None:
     """Idle times of a join and a leave: ours, `horovodrun` elastic, checkpoint and restart; a line a turn, then a
     summary.
     """
     if quick:
-        repeats, pause, large, starts, pairs = 1, 1.0, 0, 1, 2
+        repeats, pause, large, starts, seconds = 1, 1.0, 0, 1, 6.0
     turns, larger = [], []
     with stage(8 if large else 2) as running:
         for turn in resizing.two(running, repeats, pause):
@@ -56,7 +59,7 @@ def resize(
             larger.append((size, turn))
             _print(turn.line(workers=size, weights="25 M"))
     with stage(cost.WORKERS, INSTALLED) as running:
-        overhead = cost.measure(running, starts, pairs)
+        overhead = cost.measure(running, starts, seconds)
     _print({"overhead": overhead})
     for line in resizing.ranges(turns, larger):
         _print(line)

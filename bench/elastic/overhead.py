@@ -1,15 +1,20 @@
-"""What agent and shim cost a step: an elastic job of ours and bare processes of `horovodrun`, two workers each, by
-turns.
+"""What agent and shim cost a step: an elastic job of ours and bare processes of `horovodrun`, two workers each, side by
+side.
 
-Both jobs take the same steps on the same cores. While one trains the other is stopped (SIGSTOP), our pods with all that
-is in them; a few seconds later they change over. A turn's figure is the mean of its steps: what comes once a second (a
-beat, a report) is in few of them, and a median would leave it out. It is compared with that of the neighbouring turn, so
-that the machine's mood is in both, and the middle of many pairs has an error that is far smaller than one run's: their
-mean without the highest and lowest eighth, for the error of a median is a fifth larger. What lasts as long as a
-process does, such as where its memory lies, no number of turns evens out: both are started many times, by turns one
-first and the other, and the figure is the middle of all their pairs. Ten starts of 18 turns take twenty minutes,
-and left an error of 0.3 to 0.6 points where it was quiet: a step's own scatter is 13 %. Six starts left
-one of 0.6 on a machine half as fast that does other things as well. Beside other work of ours the figure says nothing.
+Both jobs take the same steps at the same time. The first workers of both share one core and the second ones another,
+each agent with its worker, so whatever the machine does, it does to both: where a single job's steps scatter by 14 %,
+and by 6 % still in the means of four seconds, the two jobs' mean steps over a minute are alike within half a percent.
+The kernel gives two that want one core as much of it each, and so the ratio of their steps is that of what a step takes;
+a wait that is in one's steps alone makes these longer all the same. What lasts as long as a process does, such as where
+its memory lies, is evened out by many starts.
+
+What an agent takes of a core is missing from both workers on it alike, and not in their ratio. It is added: the agents'
+processor time as a share of all that the trainings take of their cores, which one job alone would have for itself.
+Nothing more of it is in a step's way, for no step asks an agent for anything.
+
+How the figure was tried, on two cores: two bare jobs were 0.1 % apart (five starts of a minute each, standard deviation
+0.3; 2.5 and 4.3 when they trained by turns instead, forty seconds a start). With 3.5 ms of processor time more in each
+step, which takes 0.1 s of it, one job was behind by 4.3 and 4.7 %; with 3.5 ms of sleep by 3.1 and 4.0 %.
 
 A step's time is from the end of the one before to its own end: all that lies between two steps is in it. The bare
 processes take the same steps, in the graph that stock Horovod makes of an elastic job, save their state in memory as
@@ -18,18 +23,17 @@ that asks its peers whether to stop, would be in their time alone.
 
 Agents and shims are what is measured, and in a cluster master, API server and etcd are elsewhere: so the master is as
 installed (`stage.INSTALLED`), and all of these give way to those that train (`aside`; with CAP_SYS_NICE and
-CAP_SYS_ADMIN). Beside the time of a step stands what it takes of processors, agents included, which holds no waiting.
+CAP_SYS_ADMIN).
 """
 
 import contextlib
 import itertools
 import math
 import os
-import signal
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -45,15 +49,10 @@ from tests.stories.elastic import jobs
 
 WORKERS: Final = 2
 MODEL: Final = "medium"
-"""Steps of a tenth of a second, which is little for a step of a real training."""
+"""Steps of a tenth of a second where a core is a worker's own, which is little for a step of a real training."""
 
-TURN: Final = 2.5
-"""Seconds; less than the silence after which a worker is given up, and longer than from one report to the next: the
-one that is overdue when a turn begins is in what does not count.
-"""
-
-FIRST: Final = 0.4
-"""Seconds at the beginning of a turn that do not count: caches are cold, and beats that were due are made up for."""
+SETTLE: Final = 3.0
+"""Seconds on their cores before steps count."""
 
 COMMITS: Final = 100
 """Steps from one commit, or bare save, to the next. The copy of 40 MB is what a script asks for, not what ours adds."""
@@ -62,30 +61,21 @@ PRINTS: Final = 10
 """Steps whose lines are printed in one piece, by both: a training that prints ten times a second is a rare one."""
 
 ALLOCATION: Final = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
     "MALLOC_TOP_PAD_": str(1 << 26),
 }
-"""Bytes; environment of both, mallopt(3): memory that a step frees stays with its process. A step of a bare job has
-150 to 380 page faults with them, 1,500 to 3,600 without the last, which is for the heaps of threads too, and 2,000
-to 6,000 by glibc's defaults, another number in each start.
+"""Environment of both. The latter three, in bytes, mallopt(3): memory that a step frees stays with its process. A step
+of a bare job has 150 to 380 page faults with them, 1,500 to 3,600 without the last, which is for the heaps of threads
+too, and 2,000 to 6,000 by glibc's defaults, another number in each start. The first asks for huge pages where the kernel
+gives them to who asks: a step takes a tenth less, and which pages of 4 KiB it met with is one chance less.
 """
 
 WORDS: Final = ("--model", MODEL, "--print-every", PRINTS, "--commit-every", COMMITS)
 """Of the script, in both."""
 
 BARE, OURS = "bare", "gangwright"
-
-
-class Turn(NamedTuple):
-    """Whose it was, from when to when it counts, in seconds since the epoch, and the processor seconds that all of the
-    job took in a second of it.
-    """
-
-    whose: str
-    began: float
-    ended: float
-    cores: float
 
 
 class Step(NamedTuple):
@@ -96,18 +86,36 @@ class Step(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Both workers of one: what they print, and their processes in the order in which they are stopped."""
+    """What the workers of one print, their training processes, and their agents in the same order; none of a bare
+    one's.
+    """
 
     output: Output
-    pids: list[int]
+    workers: list[int]
+    agents: list[int]
+
+    @property
+    def pids(self) -> list[int]:
+        return self.workers + self.agents
 
 
-def measure(stage: Stage, starts: int, pairs: int) -> dict[str, Any]:
-    """starts: how often both jobs are started anew. pairs: turns of each, a start."""
-    return over_starts([_once(stage, number, pairs) for number in range(starts)])
+class Look(NamedTuple):
+    """From when to when steps count, in seconds since the epoch, and the processor seconds that the training processes
+    of both jobs, and the agents of ours, took in a second of it.
+    """
+
+    began: float
+    ended: float
+    training: float
+    agents: float
 
 
-def _once(stage: Stage, number: int, pairs: int) -> dict[str, Any]:
+def measure(stage: Stage, starts: int, seconds: float) -> dict[str, Any]:
+    """starts: how often both jobs are started anew. seconds: of training side by side, a start."""
+    return over_starts([_once(stage, number, seconds) for number in range(starts)])
+
+
+def _once(stage: Stage, number: int, seconds: float) -> dict[str, Any]:
     """One start of both, every other time ours first."""
     with contextlib.ExitStack() as running:
         entered = {}
@@ -116,13 +124,12 @@ def _once(stage: Stage, number: int, pairs: int) -> dict[str, Any]:
             entered[whose] = running.enter_context(started)
         both = {whose: find() for whose, find in entered.items()}
         try:
-            with aside([pid for job in both.values() for pid in job.pids]):
-                turns = list(_by_turns({whose: both[whose].pids for whose in (BARE, OURS)}, pairs))
-        except ProcessLookupError as gone:
+            look = _side_by_side(both, seconds)
+        except (ProcessLookupError, FileNotFoundError) as gone:
             raise NotReadyError(who_ended(both)) from gone
         for job in both.values():
-            _all_told(job, turns[-1].ended)
-        return summary(turns, {whose: steps_of(job.output) for whose, job in both.items()})
+            _all_told(job, look.ended)
+        return summary(look, {whose: steps_of(job.output) for whose, job in both.items()})
 
 
 @contextlib.contextmanager
@@ -136,7 +143,7 @@ def _bare() -> Iterator[Callable[[], Job]]:
 
         def find() -> Job:
             Watch(launch.output, MODEL, 1.0, lambda: launch.alive).settled(WORKERS)
-            return Job(launch.output, [int(pid) for pid in (folder / "pids").read_text().split()])
+            return Job(launch.output, [int(pid) for pid in (folder / "pids").read_text().split()], [])
 
         with launch:
             yield find
@@ -144,7 +151,7 @@ def _bare() -> Iterator[Callable[[], Job]]:
 
 @contextlib.contextmanager
 def _elastic(stage: Stage, name: str) -> Iterator[Callable[[], Job]]:
-    """An elastic job; its pods with all that is in them, the agents first."""
+    """An elastic job: of each pod the first process is the agent, the second its training."""
     output = stage.output(name)
 
     def find() -> Job:
@@ -152,7 +159,7 @@ def _elastic(stage: Stage, name: str) -> Iterator[Callable[[], Job]]:
         labels = f"gangwright.io/elastic-job={name}"
         pods = stage.run(stage.api.items(where("pods", NAMESPACE), labels=labels))
         found = [stage.kubelet.pids(pod) for pod in pods]
-        return Job(output, [*(pids[0] for pids in found), *(pid for pids in found for pid in pids[1:])])
+        return Job(output, [pids[1] for pids in found], [pids[0] for pids in found])
 
     job = jobs.job(name, WORKERS, WORKERS, SCRIPT, *WORDS)
     for container in job["spec"]["template"]["spec"]["containers"]:
@@ -162,6 +169,32 @@ def _elastic(stage: Stage, name: str) -> Iterator[Callable[[], Job]]:
         yield find
     finally:
         stage.delete(name)
+
+
+def _side_by_side(both: Mapping[str, Job], seconds: float) -> Look:
+    """Raises ProcessLookupError or FileNotFoundError where one of them has ended."""
+    for job in both.values():
+        _hold(job.workers)
+        _hold(job.agents)
+    training, agents = [pid for job in both.values() for pid in job.workers], both[OURS].agents
+    with aside(training + agents):
+        time.sleep(SETTLE)
+        began, before = time.time_ns() / 1e9, (spent(training), spent(agents))
+        time.sleep(seconds)
+        ended, after = time.time_ns() / 1e9, (spent(training), spent(agents))
+    took = [(late - early) / (ended - began) for early, late in zip(before, after, strict=True)]
+    return Look(began, ended, *took)
+
+
+def _hold(pids: Sequence[int]) -> None:
+    """Each with all its threads to a core of its own, the first to the first; where there are fewer, they begin anew.
+    Threads and children that these start later stay with them.
+    """
+    cores = itertools.cycle(sorted(os.sched_getaffinity(0)))
+    for pid, core in zip(pids, cores, strict=False):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread.name), {core})
 
 
 def _all_told(job: Job, until: float) -> None:
@@ -187,102 +220,43 @@ def who_ended(both: Mapping[str, Job]) -> str:
     return "\n".join(said)
 
 
-def _by_turns(processes: Mapping[str, Sequence[int]], pairs: int) -> Iterator[Turn]:
-    """All stand still but those whose turn it is. All go on at the end."""
-    try:
-        for pids in processes.values():
-            _tell(pids, signal.SIGSTOP)
-        for whose in itertools.islice(itertools.cycle(processes), 2 * pairs):
-            _go_on(processes[whose])
-            time.sleep(FIRST)
-            began, before = time.time_ns() / 1e9, spent(processes[whose])
-            time.sleep(TURN - FIRST)
-            ended, after = time.time_ns() / 1e9, spent(processes[whose])
-            _tell(processes[whose], signal.SIGSTOP)
-            yield Turn(whose, began, ended, (after - before) / (ended - began))
-    finally:
-        for pids in processes.values():
-            _go_on(pids)
-
-
-def _go_on(pids: Sequence[int]) -> None:
-    """The last first: an agent, the first of its pod, kills a child that it sees standing still. Who has ended is
-    passed over.
-    """
-    for pid in reversed(pids):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
-
-
-def _tell(pids: Iterable[int], number: int) -> None:
-    for pid in pids:
-        os.kill(pid, number)
-
-
 def steps_of(output: Output) -> list[Step]:
     """Of rank 0, as it printed them; none of its first, which has none before it."""
     ends = [line["at"] for line in output.steps() if line.get("rank") == 0]
     return [Step(later, later - earlier) for earlier, later in itertools.pairwise(ends)]
 
 
-def summary(turns: Sequence[Turn], seen: Mapping[str, Sequence[Step]]) -> dict[str, Any]:
-    """What a step takes beyond a bare one, in percent: of each two neighbouring turns, and the middle of these. The same
-    of its processor time.
+def summary(look: Look, seen: Mapping[str, Sequence[Step]]) -> dict[str, Any]:
+    """What a step takes beyond a bare one, in percent: its own part, and the agents'. Raises NotReadyError where one of
+    the jobs took no step.
     """
-    means = [_mean(turn, seen[turn.whose]) for turn in turns]
-    beyond = _beyond(turns, means)
-    processors = _beyond(turns, [mean * turn.cores for turn, mean in zip(turns, means, strict=True)])
-    bare = [mean for turn, mean in zip(turns, means, strict=True) if turn.whose == BARE]
+    bare, ours = (_mean(look, seen[whose], whose) for whose in (BARE, OURS))
+    steps, agents = 100 * (ours / bare - 1), 100 * look.agents / look.training
     return {
-        "overhead_percent": round(middle(beyond), 2),
-        "overhead_processors_percent": round(middle(processors), 2),
-        "bare_step_s": round(statistics.median(bare), 5),
-        "pairs": [round(one, 2) for one in beyond],
-        "pairs_processors": [round(one, 2) for one in processors],
+        "overhead_percent": round(steps + agents, 2),
+        "steps_percent": round(steps, 2),
+        "agents_percent": round(agents, 2),
+        "bare_step_s": round(bare, 5),
     }
 
 
-def middle(values: Sequence[float]) -> float:
-    """The mean without the highest eighth and the lowest: a turn in which the machine did other things is in these."""
-    cut = min(math.ceil(len(values) / 8), (len(values) - 1) // 2)
-    return statistics.fmean(sorted(values)[cut : len(values) - cut])
-
-
-def _beyond(turns: Sequence[Turn], figures: Sequence[float]) -> list[float]:
-    """By how many percent ours is above the bare one, of each two neighbours."""
-    return [
-        100 * (one / other - 1 if turn.whose == OURS else other / one - 1)
-        for turn, (one, other) in zip(turns, itertools.pairwise(figures), strict=False)
-    ]
+def _mean(look: Look, seen: Sequence[Step], whose: str) -> float:
+    """Of the steps that began and ended meanwhile. What comes once in some seconds (a beat, a report, a commit) is in
+    few of them, and a median would leave it out.
+    """
+    took = [step.took for step in seen if look.began <= step.at - step.took and step.at <= look.ended]
+    if not took:
+        raise NotReadyError(f"{whose} took no whole step in {look.ended - look.began:.1f} s; more are needed")
+    return statistics.fmean(took)
 
 
 def over_starts(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """found: a `summary` a start. The middle of all their pairs, so that a start in which the machine did other things
-    weighs no more than its steadier pairs do. Its standard error is by the jackknife over starts (Efron and Stein, The
-    jackknife estimate of variance, 1981), since pairs of one start may have more in common than a turn; null after a
-    single start.
-    """
-    walls = [one["pairs"] for one in found]
+    """found: a `summary` a start. Their mean, and its standard error; null after a single start."""
+    each = [one["overhead_percent"] for one in found]
+    error = statistics.stdev(each) / math.sqrt(len(each)) if len(each) > 1 else None
     return {
-        "overhead_percent": round(_pooled(walls), 2),
-        "overhead_error": None if len(walls) < 2 else round(_jackknife(walls), 2),
-        "overhead_processors_percent": round(_pooled([one["pairs_processors"] for one in found]), 2),
+        "overhead_percent": round(statistics.fmean(each), 2),
+        "overhead_error": None if error is None else round(error, 2),
+        "overhead_agents_percent": round(statistics.fmean(one["agents_percent"] for one in found), 2),
         "starts": list(found),
     }
-
-
-def _pooled(starts: Sequence[Sequence[float]]) -> float:
-    return middle([pair for start in starts for pair in start])
-
-
-def _jackknife(starts: Sequence[Sequence[float]]) -> float:
-    """The standard error of `_pooled`."""
-    without = [_pooled([*starts[:left], *starts[left + 1 :]]) for left in range(len(starts))]
-    return math.sqrt(statistics.pvariance(without) * (len(starts) - 1))
-
-
-def _mean(turn: Turn, seen: Sequence[Step]) -> float:
-    """Of the steps that began and ended in this turn, of which there are some ten at the least."""
-    return statistics.fmean(
-        step.took for step in seen if turn.began <= step.at - step.took and step.at <= turn.ended
-    )
