@@ -13,7 +13,7 @@ processor time as a share of all that the trainings take of their cores, which o
 Nothing more of it is in a step's way, for no step asks an agent for anything.
 
 How the figure was tried, on two cores: two bare jobs were 0.1 % apart (five starts of a minute each, standard deviation
-0.3; 2.5 and 4.3 when they trained by turns instead, forty seconds a start). With 3.5 ms of processor time more in each
+0.3; 2.6 and 4.3 when they trained by turns instead, forty seconds a start). With 3.5 ms of processor time more in each
 step, which takes 0.1 s of it, one job was behind by 4.3 and 4.7 %; with 3.5 ms of sleep by 3.1 and 4.0 %.
 
 A step's time is from the end of the one before to its own end: all that lies between two steps is in it. The bare
@@ -69,7 +69,7 @@ ALLOCATION: Final = {
 """Environment of both. The latter three, in bytes, mallopt(3): memory that a step frees stays with its process. A step
 of a bare job has 150 to 380 page faults with them, 1,500 to 3,600 without the last, which is for the heaps of threads
 too, and 2,000 to 6,000 by glibc's defaults, another number in each start. The first asks for huge pages where the kernel
-gives them to who asks: a step takes a tenth less, and which pages of 4 KiB it met with is one chance less.
+gives them to who asks: a step takes 6 % less, and which pages of 4 KiB it met with is one chance less.
 """
 
 WORDS: Final = ("--model", MODEL, "--print-every", PRINTS, "--commit-every", COMMITS)
@@ -174,8 +174,8 @@ def _elastic(stage: Stage, name: str) -> Iterator[Callable[[], Job]]:
 def _side_by_side(both: Mapping[str, Job], seconds: float) -> Look:
     """Raises ProcessLookupError or FileNotFoundError where one of them has ended."""
     for job in both.values():
-        _hold(job.workers)
-        _hold(job.agents)
+        hold(job.workers)
+        hold(job.agents)
     training, agents = [pid for job in both.values() for pid in job.workers], both[OURS].agents
     with aside(training + agents):
         time.sleep(SETTLE)
@@ -186,7 +186,7 @@ def _side_by_side(both: Mapping[str, Job], seconds: float) -> Look:
     return Look(began, ended, *took)
 
 
-def _hold(pids: Sequence[int]) -> None:
+def hold(pids: Sequence[int]) -> None:
     """Each with all its threads to a core of its own, the first to the first; where there are fewer, they begin anew.
     Threads and children that these start later stay with them.
     """
@@ -246,7 +246,9 @@ def _mean(look: Look, seen: Sequence[Step], whose: str) -> float:
     """
     took = [step.took for step in seen if look.began <= step.at - step.took and step.at <= look.ended]
     if not took:
-        raise NotReadyError(f"{whose} took no whole step in {look.ended - look.began:.1f} s; more are needed")
+        raise NotReadyError(
+            f"{whose} took no whole step in {look.ended - look.began:.1f} s; --seconds must be some steps long"
+        )
     return statistics.fmean(took)
 
 

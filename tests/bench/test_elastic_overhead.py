@@ -13,6 +13,7 @@ from bench.elastic.overhead import (
     Job,
     Look,
     Step,
+    hold,
     over_starts,
     steps_of,
     summary,
@@ -86,6 +87,22 @@ def test_the_figure_is_the_mean_of_all_starts():
     assert said["overhead_error"] == 0.32
     assert said["starts"] == each
     assert over_starts(each[:1])["overhead_error"] is None
+
+
+def test_each_worker_has_a_core_of_its_own():
+    """The first of either job the first one: what the machine does to it, it does to both."""
+    cores = sorted(os.sched_getaffinity(0))
+    code = [sys.executable, "-c", "input()"]
+    with (
+        subprocess.Popen(code, stdin=subprocess.PIPE) as first,
+        subprocess.Popen(code, stdin=subprocess.PIPE) as second,
+    ):
+        hold([first.pid, second.pid])
+        held = [os.sched_getaffinity(one.pid) for one in (first, second)]
+        for one in (first, second):
+            one.communicate(b"\n")
+
+    assert held == [{cores[0]}, {cores[1 % len(cores)]}]
 
 
 def test_rank_0_speaks_for_all():
