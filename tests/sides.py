@@ -2,8 +2,8 @@
 
 Each side has a process and control planes of its own and goes from folder to folder, as one process would. Those that
 train wait for processes to start most of the time, but must not train two at a time on two cores; so they are never
-dealt out one by one. (Groups by marker, `--dist loadgroup`, would say the same: pytest-xdist 3.8 keeps a test's group
-where pytest 9.2 does not look for it, so all would be dealt out one by one.)
+dealt out one by one, but for a few that take little. (Groups by marker, `--dist loadgroup`, would say the same:
+pytest-xdist 3.8 keeps a test's group where pytest 9.2 does not look for it, so all would be dealt out one by one.)
 """
 
 from typing import Final
@@ -14,19 +14,20 @@ from xdist.scheduler import LoadScopeScheduling
 TRAINS: Final = (
     "tests/bench/test_elastic_real.py",
     "tests/elastic/agent/test_horovod.py",
-    "tests/elastic/boot/test_frameworks.py",
     "tests/elastic/boot/test_real.py",
-    "tests/elastic/boot/test_torch.py",
     "tests/plane/test_demo.py::test_elastic_act",
     "tests/stories/elastic/",
 )
 """What the names of tests begin with in which real workers train."""
 
+LIGHT: Final = ("tests/elastic/boot/test_frameworks.py", "tests/elastic/boot/test_torch.py")
+"""Of single processes, or of PyTorch, which starts in a third of TensorFlow's time: these are among all others."""
+
 MAKES_WORKERS: Final = frozenset({"horovod_python", "torch_python"})
 """The fixtures of those tests."""
 
 ASTRAY: Final = pytest.StashKey[list[str]]()
-"""Tests that were collected and train, and whose names do not begin so."""
+"""Tests that were collected and train, and whose names begin like none of these."""
 
 
 class Sides(LoadScopeScheduling):
@@ -37,10 +38,10 @@ class Sides(LoadScopeScheduling):
 
 
 def unplaced(items: list[pytest.Item]) -> list[str]:
-    """The names of tests that train and stand on the other side."""
+    """The names of tests that train and that neither table knows."""
     return [
         item.nodeid
         for item in items
         if MAKES_WORKERS.intersection(getattr(item, "fixturenames", ()))
-        and not item.nodeid.startswith(TRAINS)
+        and not item.nodeid.startswith(TRAINS + LIGHT)
     ]

@@ -29,17 +29,20 @@ def test_all_tests_that_train_are_known(request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.parametrize("fixture", sorted(sides.MAKES_WORKERS))
 def test_a_test_that_trains_where_nobody_expects_it_is_named(fixture: str) -> None:
-    """It asks for real workers, and its name is in no row of the table."""
-    known = an_item(f"{sides.TRAINS[0]}::test_one", fixture)
-    assert sides.unplaced([known, an_item(ELSEWHERE, fixture), an_item(ELSEWHERE)]) == [ELSEWHERE]
+    """It asks for real workers, and its name is in no row of either table."""
+    known = [an_item(f"{name}::test_one", fixture) for name in (sides.TRAINS[0], sides.LIGHT[0])]
+    assert sides.unplaced([*known, an_item(ELSEWHERE, fixture), an_item(ELSEWHERE)]) == [ELSEWHERE]
 
 
 def test_there_are_two_sides() -> None:
-    """Whatever trains is of one, whatever does not of the other; xdist asks by this name."""
+    """Whatever trains is of one, what does not, or takes little, of the other; xdist asks by this name."""
     assert hasattr(LoadScopeScheduling, "_split_scope")
     dealer = sides.Sides(a_run("loadscope", "plane"))
     found = {dealer._split_scope(f"{name}::test_one") for name in sides.TRAINS}
-    assert (found, dealer._split_scope(ELSEWHERE)) == ({"training"}, "placing")
+    others = {
+        dealer._split_scope(name) for name in (ELSEWHERE, *(f"{name}::test_one" for name in sides.LIGHT))
+    }
+    assert (found, others) == ({"training"}, {"placing"})
 
 
 @pytest.mark.parametrize(

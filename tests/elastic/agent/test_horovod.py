@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.plane, pytest.mark.timeout(600)]
 @pytest.fixture
 def gang(horovod_python: Path, tmp_path: Path) -> Iterator[Gang]:
     build(tmp_path / "agent.pyz")
-    shell = f'exec "{horovod_python}" "{SCRIPT}" --steps 1000000 --sleep 0.01'
+    shell = f'exec "{horovod_python}" "{SCRIPT}" --steps 1000000 --sleep 0.08'
     with Gang(horovod_python, tmp_path / "agent.pyz", tmp_path, "sh", "-c", shell) as one:
         yield one
         print(one.story())
@@ -109,7 +109,7 @@ def test_a_member_dies_in_init_after_it_told_its_address(
     mesh and in the second; its process has ended, and another meets the new one of the member that died.
     """
     build(tmp_path / "agent.pyz")
-    shell = f'exec "{horovod_python}" "{SCRIPT}" --steps 1000000 --sleep 0.01'
+    shell = f'exec "{horovod_python}" "{SCRIPT}" --steps 1000000 --sleep 0.08'
     with Fatal(horovod_python, tmp_path / "agent.pyz", tmp_path, "sh", "-c", shell) as gang:
         first = gang.start("w-0")
         gang.sees(lambda: first.trains(1))

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import time
 
 import horovod.tensorflow.keras as hvd
 import numpy as np
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--epochs", type=int, default=1000)
+parser.add_argument("--sleep", type=float, default=0.0, help="seconds added to every step")
 options = parser.parse_args()
 
 hvd.init()
@@ -38,6 +40,7 @@ class Say(tf.keras.callbacks.Callback):
             "sum": weights,
         }
         print(json.dumps({**said, "rank": hvd.rank(), "size": hvd.size()}), flush=True)
+        time.sleep(options.sleep)
 
 
 @hvd.elastic.run

@@ -19,6 +19,8 @@ from tests.elastic.boot.ring import joined_and_left, trains
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 FOREVER = 1_000_000
+PACE = 0.08
+"""Seconds that a step sleeps: whoever trains leaves the processor to those that start meanwhile."""
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(500)]
 
@@ -45,7 +47,7 @@ def common(one, other, size):
 @pytest.mark.parametrize("state", ["keras", "variables"])
 def test_an_unmodified_script_joins_leaves_and_recovers(job, state):
     """Stock API only: a join and a leave lose no step, a killed rank 0 at most the one that was under way."""
-    ring = job(SCRIPTS / "stock.py", "--steps", FOREVER, "--state", state, "--sleep", 0.01)
+    ring = job(SCRIPTS / "stock.py", "--steps", FOREVER, "--state", state, "--sleep", PACE)
     first, second, third = joined_and_left(ring)
     assert second.gone == {"code": 0, "why": "removed"}
     ring.kill(first)
@@ -64,7 +66,7 @@ def test_an_unmodified_script_joins_leaves_and_recovers(job, state):
 
 def test_an_unmodified_keras_fit_joins_and_recovers(job):
     """`model.fit` with Horovod's own callbacks: a newcomer has the same weights, and goes on when rank 0 is killed."""
-    ring = job(Path(__file__).with_name("fit.py"))
+    ring = job(Path(__file__).with_name("fit.py"), "--sleep", PACE)
     first = ring.start("w-0")
     ring.until(lambda: trains(first))
     second = ring.start("w-1")
@@ -84,7 +86,7 @@ def test_a_newcomer_joins_a_script_that_trains_twice(job):
     """It falls through the first training, which is over, and meets the others in the second, with their weights; the
     steps that they had done stand.
     """
-    ring = job(Path(__file__).with_name("twice.py"))
+    ring = job(Path(__file__).with_name("twice.py"), "--sleep", PACE)
     first = ring.start("w-0")
     ring.until(lambda: trains(first) and first.lines[-1]["training"] == "second")
     second = ring.start("w-1")
@@ -124,7 +126,7 @@ def test_a_warm_up_leaves_nothing_behind(job):
 
 def test_a_state_that_does_not_fit_is_told_and_nobody_hangs(job):
     """A worker with another model ends with an error that names both states; the others train on."""
-    ring = job(SCRIPTS / "train.py", "--epochs", FOREVER, "--width", 8)
+    ring = job(SCRIPTS / "train.py", "--epochs", FOREVER, "--width", 8, "--step-time", PACE)
     first = ring.start("w-0")
     ring.until(lambda: trains(first))
     other = ring.start("w-1", options=["--width", 6])
@@ -142,7 +144,7 @@ def test_a_state_that_does_not_fit_is_told_and_nobody_hangs(job):
 
 def test_a_newcomer_that_dies_at_the_door_costs_nothing(job):
     """Stopped after READY and killed later: members wait before `init`, in Python, and go on with what they had."""
-    ring = job(SCRIPTS / "stock.py", "--steps", FOREVER, "--sleep", 0.01)
+    ring = job(SCRIPTS / "stock.py", "--steps", FOREVER, "--sleep", PACE)
     first = ring.start("w-0")
     ring.until(lambda: trains(first))
     ring.hold = True
@@ -160,7 +162,7 @@ def test_a_newcomer_that_dies_at_the_door_costs_nothing(job):
 
 def test_a_frozen_worker_is_left_behind(job):
     """No reset comes from a stopped process: the collective's time-out ends the round, the last commit stands."""
-    ring = job(SCRIPTS / "stock.py", "--steps", FOREVER, "--sleep", 0.01, GANGWRIGHT_GLOO_TIMEOUT="2")
+    ring = job(SCRIPTS / "stock.py", "--steps", FOREVER, "--sleep", PACE, GANGWRIGHT_GLOO_TIMEOUT="2")
     first = ring.start("w-0")
     ring.until(lambda: trains(first))
     second = ring.start("w-1")
@@ -182,7 +184,7 @@ def test_every_sample_is_taken_once_through_all_changes(job):
     """
     ring = job(
         SCRIPTS / "train.py",
-        *("--epochs", FOREVER, "--batch", 8, "--width", 4, "--indices", "--step-time", 0.01),
+        *("--epochs", FOREVER, "--batch", 16, "--width", 4, "--indices", "--step-time", PACE / 4),
         GANGWRIGHT_GLOO_TIMEOUT="300",
     )
     first = ring.start("w-0")
@@ -217,7 +219,7 @@ def test_every_sample_is_taken_once_through_all_changes(job):
 @dataclass(frozen=True)
 class Run:
     """What a job says of its batch, and what that comes to at one, two and three workers: samples of a whole step,
-    passes of a worker, the rate's factor. every: steps of which one is committed. sleep: seconds added to a step.
+    passes of a worker, the rate's factor. every: steps of which one is committed.
     """
 
     batch: specs.Batch
@@ -225,7 +227,6 @@ class Run:
     passes: tuple[set[int], ...]
     factors: tuple[float, ...]
     every: int = 1
-    sleep: float = 0.0
 
     def check(self, steps):
         """Every step is as large as it is meant to be, but for an epoch's last one, and so are its parts."""
@@ -249,7 +250,7 @@ RUNS = {
     "its own batch": Run(specs.Batch(), totals=(8, 16, 24), passes=({1}, {1}, {1}), factors=(1, 2, 3)),
     "fixed, in passes, and seldom committed": Run(
         specs.Batch(mode=specs.BatchMode.FIXED, per_worker=8, limit=24),
-        totals=(24, 24, 24), passes=({3}, {2, 1}, {1}), factors=(1, 1, 1), every=40, sleep=0.01,
+        totals=(24, 24, 24), passes=({3}, {2, 1}, {1}), factors=(1, 1, 1), every=40,
     ),
     "capped, and the rate ramped up": Run(
         specs.Batch(per_worker=8, limit=20, ramp_steps=10),
@@ -265,7 +266,7 @@ def test_an_elastic_run_is_the_run_of_one_process(job, run):
     of the batch; the loss undoes what came after the last commit and no more, and what was announced undoes nothing.
     """
     every = run.every
-    ring = job(Path(__file__).with_name("line.py"), "--commit-every", every, "--sleep", run.sleep)
+    ring = job(Path(__file__).with_name("line.py"), "--commit-every", every, "--sleep", PACE / 2)
     ring.batch = run.batch
     first = ring.start("w-0")
     ring.until(lambda: trains(first))

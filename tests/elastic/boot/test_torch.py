@@ -29,7 +29,7 @@ def together(*workers):
 
 def test_an_unmodified_torch_script_joins_leaves_and_recovers(job):
     """Weights are the same on every rank, an announced change loses no step, and a killed rank 0 at most one."""
-    ring = job("--sleep", 0.01)
+    ring = job("--sleep", 0.05)
     first, second, third = joined_and_left(ring)
     ring.kill(first)
     ring.until(lambda: trains(third, size=1))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bench.elastic.following import Output
 from tests.plane import watches
 from tests.plane.client import Client, Object, where
 from tests.plane.errors import NeverCameError
@@ -77,6 +78,7 @@ class Jobs:
         self.api = api
         self.namespace = namespace
         self.kubelet = kubelet
+        self._outputs: dict[str, Output] = {}
 
     async def submit(self, thing: Object) -> Object:
         return await self.api.create(where(JOBS, self.namespace), thing)
@@ -149,9 +151,11 @@ class Jobs:
 
     async def steps(self, name: str) -> list[Object]:
         """What the training script printed of its steps, over all workers that there ever were, in order of time."""
-        lines = [line for _, log in self._all_logs(name) for line in log.splitlines()]
-        said = [found for line in lines if (found := _json(line)) and "step" in found]
-        return sorted(said, key=lambda own: float(own["at"]))
+        output = self._outputs.setdefault(
+            name, Output(lambda: itertools.chain.from_iterable(self._files(name).values()))
+        )
+        output.read()
+        return sorted(output.steps(), key=lambda own: float(own["at"]))
 
     async def last_step(self, name: str) -> Object:
         """The newest step that was printed."""
@@ -179,17 +183,19 @@ class Jobs:
         except TimeoutError:
             raise NeverCameError(f"{worker} never said {words!r}:\n{self.kubelet.log(worker)}") from None
 
-    def _all_logs(self, name: str) -> list[tuple[str, str]]:
+    def _files(self, name: str) -> dict[str, list[Path]]:
+        """Of each worker that there ever was."""
         places = sorted((self.kubelet.folder / "logs").glob(f"{self.namespace}_{name}-*"))
-        return [
-            (place.name, "".join(file.read_text(errors="replace") for file in sorted(place.iterdir())))
-            for place in places
-        ]
+        return {place.name: sorted(place.iterdir()) for place in places}
 
     async def _logs(self, name: str) -> str:
         pods = await self.api.items(where("pods", self.namespace))
         states = [f"{pod['metadata']['name']}: {json.dumps(pod.get('status', {}))[:600]}" for pod in pods]
-        ends = [f"--- {place}\n" + "\n".join(log.splitlines()[-25:]) for place, log in self._all_logs(name)]
+        logs = {
+            worker: "".join(file.read_text(errors="replace") for file in files)
+            for worker, files in self._files(name).items()
+        }
+        ends = [f"--- {worker}\n" + "\n".join(log.splitlines()[-25:]) for worker, log in logs.items()]
         return "\n".join(states + ends)
 
 
@@ -228,13 +234,3 @@ def stillness(steps: list[Object], since: float) -> float:
 
 def _all_going(pods: list[Object]) -> bool:
     return all("deletionTimestamp" in pod["metadata"] for pod in pods)
-
-
-def _json(line: str) -> Object | None:
-    """The JSON object that ends a line; the agent puts the worker's identity before it."""
-    start = line.find("{")
-    try:
-        found = json.loads(line[start:]) if start >= 0 else None
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
