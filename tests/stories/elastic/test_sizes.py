@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tests.cli.speaking import say
-from tests.stories.elastic.jobs import job, of_size, slots, whole
+from tests.stories.elastic.jobs import SCRIPT, STEP_SECONDS, job, of_size, slots, whole
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -98,7 +98,15 @@ async def test_resizes_in_a_row(jobs, kubelet):
     """Sizes by chance, one after the other: each is reached, no process is lost, and no step."""
     chance = random.Random(4)
     await asyncio.to_thread(kubelet.add, slots(4))
-    await jobs.submit(job("train", 1, 4, spec={"workers": 2}))
+    words = (
+        "--epochs",
+        10000,
+        "--step-time",
+        2 * STEP_SECONDS,
+        "--batch",
+        16,
+    )  # leaves more to whoever starts
+    await jobs.submit(job("train", 1, 4, SCRIPT, *words, spec={"workers": 2}))
     size = 2
     await jobs.until("train", of_size(size))
     for _ in range(RESIZES):
