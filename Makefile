@@ -11,6 +11,7 @@ PYTHON ?= $(shell for name in $(PYTHONS); do if $$name -c '$(FITS)' 2>/dev/null;
 unexport PYTHONDONTWRITEBYTECODE  # images often set it: every process would then compile all tests anew, asserts and all
 BIN := .venv/bin
 READY := .venv/.ready
+SPARING := GOMAXPROCS=1  # programs in Go look for work on every core whenever they wake: a tenth of what the tests take
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,7 +25,7 @@ test: $(READY) lint arrows types ## everything that must hold: lint, arrows, typ
 	-$(BIN)/python -m tests.elastic.horovod torch  # PyTorch, where Debian has it
 	-$(BIN)/python -m tests.status.chromium  # a browser for the page, where one is to be had
 	$(BIN)/python -m pytest -m "not plane" -n 2  # two at a time: many of them wait
-	$(BIN)/python -m pytest -m plane -n 2 --dist loadscope --randomly-dont-reorganize --durations 12  # those that train beside all others (tests/sides.py)
+	$(SPARING) $(BIN)/python -m pytest -m plane -n 2 --dist loadscope --randomly-dont-reorganize --durations 12  # those that train beside all others (tests/sides.py)
 
 quick: $(READY) lint arrows types ## the same without the control plane and without slow tests, in about two minutes
 	$(BIN)/python -m pytest -m "not plane and not slow" -n 2
