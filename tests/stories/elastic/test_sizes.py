@@ -98,14 +98,8 @@ async def test_resizes_in_a_row(jobs, kubelet):
     """Sizes by chance, one after the other: each is reached, no process is lost, and no step."""
     chance = random.Random(4)
     await asyncio.to_thread(kubelet.add, slots(4))
-    words = (
-        "--epochs",
-        10000,
-        "--step-time",
-        2 * STEP_SECONDS,
-        "--batch",
-        16,
-    )  # leaves more to whoever starts
+    # Steps of twice the usual length leave more of the processor to those that start.
+    words = ("--epochs", 10000, "--step-time", 2 * STEP_SECONDS, "--batch", 16)
     await jobs.submit(job("train", 1, 4, SCRIPT, *words, spec={"workers": 2}))
     size = 2
     await jobs.until("train", of_size(size))
