@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo test quick lint format types arrows plane bench lock beside clean long
+.PHONY: help demo test test-plane test-rest quick lint format types arrows plane bench lock beside clean long
 
 PYTHONS := python3.13 python3.12 python3.11 python3
 FITS := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -19,13 +19,20 @@ help: ## this list
 demo: $(READY) ## the story on a real control plane: gangs whole, packed, preempting, explained, foretold; a burst; elastic jobs
 	$(BIN)/python -m tests.plane.demo
 
-test: $(READY) lint arrows types ## everything that must hold: lint, arrows, types, and all tests (on a real control plane)
+test: $(READY) lint arrows ## everything that must hold: lint, arrows, types, and all tests (on a real control plane)
 	$(BIN)/python -m tests.plane build
 	$(BIN)/python -m tests.elastic.horovod build
 	-$(BIN)/python -m tests.elastic.horovod torch  # PyTorch, where Debian has it
 	-$(BIN)/python -m tests.status.chromium  # a browser for the page, where one is to be had
-	$(BIN)/python -m pytest -m "not plane" -n 2  # two at a time: many of them wait
+	$(MAKE) --no-print-directory --jobs 3 test-plane test-rest types
+
+# Tests of the plane wait for a third of their time: the others take what they leave of two cores. They are told when they
+# end, so that no two lines of progress mix.
+test-plane: $(READY)
 	$(SPARING) $(BIN)/python -m pytest -m plane -n 2 --dist loadscope --randomly-dont-reorganize --durations 12  # those that train beside all others (tests/sides.py)
+
+test-rest: $(READY)
+	nice -n 10 $(BIN)/python -m pytest -m "not plane" -n 2 --timeout 900 | { said=$$(cat); echo "$$said"; }
 
 quick: $(READY) lint arrows types ## the same without the control plane and without slow tests, in about two minutes
 	$(BIN)/python -m pytest -m "not plane and not slow" -n 2
@@ -75,6 +82,6 @@ $(READY): requirements-dev.lock pyproject.toml
 	  echo "Python 3.11 or newer with its module venv is needed; $(if $(PYTHON),$(PYTHON) is not,none of $(PYTHONS) is) one." >&2; \
 	  echo "On Debian and Ubuntu: apt-get install python3-venv. Another Python: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.elastic.agent.master import Master
 from tests.elastic.agent.worker import environment
+from tests.elastic.horovod import SELDOM
 
 
 @dataclass
@@ -65,6 +66,7 @@ class Gang(Master):
                 "GANGWRIGHT_POD_UID": name,
                 "HOME": str(self.folder),
                 "TF_CPP_MIN_LOG_LEVEL": "2",
+                **SELDOM,
                 "CUDA_VISIBLE_DEVICES": "",
                 **more,
             },

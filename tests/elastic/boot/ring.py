@@ -21,6 +21,7 @@ import msgspec
 
 from scheduler.elastic.job import spec as specs
 from scheduler.elastic.membership import batches
+from tests.elastic.horovod import SELDOM
 
 PACKAGE = Path(__file__).parents[3] / "scheduler" / "elastic" / "agent"
 UNAWARE = {"stock.py", "stock_torch.py", "fit.py"}
@@ -272,6 +273,7 @@ class Ring:
             "PYTHONPATH": str(self.folder),
             "PYTHONDONTWRITEBYTECODE": "1",
             "TF_CPP_MIN_LOG_LEVEL": "2",
+            **SELDOM,
             "CUDA_VISIBLE_DEVICES": "",
             "GANGWRIGHT_SHIM": f"http://127.0.0.1:{worker.port}",
             "GANGWRIGHT_SHIM_KEY": f"key-of-{worker.name}",

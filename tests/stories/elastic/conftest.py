@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.elastic.horovod import SELDOM
 from tests.elastic.horovod.fixtures import build_before_tests, horovod_python
 from tests.plane import Plane
 from tests.plane.client import Client
@@ -18,7 +19,7 @@ from tests.stories.rights import forbidden
 
 __all__ = ["horovod_python"]
 
-QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", **SELDOM}
 """What an image for training on two cores would say."""
 
 
