@@ -8,6 +8,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests import sides
 from tests.conftest import pytest_xdist_make_scheduler
+from tests.plane.installation import ROOT
 
 ELSEWHERE = "tests/kube/test_plane.py::test_a_refusal"
 
@@ -43,6 +44,15 @@ def test_there_are_two_sides() -> None:
         dealer._split_scope(name) for name in (ELSEWHERE, *(f"{name}::test_one" for name in sides.LIGHT))
     }
     assert (found, others) == ({"training"}, {"placing"})
+
+
+def test_what_comes_last_is_of_neither_side() -> None:
+    """Its modules are there, and are among those in which real workers train."""
+    dealer = sides.Sides(a_run("loadscope", "plane"))
+    for module, piece in sides.LAST.items():
+        assert (ROOT / module).is_file()
+        assert module.startswith(sides.TRAINS)
+        assert dealer._split_scope(f"{module}::test_one[a::b]") == piece
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,12 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from os import SEEK_END
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+LONGEST: Final = 1 << 20
+"""Bytes of a line, by far: it tells who asked for what and what he was told, not the objects themselves."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +35,22 @@ class Audit:
         self._log = log
 
     def mark(self) -> int:
-        """A place in the log, for `requests(since=…)`."""
-        return self._log.stat().st_size if self._log.exists() else 0
+        """A place in the log, for `requests(since=…)`: where its last whole line ends, for the next may be half written."""
+        if not self._log.exists():
+            return 0
+        with self._log.open("rb") as log:
+            end = log.seek(0, SEEK_END)
+            log.seek(max(0, end - LONGEST))
+            half = log.read(LONGEST).rpartition(b"\n")[2]
+        return end - len(half)
 
     def requests(self, user: str | None = None, *, since: int = 0) -> Iterator[Request]:
-        """What `user` (by default anybody) asked, oldest first."""
+        """What `user` (by default anybody) asked, oldest first; without the last, if it is half written."""
         with self._log.open("rb") as lines:
             lines.seek(since)
             for line in lines:
+                if not line.endswith(b"\n"):
+                    return
                 request = _request(json.loads(line))
                 if user is None or request.user == user:
                     yield request

@@ -50,3 +50,19 @@ def test_mark_begins_a_new_page(log: Path) -> None:
         more.write(line("ann", "get", resource="leases"))
 
     assert audit.used("ann", since=mark) == {("get", "leases")}
+
+
+def test_mark_inside_of_a_line_is_its_beginning(log: Path) -> None:
+    """The API server writes while others read: a line of which half is there is not read, and is later than a mark."""
+    late = line("ann", "get", resource="leases")
+    for told in range(len(late)):
+        audit = Audit(log)
+        before = log.read_text()
+        with log.open("a") as more:
+            more.write(late[:told])
+        mark = audit.mark()
+        assert list(audit.requests(since=mark)) == []
+        with log.open("a") as more:
+            more.write(late[told:])
+        assert audit.used("ann", since=mark) == {("get", "leases")}
+        log.write_text(before)

@@ -2,17 +2,13 @@
 
 import asyncio
 import itertools
-import random
 
 import pytest
 
 from tests.cli.speaking import say
-from tests.stories.elastic.jobs import SCRIPT, STEP_SECONDS, job, of_size, slots, whole
+from tests.stories.elastic.jobs import job, of_size, slots, whole
 
 pytestmark = pytest.mark.timeout(900)
-
-RESIZES = 30
-"""In a row."""
 
 
 async def test_people_say_the_size(jobs, kubelet, plane):
@@ -89,29 +85,5 @@ async def test_a_node_is_cordoned_and_another_drained(jobs, kubelet, plane):
     assert node not in {own["node"] for own in again["members"] if own.get("rank") is not None}
     assert "is without this worker: it leaves" in kubelet.log(gone)
     assert again["restarts"] == 0
-    assert await jobs.told("train", "WorkerLost") == []
-    assert whole(await jobs.steps("train"))
-
-
-@pytest.mark.timeout(max(900, 60 * RESIZES))
-async def test_resizes_in_a_row(jobs, kubelet):
-    """Sizes by chance, one after the other: each is reached, no process is lost, and no step."""
-    chance = random.Random(4)
-    await asyncio.to_thread(kubelet.add, slots(4))
-    # Steps of twice the usual length leave more of the processor to those that start.
-    words = ("--epochs", 10000, "--step-time", 2 * STEP_SECONDS, "--batch", 16)
-    await jobs.submit(job("train", 1, 4, SCRIPT, *words, spec={"workers": 2}))
-    size = 2
-    await jobs.until("train", of_size(size))
-    for _ in range(RESIZES):
-        size = chance.choice([other for other in (1, 2, 3, 4) if other != size])
-        await jobs.say("train", workers=size)
-        await jobs.until("train", of_size(size))
-        last = await jobs.last_step("train")
-        await jobs.until_step(
-            "train", lambda step, size=size, last=last: step["size"] == size and step["at"] > last["at"]
-        )
-
-    assert (await jobs.status("train"))["restarts"] == 0
     assert await jobs.told("train", "WorkerLost") == []
     assert whole(await jobs.steps("train"))
