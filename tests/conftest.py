@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 from hypothesis import settings
+from xdist.remote import Producer
 
 from tests import sides
 from tests.plane.fixtures import api, build_before_tests, make_nodes, namespace, plane
@@ -23,10 +24,10 @@ settings.load_profile("gangwright")
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> sides.Sides | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer | None) -> sides.Sides | None:
     """Sides for the plane's tests with `--dist loadscope`; None: whatever else is asked for."""
     mine = config.getvalue("dist") == "loadscope" and config.getvalue("markexpr") == "plane"
-    return sides.Sides(config) if mine else None
+    return sides.Sides(config, log) if mine else None
 
 
 @pytest.hookimpl(tryfirst=True)
