@@ -29,7 +29,7 @@ test: $(READY) lint arrows ## everything that must hold: lint, arrows, types, an
 # Tests of the plane wait for a third of their time: the others take what they leave of two cores. They are told when they
 # end, so that no two lines of progress mix.
 test-plane: $(READY)
-	$(SPARING) $(BIN)/python -m pytest -m plane -n 2 --dist loadscope --randomly-dont-reorganize --durations 12  # those that train beside all others (tests/sides.py)
+	$(SPARING) $(BIN)/python -m pytest -m plane -n 2 --dist loadscope --no-loadscope-reorder --randomly-dont-reorganize --durations 12  # those that train beside all others (tests/sides.py)
 
 test-rest: $(READY)
 	nice -n 10 $(BIN)/python -m pytest -m "not plane" -n 2 --timeout 900 | { said=$$(cat); echo "$$said"; }

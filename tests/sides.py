@@ -3,9 +3,9 @@
 Each side has a process and control planes of its own and goes from folder to folder, as one process would. Those that
 train wait for processes to start most of the time, but should not train two at a time on two cores; so they are never
 dealt out one by one, but for a few that take little. The last stories that train are for whoever is done first, lest one
-side waits for the other: some at a time, the longest one after them. (Groups by marker, `--dist loadgroup`, would say
-the same: pytest-xdist 3.8 keeps a test's group where pytest 9.2 does not look for it, so all would be dealt out one by
-one.)
+side waits for the other: the longest one, then the rest, in the order in which they are collected (this is what
+`--no-loadscope-reorder` is for). (Groups by marker, `--dist loadgroup`, would say the same: pytest-xdist 3.8 keeps a
+test's group where pytest 9.2 does not look for it, so all would be dealt out one by one.)
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ LAST: Final = {
     "tests/stories/elastic/test_stock.py": "sizes",
     "tests/stories/elastic/test_stragglers.py": "sizes",
 }
-"""Modules of stories that train, for whoever is done first → what they are dealt out with; most tests come first."""
+"""Modules of stories that train, for whoever is done first → the piece they are dealt out in."""
 
 LIGHT: Final = ("tests/elastic/boot/test_frameworks.py", "tests/elastic/boot/test_torch.py")
 """Of single processes, or of PyTorch, which starts in a third of TensorFlow's time: these are among all others."""
@@ -41,7 +41,7 @@ ASTRAY: Final = pytest.StashKey[list[str]]()
 
 
 class Sides(LoadScopeScheduling):
-    """Deals out whole sides, and what comes last; the most tests first, as xdist does."""
+    """Deals out whole sides, and what comes last."""
 
     def _split_scope(self, nodeid: str) -> str:
         side = "training" if nodeid.startswith(TRAINS) else "placing"

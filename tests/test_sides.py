@@ -20,7 +20,7 @@ def an_item(name: str, *fixtures: str) -> Any:
 def a_run(dist: str, only: str) -> Any:
     """What pytest knows of `pytest -n 2 --dist DIST -m ONLY`."""
     said = {"dist": dist, "markexpr": only, "tx": ["popen", "popen"]}
-    return SimpleNamespace(getvalue=said.__getitem__, option=SimpleNamespace(**said, loadscopereorder=True))
+    return SimpleNamespace(getvalue=said.__getitem__, option=SimpleNamespace(**said, loadscopereorder=False))
 
 
 def test_all_tests_that_train_are_known(request: pytest.FixtureRequest) -> None:
