@@ -65,13 +65,13 @@ async def test_logs_go_on_until_the_job_is_over(cluster, monkeypatch, phase):
     assert not saying.done()
 
     cluster.logs["train-1"] = [b"second\n"]
-    cluster.later["train-1"].put_nowait(None)
     cluster.pod("train-1", gang="train", node="r0-n1")
     async with asyncio.timeout(20):
         while len(cluster.asked) < 2:
             await asyncio.sleep(0.01)
     cluster.objects["/api/v1/namespaces/team/pods"]["team", "train-1"]["status"]["phase"] = "Succeeded"
     cluster.put("train", JOBS, "team", status={"phase": phase})
+    cluster.later["train-1"].put_nowait(None)  # not before it has ended: it would be read anew
 
     said = await saying
     assert (said.code, sorted(said.out.split())) == (0, ["first", "second", "train-0", "train-1"])

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 from rich.table import Table
 
-from tests.elastic.horovod import build
+from tests.elastic.horovod import SELDOM, build
 from tests.plane import NeverCameError
 from tests.plane.demo import training
 from tests.plane.demo.claims import PARTLY
@@ -45,7 +45,7 @@ stand still.
 """
 
 GROWN = "grown"
-QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", **SELDOM}
 """What an image for training on few cores would say."""
 
 

@@ -85,7 +85,7 @@ class Jobs:
 
     async def pod(self, name: str, **spec: Any) -> Object:
         """A single pod of one slot that runs until it is told to go."""
-        wait = "trap 'exit 0' TERM; while :; do sleep 0.05; done"
+        wait = "trap 'kill $!; exit 0' TERM; sleep 1000000 & wait"
         container = {"name": "main", "image": "plain", "command": ["sh", "-c", wait]}
         container["resources"] = {"requests": {"cpu": "1"}, "limits": {GPU: "1"}}
         whole = {
