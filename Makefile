@@ -26,13 +26,13 @@ test: $(READY) lint arrows ## everything that must hold: lint, arrows, types, an
 	-$(BIN)/python -m tests.status.chromium  # a browser for the page, where one is to be had
 	$(MAKE) --no-print-directory --jobs 3 test-plane test-rest types
 
-# Tests of the plane wait for a third of their time: the others take what they leave of two cores. They are told when they
+# Tests of the plane wait for a quarter of their time: the others take what they leave of two cores. They are told when they
 # end, so that no two lines of progress mix.
 test-plane: $(READY)
 	$(SPARING) $(BIN)/python -m pytest -m plane -n 2 --dist loadscope --no-loadscope-reorder --randomly-dont-reorganize --durations 12  # those that train beside all others (tests/sides.py)
 
 test-rest: $(READY)
-	nice -n 10 $(BIN)/python -m pytest -m "not plane" -n 2 --timeout 900 | { said=$$(cat); echo "$$said"; }
+	nice -n 10 $(BIN)/python -m pytest -m "not plane" -n 2 | { said=$$(cat); echo "$$said"; }
 
 quick: $(READY) lint arrows types ## the same without the control plane and without slow tests, in about two minutes
 	$(BIN)/python -m pytest -m "not plane and not slow" -n 2

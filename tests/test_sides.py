@@ -47,12 +47,14 @@ def test_there_are_two_sides() -> None:
 
 
 def test_what_comes_last_is_of_neither_side() -> None:
-    """Its modules are there, and are among those in which real workers train."""
+    """Its modules are there, and are among those in which real workers train; the longest is collected first."""
     dealer = sides.Sides(a_run("loadscope", "plane"))
     for module, piece in sides.LAST.items():
         assert (ROOT / module).is_file()
         assert module.startswith(sides.TRAINS)
         assert dealer._split_scope(f"{module}::test_one[a::b]") == piece
+        assert piece not in {"training", "placing"}
+    assert min(sides.LAST).endswith("/test_row.py")
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ class Audit:
             return 0
         with self._log.open("rb") as log:
             end = log.seek(0, SEEK_END)
-            log.seek(max(0, end - LONGEST))
-            half = log.read(LONGEST).rpartition(b"\n")[2]
+            begin = log.seek(max(0, end - LONGEST))
+            half = log.read(end - begin).rpartition(b"\n")[2]  # and nothing that was written meanwhile
         return end - len(half)
 
     def requests(self, user: str | None = None, *, since: int = 0) -> Iterator[Request]:

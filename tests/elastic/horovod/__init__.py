@@ -12,6 +12,6 @@ __all__ = ["SELDOM", "find", "python"]
 
 SELDOM: Final = {"HOROVOD_CYCLE_TIME": "10"}
 """Milliseconds, where Horovod's default is 1: that often its workers ask each other for tensors to reduce, whether there
-are any or not. Two that wait took 11 % of a core each for it, and take 3 % so. For tests, whose steps are padded to
-hundreds of milliseconds; what the benches measure is Horovod as it comes.
+are any or not. Two that wait took 11 % of a core each for it, and take 3 % so. For tests and the demo, whose steps are
+padded by far more; what the benches measure is Horovod as it comes.
 """
