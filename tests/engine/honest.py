@@ -99,8 +99,9 @@ class Day:
                 self.world.api.write(replace(pod, phase=Phase.SUCCEEDED))
 
     def _look(self) -> None:
+        bound = self.world.bound_by_gang()
         for key, record in self.world.engine.ledger.roll.gangs.items():
-            running = self.world.bound(key.name)
+            running = bound.get(key, [])
             assert len(running) in {0, len(record.members)}
             if running and key.name not in self.began:
                 self.began[key.name] = began = max(float(pod.bound_at or 0.0) for pod in running)

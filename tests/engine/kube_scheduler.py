@@ -75,7 +75,8 @@ class FakeScheduler:
 
     def queue(self) -> list[Pod]:
         """Pods to be tried now, the most important first."""
-        for uid in [uid for uid in self.resting if uid not in {pod.uid for pod in self.api.pods.values()}]:
+        there = {pod.uid for pod in self.api.pods.values()}
+        for uid in [uid for uid in self.resting if uid not in there]:
             del self.resting[uid]
         ready = [
             pod

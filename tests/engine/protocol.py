@@ -14,6 +14,7 @@ seat. Nodes are alike, and so are the members of a gang: of states that differ b
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import permutations
 from typing import Final, NamedTuple
 
@@ -240,27 +241,40 @@ def _by_value(state: State) -> tuple[object, ...]:
 
 
 def _renamed(state: State, order: tuple[int, ...]) -> State:
-    names = {NONE: NONE, GATED: GATED, **dict(enumerate(order))}
-    names |= {BOUND + node: BOUND + new for node, new in enumerate(order)}
+    read = state.crashes > 0  # a note is read by the next restart alone
     late = state.late if state.late is not None and state.gangs[state.late.gang].pods else None
-    gangs, read = [], state.crashes > 0  # a note is read by the next restart alone
     if late is not None and late.seats and not read:
         late = None
-    for number, gang in enumerate(state.gangs):
-        pods = [
-            Pod(names[pod.where], names[pod.seat], names[pod.note if read else NONE]) for pod in gang.pods
-        ]
-        marks = [_mark(late, number, place, names) for place in range(len(pods))]
-        places = sorted(range(len(pods)), key=lambda place: (pods[place], marks[place]))
-        gangs.append(gang._replace(pods=tuple(pods[place] for place in places)))
-        if late is not None and late.gang == number:
-            late = _moved(late, places, names)
-    return State(tuple(gangs), late, names[state.stranger], state.strangers, state.crashes)
+    own = [late if late is not None and late.gang == number else None for number in range(len(state.gangs))]
+    renamed = [_renamed_gang(gang, of, order, read) for gang, of in zip(state.gangs, own, strict=True)]
+    moved = None if late is None else renamed[late.gang][1]
+    stranger = _names(order)[state.stranger]
+    return State(tuple(gang for gang, _ in renamed), moved, stranger, state.strangers, state.crashes)
 
 
-def _mark(late: Late | None, number: int, place: int, names: dict[int, int]) -> tuple[int, ...]:
+@cache
+def _names(order: tuple[int, ...]) -> dict[int, int]:
+    """What stands for a node → what stands for it under its new name."""
+    names = {NONE: NONE, GATED: GATED, **dict(enumerate(order))}
+    return names | {BOUND + node: BOUND + new for node, new in enumerate(order)}
+
+
+@cache  # of a million and a half gangs in the states of one exploration, some thousand differ
+def _renamed_gang(
+    gang: Gang, late: Late | None, order: tuple[int, ...], read: bool
+) -> tuple[Gang, Late | None]:
+    """The gang with its members in order, and what may land on one of them late, where it does."""
+    names = _names(order)
+    pods = [Pod(names[pod.where], names[pod.seat], names[pod.note if read else NONE]) for pod in gang.pods]
+    marks = [_mark(late, place, names) for place in range(len(pods))]
+    places = sorted(range(len(pods)), key=lambda place: (pods[place], marks[place]))
+    moved = None if late is None else _moved(late, places, names)
+    return gang._replace(pods=tuple(pods[place] for place in places)), moved
+
+
+def _mark(late: Late | None, place: int, names: dict[int, int]) -> tuple[int, ...]:
     """What sets this member apart from another in the same state: what may land on it late."""
-    if late is None or late.gang != number:
+    if late is None:
         return ()
     return (names[late.seats[place]],) if late.seats else (names[late.node] if late.pod == place else NONE,)
 

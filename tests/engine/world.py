@@ -158,6 +158,14 @@ class World:
     def bound(self, gang: str, namespace: str = "default") -> list[Pod]:
         return [pod for pod in self.pods(gang, namespace) if pod.node is not None and not pod.phase.ended]
 
+    def bound_by_gang(self) -> dict[GangKey, list[Pod]]:
+        """The bound pods of every gang that has one: a single look at the cluster."""
+        found: dict[GangKey, list[Pod]] = {}
+        for pod in self.api.pods.values():
+            if pod.membership and pod.node is not None and not pod.phase.ended:
+                found.setdefault(pod.membership.gang, []).append(pod)
+        return found
+
     def announced(self, gang: str) -> list[tuple[float, Announce]]:
         return [(at, told) for at, told in self.api.announced if told.gang.name == gang]
 
