@@ -26,13 +26,15 @@ settings.load_profile("gangwright")
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer | None) -> sides.Sides | None:
     """Sides for the plane's tests with `--dist loadscope`; None: whatever else is asked for."""
-    mine = config.getvalue("dist") == "loadscope" and config.getvalue("markexpr") == "plane"
+    mine = config.getvalue("dist") == "loadscope" and _all_of_the_plane(config)
     return sides.Sides(config, log) if mine else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[sides.ASTRAY] = sides.unplaced(items)
+    if _all_of_the_plane(config):
+        sides.in_order(items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -48,3 +50,7 @@ def _log_as_before() -> Iterator[None]:
     root.handlers, root.level = handlers, level
     structlog.reset_defaults()
     structlog.contextvars.clear_contextvars()
+
+
+def _all_of_the_plane(config: pytest.Config) -> bool:
+    return bool(config.getvalue("markexpr") == "plane")

@@ -1,11 +1,12 @@
-"""Who runs beside whom, with `-m plane -n 2 --dist loadscope`: tests that train on one side, all others on the other.
+"""Who runs beside whom, with `-m plane -n 3 --dist loadscope`: tests that train on one side, all others on the other,
+and between them pieces for whoever is free.
 
-Each side has a process and control planes of its own and goes from folder to folder, as one process would. Those that
-train wait for processes to start most of the time, but should not train two at a time on two cores; so they are never
-dealt out one by one, but for a few that take little. The last stories that train are for whoever is done first, lest one
-side waits for the other: the longest one, then the rest, in the order in which they are collected (this is what
-`--no-loadscope-reorder` is for). (Groups by marker, `--dist loadgroup`, would say the same: pytest-xdist 3.8 keeps a
-test's group where pytest 9.2 does not look for it, so all would be dealt out one by one.)
+Each process has control planes of its own and goes from folder to folder. Those that train wait for processes to start
+most of the time, but should not train three at a time on two cores; so they are never dealt out one by one, but for a few
+that take little. The pieces are dealt out in the order of their table, which is why collected tests are put into it and
+`--no-loadscope-reorder` is said: the third process has the first two of them to begin with, and the others are for
+whoever is done first. (Groups by marker, `--dist loadgroup`, would say the same: pytest-xdist 3.8 keeps a test's group
+where pytest 9.2 does not look for it, so all would be dealt out one by one.)
 """
 
 from typing import Final
@@ -22,13 +23,21 @@ TRAINS: Final = (
 )
 """What the names of tests begin with in which real workers train."""
 
-LAST: Final = {
-    "tests/stories/elastic/test_row.py": "a row of sizes",
-    "tests/stories/elastic/test_sizes.py": "sizes",
-    "tests/stories/elastic/test_stock.py": "sizes",
-    "tests/stories/elastic/test_stragglers.py": "sizes",
+PIECES: Final = {
+    "a row of sizes": ("tests/stories/elastic/test_row.py",),
+    "sizes": (
+        "tests/stories/elastic/test_sizes.py",
+        "tests/stories/elastic/test_stock.py",
+        "tests/stories/elastic/test_stragglers.py",
+    ),
+    "stories": ("tests/stories/test_",),
+    "experiments": ("tests/bench/test_elastic_real.py",),
 }
-"""Modules of stories that train, for whoever is done first → the piece they are dealt out in."""
+"""Pieces of the two sides, in the order in which they are dealt out → what the names of their tests begin with.
+
+A process that has two tests left, or less, is given the next piece. So whoever has the row has the sizes as well; and
+as somebody has to be done before the experiments are dealt out, there are never three that train.
+"""
 
 LIGHT: Final = ("tests/elastic/boot/test_frameworks.py", "tests/elastic/boot/test_torch.py")
 """Of single processes, or of PyTorch, which starts in a third of TensorFlow's time: these are among all others."""
@@ -39,13 +48,28 @@ MAKES_WORKERS: Final = frozenset({"horovod_python", "torch_python"})
 ASTRAY: Final = pytest.StashKey[list[str]]()
 """Tests that were collected and train, and whose names begin like none of these."""
 
+ORDER: Final = ("training", "placing", *PIECES)
+"""All that is dealt out: the sides, and then the pieces."""
+
 
 class Sides(LoadScopeScheduling):
-    """Deals out whole sides, and what comes last."""
+    """Deals out what is left of the sides, and the pieces."""
 
     def _split_scope(self, nodeid: str) -> str:
-        side = "training" if nodeid.startswith(TRAINS) else "placing"
-        return LAST.get(nodeid.partition("::")[0], side)
+        return part(nodeid)
+
+
+def part(nodeid: str) -> str:
+    """The piece that a test belongs to, or its side."""
+    for piece, names in PIECES.items():
+        if nodeid.startswith(names):
+            return piece
+    return "training" if nodeid.startswith(TRAINS) else "placing"
+
+
+def in_order(items: list[pytest.Item]) -> None:
+    """Puts tests into the order in which they are dealt out; those of one side or piece stay as they were."""
+    items.sort(key=lambda item: ORDER.index(part(item.nodeid)))
 
 
 def unplaced(items: list[pytest.Item]) -> list[str]:

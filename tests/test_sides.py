@@ -18,8 +18,8 @@ def an_item(name: str, *fixtures: str) -> Any:
 
 
 def a_run(dist: str, only: str) -> Any:
-    """What pytest knows of `pytest -n 2 --dist DIST -m ONLY`."""
-    said = {"dist": dist, "markexpr": only, "tx": ["popen", "popen"]}
+    """What pytest knows of `pytest -n 3 --dist DIST -m ONLY`."""
+    said = {"dist": dist, "markexpr": only, "tx": ["popen"] * 3}
     return SimpleNamespace(getvalue=said.__getitem__, option=SimpleNamespace(**said, loadscopereorder=False))
 
 
@@ -39,22 +39,40 @@ def test_there_are_two_sides() -> None:
     """Whatever trains is of one, what does not, or takes little, of the other; xdist asks by this name."""
     assert hasattr(LoadScopeScheduling, "_split_scope")
     dealer = sides.Sides(a_run("loadscope", "plane"))
-    found = {dealer._split_scope(f"{name}::test_one") for name in sides.TRAINS}
+    pieces = {name for names in sides.PIECES.values() for name in names}
+    found = {
+        dealer._split_scope(f"{name}::test_one")
+        for name in sides.TRAINS
+        if not name.startswith(tuple(pieces))
+    }
     others = {
         dealer._split_scope(name) for name in (ELSEWHERE, *(f"{name}::test_one" for name in sides.LIGHT))
     }
     assert (found, others) == ({"training"}, {"placing"})
 
 
-def test_what_comes_last_is_of_neither_side() -> None:
-    """Its modules are there, and are among those in which real workers train; the longest is collected first."""
+@pytest.mark.parametrize("piece", sides.PIECES)
+def test_a_piece_is_of_one_side(piece: str) -> None:
+    """Its modules are there; either all of them train or none."""
     dealer = sides.Sides(a_run("loadscope", "plane"))
-    for module, piece in sides.LAST.items():
-        assert (ROOT / module).is_file()
-        assert module.startswith(sides.TRAINS)
-        assert dealer._split_scope(f"{module}::test_one[a::b]") == piece
-        assert piece not in {"training", "placing"}
-    assert min(sides.LAST).endswith("/test_row.py")
+    train = set()
+    for name in sides.PIECES[piece]:
+        assert list(ROOT.glob(f"{name.removesuffix('.py')}*.py")), name
+        assert dealer._split_scope(f"{name}::test_one[a::b]") == piece
+        train.add(name.startswith(sides.TRAINS))
+    assert len(train) == 1
+
+
+def test_pieces_are_dealt_out_after_the_sides() -> None:
+    """In the order of their table; of one piece the tests stay as they were collected."""
+    row, sizes, stories, experiments = (f"{names[0]}::test_one" for names in sides.PIECES.values())
+    real, seen = "tests/elastic/boot/test_real.py::test_one", ELSEWHERE
+    items = [an_item(name) for name in (experiments, f"{seen}2", real, row, stories, f"{seen}1", sizes)]
+    sides.in_order(items)
+    assert [item.nodeid for item in items] == [
+        *(real, f"{seen}2", f"{seen}1"),
+        *(row, sizes, stories, experiments),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -124,3 +124,48 @@ async def test_what_went_between_two_looks_is_gone() -> None:
 
     left = await watches.until(script, where("pods"), lambda pods: len(pods) == 1, within=5)  # type: ignore[arg-type]
     assert [key(one) for one in left] == ["team/b"]
+
+
+async def test_one_object_is_followed() -> None:
+    """A wait for one object asks once, and then sees what the watch tells of it."""
+    script = Script([[pod("a", 5)]], [[("MODIFIED", pod("a", 6, "n1"))], *([] for _ in range(1000))])
+
+    found = await watches.until_one(script, where("pods", "team", "a"), _bound, within=5)  # type: ignore[arg-type]
+
+    assert found == pod("a", 6, "n1")
+    assert script.begun[0] == "5"
+
+
+async def test_what_holds_may_depend_on_something_else() -> None:
+    """It is asked again although the object did not change."""
+    script = Script([[pod("a", 5)]], [[] for _ in range(1000)])
+    asked: list[Object] = []
+
+    def third(thing: Object) -> bool:
+        asked.append(thing)
+        return len(asked) == 3
+
+    found = await watches.until_one(script, where("pods", "team", "a"), third, within=5)  # type: ignore[arg-type]
+
+    assert asked == [found, found, found]
+
+
+async def test_one_object_that_never_comes_to_hold_is_shown() -> None:
+    """A wait that ends in vain tells the object's last status."""
+    last = {**pod("a", 6), "status": {"phase": "Pending"}}
+    script = Script([[pod("a", 5)]], [[("MODIFIED", last)], *([] for _ in range(1000))])
+
+    with pytest.raises(NeverCameError, match=r'pods/a did not come to hold within 0\.2 s(.|\n)*"Pending"'):
+        await watches.until_one(script, where("pods", "team", "a"), _bound, within=0.2)  # type: ignore[arg-type]
+
+
+async def test_a_wait_that_is_refused_ends_at_once() -> None:
+    """What the server will never answer is no reason to wait."""
+    script = Script([[]], [[ApiError(403, "Forbidden", "not yours")]])
+
+    with pytest.raises(ApiError, match="not yours"):
+        await watches.until_one(script, where("pods", "team", "a"), _bound, within=60)  # type: ignore[arg-type]
+
+
+def _bound(thing: Object) -> bool:
+    return bool(thing["spec"].get("nodeName"))

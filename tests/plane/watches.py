@@ -5,6 +5,7 @@ story: the reader goes on from the last resource version it saw, and lists anew 
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -91,6 +92,36 @@ async def until(
     )
 
 
+async def until_one(
+    api: Client, path: str, holds: Callable[[Object], object], *, within: float = 30.0
+) -> Object:
+    """`Client.until` for long waits: the API server tells what changes, and is not asked ten times a second.
+
+    What holds may depend on something else as well: it is asked again and again. Raises NeverCameError with the last
+    state.
+    """
+    collection, _, name = path.rpartition("/")
+    known: dict[str, Object] = {}
+    stream = changes(api, collection, fields=f"metadata.name={name}", known=known)
+    following = asyncio.create_task(_follow(stream))
+    try:
+        async with asyncio.timeout(within):
+            while not following.done():
+                for thing in known.values():
+                    if holds(thing):
+                        return thing
+                await asyncio.sleep(PAUSE)
+            following.result()  # it ends by an error alone
+    except TimeoutError:
+        pass
+    finally:
+        following.cancel()
+        with suppress(asyncio.CancelledError, ApiError):
+            await following
+    state = json.dumps([thing.get("status", thing) for thing in known.values()], indent=1)
+    raise NeverCameError(f"{path} did not come to hold within {within:g} s; last seen: {state}")
+
+
 @dataclass
 class Binds:
     """Pods of one namespace and where they came to, as seen by a watch."""
@@ -137,6 +168,11 @@ async def binds(api: Client, namespace: str | None = None) -> AsyncIterator[Bind
 def bound(pods: Iterable[Object]) -> dict[str, str]:
     """Pod name → node, of those that have one."""
     return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
+
+
+async def _follow(stream: AsyncIterator[Change]) -> None:
+    async for _ in stream:
+        pass
 
 
 async def _listed(

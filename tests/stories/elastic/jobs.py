@@ -114,7 +114,9 @@ class Jobs:
         """The job's status as soon as it holds. Raises NeverCameError with the status and the ends of all logs."""
         path = where(JOBS, self.namespace, name)
         try:
-            found = await self.api.until(path, lambda own: holds(own.get("status", {})), within=within)
+            found = await watches.until_one(
+                self.api, path, lambda own: holds(own.get("status", {})), within=within
+            )
         except NeverCameError as error:
             raise NeverCameError(f"{error}\n{await self._logs(name)}") from None
         status: Object = found["status"]
