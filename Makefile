@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo test collected test-plane test-rest quick lint format types arrows plane bench lock beside clean long
+.PHONY: help demo test built collected test-plane test-rest quick lint format types arrows plane bench lock beside clean long
 
 PYTHONS := python3.13 python3.12 python3.11 python3
 FITS := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -19,12 +19,14 @@ help: ## this list
 demo: $(READY) ## the story on a real control plane: gangs whole, packed, preempting, explained, foretold; a burst; elastic jobs
 	$(BIN)/python -m tests.plane.demo
 
-test: $(READY) lint arrows ## everything that must hold: lint, arrows, types, and all tests (on a real control plane)
+test: $(READY) lint ## everything that must hold: lint, arrows, types, and all tests (on a real control plane)
+	$(MAKE) --no-print-directory --jobs 4 arrows types test-plane test-rest
+
+built: $(READY)
 	$(BIN)/python -m tests.plane build
 	$(BIN)/python -m tests.elastic.horovod build
 	-$(BIN)/python -m tests.elastic.horovod torch  # PyTorch, where Debian has it
 	-$(BIN)/python -m tests.status.chromium  # a browser for the page, where one is to be had
-	$(MAKE) --no-print-directory --jobs 3 test-plane test-rest types
 
 # Once, so that not each of the five processes that run the tests compiles all of them.
 collected: $(READY)
@@ -32,10 +34,10 @@ collected: $(READY)
 
 # Tests of the plane wait for a quarter of their time: the others take what they leave of two cores. They are told when they
 # end, so that no two lines of progress mix.
-test-plane: collected
+test-plane: built collected
 	$(SPARING) $(BIN)/python -m pytest -m plane -n 3 --dist loadscope --no-loadscope-reorder --randomly-dont-reorganize --durations 12  # those that train beside all others (tests/sides.py)
 
-test-rest: collected
+test-rest: built collected
 	nice -n 10 $(BIN)/python -m pytest -m "not plane" -n 2 | { said=$$(cat); echo "$$said"; }
 
 quick: $(READY) lint arrows types ## the same without the control plane and without slow tests, in about two minutes

@@ -1,18 +1,23 @@
 """A stock elastic Keras script: `model.fit` with Horovod's own callbacks. A line per batch."""
 
 import argparse
+import gc
 import json
 import time
 
-import horovod.tensorflow.keras as hvd
-import numpy as np
-import tensorflow as tf
+gc.disable()  # none of what TensorFlow's import makes is garbage, and looking for some takes a while
+
+import horovod.tensorflow.keras as hvd  # noqa: E402
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--epochs", type=int, default=1000)
 parser.add_argument("--sleep", type=float, default=0.0, help="seconds added to every step")
 options = parser.parse_args()
 
+gc.freeze()
+gc.enable()
 hvd.init()
 rng = np.random.default_rng(5)
 points = rng.normal(size=(640, 8)).astype(np.float32)

@@ -3,13 +3,16 @@ process alone would need to take the same one.
 """
 
 import argparse
+import gc
 import json
 import time
 
-import gangwright
-import horovod.tensorflow as hvd
-import numpy as np
-import tensorflow as tf
+gc.disable()  # none of what TensorFlow's import makes is garbage, and looking for some takes a while
+
+import gangwright  # noqa: E402
+import horovod.tensorflow as hvd  # noqa: E402
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--commit-every", type=int, default=1, help="steps; after each other one it only looks")
@@ -24,6 +27,8 @@ rng = np.random.default_rng(11)
 points = rng.normal(size=(90, 5))
 heights = np.sin(3 * points).sum(1, keepdims=True)
 
+gc.freeze()
+gc.enable()
 hvd.init()
 tf.keras.backend.set_floatx("float64")
 model = tf.keras.Sequential([tf.keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")])

@@ -1,14 +1,19 @@
 # ruff: noqa: NPY002 - the global source of chance is what a script like this uses
 """Shows what the warm-up leaves behind: everything a step could change, before and after it, as one JSON line each."""
 
+import gc
 import hashlib
 import json
 import random
 
-import horovod.tensorflow as hvd
-import numpy as np
-import tensorflow as tf
+gc.disable()  # none of what TensorFlow's import makes is garbage, and looking for some takes a while
 
+import horovod.tensorflow as hvd  # noqa: E402
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+gc.freeze()
+gc.enable()
 hvd.init()
 tf.keras.utils.set_random_seed(3)
 model = tf.keras.Sequential([tf.keras.layers.Input((4,)), tf.keras.layers.Dense(8), tf.keras.layers.Dense(1)])

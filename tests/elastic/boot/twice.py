@@ -1,12 +1,15 @@
 """A stock script that trains twice, one elastic function after the other, on the same state. A line per step."""
 
 import argparse
+import gc
 import json
 import time
 
-import horovod.tensorflow as hvd
-import numpy as np
-import tensorflow as tf
+gc.disable()  # none of what TensorFlow's import makes is garbage, and looking for some takes a while
+
+import horovod.tensorflow as hvd  # noqa: E402
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--first", type=int, default=20, help="steps of the first training")
@@ -14,6 +17,8 @@ parser.add_argument("--steps", type=int, default=1_000_000, help="steps of both"
 parser.add_argument("--sleep", type=float, default=0.0, help="seconds added to every step")
 options = parser.parse_args()
 
+gc.freeze()
+gc.enable()
 hvd.init()
 rng = np.random.default_rng(3)
 points = rng.normal(size=(640, 8)).astype(np.float32)
