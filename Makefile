@@ -28,14 +28,14 @@ built: $(READY)
 	-$(BIN)/python -m tests.elastic.horovod torch  # PyTorch, where Debian has it
 	-$(BIN)/python -m tests.status.chromium  # a browser for the page, where one is to be had
 
-# Once, so that not each of the five processes that run the tests compiles all of them.
+# Once, so that not each of the four processes that run the tests compiles all of them.
 collected: $(READY)
 	$(BIN)/python -m pytest --collect-only -qq > /dev/null || true  # what is wrong, they say
 
 # Tests of the plane wait for a quarter of their time: the others take what they leave of two cores. They are told when they
 # end, so that no two lines of progress mix.
 test-plane: built collected
-	$(SPARING) $(BIN)/python -m pytest -m plane -n 3 --dist loadscope --no-loadscope-reorder --randomly-dont-reorganize --durations 12  # those that train beside all others (tests/sides.py)
+	$(SPARING) $(BIN)/python -m pytest -m plane -n 2 --dist loadscope --no-loadscope-reorder --randomly-dont-reorganize --durations 12  # those that train beside all others (tests/sides.py)
 
 test-rest: built collected
 	nice -n 10 $(BIN)/python -m pytest -m "not plane" -n 2 | { said=$$(cat); echo "$$said"; }

@@ -1,12 +1,12 @@
-"""Who runs beside whom, with `-m plane -n 3 --dist loadscope`: tests that train on one side, all others on the other,
-and between them pieces for whoever is free.
+"""Who runs beside whom, with `-m plane -n 2 --dist loadscope`: tests that train on one side, all others on the other,
+and after them pieces for whoever is done first, lest one side waits for the other.
 
-Each process has control planes of its own and goes from folder to folder. Those that train wait for processes to start
-most of the time, but should not train three at a time on two cores; so they are never dealt out one by one, but for a few
-that take little. The pieces are dealt out in the order of their table, which is why collected tests are put into it and
-`--no-loadscope-reorder` is said: the third process has the first two of them to begin with, and the others are for
-whoever is done first. (Groups by marker, `--dist loadgroup`, would say the same: pytest-xdist 3.8 keeps a test's group
-where pytest 9.2 does not look for it, so all would be dealt out one by one.)
+Each side has a process and control planes of its own and goes from folder to folder, as one process would. Those that
+train wait for processes to start most of the time, but should not train two at a time on two cores; so they are never
+dealt out one by one, but for a few that take little. The pieces are dealt out in the order of their table, which is why
+collected tests are put into it and `--no-loadscope-reorder` is said. (Groups by marker, `--dist loadgroup`, would say the
+same: pytest-xdist 3.8 keeps a test's group where pytest 9.2 does not look for it, so all would be dealt out one by one. A
+third process brings nothing: tests that need no plane take what the two leave of two cores.)
 """
 
 from typing import Final
@@ -24,19 +24,19 @@ TRAINS: Final = (
 """What the names of tests begin with in which real workers train."""
 
 PIECES: Final = {
+    "stories": ("tests/stories/test_",),
     "a row of sizes": ("tests/stories/elastic/test_row.py",),
     "sizes": (
         "tests/stories/elastic/test_sizes.py",
         "tests/stories/elastic/test_stock.py",
         "tests/stories/elastic/test_stragglers.py",
     ),
-    "stories": ("tests/stories/test_",),
     "experiments": ("tests/bench/test_elastic_real.py",),
 }
-"""Pieces of the two sides, in the order in which they are dealt out → what the names of their tests begin with.
+"""Pieces of the two sides, in the order in which they are dealt out → what the names of their tests begin with. A process
+that has two tests left, or less, is given the next one.
 
-A process that has two tests left, or less, is given the next piece. So whoever has the row has the sizes as well; and
-as somebody has to be done before the experiments are dealt out, there are never three that train.
+Those that place are done with the rest of their side long before the others, and so have the stories.
 """
 
 LIGHT: Final = ("tests/elastic/boot/test_frameworks.py", "tests/elastic/boot/test_torch.py")

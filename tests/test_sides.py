@@ -18,8 +18,8 @@ def an_item(name: str, *fixtures: str) -> Any:
 
 
 def a_run(dist: str, only: str) -> Any:
-    """What pytest knows of `pytest -n 3 --dist DIST -m ONLY`."""
-    said = {"dist": dist, "markexpr": only, "tx": ["popen"] * 3}
+    """What pytest knows of `pytest -n 2 --dist DIST -m ONLY`."""
+    said = {"dist": dist, "markexpr": only, "tx": ["popen"] * 2}
     return SimpleNamespace(getvalue=said.__getitem__, option=SimpleNamespace(**said, loadscopereorder=False))
 
 
@@ -65,13 +65,13 @@ def test_a_piece_is_of_one_side(piece: str) -> None:
 
 def test_pieces_are_dealt_out_after_the_sides() -> None:
     """In the order of their table; of one piece the tests stay as they were collected."""
-    row, sizes, stories, experiments = (f"{names[0]}::test_one" for names in sides.PIECES.values())
+    stories, row, sizes, experiments = (f"{names[0]}::test_one" for names in sides.PIECES.values())
     real, seen = "tests/elastic/boot/test_real.py::test_one", ELSEWHERE
     items = [an_item(name) for name in (experiments, f"{seen}2", real, row, stories, f"{seen}1", sizes)]
     sides.in_order(items)
     assert [item.nodeid for item in items] == [
         *(real, f"{seen}2", f"{seen}1"),
-        *(row, sizes, stories, experiments),
+        *(stories, row, sizes, experiments),
     ]
 
 
