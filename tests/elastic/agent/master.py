@@ -15,8 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
-PATIENCE = 20.0
-"""Seconds a test waits for something that must happen; on a busy machine nearly all of it may pass."""
+PATIENCE = 60.0
+"""Seconds a test waits for something that must happen. Where others of higher priority want all of the processor, half of
+it may pass: a process that starts, and is told to end, took 28 s beside seven of those on two cores."""
 
 
 class Master:
