@@ -6,7 +6,7 @@ train wait for processes to start most of the time, but should not train two at 
 dealt out one by one, but for a few that take little. The pieces are dealt out in the order of their table, which is why
 collected tests are put into it and `--no-loadscope-reorder` is said. (Groups by marker, `--dist loadgroup`, would say the
 same: pytest-xdist 3.8 keeps a test's group where pytest 9.2 does not look for it, so all would be dealt out one by one. A
-third process brings nothing: tests that need no plane take what the two leave of two cores.)
+third process kept two cores no busier: tests that need no plane take what the two leave.)
 """
 
 from typing import Final

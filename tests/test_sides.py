@@ -7,7 +7,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests import sides
-from tests.conftest import pytest_xdist_make_scheduler
+from tests.conftest import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 from tests.plane.installation import ROOT
 
 ELSEWHERE = "tests/kube/test_plane.py::test_a_refusal"
@@ -73,6 +73,15 @@ def test_pieces_are_dealt_out_after_the_sides() -> None:
         *(real, f"{seen}2", f"{seen}1"),
         *(stories, row, sizes, experiments),
     ]
+
+
+@pytest.mark.parametrize(("only", "moved"), [("plane", True), ("not plane", False), ("", False)])
+def test_tests_are_put_in_order_where_all_of_the_plane_run(only: str, moved: bool) -> None:
+    """Any other run is in the order that pytest, or chance, gives it."""
+    asked: Any = SimpleNamespace(getvalue={"markexpr": only}.__getitem__, stash=pytest.Stash())
+    items = [an_item(f"{sides.PIECES['experiments'][0]}::test_one"), an_item(ELSEWHERE)]
+    pytest_collection_modifyitems(asked, items)
+    assert (items[0].nodeid == ELSEWHERE) is moved
 
 
 @pytest.mark.parametrize(

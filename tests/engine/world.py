@@ -156,7 +156,8 @@ class World:
         return sorted(named, key=lambda pod: pod.key)
 
     def bound(self, gang: str, namespace: str = "default") -> list[Pod]:
-        return [pod for pod in self.pods(gang, namespace) if pod.node is not None and not pod.phase.ended]
+        found = self.bound_by_gang().get(GangKey(namespace, gang), [])
+        return sorted(found, key=lambda pod: pod.key)
 
     def bound_by_gang(self) -> dict[GangKey, list[Pod]]:
         """The bound pods of every gang that has one: a single look at the cluster."""

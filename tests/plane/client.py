@@ -37,7 +37,8 @@ GROUPS = {
 _GROUP_OF = {kind: group for group, kinds in GROUPS.items() for kind in kinds}
 
 POLL = 0.1
-"""Seconds between two looks at one object; looks at their jobs are half of what stories of training ask for."""
+"""Seconds between two looks at one object: each takes the API server some 5 ms of processor time. Long waits watch
+(`watches.until_one`)."""
 
 
 def where(kind: str, namespace: str | None = None, name: str | None = None, part: str | None = None) -> str:
