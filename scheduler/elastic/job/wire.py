@@ -16,15 +16,26 @@ _NAMED_BY_PEOPLE: Final = frozenset({"values", "env"})
 """Maps whose keys are anybody's: there no name means anything to us."""
 _CONDITIONS: Final = "conditions"
 
+ACCEPTED: Final = "accepted"
+"""Where the spec stands that the job goes by: as it was written, so no spelling of ours applies inside."""
+
 
 class UnreadableStatus(ValueError):  # noqa: N818 - a state of the object, that somebody else may end
     """A status stands that we cannot read: a newer master's, or a stranger's. What it is that we cannot read."""
 
 
-def encode_status(status: Status) -> dict[str, Any]:
-    """The whole status as JSON, to replace the one that stands. Fields without a value are left out."""
+def encode_status(status: Status, accepted: Any = None) -> dict[str, Any]:
+    """The whole status as JSON, to replace the one that stands. Fields without a value are left out.
+
+    accepted: the last spec that was accepted, as it was written.
+    """
     encoded: dict[str, Any] = _outward(msgspec.to_builtins(status))
-    return encoded
+    return encoded if accepted is None else {**encoded, ACCEPTED: accepted}
+
+
+def accepted_spec(raw: Any) -> Any:
+    """The spec in a status that was accepted last, as it was written; None without one."""
+    return raw.get(ACCEPTED) if isinstance(raw, dict) else None
 
 
 def decode_status(raw: Any) -> Status | None:
@@ -32,9 +43,13 @@ def decode_status(raw: Any) -> Status | None:
     if raw is None or raw == {}:
         return None
     try:
-        return msgspec.convert(_inward(raw), Status)
+        return msgspec.convert(_inward(_ours(raw)), Status)
     except (msgspec.ValidationError, ValueError, OverflowError, RecursionError) as error:
         raise UnreadableStatus(shortened(str(error))) from None
+
+
+def _ours(raw: Any) -> Any:
+    return {name: value for name, value in raw.items() if name != ACCEPTED} if isinstance(raw, dict) else raw
 
 
 def readable(raw: Any) -> bool:

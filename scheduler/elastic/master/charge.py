@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import structlog
 
-from scheduler.elastic.job.decode import decode_spec
 from scheduler.elastic.job.spec import Problem, Spec
 from scheduler.elastic.job.wire import UnreadableStatus, decode_status, encode_status, readable
+from scheduler.elastic.master.accepting import Accepting
 from scheduler.elastic.master.carrying import Carrying, Site
 from scheduler.elastic.master.counting import Counting
 from scheduler.elastic.master.reading import Job, Known
@@ -42,8 +42,6 @@ from scheduler.elastic.membership.events import (
     Persisted,
     Restored,
     SawAgain,
-    SpecRefused,
-    SpecSeen,
     Uid,
     WorkerGone,
 )
@@ -72,7 +70,6 @@ class Charge:
         self.owner = owner
         self.rounds: dict[Uid, tuple[int, ...]] = {}
         """By worker: the newest published rounds that it is a member of."""
-        self.spec: Spec | None = None
         self.job: Job | None = None
         self.workers: dict[Uid, Known] = {}
         self._site = site
@@ -92,11 +89,17 @@ class Charge:
         self._writer = self._begin_to_write()
         self._doomed: dict[str, str] = {}
         self._blind = ""
+        self._accepting = Accepting(self._problems, counting.refused)
         self._unreadable = ""
         """Why the status that stands cannot be read: as long as it is so, the job is left alone."""
         self._failures = 0
         self._began = site.clock()
         """When it was begun, or begun anew."""
+
+    @property
+    def spec(self) -> Spec | None:
+        """What the job goes by; None while there is nothing that it could."""
+        return self._accepting.spec
 
     # ── its life ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -121,7 +124,8 @@ class Charge:
     def _anew(self) -> None:
         assert self.job is not None  # noqa: S101 - `begin` has set it
         self._writing.believe(self.job)
-        self.spec = self._membership = None
+        self._membership = None
+        self._accepting.forget()
         try:
             status = decode_status(self.job.status)
         except UnreadableStatus as error:
@@ -132,7 +136,7 @@ class Charge:
         self._membership = Membership(self.owner.key, selector=self.owner.selector, limits=self._limits)
         if status is not None and status.assignment is not None:
             self._let_in(status.assignment.number, (seat.uid for seat in status.assignment.ring))
-        events: list[Event] = [Restored(status), self._read_spec(self.job)]
+        events: list[Event] = [Restored(status), *self._accepting.read(self.job)]
         events += [NodeDoomed(node, why) for node, why in self._doomed.items()]
         events += [LostSight(self._blind)] if self._blind else []
         events += [known.seen for known in self.workers.values()]
@@ -191,7 +195,7 @@ class Charge:
         if self._unreadable or (self._membership is not None and not self._writing.readable):
             self._anew()
         elif before is None or before.metadata.generation != job.metadata.generation:
-            self.feed(self._read_spec(job))
+            self.feed(*self._accepting.read(job))
             for uid in self.workers:
                 self._agree(uid)
             self.refresh()
@@ -221,15 +225,6 @@ class Charge:
         if bool(before) != bool(why):
             self.feed(LostSight(why) if why else SawAgain())
             self.refresh()
-
-    def _read_spec(self, job: Job) -> SpecSeen | SpecRefused:
-        spec, wrong = decode_spec(job.spec)
-        found: tuple[Problem, ...] = wrong or (self._problems(spec) if spec else ())
-        if spec is None or found:
-            self._counting.refused()
-            return SpecRefused(found, job.metadata.generation)
-        self.spec = spec
-        return SpecSeen(spec, job.metadata.generation)
 
     def _problems(self, spec: Spec) -> tuple[Problem, ...]:
         """What no schema can know."""
@@ -281,7 +276,9 @@ class Charge:
                 self._stop(effect)
             case Persist():
                 self._counting.decided(self.owner.key, effect.status)
-                self._writing.want(encode_status(effect.status), round_=effect.status.round)
+                self._writing.want(
+                    encode_status(effect.status, self._accepting.written), round_=effect.status.round
+                )
             case Publish():
                 self._publish(effect)
             case Announce():
@@ -323,7 +320,7 @@ class Charge:
             if membership is not None:
                 status = membership.status(self._site.clock())
                 self._counting.seen(self.owner.key, status)
-                self._writing.want(encode_status(status))
+                self._writing.want(encode_status(status, self._accepting.written))
 
     # ── workers that ask ────────────────────────────────────────────────────────────────────────────────
 

@@ -57,7 +57,7 @@ def look(s: State, now: float) -> None:
 
 def _end(s: State, phase: Phase, reason: str, message: str, now: float) -> None:
     s.over = (phase.value, reason, message)
-    s.flight = None
+    s.flight, s.pending = None, False
     s.starts.clear()
     s.unseen.clear()
     _stop_all(s, message, now)

@@ -54,7 +54,7 @@ def exited(s: State, event: Exited, now: float) -> None:
     if worker.lost:
         worker.ended = True
     elif event.code == 0:
-        _ended_well(s, worker, now)
+        _ended_well(s, worker, now, own=True)
     else:
         _ended_badly(s, worker, event, now)
 
@@ -70,7 +70,7 @@ def pod_ended(s: State, worker: Worker, *, well: bool, now: float) -> None:
     if not worker.alive:
         return
     if well:
-        _ended_well(s, worker, now)
+        _ended_well(s, worker, now, own=False)
     else:
         _gone_wrong(s, worker, "its pod has failed", now)
 
@@ -88,12 +88,14 @@ def worker_gone(s: State, event: WorkerGone, _now: float) -> None:
         del s.gone[uid]
 
 
-def _ended_well(s: State, worker: Worker, now: float) -> None:
+def _ended_well(s: State, worker: Worker, now: float, *, own: bool) -> None:
+    """own: its training process has ended so, by its agent's word. A pod ends so, too, when its agent leaves."""
     worker.ended = worker.well = True
     inside = any(seat.uid == worker.uid for seat in s.record.ring) and not worker.fallen
-    if roll.released(s, worker) or worker.going:
+    finished = own and inside and s.published
+    if roll.released(s, worker) or (worker.going and not finished):
         stop(s, worker, "it has left in order", now, ABORTED_GRACE)
-    elif inside and s.published:
+    elif inside and s.published:  # told to go or not: nobody tells a training to end with code 0
         s.finishing_at = now if s.finishing_at is None else s.finishing_at
     else:
         worker.ended = worker.well = False

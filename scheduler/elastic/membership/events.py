@@ -1,8 +1,9 @@
 """What happened to one elastic job. Facts come from watches, workers and policies; outcomes come back from effects.
 
 Any of them may be lost, doubled, late or out of order: what is true is looked at again after each.
-The order after a start of the master: `Restored`, `SpecSeen`, a `WorkerSeen` for each pod of the job, `Listed`; before
-`Listed` nothing is decided. Names of fields that workers send are those of the wire.
+The order after a start of the master: `Restored`, `SpecSeen` (and where the spec is refused by now, of the one that was
+accepted last, before `SpecRefused`), a `WorkerSeen` for each pod of the job, `Listed`; before `Listed` nothing is
+decided. Names of fields that workers send are those of the wire.
 """
 
 from typing import TypeAlias

@@ -24,7 +24,9 @@ BEGINS = "started"
 
 
 def look(s: State, now: float) -> None:
-    """Open what has to be opened, decide what can be decided, tell what was settled."""
+    """Open what has to be opened, decide what can be decided, tell what was settled; nothing of a job that is over."""
+    if s.over:
+        return
     _settled(s, now)
     if s.flight is None:
         _open(s, now)

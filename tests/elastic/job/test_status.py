@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from scheduler.elastic.job import Condition, Phase, Status, UnreadableStatus, decode_status, encode_status
 from scheduler.elastic.job.status import Barred, BatchSeen, Member, Next, Resize, Round, Seat
+from scheduler.elastic.job.wire import accepted_spec
 
 STATUS = Status(
     phase=Phase.RUNNING,
@@ -92,3 +93,13 @@ def test_a_status_that_cannot_be_read_is_not_taken_for_none(raw: object, field: 
     """A newer master may have written it: what is wrong with it is said."""
     with pytest.raises(UnreadableStatus, match=field):
         decode_status(raw)
+
+
+def test_the_spec_that_was_accepted_stands_beside_the_status_as_it_was_written():
+    """No spelling of ours applies inside: a label `at` of the template is no time."""
+    spec = {"minWorkers": 1, "template": {"metadata": {"labels": {"at": "noon", "conditions": "fair"}}}}
+    wire = encode_status(STATUS, spec)
+
+    assert accepted_spec(wire) == spec
+    assert decode_status(wire) == STATUS
+    assert accepted_spec(encode_status(STATUS)) is accepted_spec(None) is accepted_spec("?") is None

@@ -4,6 +4,7 @@ import pytest
 
 from scheduler.elastic.job import Phase, Spec, encode_status
 from scheduler.elastic.membership import Limits
+from scheduler.elastic.membership.effects import Tell
 from tests.elastic.membership.training import a_job
 from tests.elastic.membership.world import TEMPLATE, World
 
@@ -86,3 +87,55 @@ def test_a_job_that_fails_too_often_ends() -> None:
     world.stored = encode_status(world.status)
     world.begin()
     assert {one.type: one for one in world.status.conditions} == before
+
+
+def test_a_job_that_has_failed_begins_nothing_again() -> None:
+    """Its last members end with code 1: the gang is lost once for each restart and no more, no round is opened for
+    those that are gone, and the job is at rest.
+    """
+    world = World(Spec(min_workers=2, max_workers=2, template=TEMPLATE, max_restarts=0))
+    assert world.run(60, lambda: world.trains(2))
+    number = world.status.round
+    for pod in world.members():
+        world.end(pod, 1, None)
+
+    assert world.run(60, lambda: world.phase is Phase.FAILED and not world.pods), world.status.reason
+    world.run(30)
+    assert world.status.restarts == 1
+    assert [one.reason for one in world.sentences(Tell)].count("GangLost") <= 1
+    assert world.status.round <= number + 1
+    assert world.membership.next_deadline(world.now) > world.now + 10
+
+
+def test_a_job_that_is_over_is_over_for_the_next_master() -> None:
+    """When its pods have been taken away meanwhile, nobody is lost any more."""
+    world = a_job(2)
+    world.finish()
+    assert world.run(60, lambda: world.phase is Phase.SUCCEEDED)
+    for pod in list(world.pods.values()):
+        world.delete(pod)
+        world.remove(pod)
+    world.stored = encode_status(world.status)
+    before, told = world.status, len(world.told)
+    world.begin()
+    world.run(30)
+
+    assert (world.status.round, world.status.restarts) == (before.round, before.restarts)
+    assert [one for one in world.told[told:] if isinstance(one, Tell)] == []
+
+
+def test_a_training_that_has_ended_is_not_repeated_for_a_deletion() -> None:
+    """Its pod was told to go while its script exported what was trained: that it ended of its own accord counts, with or
+    without others.
+    """
+    world = a_job(1, min_workers=1)
+    (only,) = world.members()
+    world.export(only)
+    world.run(2)
+    world.delete(only, grace_s=30.0)
+    world.run(3)
+    assert world.phase is not Phase.SUCCEEDED
+    world.end(only, 0, None)
+
+    assert world.run(20, lambda: world.phase is Phase.SUCCEEDED), world.status.reason
+    assert world.status.restarts == 0
