@@ -5,7 +5,7 @@ barrier, an API server that writes, and the policy that is asked as often as the
 membership's, or a policy.
 
 A newcomer is READY `WARM` seconds after it was asked for. Who is called to a round comes at the end of its step, and
-all stand still for `IDLE` seconds. A beat tells what a training process told its agent `REPORT` seconds before.
+all stand still for `IDLE` seconds. Members beat when their training processes report: more often while a round is new.
 """
 
 import heapq
@@ -14,15 +14,11 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from scheduler.elastic.agent.boot.progress import INTERVAL, NEW, SETTLED
 from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.master.sizes import SOON
 from scheduler.elastic.membership import Membership, effects, events
 from scheduler.elastic.sizing import Parameters, size, slots
-
-BEAT: Final = 1.0
-
-REPORT: Final = 0.25
-"""Seconds that a beat's words are old: a training process tells its agent twice a second."""
 
 WARM: Final = 5.0
 """Seconds from a newcomer's start until it is ready: a warm join measured 2.8 to 4.8."""
@@ -70,6 +66,8 @@ class Training:
         self._spent: list[float] = []
         """Seconds of the steps since the last beat."""
         self._told: tuple[int, float | None] = (0, None)
+        self._reports = 0
+        """Of this round."""
         self._membership = Membership("bench/job")
         most = max(job.steps)
         spec = Spec(min_workers=least, max_workers=most, parameters=parameters)
@@ -77,7 +75,7 @@ class Training:
             self._handle(event)
         self._later(0.0, self._look)
         self._later(0.0, self._ask)
-        self._later(BEAT, self._report)
+        self._later(INTERVAL, self._report)
 
     @property
     def size(self) -> int:
@@ -172,7 +170,7 @@ class Training:
         if not self.trail:
             self._began = self.now
         self.trail.append((self.now - self._began, len(self._ring)))
-        self._spent, self._told = [], (self.done, None)
+        self._spent, self._told, self._reports = [], (self.done, None), 0
         self._values.pop("idle_s", None)
         for uid in self._ring:
             self._beat(uid)
@@ -204,19 +202,15 @@ class Training:
             self._handle(came)
 
     def _report(self) -> None:
-        """Every member says how it goes; the word is on its way for a while."""
+        """Everybody says how it goes."""
         mean = sum(self._spent) / len(self._spent) if self._spent else None
         self._spent, self._told = [], (self.done, mean)
-        number = self._round
         for uid in sorted(self._warm):
             self._handle(events.Beat(uid, "Ready"))
-        self._later(REPORT, lambda: self._hear(number))
-        self._later(BEAT, self._report)
-
-    def _hear(self, number: int) -> None:
-        if number and number == self._round:
-            for uid in self._ring:
-                self._beat(uid)
+        for uid in self._ring:
+            self._beat(uid)
+        self._reports += 1
+        self._later(INTERVAL if self._reports <= NEW else SETTLED, self._report)
 
     def _beat(self, uid: str) -> None:
         step, mean = self._told

@@ -79,8 +79,10 @@ class RendezvousServer:
     """How long its no counts: a token is written anew before it ends, and the new one is another."""
 
     outage: Annotated[float, reader.seconds(0, 86400)] = 3600.0
-    """While the API server is away, how long a token that it once believed is believed further, at most until the
-    token's own end. 0: not at all. Without it an outage longer than rendezvous.remember would silence every worker."""
+    """While tokens are not reviewed, how long one that was once believed is believed further, at most until its own end.
+    0: not at all. Without it a minute in which reviews alone fail would silence every worker. An outage in which the
+    Lease ends as well, after ten seconds, silences them until a master leads again; they train on.
+    """
 
     beat: Annotated[float, reader.seconds(0.1, 60)] = 1.0
     """How often a worker says that it lives: after 0.6 to 1.25 times that, as its training reports. A hundred

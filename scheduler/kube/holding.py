@@ -83,19 +83,32 @@ class Holder:
         self._seen: Lease | None = None
         self._unchanged_since = float("-inf")
         self._until = float("-inf")
+        self._released = False
+        self._turns = asyncio.Lock()
 
     def leading(self, now: float) -> bool:
         """True only while the Lease is surely ours."""
         return now < self._until
 
     async def run(self) -> Never:
-        """Take and renew until cancelled; faults of the API server never end it."""
+        """Take and renew until cancelled; faults of the API server never end it. What was given back is not taken
+        again.
+        """
         while True:
-            self.fault = await self._turn()
+            async with self._turns:
+                if not self._released:
+                    self.fault = await self._turn()
             await self._sleep(RENEW)
 
     async def release(self) -> None:
-        """Give it back, so that the next need not wait; does nothing when it is not ours. Never raises a KubeError."""
+        """Give it back for good, so that the next need not wait; does nothing when it is not ours. Never raises a
+        KubeError.
+        """
+        self._released = True
+        async with self._turns:  # a renewal that is on its way would have ours refused
+            await self._give_back()
+
+    async def _give_back(self) -> None:
         if self._seen is None or not self.leading(self._clock()):
             return
         self._until = float("-inf")

@@ -192,6 +192,42 @@ async def test_it_is_given_back(api: Writable, client: Client) -> None:
         assert record(api)["holderIdentity"] == "pod-1"
 
 
+async def test_what_was_given_back_is_not_taken_again(api: Writable, client: Client) -> None:
+    """A process that ends takes its time for it: the Lease is its successor's meanwhile, however often it looks."""
+    steps = Steps()
+    async with holding(client, steps) as holder:
+        await holder.release()
+        for _ in range(3):
+            await steps.look()
+        assert record(api)["holderIdentity"] == ""
+        assert not holder.leading(steps.now)
+
+
+async def test_a_renewal_on_its_way_is_waited_for(api: Writable, client: Client) -> None:
+    """Else the API server would refuse what gives the Lease back, and the next would wait until it runs out."""
+    steps = Steps()
+    async with holding(client, steps) as holder:
+        going_on, held = asyncio.Event(), asyncio.Event()
+        ask = client.request
+
+        async def slowly(*words: str, **more: object) -> bytes:
+            going_on.set()
+            await held.wait()
+            return await ask(*words, **more)
+
+        client.request = slowly
+        looking = asyncio.create_task(steps.look())
+        await going_on.wait()
+        client.request = ask
+        given = asyncio.create_task(holder.release())
+        await asyncio.sleep(0)
+        held.set()
+        await given
+        await looking
+        assert record(api)["holderIdentity"] == ""
+        assert not holder.leading(steps.now)
+
+
 async def test_a_lease_that_was_deleted_is_made_again(api: Writable, client: Client) -> None:
     """Somebody removed it: it is made anew at the next turn, by whoever comes first."""
     steps = Steps()

@@ -30,7 +30,7 @@ from .errors import MasterError, Refused
 from .incarnation import Incarnation
 from .master import Answer, Master
 from .meeting import Meeting
-from .processes import adopt_orphans, memory_kills
+from .processes import adopt_orphans, listen, memory_kills
 from .reaper import Reaper
 from .settings import Settings
 from .shim import Shim
@@ -151,11 +151,10 @@ class Agent:
         """Live; the exit code."""
         if not adopt_orphans():
             self._say("orphans of the training cannot be taken in here")
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda got, _: self._events.put(Signalled(signal.Signals(got).name)))
+        self._start_at = self._clock()  # whoever was told to go before never starts
+        listen(lambda name: self._events.put(Signalled(name)))
         for thread in (self._reaper, self._shim, self._beats, self._listener):
             thread.start()
-        self._start()
         while self._code is None:
             self._step()
         self._stop.set()

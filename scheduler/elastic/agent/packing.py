@@ -28,7 +28,10 @@ NAME = "gangwright_agent"
 SHEBANG = b"#!/usr/bin/env python3\n"
 
 START = """\
+import signal
 import sys
+
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
 
 from gangwright_agent.main import main
 

@@ -10,9 +10,13 @@ import contextlib
 import os
 import signal
 from pathlib import Path
+from typing import Callable
 
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_PDEATHSIG = 1
+
+LEAVE = (signal.SIGTERM, signal.SIGINT)
+"""Signals that tell us to end; blocked while we begin (`__main__`, and the archive's)."""
 
 EVENTS = Path("/sys/fs/cgroup/memory.events")
 """Of the container's own control group (cgroup v2)."""
@@ -50,6 +54,13 @@ def adopt_orphans() -> bool:
 def die_with_parent() -> bool:
     """Have the kernel kill this process when the thread that started it ends."""
     return _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def listen(told: Callable[[str], None]) -> None:
+    """Hear of the signals that tell us to end, by name; those too that came while they were blocked."""
+    for number in LEAVE:
+        signal.signal(number, lambda got, _: told(signal.Signals(got).name))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, LEAVE)
 
 
 def signal_group(leader: int, number: int) -> None:

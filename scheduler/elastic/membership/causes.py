@@ -14,6 +14,9 @@ from scheduler.elastic.membership.choosing import choose, overdue
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.membership.worker import Worker
 
+FAILED: Final = "failure"
+"""The cause where members are back from a round whose collective could not be finished, and nobody is gone."""
+
 
 class Picture(Struct, frozen=True):
     """The round as it is, and as it would be if it began now."""
@@ -110,7 +113,7 @@ TABLE: Final[tuple[Cause, ...]] = (
     Cause("ending", urgent=True, holds=_to_end),
     Cause("lost", urgent=True, holds=_lost),
     Cause("another training", urgent=True, holds=lambda p: _next(p) and not _finishing(p)),
-    Cause("failure", urgent=True, holds=lambda p: _failed(p) and not _finishing(p)),
+    Cause(FAILED, urgent=True, holds=lambda p: _failed(p) and not _finishing(p)),
     Cause(
         "bounds", urgent=True, holds=lambda p: not roll.allowed(p.s) and bool(p.wish) and not _finishing(p)
     ),

@@ -19,8 +19,9 @@ from scheduler.errors import shortened
 
 ABORTED_GRACE = 5.0
 """Seconds for the agent of a killed process to send what it knows."""
-REPEATED = 5.0
-"""Seconds in which the same report is a repetition, not another end."""
+REPEATED = 15.0
+"""Seconds in which the same report is a repetition, not another end: two that the agent waits for an answer to
+(`agent.master.CALL`), and their pauses."""
 TOGETHER = 2.0
 """Seconds in which members are lost that one cause has taken: two beats."""
 KILLED = 128

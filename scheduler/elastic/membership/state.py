@@ -110,6 +110,8 @@ class State:
     """Since when there is somebody at the barrier whom the next round takes in."""
     before: int = 0
     """Members of the round that trained before."""
+    fruitless: int = 0
+    """Rounds in a row that began because the one before had failed without a commit."""
     paused_at: float | None = None
     """When members stopped training for the flight."""
     sized: Sized | None = None

@@ -64,6 +64,8 @@ class Counter:
         value = await asking.body(request, self._bounds.value_limit)
         if value.startswith(PICKLES):
             raise Refused(Reason.PICKLE, "the value begins as a pickle does, and none is taken here")
+        if self._desk.worker(caller.uid) is None:  # while its body came
+            raise Refused(Reason.NO_WORKER, f"the pod {caller.pod} is no worker of a job any more")
         self._values.put(caller.worker.job, number, key, value)
         return web.Response(status=204)
 

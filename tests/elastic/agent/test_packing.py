@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import signal
 import subprocess
 import sys
 import zipfile
@@ -13,8 +14,8 @@ import pytest
 
 from scheduler.elastic import agent
 from scheduler.elastic.agent.main import isolated
-from scheduler.elastic.agent.packing import build
-from tests.elastic.agent.master import Master
+from scheduler.elastic.agent.packing import START, build
+from tests.elastic.agent.master import PATIENCE, Master
 from tests.elastic.agent.worker import environment
 
 ROOM = Path(agent.__file__).parent
@@ -151,6 +152,43 @@ def test_the_training_ends_with_its_agent(pack: Path, tmp_path: Path) -> None:
 
             assert select.select([child], [], [], 20)[0]
             os.close(child)
+
+
+def test_who_is_told_to_go_before_he_begins_never_starts_a_training(pack: Path, tmp_path: Path) -> None:
+    """The kubelet says it once, and Python takes its time to start: the word waits, and the worker ends well at once."""
+
+    def told() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with Master() as master:
+        done = subprocess.run(
+            [sys.executable, str(pack), sys.executable, "-c", "print('trained')"],
+            env=environment(master, tmp_path),
+            preexec_fn=told,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert b"SIGTERM: leaving the training" in done.stderr
+
+
+def test_signals_wait_until_the_agent_listens(tmp_path: Path) -> None:
+    """From the archive's first line on: to a first process that does not listen yet the kernel would not even tell them."""
+    stub = tmp_path / "gangwright_agent"
+    stub.mkdir()
+    (stub / "__init__.py").touch()
+    (stub / "main.py").write_text(
+        "import signal\nearly = signal.pthread_sigmask(signal.SIG_BLOCK, [])\n"
+        "def main(words):\n    print(*sorted(one.name for one in early))\n    return 0\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", START], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "SIGINT SIGTERM\n"
 
 
 def test_the_command_line_writes_the_archive(tmp_path: Path) -> None:

@@ -270,9 +270,11 @@ import os, gangwright
 assert os.environ["HOROVOD_SIZE"] == "1"
 assert (gangwright.batch(8).total, gangwright.lr_scale(), gangwright.samples()) == (8, 1.0, 0)
 assert not gangwright.warming_up()
-share = next(gangwright.shard(range(20), 8))
-assert share.indices == list(range(8)), share
-gangwright.advance(share.total); gangwright.report(loss=1.0)
+taken = []
+for share in gangwright.shard(range(20), 8):
+    taken.append(share.indices)
+    gangwright.advance(share.total); gangwright.report(loss=1.0)
+assert taken == [list(range(8)), list(range(8, 16)), list(range(16, 20))], taken
 """
     env = {"GANGWRIGHT_SHIM": "http://127.0.0.1:9"}
     done = subprocess.run(

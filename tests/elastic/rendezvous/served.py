@@ -134,7 +134,8 @@ class Served:
         headers = more.pop("headers", {})
         if who is not None:
             headers = {"Authorization": f"Bearer {self.tokens.get(who, who)}"} | headers
-        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        as_it_is = body is None or isinstance(body, bytes | AsyncIterator)
+        data = body if as_it_is else json.dumps(body).encode()
         url = f"{self.open.address}{path}"
         async with self.session.request(method, url, headers=headers, data=data, **more) as response:
             return Answer(response.status, dict(response.headers), await response.read())

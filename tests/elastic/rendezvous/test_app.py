@@ -210,6 +210,33 @@ async def test_two_jobs_with_one_round_number_share_nothing():
     assert (foreign.status, own.body, gone.status) == (404, b"of one", 404)
 
 
+async def test_a_value_that_comes_after_its_job_is_gone_is_not_kept():
+    """Its body was on its way: a job of the same name begins with rounds of its own, and must not find old ones."""
+    async with served() as running:
+        await a_round(running, "a")
+        going, rest = asyncio.Event(), asyncio.Event()
+
+        async def body():
+            yield b"of a job"
+            going.set()
+            await rest.wait()
+            yield b" that is gone"
+
+        late = asyncio.create_task(running.ask("PUT", VALUE, "a", body()))
+        await going.wait()
+        await asyncio.sleep(0.1)
+        running.open.forget("team/job")
+        running.desk.dismiss("a")
+        del running.desk.jobs["team/job"]
+        rest.set()
+        told = await late
+        await a_round(running, "b")
+        found = await running.ask("GET", VALUE, "b")
+
+    assert (told.status, told.reason) == (403, "NoWorker")
+    assert found.status == 404
+
+
 async def test_asking_the_same_again_takes_the_place_of_the_first():
     """A worker whose connection broke waits once; the earlier question is answered that it was asked again."""
     async with served() as running:

@@ -74,17 +74,28 @@ def shard(indices: Sequence[Any], per_worker: int = 32) -> Iterator[Share]:
     mine, length = worker.current(), len(indices)
     if not length:
         raise ValueError("indices is empty: an epoch has at least one sample")
+    if mine is None:
+        yield from _alone(indices, per_worker)
+        return
     begun = samples() // length
-    if mine is not None:
-        mine.progress.epoch_length = length
+    mine.progress.epoch_length = length
     while samples() // length == begun:
         at = samples()
-        assignment = worker.ALONE if mine is None or mine.warming else mine.assignment
+        assignment = worker.ALONE if mine.warming else mine.assignment
         yield position.step(
             indices, at % length, batch(per_worker), assignment.size, assignment.rank, per_worker
         )
         if samples() == at:
             raise RuntimeError("a share was taken and gangwright.advance(share.total) was not called")
+
+
+def _alone(indices: Sequence[Any], per_worker: int) -> Iterator[Share]:
+    """A whole epoch's shares before training begins: nothing is counted yet."""
+    at = 0
+    while at < len(indices):
+        share = position.step(indices, at, batch(per_worker), 1, 0, per_worker)
+        yield share
+        at += share.total
 
 
 def epoch(done: float) -> None:

@@ -174,9 +174,18 @@ def _bytes(variable: Any) -> int:
 
 
 def _alive() -> list[Any]:
-    """Every variable of this process, in the state or not: an optimizer that the script forgot to name counts too."""
+    """Every variable of this process, in the state or not: an optimizer that the script forgot to name counts too, and
+    what it has taken out of the collector's sight.
+    """
     kind = importlib.import_module("tensorflow").Variable
-    return [one for one in gc.get_objects() if issubclass(type(one), kind)]
+    frozen = gc.get_freeze_count()
+    if frozen:
+        gc.unfreeze()
+    try:
+        return [one for one in gc.get_objects() if issubclass(type(one), kind)]
+    finally:
+        if frozen:
+            gc.freeze()
 
 
 def _value(variable: Any) -> Any:

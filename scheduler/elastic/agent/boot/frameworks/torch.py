@@ -48,11 +48,18 @@ class Torch(Plain):
         return [int(one) for one in self._hvd.broadcast(mine, 0, name=AGREEMENT).tolist()]
 
     def go_back(self) -> None:
-        """An optimizer keeps the tensors that it is given (PyTorch 2.1 and later): without another copy of them the next
-        step would change the commit as well.
+        """An optimizer keeps the tensors that it is given (PyTorch 2.1 and later) and changes them in its next step. So it
+        is given copies of those of the commit, which may be on its way to the disk, and which the next failure goes
+        back to.
         """
-        super().go_back()
-        self.state.save()
+        commits = [(handler, _committed(handler)) for handler in self._handlers().values()]
+        for handler, commit in commits:
+            _commit(handler, copy.deepcopy(commit))
+        try:
+            super().go_back()
+        finally:
+            for handler, commit in commits:
+                _commit(handler, commit)
 
     def broadcast_tensors(self) -> None:
         for handler in self._handlers().values():
@@ -143,5 +150,14 @@ class Torch(Plain):
 
 
 def _committed(handler: Any) -> Any:
-    """The copy that a handler of Horovod's made at the last commit; each kind has a name of its own for it."""
-    return next(value for name, value in vars(handler).items() if name.startswith("_saved_"))
+    """The copy that a handler of Horovod's made at the last commit."""
+    return vars(handler)[_saved(handler)]
+
+
+def _commit(handler: Any, value: Any) -> None:
+    setattr(handler, _saved(handler), value)
+
+
+def _saved(handler: Any) -> str:
+    """Each kind has a name of its own for it."""
+    return next(str(name) for name in vars(handler) if name.startswith("_saved_"))
