@@ -50,7 +50,8 @@ _log = structlog.get_logger("elastic")
 async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]) -> None:
     """Look after elastic jobs until cancelled. `listening` is told the URLs of rendezvous and probes once we act.
 
-    Returns when the Lease is no longer ours: another master acts, or it could not be renewed. Raises SettingsError for settings that cannot be used, in a group.
+    Returns when the Lease is no longer ours: another master acts, or it could not be renewed. Raises SettingsError for
+    settings that cannot be used, in a group.
     """
     metrics = ElasticMetrics()
     own = settings.elastic

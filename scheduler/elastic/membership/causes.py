@@ -17,6 +17,14 @@ from scheduler.elastic.membership.worker import Worker
 FAILED: Final = "failure"
 """The cause where members are back from a round whose collective could not be finished, and nobody is gone."""
 
+FRUITLESS: Final = 3
+"""Rounds that may fail without a commit until the next one waits. A collective that all ranks give other shapes to fails
+in every round: PyTorch's Horovod tells it from a lost peer no more than stock Horovod does, which tries again at once,
+for ever.
+"""
+PAUSE_MOST: Final = 60.0
+"""Seconds at most between the beginnings of two such rounds; one at first, doubled by each further one."""
+
 
 class Picture(Struct, frozen=True):
     """The round as it is, and as it would be if it began now."""
@@ -71,6 +79,14 @@ def _failed(p: Picture) -> bool:
     return back or any(_cut_off(w, number) for w in roll.ring(p.s))
 
 
+def resting(p: Picture) -> bool:
+    """Its members are back from one more round that failed without a commit, and the next one waits a while."""
+    s, over = p.s, p.s.fruitless - FRUITLESS
+    if over < 0 or any(roll.position(w) > s.record.step for w in roll.ring(s)):
+        return False
+    return _failed(p) and p.now < s.published_at + min(PAUSE_MOST, 2.0 ** min(over, 16))
+
+
 def _next(p: Picture) -> bool:
     """Those that are back begin their script's next training."""
     back = [w for w in roll.ring(p.s) if w.arrival]
@@ -113,7 +129,7 @@ TABLE: Final[tuple[Cause, ...]] = (
     Cause("ending", urgent=True, holds=_to_end),
     Cause("lost", urgent=True, holds=_lost),
     Cause("another training", urgent=True, holds=lambda p: _next(p) and not _finishing(p)),
-    Cause(FAILED, urgent=True, holds=lambda p: _failed(p) and not _finishing(p)),
+    Cause(FAILED, urgent=True, holds=lambda p: _failed(p) and not resting(p) and not _finishing(p)),
     Cause(
         "bounds", urgent=True, holds=lambda p: not roll.allowed(p.s) and bool(p.wish) and not _finishing(p)
     ),

@@ -9,7 +9,7 @@ which somebody has died meanwhile is never published, its number is never used a
 
 from scheduler.elastic.job.status import Resize, Round
 from scheduler.elastic.membership import ending, measures, roll, rounds, script
-from scheduler.elastic.membership.causes import FAILED, cause, picture, waits
+from scheduler.elastic.membership.causes import FAILED, FRUITLESS, cause, picture, resting, waits
 from scheduler.elastic.membership.choosing import Choice, Order, choose
 from scheduler.elastic.membership.effects import Announce, Assignment, Persist, Publish, Resized, Tell
 from scheduler.elastic.membership.events import Persisted, Uid
@@ -19,13 +19,6 @@ from scheduler.elastic.membership.worker import Worker
 
 STOPPED = {"lost", FAILED}
 """Causes with which nobody trains any more."""
-FRUITLESS = 3
-"""Rounds in a row that may fail without a commit until the next one waits. A collective that all ranks give other shapes
-to fails in every round: PyTorch's Horovod tells it from a lost peer no more than stock Horovod does, which tries again
-at once, for ever.
-"""
-PAUSE_MOST = 60.0
-"""Seconds at most between the beginnings of two such rounds; one at first, doubled by each further one."""
 BEGINS = "started"
 """The cause of the first round."""
 
@@ -45,10 +38,10 @@ def _open(s: State, now: float) -> None:
     p = picture(s, now)
     found = cause(p)
     s.pending = found is not None
+    if s.paused_at is None and resting(p):
+        s.paused_at = now
     s.joining_at = (now if s.joining_at is None else s.joining_at) if p.joining else None
     if found is None or _being_saved(s) or (not found.urgent and waits(p)):
-        return
-    if found.name == FAILED and now < rested(s):
         return
     number = max(s.record.number, s.floor) + 1
     s.flight = Flight(number, BEGINS if s.started_at is None else found.name, now)
@@ -57,14 +50,6 @@ def _open(s: State, now: float) -> None:
         s.paused_at = now
     if roll.ring(s):
         s.do(Announce(number))
-
-
-def rested(s: State) -> float:
-    """When another round may be tried, after those that failed without a commit."""
-    over = s.fruitless - FRUITLESS
-    if over < 0 or any(roll.position(w) > s.record.step for w in roll.ring(s)):
-        return s.published_at
-    return s.published_at + min(PAUSE_MOST, 2.0 ** min(over, 16))
 
 
 def _being_saved(s: State) -> bool:
@@ -207,15 +192,13 @@ def persisted(s: State, event: Persisted, now: float) -> None:
 
 
 def _count_failures(s: State, former: Round) -> None:
-    again = s.record.cause == FAILED and s.record.step <= former.step
-    s.fruitless = s.fruitless + 1 if again else 0
-    if s.fruitless == FRUITLESS:
-        said = f"{FRUITLESS} rounds in a row have failed without a commit since step {s.record.step}"
-        s.do(
-            Tell(
-                "Warning", "NoProgress", f"{said}: what their members said last tells why; the next ones wait"
-            )
+    before = s.fruitless if s.record.step <= former.step else 0
+    s.fruitless = before + (s.record.cause == FAILED)
+    if before < s.fruitless == FRUITLESS:
+        said = (
+            f"{FRUITLESS} rounds have failed without a commit since step {s.record.step}; the next ones wait"
         )
+        s.do(Tell("Warning", "NoProgress", f"{said}. What their members said last tells why"))
 
 
 def repeat(s: State, now: float) -> None:

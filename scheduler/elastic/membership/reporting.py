@@ -18,7 +18,7 @@ from scheduler.elastic.job.status import (
     WorkerPhase,
 )
 from scheduler.elastic.membership import roll, rounds, saving, script, staffing, wanting, worker
-from scheduler.elastic.membership.causes import FAILED, cause, picture, waits
+from scheduler.elastic.membership.causes import cause, picture, resting, waits
 from scheduler.elastic.membership.events import Uid
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.membership.worker import Worker
@@ -91,9 +91,8 @@ def _waiting(s: State, now: float) -> str:
     late = waits(p) if found and not found.urgent else ""
     if found and late:
         return f"a change ({found.name}) waits: {late}"
-    if found and found.name == FAILED and s.fruitless:
-        count, step = s.fruitless, s.record.step
-        return f"{count} rounds in a row have failed without a commit since step {step}: the next one waits"
+    if resting(p):
+        return f"{s.fruitless} rounds have failed without a commit since step {s.record.step}: the next one waits"
     return _starting(s, now)
 
 

@@ -111,7 +111,7 @@ class State:
     before: int = 0
     """Members of the round that trained before."""
     fruitless: int = 0
-    """Rounds in a row that began because the one before had failed without a commit."""
+    """Rounds since the last commit that began because the one before had failed."""
     paused_at: float | None = None
     """When members stopped training for the flight."""
     sized: Sized | None = None

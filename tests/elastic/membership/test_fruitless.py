@@ -1,15 +1,15 @@
 """Rounds that fail one after the other: nobody is gone, and nothing is committed."""
 
-from scheduler.elastic.membership import flights
+from scheduler.elastic.membership import causes
 from scheduler.elastic.membership.effects import Tell
 from tests.elastic.membership.training import a_job
 from tests.elastic.membership.world import World
 
 
-def fail(world: World) -> bool:
+def fail(world: World, size: int = 3) -> bool:
     """A collective of theirs cannot be finished: all are back with their last commit, as soon as they train."""
     members = world.members()
-    if len(members) == 3 and all(pod.child == "training" for pod in members):
+    if len(members) == size and all(pod.child == "training" for pod in members):
         for pod in members:
             pod.arrive("failure", world.now)
     return False
@@ -32,7 +32,7 @@ def test_rounds_that_fail_without_a_commit_come_ever_more_slowly() -> None:
     world.run(300.0, lambda: fail(world))
     late = rounds(world, 600.0)
 
-    assert early > flights.FRUITLESS
+    assert early > causes.FRUITLESS
     assert 8 <= late <= 12
     assert [one.reason for one in world.sentences(Tell)].count("NoProgress") == 1
     assert "have failed without a commit" in world.status.reason
@@ -57,6 +57,10 @@ def test_a_row_does_not_keep_the_others_waiting() -> None:
     world = a_job(3)
     rounds(world, 200.0)
     assert not world.trains()
+    number = world.status.round
+    world.delete(world.members()[1])
+    assert world.run(5.0, lambda: world.status.round > number)
+    world.run(30.0, lambda: fail(world, 2))
     world.kill(world.members()[0], signal=9)
     number = world.status.round
     assert world.run(5.0, lambda: world.status.round > number)
