@@ -1,8 +1,8 @@
 """Connections to the master: kept alive, as many as there are calls at once, each with bounded times.
 
-Lives here: http.client and TLS. Never here: what is asked, who asks, or whether to ask again, except for one thing: a
-connection that was kept and turns out to be closed says nothing about the master, so the call goes out on a new one.
-Every call of ours may be repeated, so that is safe. After a time-out nothing that was kept is used again: what stalled
+Lives here: http.client and TLS. Never here: where a name is (`lookup`), what is asked, who asks, or whether to ask
+again, except for one thing: a connection that was kept and turns out to be closed says nothing about the master, so the
+call goes out on a new one. Every call of ours may be repeated, so that is safe. After a time-out nothing that was kept is used again: what stalled
 one connection (an address translation that was forgotten, a proxy that hangs) stalled those beside it.
 """
 
@@ -15,6 +15,7 @@ import threading
 from typing import Mapping, NamedTuple
 
 from .errors import Garbled, SettingsError, Unreachable
+from .lookup import Lookup
 from .settings import Address
 
 CONNECT = 5.0
@@ -49,6 +50,7 @@ class Connections:
 
     def __init__(self, address: Address, ca: str) -> None:
         self._address = address
+        self._lookup = Lookup(address[0], address[1])
         self._context = _context(ca) if address.secure else None
         self._lock = threading.Lock()
         self._idle: list[http.client.HTTPConnection] = []
@@ -93,8 +95,11 @@ class Connections:
     def _open(self, limit: float) -> http.client.HTTPConnection:
         host, port, _ = self._address
         if self._context is None:
-            return http.client.HTTPConnection(host, port, timeout=limit)
-        return http.client.HTTPSConnection(host, port, timeout=limit, context=self._context)
+            connection = http.client.HTTPConnection(host, port, timeout=limit)
+        else:
+            connection = http.client.HTTPSConnection(host, port, timeout=limit, context=self._context)
+        connection._create_connection = self._lookup.connect  # type: ignore[attr-defined]  # noqa: SLF001 - its seam
+        return connection
 
     def _exchange(
         self,
