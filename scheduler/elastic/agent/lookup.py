@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import Any, List, Tuple, Union
-
-Found = Union[List[Tuple[str, int]], OSError]
+from typing import Any
 
 
 class Lookup:
@@ -19,27 +17,20 @@ class Lookup:
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
-        self._known: list[tuple[str, int]] = []
         self._lock = threading.Lock()
-        self._under_way: _Call | None = None
+        self._under_way: threading.Event | None = None
+        """Set when the call that is under way is over."""
+        self._known: list[tuple[str, int]] = []
+        self._refused: OSError | None = None
 
     def addresses(self, limit: float) -> list[tuple[str, int]]:
         """Each address with the port; those that were found last where none is found now, or not in `limit` seconds.
         Raises OSError, socket.timeout among them, where none ever was.
         """
-        with self._lock:
-            if self._under_way is None or self._under_way.over.is_set():
-                self._under_way = _Call(self._host, self._port)
-                self._under_way.start()
-            call = self._under_way
-        found = (
-            call.found if call.over.wait(limit) else socket.timeout(f"{self._host}: no answer in {limit:g} s")
-        )
-        if not isinstance(found, OSError):
-            self._known = found
-        elif not self._known:
-            raise found
-        return self._known
+        over = self._asked().wait(limit)
+        if self._known:
+            return self._known
+        raise (over and self._refused) or socket.timeout(f"{self._host}: no answer in {limit:g} s")
 
     def connect(self, _address: Any, timeout: float, *_more: Any) -> socket.socket:
         """A connection to the first address that takes it, as `socket.create_connection` makes one; half of the time is
@@ -53,21 +44,30 @@ class Lookup:
                 refused = error
         raise refused
 
+    def _asked(self) -> threading.Event:
+        with self._lock:
+            if self._under_way is None:
+                over = threading.Event()
+                try:
+                    threading.Thread(target=self._ask, args=(over,), daemon=True, name="lookup").start()
+                except RuntimeError as error:  # the container has no process to spare
+                    self._refused = OSError(f"{self._host} is not looked up: {error}")
+                    over.set()
+                    return over
+                self._under_way = over
+            return self._under_way
 
-class _Call(threading.Thread):
-    def __init__(self, host: str, port: int) -> None:
-        super().__init__(daemon=True, name="lookup")
-        self._place = host, port
-        self.over = threading.Event()
-        self.found: Found = []
-
-    def run(self) -> None:
+    def _ask(self, over: threading.Event) -> None:
         try:
-            told = socket.getaddrinfo(*self._place, type=socket.SOCK_STREAM)
-            self.found = [(str(one[4][0]), int(one[4][1])) for one in told]
+            told = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         except OSError as error:
-            self.found = error
+            self._refused = error
         except UnicodeError as error:  # no name at all
-            self.found = OSError(str(error))
+            self._refused = OSError(str(error))
+        else:
+            self._known = [(str(one[4][0]), int(one[4][1])) for one in told]
+            self._refused = None if told else OSError(f"{self._host} has no address")
         finally:
-            self.over.set()
+            with self._lock:
+                self._under_way = None
+            over.set()

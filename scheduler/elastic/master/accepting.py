@@ -46,6 +46,8 @@ class Accepting:
             former, _ = decode_spec(written)
             if former is not None:
                 yield self._take(former, written, job)
+            else:
+                self.written = written  # a newer master, which accepted it, may come back
         yield SpecRefused(found, job.metadata.generation)
 
     def forget(self) -> None:

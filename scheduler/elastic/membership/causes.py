@@ -81,7 +81,7 @@ def _failed(p: Picture) -> bool:
 
 def resting(p: Picture) -> bool:
     """Its members are back from one more round that failed without a commit, and the next one waits a while."""
-    s, over = p.s, p.s.fruitless - FRUITLESS
+    s, over = p.s, p.s.fruitless + 1 - FRUITLESS
     if over < 0 or any(roll.position(w) > s.record.step for w in roll.ring(s)):
         return False
     return _failed(p) and p.now < s.published_at + min(PAUSE_MOST, 2.0 ** min(over, 16))

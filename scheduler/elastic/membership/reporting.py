@@ -92,7 +92,8 @@ def _waiting(s: State, now: float) -> str:
     if found and late:
         return f"a change ({found.name}) waits: {late}"
     if resting(p):
-        return f"{s.fruitless} rounds have failed without a commit since step {s.record.step}: the next one waits"
+        failed = s.fruitless + 1
+        return f"{failed} rounds have failed without a commit since step {s.record.step}: the next one waits"
     return _starting(s, now)
 
 

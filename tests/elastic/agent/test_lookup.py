@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,7 +48,7 @@ def test_what_was_found_before_is_taken_while_no_answer_comes(resolver: Resolver
     resolver.answers.clear()
     for _ in range(3):
         assert lookup.addresses(0.01) == [("127.0.0.1", 443)]
-    assert resolver.asked == 2
+    assert resolver.asked <= 2
 
 
 def test_a_name_that_was_never_found_is_told(resolver: Resolver) -> None:
@@ -69,6 +70,38 @@ def test_a_no_changes_nothing_of_what_was_found(resolver: Resolver) -> None:
     assert lookup.addresses(PATIENCE) == [("127.0.0.1", 443)]
     resolver.says = ["127.0.0.2"]
     assert lookup.addresses(PATIENCE) == [("127.0.0.2", 443)]
+
+
+def test_an_answer_that_comes_late_counts(resolver: Resolver) -> None:
+    """Nobody waited for it any more: whoever asks next has it, however long the next answer takes."""
+    lookup = Lookup("master", 443)
+    resolver.answers.clear()
+    with pytest.raises(socket.timeout):
+        lookup.addresses(0.01)
+    resolver.answers.set()
+    end = time.monotonic() + PATIENCE
+    while not lookup._known and time.monotonic() < end:
+        time.sleep(0.001)
+    resolver.answers.clear()
+    assert lookup.addresses(0.01) == [("127.0.0.1", 443)]
+
+
+def test_a_container_without_a_process_to_spare(resolver: Resolver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found before is taken; where there is nothing, that is told as any fault of a connection, and the next
+    call tries again.
+    """
+
+    def full(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    lookup, fresh = Lookup("master", 443), Lookup("master", 443)
+    lookup.addresses(PATIENCE)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", full)
+        assert lookup.addresses(PATIENCE) == [("127.0.0.1", 443)]
+        with pytest.raises(OSError, match="can't start new thread"):
+            fresh.addresses(PATIENCE)
+    assert fresh.addresses(PATIENCE) == [("127.0.0.1", 443)]
 
 
 def test_every_address_is_tried(resolver: Resolver) -> None:

@@ -38,6 +38,15 @@ def test_what_was_accepted_comes_before_what_is_refused():
     assert own.spec.max_workers == 2
 
 
+def test_what_another_master_accepted_is_kept_unread():
+    """A former version cannot read it; the newer one finds it again when it is back."""
+    own, newer = accepting(), {**GOOD, "yetUnknown": True}
+    assert read(BAD, newer, own) == [SpecRefused]
+    assert (own.spec, own.written) == (None, newer)
+    assert read(GOOD, newer, own) == [SpecSeen]
+    assert own.written == GOOD
+
+
 @pytest.mark.parametrize("depth", [1, 900])
 def test_what_is_too_long_or_too_deep_is_not_kept(depth):
     """The job goes by it all the same."""

@@ -40,6 +40,19 @@ def test_rounds_that_fail_without_a_commit_come_ever_more_slowly() -> None:
     assert world.status.restarts == 0
 
 
+def test_who_was_lost_is_no_error_of_the_script() -> None:
+    """Survivors are back before anybody knows who is gone: such a round is none that failed while all lived."""
+    world = a_job(4, max_workers=4)
+    for _ in range(causes.FRUITLESS + 2):
+        assert world.run(90.0, lambda: world.trains(4))
+        world.lose_node(world.members()[-1])
+        for pod in world.members()[:-1]:
+            pod.arrive("failure", world.now)
+        world.run(20.0)
+
+    assert "NoProgress" not in [one.reason for one in world.sentences(Tell)]
+
+
 def test_a_commit_ends_the_row() -> None:
     """From then on a failure is the first again: the next round begins at once."""
     world = a_job(3)

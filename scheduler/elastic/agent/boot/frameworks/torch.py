@@ -48,18 +48,17 @@ class Torch(Plain):
         return [int(one) for one in self._hvd.broadcast(mine, 0, name=AGREEMENT).tolist()]
 
     def go_back(self) -> None:
-        """An optimizer keeps the tensors that it is given (PyTorch 2.1 and later) and changes them in its next step. So it
-        is given copies of those of the commit, which may be on its way to the disk, and which the next failure goes
-        back to.
+        """An optimizer keeps the tensors that it is given (PyTorch 2.1 and later) and changes them in its next step; a
+        sampler keeps its set. So neither is left with what belongs to the commit, which may be on its way to the disk,
+        and which the next failure goes back to. Models copy what they are given, and a device may have no room for one
+        more.
         """
-        commits = [(handler, _committed(handler)) for handler in self._handlers().values()]
-        for handler, commit in commits:
-            _commit(handler, copy.deepcopy(commit))
-        try:
-            super().go_back()
-        finally:
-            for handler, commit in commits:
-                _commit(handler, commit)
+        super().go_back()
+        for handler in self._handlers().values():
+            if isinstance(handler.value, self._torch.optim.Optimizer):
+                handler.value.load_state_dict(copy.deepcopy(_committed(handler)))
+            elif not isinstance(handler.value, self._torch.nn.Module):
+                _commit(handler, copy.deepcopy(_committed(handler)))
 
     def broadcast_tensors(self) -> None:
         for handler in self._handlers().values():
