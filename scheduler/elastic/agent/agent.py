@@ -241,6 +241,7 @@ class Agent:
         report = {
             **ending.report(tail, self._incarnation.round),
             "checkpoint_step": self._incarnation.saved,
+            "process": self._number,
         }
         until = self._clock() + REPORT_FINISHED if ending.code == 0 else float("inf")
 

@@ -97,6 +97,7 @@ class Desk:
             tuple(ended.tail),
             ended.round,
             ended.checkpoint_step,
+            ended.process,
         )
         return self._listening(uid).exited(told)
 

@@ -19,9 +19,6 @@ from scheduler.errors import shortened
 
 ABORTED_GRACE = 5.0
 """Seconds for the agent of a killed process to send what it knows."""
-REPEATED = 15.0
-"""Seconds in which the same report is a repetition, not another end: two that the agent waits for an answer to
-(`agent.master.CALL`), and their pauses."""
 TOGETHER = 2.0
 """Seconds in which members are lost that one cause has taken: two beats."""
 KILLED = 128
@@ -47,7 +44,7 @@ def exited(s: State, event: Exited, now: float) -> None:
         return
     if event.round is not None and event.round < worker.in_round:
         return
-    if _told_twice(worker, event, now):
+    if _told_twice(worker, event):
         return
     worker.beat_at, worker.exit, worker.exit_at = now, event, now
     worker.restart = False
@@ -60,10 +57,10 @@ def exited(s: State, event: Exited, now: float) -> None:
         _ended_badly(s, worker, event, now)
 
 
-def _told_twice(worker: Worker, event: Exited, now: float) -> bool:
-    """The same words before the new process was heard of: the agent did not get our answer."""
-    fresh = worker.beat is None or worker.beat.child != "running"
-    return worker.restart and fresh and event == worker.exit and now - worker.exit_at < REPEATED
+def _told_twice(worker: Worker, event: Exited) -> bool:
+    """Of this process, or of a later one, the end is known: the agent did not get our answer."""
+    last = worker.exit.process if worker.exit else None
+    return event.process is not None and last is not None and event.process <= last
 
 
 def pod_ended(s: State, worker: Worker, *, well: bool, now: float) -> None:

@@ -163,6 +163,8 @@ class Exited(Struct, frozen=True):
     """The round that the process was in, when known: what is told late of an earlier one changes nothing."""
     checkpoint_step: int | None = None
     """Of the newest checkpoint that it has written, when it says so."""
+    process: int | None = None
+    """The number that its agent gives it, from 1 on, with each start one more; None: its agent does not say."""
 
 
 class NodeDoomed(Struct, frozen=True):

@@ -193,17 +193,13 @@ def persisted(s: State, event: Persisted, now: float) -> None:
 
 def _count_failures(s: State, former: Round) -> None:
     before = s.fruitless if s.record.step <= former.step else 0
-    all_live = all(w is not None and w.alive and not w.fallen for w in map(s.workers.get, _uids(former)))
-    s.fruitless = before + (s.record.cause == FAILED and all_live)
+    there = [w for w in roll.known(s, former.ring) if w.alive and not w.fallen]
+    s.fruitless = before + (s.record.cause == FAILED and len(there) == len(former.ring))
     if before < s.fruitless == FRUITLESS:
         said = (
             f"{FRUITLESS} rounds have failed without a commit since step {s.record.step}; the next ones wait"
         )
         s.do(Tell("Warning", "NoProgress", f"{said}. What their members said last tells why"))
-
-
-def _uids(record: Round) -> list[Uid]:
-    return [seat.uid for seat in record.ring]
 
 
 def repeat(s: State, now: float) -> None:

@@ -93,6 +93,7 @@ class Leave(Struct, frozen=True, kw_only=True):
 class Exit(Struct, frozen=True, kw_only=True):
     """A child that ended: by a code or by a signal. culprit: the worker it blames. tail: its last lines. round: the one
     it was in, where that is known. checkpoint_step: of the newest checkpoint that it wrote, where it said so.
+    process: its agent's number of it, so that an end which is told twice is one.
     """
 
     why: Text
@@ -102,6 +103,7 @@ class Exit(Struct, frozen=True, kw_only=True):
     tail: Tail = []
     round: Count | None = None
     checkpoint_step: Count | None = None
+    process: Count | None = None
 
 
 class Values(Struct, frozen=True):

@@ -262,6 +262,7 @@ def test_a_killed_child_is_started_again_when_the_master_says_so(master: Master,
     assert beat["step"] == 0
     told = master.calls["exit"][0]
     assert (told["code"], told["signal"], told["why"]) == (None, signal.SIGKILL, "killed by SIGKILL")
+    assert told["process"] == 1
 
 
 def test_what_the_child_started_goes_with_it(master: Master, tmp_path: Path) -> None:

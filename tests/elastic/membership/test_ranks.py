@@ -302,6 +302,26 @@ def test_a_late_beat_of_a_process_that_ended_is_not_its_successors() -> None:
     assert "frozen" in str(talk.job.beat_answer("c")[1])
 
 
+def test_an_end_that_is_told_twice_is_one() -> None:
+    """The agent did not get our answer: however late it asks again, its process has died once, and is started again. Of
+    the next process the same words are another end.
+    """
+    talk = Talk("abc")
+
+    def die(process: int) -> int:
+        before = len(talk.said)
+        talk.say(events.Exited("c", signal=9, tail=("the end",), process=process))
+        told = [one for one in talk.said[before:] if isinstance(one, effects.Tell)]
+        return sum(one.reason == "ProcessRestarted" for one in told)
+
+    assert die(1) == 1
+    for _ in range(3):
+        talk.now += 6.0
+        assert die(1) == 0
+        assert talk.job.restart("c")
+    assert die(2) == 1
+
+
 def test_a_new_process_is_not_told_its_predecessors_round() -> None:
     """The member was started again while no master was there: it has nothing that the round without a sync goes by."""
     talk = Talk("ab")

@@ -46,6 +46,8 @@ class Pod:
     """Its warm-up takes steps; with `never_ready`, none of them a commit."""
     slowness: float = 1.0
     child: str = "none"
+    process: int = 0
+    """How many it has had."""
     since: float = 0.0
     round: int = 0
     why: str = "newcomer"
@@ -102,7 +104,7 @@ class Pod:
 
     def start(self, now: float) -> None:
         """A new training process, without a state."""
-        self.child, self.since = "starting", now
+        self.child, self.since, self.process = "starting", now, self.process + 1
         self.round, self.why, self.step, self.commit, self.rank = 0, "newcomer", 0, 0, -1
         self.weights = self.commit_weights = f"{self.uid} since {now:.1f}"
         self.stage, self.fell = 0, False

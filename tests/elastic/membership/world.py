@@ -420,7 +420,14 @@ class World:
             step = None if saved is None else int(saved)
             pod.report_due = self.now
             pod.report = events.Exited(
-                pod.uid, code, signal, why, tail=("the end",), round=pod.round, checkpoint_step=step
+                pod.uid,
+                code,
+                signal,
+                why,
+                tail=("the end",),
+                round=pod.round,
+                checkpoint_step=step,
+                process=pod.process,
             )
         if was == "training" and code != 0:
             self._break(pod.round)
