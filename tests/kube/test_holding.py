@@ -211,16 +211,17 @@ async def test_a_renewal_on_its_way_is_waited_for(api: Writable, client: Client)
         ask = client.request
 
         async def slowly(*words: str, **more: object) -> bytes:
+            answer = await ask(*words, **more)
             going_on.set()
             await held.wait()
-            return await ask(*words, **more)
+            return answer
 
         client.request = slowly
         looking = asyncio.create_task(steps.look())
         await going_on.wait()
         client.request = ask
         given = asyncio.create_task(holder.release())
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.1)  # as long as a write that waits for nothing needs
         held.set()
         await given
         await looking

@@ -172,6 +172,7 @@ def test_who_is_told_to_go_before_he_begins_never_starts_a_training(pack: Path, 
         )
 
     assert (done.returncode, done.stdout) == (0, b"")
+    assert not master.calls["leave"], "who never started has nothing to leave"
     assert b"SIGTERM: leaving the training" in done.stderr
 
 
