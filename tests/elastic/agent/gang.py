@@ -8,8 +8,10 @@ import contextlib
 import json
 import os
 import signal
+import struct
 import subprocess
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,8 @@ class Member:
     errors: list[str] = field(default_factory=list)
     exits: list[dict[str, Any]] = field(default_factory=list)
     readers: list[threading.Thread] = field(default_factory=list)
+    arrivals: list[str] = field(default_factory=list)
+    """Why it came to the barrier, each time."""
 
     def trains(self, size: int, more: int = 5) -> bool:
         """Whether its last steps were at this size."""
@@ -154,6 +158,8 @@ class Gang(Master):
         with self.changed:
             me = self.me
             if not (me.assignment and me.round > told["round"]):
+                if me.waiting is None:
+                    me.arrivals.append(told["why"])
                 me.waiting = told
                 self._open()
                 if not self.changed.wait_for(lambda: me.waiting is not told, 2.0) or me.assignment is None:
@@ -203,3 +209,31 @@ class Gang(Master):
                 with self.changed:
                     sink(member, line)
                     self.changed.notify_all()
+
+
+class Fatal(Gang):
+    """Kills whoever tells the others where it listens for them, as `victim`, in the mesh that is the `nth`.
+
+    They hear of an address that is higher than their own, so it is they who listen, and which nobody connects from.
+    """
+
+    victim: Member | None = None
+    nth = 0
+    killed = 0.0
+    meshes: frozenset[str] = frozenset()
+
+    def _value(self, method: str, path: str, query: Any, body: bytes) -> tuple[int, bytes]:
+        scope, key = path.split("/")[-2:]
+        if method == "PUT" and self.me is self.victim and key.isdigit() and scope.startswith("global"):
+            self.meshes |= {scope}
+            if len(self.meshes) > self.nth and not self.killed:
+                os.kill(self.child(self.victim), signal.SIGKILL)
+                self.killed, self.victim = time.monotonic(), None
+                body = _high(body)
+        return super()._value(method, path, query, body)
+
+
+def _high(addresses: bytes) -> bytes:
+    """The same, with the highest port that there is."""
+    entries = (addresses[start : start + 136] for start in range(0, len(addresses), 136))
+    return b"".join(entry[:2] + struct.pack(">H", 65535) + entry[4:] for entry in entries)

@@ -5,16 +5,14 @@ ours.
 import itertools
 import os
 import signal
-import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from scheduler.elastic.agent.packing import build
-from tests.elastic.agent.gang import Gang, Member
+from tests.elastic.agent.gang import Fatal, Gang
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "stock.py"
 
@@ -71,34 +69,6 @@ def test_a_frozen_child_is_replaced_in_its_pod(gang: Gang) -> None:
     assert first.exits[0]["why"].startswith("stopped for")
     steps = [step["step"] for step in second.steps[done:]]
     assert all(later - earlier in {0, 1} for earlier, later in itertools.pairwise(steps))
-
-
-class Fatal(Gang):
-    """Kills whoever tells the others where it listens for them, as `victim`, in the mesh that is the `nth`.
-
-    They hear of an address that is higher than their own, so it is they who listen, and which nobody connects from.
-    """
-
-    victim: Member | None = None
-    nth = 0
-    killed = 0.0
-    meshes: frozenset[str] = frozenset()
-
-    def _value(self, method: str, path: str, query: Any, body: bytes) -> tuple[int, bytes]:
-        scope, key = path.split("/")[-2:]
-        if method == "PUT" and self.me is self.victim and key.isdigit() and scope.startswith("global"):
-            self.meshes |= {scope}
-            if len(self.meshes) > self.nth and not self.killed:
-                os.kill(self.child(self.victim), signal.SIGKILL)
-                self.killed, self.victim = time.monotonic(), None
-                body = _high(body)
-        return super()._value(method, path, query, body)
-
-
-def _high(addresses: bytes) -> bytes:
-    """The same, with the highest port that there is."""
-    entries = (addresses[start : start + 136] for start in range(0, len(addresses), 136))
-    return b"".join(entry[:2] + struct.pack(">H", 65535) + entry[4:] for entry in entries)
 
 
 @pytest.mark.parametrize("nth", [0, 1])

@@ -94,8 +94,15 @@ class Plain:
         return list(self.state._bcast_object(list(numbers)))
 
     def failed(self, error: BaseException) -> bool:
-        """Whether `error` means that a collective could not be finished, so that the round is over."""
-        return isinstance(error, importlib.import_module("horovod.common.exceptions").HorovodInternalError)
+        """Whether `error` means that a collective could not be finished, so that the round is over.
+
+        TensorFlow's collectives fail with errors of its own that name a Horovod op, also beside a state without tensors,
+        and Horovod translates them in the training function alone.
+        """
+        internal = importlib.import_module("horovod.common.exceptions").HorovodInternalError
+        tf: Any = sys.modules.get("tensorflow")
+        theirs = (tf.errors.UnknownError, tf.errors.AbortedError) if tf is not None else ()
+        return isinstance(error, internal) or (isinstance(error, theirs) and "orovod" in str(error))
 
     def shutdown(self) -> None:
         """Leaves the ring, so that nothing of the old round is held while the next one is waited for."""

@@ -1,12 +1,10 @@
 # ruff: noqa: TID252, SLF001 - this package has no absolute name; Horovod's states keep their seams private
 """TensorFlow 2, eager: `TensorFlowState`, `TensorFlowKerasState` and what derives from them.
 
-Four things Horovod 0.28.1 leaves to us. `TensorFlowState.sync` broadcasts its variables only through a TensorFlow 1
+Three things Horovod 0.28.1 leaves to us. `TensorFlowState.sync` broadcasts its variables only through a TensorFlow 1
 session; without one newcomers would keep their own weights, so we broadcast. An optimizer that is not built has fewer
-variables than one that is, and the broadcast of the difference never ends, so it is built first. Errors of collectives
-come as `UnknownError` or `AbortedError` of TensorFlow that name a Horovod op, and only in `func` are they translated,
-so they are told apart here wherever they rise. And an `UnknownError` that does not name Horovod is an error of the
-script.
+variables than one that is, and the broadcast of the difference never ends, so it is built first. And an
+`UnknownError` that does not name Horovod is an error of the script.
 """
 
 from __future__ import annotations
@@ -75,10 +73,6 @@ class TensorFlow(Plain):
         mine = self._tf.constant(list(numbers), self._tf.int64)
         heard = self._hvd.broadcast(mine, 0, name=AGREEMENT)
         return [int(one) for one in heard.numpy()]
-
-    def failed(self, error: BaseException) -> bool:
-        kinds = (self._tf.errors.UnknownError, self._tf.errors.AbortedError)
-        return super().failed(error) or (isinstance(error, kinds) and "orovod" in str(error))
 
     def shutdown(self) -> None:
         self._hvd.shutdown()
