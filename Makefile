@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo test built collected test-plane test-rest quick lint format types arrows plane bench lock beside clean long
+.PHONY: help demo test test-all built collected test-plane test-rest quick lint format types arrows plane bench lock beside clean long
 
 PYTHONS := python3.13 python3.12 python3.11 python3
 FITS := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -11,16 +11,21 @@ PYTHON ?= $(shell for name in $(PYTHONS); do if $$name -c '$(FITS)' 2>/dev/null;
 unexport PYTHONDONTWRITEBYTECODE  # images often set it: every process would then compile all tests anew, asserts and all
 BIN := .venv/bin
 READY := .venv/.ready
+SHORT := and not extended  # test-all leaves this out
+DURATIONS := --durations 25
 SPARING := GOMAXPROCS=1  # programs in Go look for work on every core whenever they wake: a tenth of what the tests take
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: $(READY) ## the story on a real control plane: gangs whole, packed, preempting, explained, foretold; a burst; elastic jobs
 	$(BIN)/python -m tests.plane.demo
 
 test: $(READY) lint ## everything that must hold: lint, arrows, types, and all tests (on a real control plane)
 	$(MAKE) --no-print-directory --jobs 4 arrows types test-plane test-rest
+
+test-all: ## the same, walks at full length, and what is proven elsewhere too or is about a bench (CONTRIBUTING says what)
+	GANGWRIGHT_STEPS=40000 $(MAKE) --no-print-directory test SHORT=
 
 built: $(READY)
 	$(BIN)/python -m tests.plane build
@@ -35,13 +40,13 @@ collected: $(READY)
 # Tests of the plane wait for a quarter of their time: the others take what they leave of two cores. They are told when they
 # end, so that no two lines of progress mix.
 test-plane: built collected
-	$(SPARING) $(BIN)/python -m pytest -m plane -n 2 --dist loadscope --no-loadscope-reorder --randomly-dont-reorganize --durations 12  # those that train beside all others (tests/sides.py)
+	$(SPARING) $(BIN)/python -m pytest -m "plane $(SHORT)" -n 2 --dist loadscope --no-loadscope-reorder --randomly-dont-reorganize $(DURATIONS)  # those that train beside all others (tests/sides.py)
 
 test-rest: built collected
-	nice -n 10 $(BIN)/python -m pytest -m "not plane" -n 2 | { said=$$(cat); echo "$$said"; }
+	nice -n 10 $(BIN)/python -m pytest -m "not plane $(SHORT)" -n 2 $(DURATIONS) | { said=$$(cat); echo "$$said"; }
 
 quick: $(READY) lint arrows types ## the same without the control plane and without slow tests, in about two minutes
-	$(BIN)/python -m pytest -m "not plane and not slow" -n 2
+	$(BIN)/python -m pytest -m "not plane and not slow $(SHORT)" -n 2
 
 long: $(READY) ## the property tests with a hundred times the steps
 	GANGWRIGHT_STEPS=2000000 $(BIN)/python -m pytest tests/engine --timeout 0

@@ -30,7 +30,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer | None) -> 
     return sides.Sides(config, log) if mine else None
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[sides.ASTRAY] = sides.unplaced(items)
     if _all_of_the_plane(config):
@@ -53,4 +53,4 @@ def _log_as_before() -> Iterator[None]:
 
 
 def _all_of_the_plane(config: pytest.Config) -> bool:
-    return bool(config.getvalue("markexpr") == "plane")
+    return str(config.getvalue("markexpr")).startswith("plane")

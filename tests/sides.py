@@ -17,6 +17,7 @@ from xdist.scheduler import LoadScopeScheduling
 TRAINS: Final = (
     "tests/bench/test_elastic_real.py",
     "tests/elastic/agent/test_horovod.py",
+    "tests/elastic/agent/test_standin.py",
     "tests/elastic/boot/test_real.py",
     "tests/plane/test_demo.py::test_elastic_act",
     "tests/stories/elastic/",

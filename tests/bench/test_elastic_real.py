@@ -10,7 +10,7 @@ from bench.elastic.experiments.working import Shop
 from bench.elastic.roads.ours import Ours
 from bench.elastic.stage import Stage, stage
 
-pytestmark = [pytest.mark.plane, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.plane, pytest.mark.extended, pytest.mark.timeout(900)]
 
 JOB_SECONDS = 10.0
 

@@ -375,6 +375,7 @@ def test_first_acts_on_the_plane() -> None:
 
 @pytest.mark.plane
 @pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.timeout(900)
 def test_elastic_act_on_the_plane(horovod_python: Path) -> None:
     """Two jobs train with real Horovod, the second takes the room that the first one leaves, and nothing of them is

@@ -11,7 +11,7 @@ from tests.plane import Fleet, where
 from tests.plane.errors import CommandError
 from tests.plane.kubelet import PLAIN, Kubelet
 
-pytestmark = pytest.mark.plane
+pytestmark = [pytest.mark.plane, pytest.mark.extended]
 
 FLEET = Fleet(prefix="served-", nodes_per_rack=1, cpu="8")
 

@@ -1,10 +1,10 @@
-"""One cluster with Gangwright for all stories but those that break it, which share another; nodes for each story
-alone.
+"""One cluster for all stories, with nodes for each story alone. Gangwright in it is one for all stories but those that
+break something, which share another: whichever a story asks for runs, and the other does not.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import pytest
@@ -44,17 +44,20 @@ PRIORITIES = {
 Tune = Callable[[Mapping[str, object]], Awaitable[Callable[[Mapping[str, object]], None]]]
 
 
-STEADY = ["--node-monitor-grace-period=1h"]
-"""Words for the controller-manager: nodes of one name come and go with every story, faster than their leases are
-renewed; no node is to be given up for that."""
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Stories carry the marker `plane`; the one about rights looks back on all others, so it comes last."""
+    """Stories carry the marker `plane`. Those that break something come after the others, so that Gangwright changes
+    once; the one about rights looks back on all, so it is last.
+    """
+
+    def turn(item: pytest.Item) -> int:
+        if item.path.parent.name != "stories":
+            return 0
+        return 3 if item.path.name == "test_rights.py" else 1 + ("frail" in getattr(item, "fixturenames", ()))
+
     for item in items:
-        if item.path.parent.name == "stories":
+        if turn(item):
             item.add_marker(pytest.mark.plane)
-    items.sort(key=lambda item: item.path.parent.name == "stories" and item.path.name == "test_rights.py")
+    items.sort(key=turn)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -67,39 +70,54 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     return report
 
 
-@pytest.fixture(scope="session")
-def plane() -> Iterator[Plane]:
-    """A plane of the stories' own: policies of ours, and definitions of other systems, are on it."""
-    with Plane(controllers=True, audit=True, controller_flags=STEADY) as running:
-        running.kubectl("apply", "--server-side", "-f", CRDS)
-        yield running
+class Installed:
+    """Gangwright on the stories' plane, steady or frail: what is asked for runs, and what ran before is ended."""
+
+    def __init__(self, plane: Plane, door: Proxy) -> None:
+        self._made: dict[str, Callable[[], Installation]] = {
+            "steady": lambda: Installation(plane),
+            "frail": lambda: Installation(plane, set_=SHORT, through=door.url),
+        }
+        self._kind, self._running = "", ExitStack()
+
+    def of(self, kind: str) -> Installation:
+        if kind != self._kind:
+            self.end()
+            self._installation = self._running.enter_context(self._made[kind]())
+            self._kind = kind
+        return self._installation
+
+    def end(self) -> None:
+        self._kind = ""
+        self._running.close()
 
 
 @pytest.fixture(scope="session")
-def gangwright(plane: Plane) -> Iterator[Installation]:
-    """Gangwright as manifests/ install it: both policies, both programs under their own accounts."""
-    with Installation(plane) as installed:
-        yield installed
-
-
-@pytest.fixture(scope="session")
-def frail_plane() -> Iterator[Plane]:
-    """The plane of the stories in which something breaks."""
-    with Plane(controllers=True, audit=True, controller_flags=STEADY) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def frail_door(frail_plane: Plane) -> Iterator[Proxy]:
-    with Proxy(frail_plane.url, frail_plane.context(EXTENDER)) as opened:
+def way(plane: Plane) -> Iterator[Proxy]:
+    """The door before the API server, for what is frail."""
+    with Proxy(plane.url, plane.context(EXTENDER)) as opened:
         yield opened
 
 
 @pytest.fixture(scope="session")
-def frail(frail_plane: Plane, frail_door: Proxy) -> Iterator[Installation]:
+def installed(plane: Plane, way: Proxy) -> Iterator[Installed]:
+    """On a plane with the definitions of other systems."""
+    plane.kubectl("apply", "--server-side", "-f", CRDS)
+    each = Installed(plane, way)
+    yield each
+    each.end()
+
+
+@pytest.fixture
+def gangwright(installed: Installed) -> Installation:
+    """Gangwright as manifests/ install it: both policies, both programs under their own accounts."""
+    return installed.of("steady")
+
+
+@pytest.fixture
+def frail(installed: Installed) -> Installation:
     """Gangwright that reaches its API server through a door, and is quick to give up."""
-    with Installation(frail_plane, set_=SHORT, through=frail_door.url) as installed:
-        yield installed
+    return installed.of("frail")
 
 
 class Outages:
@@ -131,23 +149,23 @@ class Outages:
 
 
 @pytest.fixture(scope="session")
-def outages(frail_plane: Plane) -> Outages:
-    return Outages(frail_plane.audit)
+def outages(plane: Plane) -> Outages:
+    return Outages(plane.audit)
 
 
 @pytest_asyncio.fixture
-async def door(frail_door: Proxy, frail: Installation) -> AsyncIterator[Proxy]:
+async def door(way: Proxy, frail: Installation) -> AsyncIterator[Proxy]:
     """The door, open; afterwards everything is as if nothing had been broken."""
-    frail_door.open()
-    frail_door.forget()
-    yield frail_door
-    frail_door.open()
+    way.open()
+    way.forget()
+    yield way
+    way.open()
     if not frail.extender.alive:
         await asyncio.to_thread(frail.restart)
 
 
 @pytest.fixture(scope="session")
-def priorities(frail_plane: Plane) -> None:
+def priorities(plane: Plane) -> None:
     """The classes of PRIORITIES are there."""
     classes = [
         {
@@ -158,7 +176,7 @@ def priorities(frail_plane: Plane) -> None:
         }
         for name, words in PRIORITIES.items()
     ]
-    frail_plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(classes))
+    plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(classes))
 
 
 @pytest_asyncio.fixture

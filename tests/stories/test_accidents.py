@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from tests.plane import Fleet, Plane, watches, where
+from tests.plane import Fleet, watches, where
 from tests.plane.client import Object
 from tests.plane.installation import Installation
 from tests.plane.proxy import Proxy
@@ -27,12 +27,7 @@ MOMENTS = [(hard, PLANNED), (hard, ALL_BUT_ONE_HARD), (soft, PLANNED), (soft, AL
 NAMES = ["hard-planned", "hard-half-way", "soft-planned", "soft-half-way"]
 
 
-@pytest.fixture(scope="session")
-def plane(frail_plane: Plane) -> Plane:
-    return frail_plane
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture
 def gangwright(frail: Installation) -> Installation:
     return frail
 

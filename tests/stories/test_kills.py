@@ -8,7 +8,7 @@ import asyncio
 
 import pytest
 
-from tests.plane import Fleet, Plane
+from tests.plane import Fleet
 from tests.plane.installation import Installation
 from tests.plane.proxy import Proxy
 from tests.stories.cluster import Cluster, a_loud_neighbour, gated, said
@@ -21,12 +21,7 @@ REPAIRED = 30.0
 """Seconds from our restart until the gang must be whole, rolled back or shown."""
 
 
-@pytest.fixture(scope="session")
-def plane(frail_plane: Plane) -> Plane:
-    return frail_plane
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture
 def gangwright(frail: Installation) -> Installation:
     return frail
 

@@ -13,7 +13,6 @@ from tests.plane.client import Object
 from tests.plane.installation import Installation
 from tests.stories import rights
 from tests.stories.cluster import SEATED, Cluster, bound, gated
-from tests.stories.conftest import STEADY
 from tests.stories.workloads import gang, pod
 
 THEIRS = "app=native"
@@ -21,7 +20,7 @@ THEIRS = "app=native"
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
-    with Plane(controllers=True, audit=True, native_gangs=True, controller_flags=STEADY) as running:
+    with Plane(controllers=True, audit=True, native_gangs=True) as running:
         yield running
 
 

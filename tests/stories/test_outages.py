@@ -24,12 +24,7 @@ PATIENT = ("kube-controller-manager", "kwok", "kube-scheduler", "gangwright-kube
 """Programs whose own watches come back up to a minute after an API server that was away for long."""
 
 
-@pytest.fixture(scope="session")
-def plane(frail_plane: Plane) -> Plane:
-    return frail_plane
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture
 def gangwright(frail: Installation) -> Installation:
     return frail
 

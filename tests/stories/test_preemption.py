@@ -25,12 +25,7 @@ STUBBORN = ["sh", "-c", "trap '' TERM; echo up; while sleep 0.1; do :; done"]
 pytestmark = pytest.mark.usefixtures("priorities")
 
 
-@pytest.fixture(scope="session")
-def plane(frail_plane: Plane) -> Plane:
-    return frail_plane
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture
 def gangwright(frail: Installation) -> Installation:
     return frail
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.plane import ApiError, Fleet, Plane, where
+from tests.plane import ApiError, Fleet, where
 from tests.plane.client import Object
 from tests.plane.installation import Installation
 from tests.stories.cluster import Cluster, gated
@@ -14,12 +14,7 @@ from tests.stories.workloads import gang, pod
 EIGHT = Fleet(racks=1, nodes_per_rack=2, gpus=4)
 
 
-@pytest.fixture(scope="session")
-def plane(frail_plane: Plane) -> Plane:
-    return frail_plane
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture
 def gangwright(frail: Installation) -> Installation:
     return frail
 

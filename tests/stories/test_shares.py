@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.plane import Fleet, Plane
+from tests.plane import Fleet
 from tests.plane.installation import Installation
 from tests.plane.proxy import Proxy
 from tests.stories.cluster import Cluster, bound
@@ -16,12 +16,7 @@ GPU = "nvidia.com/gpu"
 pytestmark = pytest.mark.usefixtures("priorities")
 
 
-@pytest.fixture(scope="session")
-def plane(frail_plane: Plane) -> Plane:
-    return frail_plane
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture
 def gangwright(frail: Installation) -> Installation:
     return frail
 

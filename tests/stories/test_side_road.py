@@ -18,7 +18,6 @@ from tests.plane.installation import EXTENDER, ROOT, Installation
 from tests.plane.proxy import Proxy
 from tests.stories import rights
 from tests.stories.cluster import PLAN, SEAT, Cluster, bind, bound, gated, per_node, pinned, racks
-from tests.stories.conftest import STEADY
 from tests.stories.test_ffdl import EIGHT_GPUS, JOBS, LEARNERS, of_jobs
 from tests.stories.workloads import gang, interleaved, made_by, pod
 
@@ -29,7 +28,7 @@ BINDINGS = ("gangwright-only-we-plan", "gangwright-we-only-plan")
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
-    with Plane(controllers=True, audit=True, controller_flags=STEADY) as running:
+    with Plane(controllers=True, audit=True) as running:
         yield running
 
 

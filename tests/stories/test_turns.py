@@ -5,7 +5,7 @@ passed.
 
 import pytest
 
-from tests.plane import Fleet, Plane, where
+from tests.plane import Fleet, where
 from tests.plane.client import Object
 from tests.plane.installation import Installation
 from tests.stories.cluster import Cluster, gated
@@ -17,12 +17,7 @@ QUANTUM = {"queue.order": "las", "queue.lasQuantum": "3s", "queue.preemptionCool
 PAUSED, ATTAINED = "gangwright.io/paused", "gangwright.io/attained"
 
 
-@pytest.fixture(scope="session")
-def plane(frail_plane: Plane) -> Plane:
-    return frail_plane
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture
 def gangwright(frail: Installation) -> Installation:
     return frail
 

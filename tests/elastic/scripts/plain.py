@@ -20,11 +20,17 @@ DIMENSIONS, POINTS = 5, 1500
 def parsed():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=float, default=10000, help="passes over the points")
-    parser.add_argument("--steps", type=int, default=0, help="end after so many steps, whatever --epochs says")
+    parser.add_argument(
+        "--steps", type=int, default=0, help="end after so many steps, whatever --epochs says"
+    )
     parser.add_argument("--batch", type=int, default=16, help="samples of one worker in a step")
     parser.add_argument("--rate", type=float, default=0.05)
-    parser.add_argument("--step-time", type=float, default=0.0, help="least seconds of a step, padded by sleep")
-    parser.add_argument("--native", default="standin", help="`standin`, `horovod.tensorflow` or `horovod.torch`")
+    parser.add_argument(
+        "--step-time", type=float, default=0.0, help="least seconds of a step, padded by sleep"
+    )
+    parser.add_argument(
+        "--native", default="standin", help="`standin`, `horovod.tensorflow` or `horovod.torch`"
+    )
     return parser.parse_args()
 
 
@@ -47,7 +53,9 @@ def main():
 
     def step(state, share):
         begun = time.monotonic()
-        mine = [sum(parts) for parts in zip(*(gradient(one, state.weights) for one in share.passes), strict=True)]
+        mine = [
+            sum(parts) for parts in zip(*(gradient(one, state.weights) for one in share.passes), strict=True)
+        ]
         time.sleep(max(0.0, options.step_time - (time.monotonic() - begun)))
         rate = options.rate * gangwright.lr_scale()
         mean = [float(one) for one in hvd.allreduce(np.array(mine))]
@@ -65,7 +73,13 @@ def main():
             state.step += 1
             gangwright.report(loss=loss)
             place = {"rank": hvd.rank(), "size": hvd.size(), "batch": share.total}
-            say(step=state.step, epoch=gangwright.samples() / POINTS, loss=loss, sum=sum(state.weights), **place)
+            say(
+                step=state.step,
+                epoch=gangwright.samples() / POINTS,
+                loss=loss,
+                sum=sum(state.weights),
+                **place,
+            )
             state.commit()
             if done(state):
                 return

@@ -129,7 +129,9 @@ class Mesh:
             if _entry(door.getsockname()) > address:
                 streams[other] = socket.create_connection(_address(address), CONNECTING * self._limit)
                 streams[other].sendall(struct.pack("!I", os.getpid()))
-        for other in doors.keys() - streams.keys():  # after all that one begins oneself: nobody waits in a circle
+        for other in (
+            doors.keys() - streams.keys()
+        ):  # after all that one begins oneself: nobody waits in a circle
             doors[other].settimeout(CONNECTING * self._limit)
             streams[other], _ = doors[other].accept()
             streams[other].sendall(struct.pack("!I", os.getpid()))
@@ -223,7 +225,7 @@ class Library:
             host = "{HOROVOD_HOSTNAME}:{HOROVOD_LOCAL_RANK}".format(**os.environ)
             told = Store(limit).get(f"rank_and_size/{host}").decode().split(",")
             names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
-            os.environ.update({f"HOROVOD_{name}": value for name, value in zip(names, told)})
+            os.environ.update({f"HOROVOD_{name}": value for name, value in zip(names, told, strict=False)})
         return int(os.environ.get("HOROVOD_RANK", "0")), int(os.environ.get("HOROVOD_SIZE", "1"))
 
     def _number(self, name):
@@ -269,7 +271,7 @@ cross_rank, cross_size = _basics.cross_rank, _basics.cross_size
 def allreduce(numbers):
     """The mean over all members, number by number."""
     given = _library.exchange("allreduce", [float(one) for one in numbers])
-    return [sum(column) / len(given) for column in zip(*given)]
+    return [sum(column) / len(given) for column in zip(*given, strict=False)]
 
 
 def broadcast_object(thing, root_rank=0):

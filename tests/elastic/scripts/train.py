@@ -48,7 +48,9 @@ def parsed():
         "--step-time", type=float, default=0.0, help="least seconds of a pass, padded by sleep"
     )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--indices", action="store_true", help="print which samples each step took")
+    parser.add_argument(
+        "--indices", action="store_true", help="print which samples each step took, and the weights' sum"
+    )
     parser.add_argument("--slow", type=float, default=1.0, help="stretch this worker's pass by a factor")
     parser.add_argument(
         "--slow-on",
@@ -121,6 +123,9 @@ def main():
     def right(x, y):
         return tf.reduce_mean(tf.cast(tf.argmax(model(x), 1) == y, tf.float32))
 
+    def weight():
+        return float(sum(np.abs(one.numpy()).sum() for one in model.trainable_variables))
+
     def accuracy():
         return float(right(pictures[known:], labels[known:]))
 
@@ -180,7 +185,7 @@ def main():
                 return
 
     def say_step(state, share, told, taken):
-        extra = {} if taken is None else {"indices": taken}
+        extra = {} if taken is None else {"indices": taken, "sum": weight()}
         say(
             step=state.step,
             epoch=gangwright.samples() / known,

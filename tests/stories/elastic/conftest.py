@@ -13,6 +13,7 @@ from tests.plane import Plane
 from tests.plane.client import Client
 from tests.plane.installation import EXTENDER, GANGWRIGHT, Installation
 from tests.plane.kubelet import OURS, PLAIN, Image, Kubelet
+from tests.stories.conftest import Installed
 from tests.stories.elastic.jobs import TRAINING, Jobs
 from tests.stories.elastic.master import ELASTIC, IMPATIENT, MANIFESTS, Master
 from tests.stories.rights import forbidden
@@ -44,8 +45,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def elastic(plane: Plane, gangwright: Installation) -> Iterator[Master]:
+def elastic(plane: Plane, installed: Installed) -> Iterator[Master]:
     """The master as manifests/elastic installs it, beside Gangwright."""
+    installed.of("steady")
     plane.apply_manifests(MANIFESTS)
     with Master(plane) as running:
         yield running
@@ -79,11 +81,12 @@ async def kubelet(plane: Plane, horovod_python: Path) -> AsyncIterator[Kubelet]:
 
 @pytest_asyncio.fixture
 async def jobs(
-    plane: Plane, elastic: Master, kubelet: Kubelet, api: Client, namespace: str
+    plane: Plane, elastic: Master, gangwright: Installation, kubelet: Kubelet, api: Client, namespace: str
 ) -> AsyncIterator[Jobs]:
-    """A namespace for jobs, in a cluster without nodes. When the story is over, nobody of ours was forbidden
-    anything.
-    """
+    """A namespace for jobs, in a cluster without nodes. When the story is over, none of ours was forbidden anything."""
+    await asyncio.to_thread(gangwright.retune)
+    if not elastic.program.alive:  # other stories' API server was away for long
+        await asyncio.to_thread(elastic.restart)
     began = plane.audit.mark()
     told = Jobs(api, namespace, kubelet)
     yield told

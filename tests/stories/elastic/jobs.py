@@ -18,17 +18,24 @@ from tests.plane.kubelet import Kubelet
 from tests.plane.nodes import GPU, Fleet
 
 JOBS = "gangwright.io/v1alpha1/elasticjobs"
-SCRIPT = ROOT / "tests" / "elastic" / "scripts" / "train.py"
-STOCK = ROOT / "tests" / "elastic" / "scripts" / "stock.py"
-HANGING = ROOT / "tests" / "elastic" / "scripts" / "hanging.py"
-DYING = ROOT / "tests" / "elastic" / "scripts" / "dying.py"
-WAITING = ROOT / "tests" / "elastic" / "scripts" / "waiting.py"
-LATE = ROOT / "tests" / "elastic" / "scripts" / "late.py"
+SCRIPTS = ROOT / "tests" / "elastic" / "scripts"
+SCRIPT = SCRIPTS / "train.py"
+STOCK = SCRIPTS / "stock.py"
+HANGING = SCRIPTS / "hanging.py"
+DYING = SCRIPTS / "dying.py"
+WAITING = SCRIPTS / "waiting.py"
+LATE = SCRIPTS / "late.py"
 TRAINING = "training"
 """The image that holds Horovod."""
 
 STEP_SECONDS = 0.2
 """A pass is padded to this, so that on a machine with few cores every worker takes as long as on one of its own."""
+
+REAL = (SCRIPT, "--epochs", 10000, "--step-time", STEP_SECONDS, "--batch", 16)
+"""A training with TensorFlow and Horovod, for a very long time."""
+
+STANDIN = (SCRIPTS / "plain.py", "--step-time", STEP_SECONDS)
+"""The same on Horovod's stand-in: for stories that ask the master and the agent, and nothing of Horovod's."""
 
 START = 200.0
 """Seconds within which a worker trains, on a machine that does much else: TensorFlow alone may take a minute."""
@@ -42,10 +49,8 @@ Holds = Callable[[Object], object]
 
 
 def job(name: str, least: int, most: int, *command: object, spec: Object | None = None, **pod: Any) -> Object:
-    """An ElasticJob of one-slot workers. command: of the worker; by default the script of ours, for a very long
-    time.
-    """
-    said = command or (SCRIPT, "--epochs", 10000, "--step-time", STEP_SECONDS, "--batch", 16)
+    """An ElasticJob of one-slot workers. command: of the worker; by default STANDIN."""
+    said = command or STANDIN
     container = {
         "name": "main",
         "image": TRAINING,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.plane import where
-from tests.stories.elastic.jobs import LATE, SCRIPT, STEP_SECONDS, job, of_size, slots, stillness, whole
+from tests.stories.elastic.jobs import LATE, STANDIN, job, of_size, slots, stillness, whole
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -57,7 +57,7 @@ async def test_a_newcomer_that_is_never_ready(jobs, kubelet, tmp_path):
     """
     nodes = await asyncio.to_thread(kubelet.add, slots(2))
     late = tmp_path / "late"
-    command = (LATE, late, SCRIPT, "--epochs", 10000, "--step-time", STEP_SECONDS, "--batch", 16)
+    command = (LATE, late, *STANDIN)
     await jobs.submit(job("train", 1, 2, *command, spec={"workers": 1}))
     alone = await jobs.until("train", of_size(1))
     (member,) = alone["members"]

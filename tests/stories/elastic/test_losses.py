@@ -17,7 +17,8 @@ from tests.plane import where
 from tests.stories.elastic.jobs import (
     DYING,
     HANGING,
-    SCRIPT,
+    REAL,
+    STANDIN,
     START,
     WAITING,
     job,
@@ -69,7 +70,7 @@ async def test_workers_that_are_killed_and_frozen(jobs, kubelet):
     """
     await asyncio.to_thread(kubelet.add, slots(4))  # where a worker stood still none is put for a while
     submitted = time.monotonic()
-    await jobs.submit(job("train", 1, 3))
+    await jobs.submit(job("train", 1, 3, *REAL))
     whole = await jobs.until("train", of_size(3))
     await jobs.until_step("train", lambda step: step["size"] == 3)
     started = time.monotonic() - submitted
@@ -96,8 +97,7 @@ async def test_a_main_thread_hangs(jobs, kubelet):
     training goes on.
     """
     await asyncio.to_thread(kubelet.add, slots(2))
-    command = (HANGING, SCRIPT, "--epochs", 10000, "--step-time", 0.2, "--batch", 16)
-    await jobs.submit(job("train", 1, 2, *command))
+    await jobs.submit(job("train", 1, 2, HANGING, *REAL))
     status = await jobs.until("train", of_size(2))
     await jobs.until_step("train", lambda step: step["size"] == 2)
     culprit = jobs.worker(status, 1)
@@ -137,7 +137,7 @@ async def test_a_newcomer_is_killed_at_the_door(jobs, kubelet):
     A step takes a second, so that the member is nearly always called, and not yet there, when it happens.
     """
     await asyncio.to_thread(kubelet.add, slots(2))
-    command = (SCRIPT, "--epochs", 10000, "--step-time", 1, "--batch", 16)
+    command = (*STANDIN, "--step-time", 1)
     await jobs.submit(job("train", 1, 2, *command, spec={"workers": 1}))
     (member,) = (await jobs.until("train", of_size(1)))["members"]
     await jobs.say("train", workers=2)
@@ -158,13 +158,13 @@ async def test_a_newcomer_is_killed_at_the_door(jobs, kubelet):
         assert whole(await jobs.steps("train"))
 
 
-async def grows(jobs, kubelet, script, marked, words=""):
+async def grows(jobs, kubelet, script, training, marked, words=""):
     """The status of a job of one that has saved, and is to be of two from now on. script: runs the training, and looks
     for the file `marked` where workers meet.
     """
     kept = marked.with_name("kept")
     await asyncio.to_thread(kubelet.add, slots(2))
-    command = (script, marked, SCRIPT, "--epochs", 10000, "--step-time", 0.2, "--batch", 16)
+    command = (script, marked, *training)
     checkpoint = {"path": str(kept), "every": "1s"}
     await jobs.submit(job("train", 1, 2, *command, spec={"workers": 1, "checkpoint": checkpoint}))
     alone = await jobs.until("train", of_size(1))
@@ -174,14 +174,14 @@ async def grows(jobs, kubelet, script, marked, words=""):
     return alone
 
 
-@pytest.mark.parametrize("told", ["", "told"])
+@pytest.mark.parametrize("told", ["", pytest.param("told", marks=pytest.mark.extended)])
 async def test_a_newcomer_is_killed_inside_init(jobs, kubelet, tmp_path, told):
     """Out of Horovod's `init` nobody comes back who misses another there: whether that one had told its address or not,
     the member ends as soon as its death is known, before the time is up, and the job goes on from what was saved last,
     with both.
     """
     marked = tmp_path / "marked"
-    alone = await grows(jobs, kubelet, DYING, marked, told)
+    alone = await grows(jobs, kubelet, DYING, REAL, marked, told)
 
     status = await jobs.until("train", lambda now: of_size(2)(now) and not marked.exists())
     met = await jobs.until_step("train", lambda step: step["size"] == 2)
@@ -254,7 +254,7 @@ async def test_the_master_is_killed_while_workers_meet(jobs, kubelet, elastic, t
     go on from what was saved last.
     """
     marked = tmp_path / "marked"
-    alone = await grows(jobs, kubelet, WAITING, marked)
+    alone = await grows(jobs, kubelet, WAITING, STANDIN, marked)
     async with asyncio.timeout(START):
         while marked.exists():
             await asyncio.sleep(0.05)
@@ -280,7 +280,7 @@ async def test_all_workers_are_lost(jobs, kubelet, tmp_path):
     """Nobody is left with the state: the job begins again, once, from what was saved last, and trains on from there."""
     kept = tmp_path / "kept"
     await asyncio.to_thread(kubelet.add, slots(2))
-    command = (SCRIPT, "--epochs", 10000, "--step-time", 0.1, "--batch", 16)
+    command = (*STANDIN, "--step-time", 0.1)
     checkpoint = {"path": str(kept), "every": "1s"}
     await jobs.submit(job("train", 2, 2, *command, spec={"checkpoint": checkpoint}))
     trained = await jobs.until("train", of_size(2))

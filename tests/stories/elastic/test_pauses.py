@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.stories.elastic.jobs import in_phase, job, of_size, slots, whole
+from tests.stories.elastic.jobs import REAL, in_phase, job, of_size, slots, whole
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -14,7 +14,7 @@ async def test_suspended_and_resumed_elsewhere_with_another_size(jobs, kubelet, 
     repeated.
     """
     await asyncio.to_thread(kubelet.add, slots(2, "old-"))
-    await jobs.submit(job("train", 1, 2, spec={"checkpoint": {"path": str(tmp_path / "kept")}}))
+    await jobs.submit(job("train", 1, 2, *REAL, spec={"checkpoint": {"path": str(tmp_path / "kept")}}))
     await jobs.until("train", of_size(2))
     await jobs.until_step("train", lambda step: step["size"] == 2)
 

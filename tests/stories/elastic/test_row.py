@@ -5,20 +5,21 @@ import random
 
 import pytest
 
-from tests.stories.elastic.jobs import SCRIPT, STEP_SECONDS, job, of_size, slots, whole
+from tests.stories.elastic.jobs import REAL, STEP_SECONDS, job, of_size, slots, whole
 
 RESIZES = 30
 """In a row."""
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(max(900, 60 * RESIZES))
 async def test_resizes_in_a_row(jobs, kubelet):
     """Sizes by chance, one after the other: each is reached, no process is lost, and no step."""
     chance = random.Random(4)
     await asyncio.to_thread(kubelet.add, slots(4))
     # Steps of twice the usual length leave more of the processor to those that start.
-    words = ("--epochs", 10000, "--step-time", 2 * STEP_SECONDS, "--batch", 16)
-    await jobs.submit(job("train", 1, 4, SCRIPT, *words, spec={"workers": 2}))
+    words = (*REAL, "--step-time", 2 * STEP_SECONDS)
+    await jobs.submit(job("train", 1, 4, *words, spec={"workers": 2}))
     size = 2
     await jobs.until("train", of_size(size))
     for _ in range(RESIZES):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.stories.elastic.jobs import SCRIPT, STEP_SECONDS, job, of_size, slots, whole
+from tests.stories.elastic.jobs import REAL, job, of_size, slots, whole
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -24,8 +24,7 @@ async def test_a_straggler_makes_way(jobs, kubelet, elastic, tmp_path):
     """
     await asyncio.to_thread(kubelet.add, slots(3))
     place = tmp_path / "slow"
-    command = (SCRIPT, "--epochs", 10000, "--step-time", STEP_SECONDS, "--batch", 16, "--slow-on", place)
-    await jobs.submit(job("train", 2, 2, *command))
+    await jobs.submit(job("train", 2, 2, *REAL, "--slow-on", place))
     trains = await jobs.until("train", of_size(2))
     slow, other = trains["members"]
     await jobs.until_step("train", lambda step: step["size"] == 2)
