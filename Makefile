@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all built collected test-plane test-rest quick lint format types arrows plane bench lock beside clean long
+.PHONY: help demo test test-all built collected test-plane test-rest quick test-quick lint format types arrows plane bench lock beside clean long
 
 PYTHONS := python3.13 python3.12 python3.11 python3
 FITS := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -40,12 +40,15 @@ collected: $(READY)
 # Tests of the plane wait for a quarter of their time: the others take what they leave of two cores. They are told when they
 # end, so that no two lines of progress mix.
 test-plane: built collected
-	$(SPARING) $(BIN)/python -m pytest -m "plane $(SHORT)" -n 2 --dist loadscope --no-loadscope-reorder --randomly-dont-reorganize $(DURATIONS)  # those that train beside all others (tests/sides.py)
+	$(SPARING) $(BIN)/python -m pytest -m "plane $(SHORT)" -n 3 --dist loadscope --no-loadscope-reorder --randomly-dont-reorganize $(DURATIONS)  # those that train beside all others (tests/sides.py)
 
 test-rest: built collected
 	nice -n 10 $(BIN)/python -m pytest -m "not plane $(SHORT)" -n 2 $(DURATIONS) | { said=$$(cat); echo "$$said"; }
 
-quick: $(READY) lint arrows types ## the same without the control plane and without slow tests, in about two minutes
+quick: $(READY) lint ## the same without the control plane and without slow tests, in about a minute and a half
+	$(MAKE) --no-print-directory --jobs 3 arrows types test-quick
+
+test-quick: $(READY)
 	$(BIN)/python -m pytest -m "not plane and not slow $(SHORT)" -n 2
 
 long: $(READY) ## the property tests with a hundred times the steps

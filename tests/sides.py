@@ -1,12 +1,12 @@
-"""Who runs beside whom, with `-m plane -n 2 --dist loadscope`: tests that train on one side, all others on the other,
-and after them pieces for whoever is done first, lest one side waits for the other.
+"""What runs beside what, with `-m plane -n 3 --dist loadscope`: tests that train on one side, all others on the other,
+and pieces for each process that has none or is done.
 
-Each side has a process and control planes of its own and goes from folder to folder, as one process would. Those that
-train wait for processes to start most of the time, but should not train two at a time on two cores; so they are never
-dealt out one by one, but for a few that take little. The pieces are dealt out in the order of their table, which is why
-collected tests are put into it and `--no-loadscope-reorder` is said. (Groups by marker, `--dist loadgroup`, would say the
-same: pytest-xdist 3.8 keeps a test's group where pytest 9.2 does not look for it, so all would be dealt out one by one. A
-third process kept two cores no busier: tests that need no plane take what the two leave.)
+Each process has a control plane of its own and goes from folder to folder, as one process would. Tests that train wait
+for processes to start most of the time, but should not train two at a time on two cores; so they are never dealt out one
+by one, but for a few that take little. Stories wait for most of their time, which is why there are three processes for
+two cores. Sides and pieces are dealt out in the order of their table, which is why collected tests are put into it and
+`--no-loadscope-reorder` is said. (Groups by marker, `--dist loadgroup`, would say the same: pytest-xdist 3.8 keeps a
+test's group where pytest 9.2 does not look for it, so all would be dealt out one by one.)
 """
 
 from typing import Final
@@ -20,28 +20,36 @@ TRAINS: Final = (
     "tests/elastic/agent/test_standin.py",
     "tests/elastic/boot/test_real.py",
     "tests/plane/test_demo.py::test_elastic_act",
-    "tests/stories/elastic/",
+    "tests/stories/elastic/test_growth.py",
+    "tests/stories/elastic/test_pauses.py",
+    "tests/stories/elastic/test_real_losses.py",
+    "tests/stories/elastic/test_row.py",
+    "tests/stories/elastic/test_stock.py",
+    "tests/stories/elastic/test_stragglers.py",
 )
-"""What the names of tests begin with in which real workers train."""
+"""What the names of tests begin with in which workers train with TensorFlow."""
+
+BREAKING: Final = tuple(
+    f"tests/stories/test_{name}.py"
+    for name in ("accidents", "kills", "outages", "preemption", "queue", "shares", "turns")
+)
+"""Stories whose Gangwright is the frail one."""
 
 PIECES: Final = {
+    "stories that break something": BREAKING,
     "stories": ("tests/stories/test_",),
+    "stories of elastic jobs": ("tests/stories/elastic/",),
     "a row of sizes": ("tests/stories/elastic/test_row.py",),
-    "sizes": (
-        "tests/stories/elastic/test_sizes.py",
-        "tests/stories/elastic/test_stock.py",
-        "tests/stories/elastic/test_stragglers.py",
-    ),
     "experiments": ("tests/bench/test_elastic_real.py",),
 }
 """Pieces of the two sides, in the order in which they are dealt out → what the names of their tests begin with. A process
-that has two tests left, or less, is given the next one.
-
-Those that place are done with the rest of their side long before the others, and so have the stories.
-"""
+that has two tests left, or less, is given the next one."""
 
 LIGHT: Final = ("tests/elastic/boot/test_frameworks.py", "tests/elastic/boot/test_torch.py")
 """Of single processes, or of PyTorch, which starts in a third of TensorFlow's time: these are among all others."""
+
+STANDIN: Final = "tests/stories/elastic/"
+"""Where workers of others train on Horovod's stand-in, which takes next to nothing."""
 
 MAKES_WORKERS: Final = frozenset({"horovod_python", "torch_python"})
 """The fixtures of those tests."""
@@ -61,11 +69,11 @@ class Sides(LoadScopeScheduling):
 
 
 def part(nodeid: str) -> str:
-    """The piece that a test belongs to, or its side."""
-    for piece, names in PIECES.items():
-        if nodeid.startswith(names):
-            return piece
-    return "training" if nodeid.startswith(TRAINS) else "placing"
+    """The piece that a test belongs to, or its side: whatever names it most closely."""
+    named = {name: piece for piece, names in PIECES.items() for name in names}
+    sides = {**dict.fromkeys(TRAINS, "training"), **named}
+    found = [name for name in sides if nodeid.startswith(name)]
+    return sides[max(found, key=len)] if found else "placing"
 
 
 def in_order(items: list[pytest.Item]) -> None:
@@ -79,5 +87,5 @@ def unplaced(items: list[pytest.Item]) -> list[str]:
         item.nodeid
         for item in items
         if MAKES_WORKERS.intersection(getattr(item, "fixturenames", ()))
-        and not item.nodeid.startswith(TRAINS + LIGHT)
+        and not item.nodeid.startswith((*TRAINS, *LIGHT, STANDIN))
     ]

@@ -29,7 +29,7 @@ def test_all_tests_that_train_are_known(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.parametrize("fixture", sorted(sides.MAKES_WORKERS))
-def test_a_test_that_trains_where_nobody_expects_it_is_named(fixture: str) -> None:
+def test_a_test_that_trains_elsewhere_is_named(fixture: str) -> None:
     """It asks for real workers, and its name is in no row of either table."""
     known = [an_item(f"{name}::test_one", fixture) for name in (sides.TRAINS[0], sides.LIGHT[0])]
     assert sides.unplaced([*known, an_item(ELSEWHERE, fixture), an_item(ELSEWHERE)]) == [ELSEWHERE]
@@ -52,26 +52,34 @@ def test_there_are_two_sides() -> None:
 
 
 @pytest.mark.parametrize("piece", sides.PIECES)
-def test_a_piece_is_of_one_side(piece: str) -> None:
-    """Its modules are there; either all of them train or none."""
+def test_a_piece_is_there(piece: str) -> None:
+    """Its modules are, and their tests belong to it."""
     dealer = sides.Sides(a_run("loadscope", "plane"))
-    train = set()
     for name in sides.PIECES[piece]:
-        assert list(ROOT.glob(f"{name.removesuffix('.py')}*.py")), name
+        assert list(ROOT.glob(f"{name.removesuffix('.py')}*")), name
         assert dealer._split_scope(f"{name}::test_one[a::b]") == piece
-        train.add(name.startswith(sides.TRAINS))
-    assert len(train) == 1
+
+
+def test_stories_that_break_something_are_known() -> None:
+    """They say themselves whose Gangwright they have."""
+    modules = (ROOT / "tests" / "stories").glob("test_*.py")
+    frail = {place for place in modules if "def gangwright(frail: Installation)" in place.read_text()}
+    assert {str(place.relative_to(ROOT)) for place in frail} == {*sides.BREAKING}
 
 
 def test_pieces_are_dealt_out_after_the_sides() -> None:
     """In the order of their table; of one piece the tests stay as they were collected."""
-    stories, row, sizes, experiments = (f"{names[0]}::test_one" for names in sides.PIECES.values())
+    breaking, stories, elastic, row, experiments = (
+        f"{names[0]}::test_one" for names in sides.PIECES.values()
+    )
     real, seen = "tests/elastic/boot/test_real.py::test_one", ELSEWHERE
-    items = [an_item(name) for name in (experiments, f"{seen}2", real, row, stories, f"{seen}1", sizes)]
+    items = [
+        an_item(name) for name in (experiments, f"{seen}2", elastic, real, row, stories, f"{seen}1", breaking)
+    ]
     sides.in_order(items)
     assert [item.nodeid for item in items] == [
         *(real, f"{seen}2", f"{seen}1"),
-        *(stories, row, sizes, experiments),
+        *(breaking, stories, elastic, row, experiments),
     ]
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.extended
 
 MEASUREMENTS = {
     "micro": ("plan_64_5000_ms", "no arguments"),

@@ -212,7 +212,7 @@ def test_convergence_summary_pairs_by_seed():
 # ── pictures and words ──────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_pictures_are_drawn(tmp_path):
     """One file an experiment, into a folder that is made."""
     line = {0.0: 8, 60.0: 7, 68.0: 8, 460.0: 0}

@@ -82,7 +82,7 @@ def test_preferred_cases_are_placed(strategy):
     assert not {int(node[1:]) % 10 for node in decision.seats.values()} & {3, 7}
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_worst_case_is_named():
     """The slowest of all cases is told together with its time."""
     took, case = plan.worst(16, 60, tries=1)
@@ -94,7 +94,7 @@ def test_worst_case_is_named():
     assert kind in {"required", "preferred"}
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_pages_hold_every_object_once():
     """Following the continue token from page to page gives every node, once, and then ends."""
     names, token = [], "0"

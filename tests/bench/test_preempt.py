@@ -29,7 +29,7 @@ def test_room_is_made_for_the_whole_gang(gpu, cpu):
     assert found.victims
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_worst_case_is_named():
     """The slowest case is told together with its time."""
     took, case = preempt.worst(tries=1)

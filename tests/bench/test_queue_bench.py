@@ -109,7 +109,7 @@ def test_run_reads_the_trace_and_ends_every_job():
     assert result.line()["jobs"] == 20
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_command_prints_a_line_a_run_and_a_summary(tmp_path):
     """Each run is one object of JSON, and so is the last line; pictures go where they are asked to."""
     words = ["--clusters", "2869ce", "--queues", "strict,fifo", "--first", "15", "--workers", "1"]
@@ -142,7 +142,7 @@ def running_still(pid: str) -> bool:
         return False
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_bench_that_is_told_to_end_ends_and_so_do_its_runs():
     """Runs take minutes; SIGTERM stops them all at once."""
     words = ["--clusters", "b436b2", "--queues", "strict,free,fifo", "--workers", "2"]

@@ -60,7 +60,7 @@ def test_summary_names_what_is_missed():
     assert json.loads(json.dumps(last)) == last
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_nobody_is_too_far_back_to_be_foretold(monkeypatch):
     """A burst of gangs that lasts longer than the service looks ahead: every one that waits is told a start."""
     burst = [Job(f"j{n}", 0.0, 700.0, 1, 8) for n in range(LONGEST + 50)]
@@ -72,7 +72,7 @@ def test_nobody_is_too_far_back_to_be_foretold(monkeypatch):
     assert all(one.said is not None for one in found.found)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("own", "said", "asked"), [(0.0, None, 0), (1.0, None, 30), (1.0, 0.0, 0), (0.0, 1.0, 30)]
 )
@@ -83,7 +83,7 @@ def test_a_cluster_says_how_many_are_asked(monkeypatch, own, said, asked):
     assert foretold.run(Cluster("burst", 10, asked=own), share=said).asked == asked
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_picture_is_drawn(tmp_path):
     """A panel a cluster, also where nobody waited."""
     runs = [Foresight("a", (a_forecast(), a_forecast(9000.0), UNSAID), 3, 0.0), Foresight("b", (), 0, 0.0)]

@@ -19,11 +19,13 @@ def test_jobs():
     assert all(min(job.steps) == 1 and LEAST in job.steps for job in JOBS.values())
 
 
+@pytest.mark.slow
 def test_near_the_best(runs):
     """Both policies find a size within 5 % of the best under their rule, for every job."""
     assert {(one.policy, one.job): one.nearness for one in runs if one.nearness < 0.95} == {}
 
 
+@pytest.mark.slow
 def test_early(runs):
     """They find it within 1 % of the run time of all jobs together, 2 % in the median, and 6 % of each one's."""
     found = summary(runs)
@@ -45,6 +47,7 @@ def test_slow_steps():
     assert since[16] - since[8] < 2.2 * job.steps[8]
 
 
+@pytest.mark.slow
 def test_few_resizes(runs):
     """A search takes no more than seven resizes, from four workers on."""
     assert max(len(one.sizes) for one in runs) <= 8

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import scheduler
 from scheduler.cli.app import app
 from scheduler.cli.commands import TABLE
+from tests.cli.speaking import say
 from tests.kube.kubeconfig import kubeconfig
 
 ROOT = Path(__file__).parents[2]
@@ -150,18 +151,17 @@ WRONG = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_words_are_named_in_one_line(case: str, tmp_path: Path):
     """A mistake ends with exit code 2, names what was wrong, and shows no traceback."""
     words, named = WRONG[case]
     path = kubeconfig(tmp_path, "http://127.0.0.1:1")
 
-    done = gangwright(*(path if word == "{kubeconfig}" else word for word in words))
+    said = say(*(path if word == "{kubeconfig}" else word for word in words), COLUMNS="200")
 
-    assert done.returncode == 2
-    assert named in done.stderr
-    assert "Traceback" not in done.stderr
+    assert said.code == 2
+    assert named in said.err
+    assert "Traceback" not in said.err
 
 
 @pytest.mark.plane

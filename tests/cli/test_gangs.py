@@ -221,6 +221,7 @@ async def test_nodes_that_may_not_be_read(cluster):
     assert "Traceback" not in said.err
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_not_there(tmp_path):
     """An API server that does not answer is named, with what to try: exit code 2, no traceback."""
     from tests.cli.speaking import say

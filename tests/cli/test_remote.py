@@ -345,6 +345,7 @@ async def test_drain(door, service):
     assert (second.code, second.json["done"]) == (0, True)
 
 
+@pytest.mark.slow
 async def test_drain_says_what_it_waits_for_and_what_next(door, service):
     """--wait names what is still on the node, once, beside the answer; whoever did not wait is told how to go on."""
     node = service.engine.snapshot().names[0]
@@ -362,6 +363,7 @@ def refuses():
     raise DeskError("this replica does not act, or does not see the cluster")
 
 
+@pytest.mark.slow
 async def test_drain_waits_for_a_service_that_begins_anew(door, service):
     """Once it answered, --wait asks again whatever else happens to it: it looks on, or nobody listens where it was;
     each is told once.
@@ -380,6 +382,7 @@ async def test_drain_waits_for_a_service_that_begins_anew(door, service):
     assert said.err.count("asked again") == 2
 
 
+@pytest.mark.slow
 async def test_drain_waits_no_longer_than_it_was_told(door, service):
     """A service that does not come back within --timeout is an error, and so is one that refuses from the first."""
     node = service.engine.snapshot().names[0]

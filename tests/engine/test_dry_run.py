@@ -75,7 +75,9 @@ def seats_of(names: dict[Uid, str], seats) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, CASES, EACH))
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(n, marks=pytest.mark.extended) for n in range(EACH, CASES, EACH))]
+)
 def test_it_agrees_with_what_happens(first):
     """Seats, victims, reasons, ceilings and reservations: in a hundred of a hundred random cases."""
     wrong, ends = [], Counter()

@@ -180,6 +180,7 @@ async def test_a_silent_stream_is_silent_not_broken(api: ApiServer, client: Clie
                 pass
 
 
+@pytest.mark.slow
 async def test_a_stream_whose_other_end_is_gone_breaks(
     api: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

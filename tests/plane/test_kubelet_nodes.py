@@ -69,6 +69,7 @@ async def test_a_drain(submit, kubelet, plane, api, namespace):
     await asyncio.to_thread(plane.kubectl, "uncordon", node)
 
 
+@pytest.mark.extended
 async def test_the_api_server_may_be_away(submit, told, kubelet, plane):
     """Pods run on while it is down, what happened meanwhile is told when it is back, and nodes that come then are used.
 

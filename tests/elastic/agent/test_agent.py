@@ -307,6 +307,7 @@ def test_the_master_can_have_the_child_killed(master: Master, tmp_path: Path) ->
     assert "killing the training: the master: rank 1 hangs" in err
 
 
+@pytest.mark.slow
 def test_a_child_that_hangs_says_where_before_it_is_killed(master: Master, tmp_path: Path) -> None:
     """When the master condemns a child without progress, the stacks of its threads are in the report."""
     with Worker(master, tmp_path, GANGWRIGHT_SILENT_LIMIT="0.3") as worker:
@@ -438,6 +439,7 @@ def test_a_wrong_call_starts_nothing(
     assert master.calls == {}
 
 
+@pytest.mark.slow
 def test_a_child_that_waits_for_the_dead_is_let_go(master: Master, tmp_path: Path) -> None:
     """When the master says that nobody meets in its round, whoever it listens for seems to come and to go, and that is
     said; not in another round, and not once it trains.

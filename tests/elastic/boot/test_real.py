@@ -259,7 +259,13 @@ RUNS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(run, id=name, marks=() if run.every > 1 else pytest.mark.extended)
+        for name, run in RUNS.items()
+    ],
+)
 def test_an_elastic_run_is_the_run_of_one_process(job, run):
     """Through joins, a loss and a leave, every step ends with the weights that one process finds which takes the same
     samples at the same rates: no weight, no momentum and no sample's share is lost or counted twice, whatever the mode

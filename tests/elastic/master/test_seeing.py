@@ -32,6 +32,7 @@ def lose(api):
     api.cut()
 
 
+@pytest.mark.slow
 async def test_pods_that_are_not_seen_are_made_once(api, house):
     """The same pods stand after many times the limit, which the condition explains; they train when the watch is
     back.
@@ -52,6 +53,7 @@ async def test_pods_that_are_not_seen_are_made_once(api, house):
     assert [pod["metadata"]["uid"] for pod in pods(api)] == before
 
 
+@pytest.mark.slow
 async def test_a_job_that_comes_meanwhile_waits(api, house):
     """It has no pod until they are seen; who trains goes on, and a worker that may be new is no stranger."""
     job(api)

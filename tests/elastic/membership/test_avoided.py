@@ -74,6 +74,7 @@ def test_a_worker_that_waits_for_a_node_it_need_not_avoid_any_more_is_made_again
     assert world.status.restarts == 0
 
 
+@pytest.mark.slow
 def test_a_master_whose_clock_was_ahead_bars_no_node_for_longer_than_any() -> None:
     """What it wrote is in the future by a day: a node is avoided for an hour at the most, no change is to come."""
     world = a_job(2)

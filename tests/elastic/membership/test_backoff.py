@@ -132,6 +132,7 @@ def test_what_the_next_start_waits_for_is_told_of_each_role(monkeypatch: pytest.
     assert world.status.next_change.reason == "the next start of core, after failures"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [60.0, 100.0])
 def test_pods_that_are_refused_late_are_refused(after: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the API server was tried before it was told, also beyond the time in which the pod should have been

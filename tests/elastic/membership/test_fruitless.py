@@ -1,5 +1,7 @@
 """Rounds that fail one after the other: nobody is gone, and nothing is committed."""
 
+import pytest
+
 from scheduler.elastic.membership import causes
 from scheduler.elastic.membership.effects import Tell
 from tests.elastic.membership.training import a_job
@@ -22,6 +24,7 @@ def rounds(world: World, seconds: float) -> int:
     return world.status.round - before
 
 
+@pytest.mark.slow
 def test_rounds_that_fail_without_a_commit_come_ever_more_slowly() -> None:
     """A few are tried at once; then each waits longer than the one before, a minute at most, and people are told. Nobody
     is given up for it, and all keep their state.

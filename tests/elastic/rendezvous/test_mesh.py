@@ -108,7 +108,7 @@ def test_where_not_even_a_pair_fits():
     assert mesh.largest(RendezvousServer(keys=3)) == mesh.Ring(0, "rendezvous.keys")
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 async def test_a_full_mesh_of_64_workers(capsys):
     """Each reads the right value of each other, though all ask before anybody has laid one down; the time is
     printed.

@@ -40,6 +40,11 @@ STANDIN = (SCRIPTS / "plain.py", "--step-time", STEP_SECONDS)
 START = 200.0
 """Seconds within which a worker trains, on a machine that does much else: TensorFlow alone may take a minute."""
 
+COLLECTIVE = 10.0
+"""Seconds: `workers.glooTimeout`. A worker that has to wait for it stands still for longer; a killed worker's end is
+seen at once (1 s).
+"""
+
 COLLECTED = 60.0
 """Seconds until what a deleted job owns is told to go: at first the garbage collector does not know of such jobs, and
 it looks for new kinds every 30 s.
@@ -126,6 +131,10 @@ class Jobs:
             raise NeverCameError(f"{error}\n{await self._logs(name)}") from None
         status: Object = found["status"]
         return status
+
+    def members(self, status: Object) -> set[str]:
+        """`namespace/name` of all its workers."""
+        return {f"{self.namespace}/{own['name']}" for own in status["members"]}
 
     def worker(self, status: Object, rank: int) -> str:
         """`namespace/name` of the pod that has this rank, as the kubelet wants it."""
@@ -237,6 +246,30 @@ def stillness(steps: list[Object], since: float) -> float:
     """The longest that nobody took a step, from the last one at this time on: seconds, by the steps' own stamps."""
     stamps = [own["at"] for own in steps if own["at"] >= since]
     return max(later - earlier for earlier, later in itertools.pairwise(stamps))
+
+
+async def grows(
+    jobs: Jobs, kubelet: Kubelet, script: Path, training: tuple[object, ...], marked: Path, words: str = ""
+) -> Object:
+    """The status of a job of one that has saved, and is to be of two from now on. script: runs the training, and looks
+    for the file `marked` where workers meet.
+    """
+    kept = marked.with_name("kept")
+    await asyncio.to_thread(kubelet.add, slots(2))
+    command = (script, marked, *training)
+    checkpoint = {"path": str(kept), "every": "1s"}
+    await jobs.submit(job("train", 1, 2, *command, spec={"workers": 1, "checkpoint": checkpoint}))
+    alone = await jobs.until("train", of_size(1))
+    await jobs.until_step("train", lambda _: saved(kept) > 1)
+    marked.write_text(words)
+    await jobs.say("train", workers=2)
+    return alone
+
+
+def saved(folder: Path) -> int:
+    """The step of the newest checkpoint in a job's folder; 0 while there is none."""
+    names = [place.stem for place in folder.glob("*/[0-9]*.npz")]
+    return max((int(name.rpartition("-")[2]) for name in names), default=0)
 
 
 def _all_going(pods: list[Object]) -> bool:
