@@ -69,9 +69,8 @@ async def test_logs_go_on_until_the_job_is_over(cluster, monkeypatch, phase):
     async with asyncio.timeout(20):
         while len(cluster.asked) < 2:
             await asyncio.sleep(0.01)
-    cluster.objects["/api/v1/namespaces/team/pods"]["team", "train-1"]["status"]["phase"] = "Succeeded"
     cluster.put("train", JOBS, "team", status={"phase": phase})
-    cluster.later["train-1"].put_nowait(None)  # not before it has ended: it would be read anew
+    await cluster.ends("train-1")
 
     said = await saying
     assert (said.code, sorted(said.out.split())) == (0, ["first", "second", "train-0", "train-1"])

@@ -56,9 +56,7 @@ async def test_following(cluster):
     while len(cluster.asked) < 2:
         await asyncio.sleep(0.01)
 
-    for name in ("g-0", "g-1"):
-        cluster.pod(name, gang="g", quorum=2, node="r0-n0")["status"]["phase"] = "Succeeded"
-        cluster.later[name].put_nowait(None)
+    await cluster.ends("g-0", "g-1")
     said = await task
 
     assert said.code == 0
@@ -80,9 +78,8 @@ async def test_a_member_that_is_silent_for_long_is_followed_on(cluster, monkeypa
         while len(cluster.asked) < 2:
             await asyncio.sleep(0.01)
 
-    cluster.pod("g-0", gang="g", node="r0-n0")["status"]["phase"] = "Succeeded"
-    for stream in (silent, cluster.later["g-0"]):
-        stream.put_nowait(None)
+    silent.put_nowait(None)
+    await cluster.ends("g-0")
     said = await task
 
     assert (said.code, said.out, said.err) == (0, "g-0 first\ng-0 second\n", "")
@@ -102,7 +99,7 @@ async def followed(cluster, monkeypatch, end):
     shown, show = [], logs._show
     monkeypatch.setattr(logs, "EVERY", 0.05)
     monkeypatch.setattr(logs, "_show", lambda *words: shown.append(words) or show(*words))
-    pod = cluster.pod("g-0", gang="g", node="r0-n0")
+    cluster.pod("g-0", gang="g", node="r0-n0")
     cluster.logs = {"g-0": [written(1.0, "first"), written(1.5, "like"), written(1.5, "like")]}
     task = asyncio.create_task(cluster.say("logs", "team/g", "-f", "--tail", "5"))
     async with asyncio.timeout(10):
@@ -112,8 +109,7 @@ async def followed(cluster, monkeypatch, end):
         cluster.later["g-0"].put_nowait(end)
         while len(cluster.asked) < 2:
             await asyncio.sleep(0.01)
-    pod["status"]["phase"] = "Succeeded"
-    cluster.later["g-0"].put_nowait(None)
+    await cluster.ends("g-0")
     return await task
 
 
@@ -133,7 +129,8 @@ async def test_a_stream_that_ends_before_its_member(cluster, monkeypatch, end):
 async def test_what_is_refused_while_it_is_followed(cluster, monkeypatch):
     """An API server that is unwell is asked again; a refusal that stays is said at the end."""
     monkeypatch.setattr(logs, "EVERY", 0.05)
-    pods = [cluster.pod(name, gang="g", node="r0-n0") for name in ("g-0", "g-1")]
+    for name in ("g-0", "g-1"):
+        cluster.pod(name, gang="g", node="r0-n0")
     cluster.logs = {"g-0": [written(1.0, "here")]}
     cluster.unwell = 2
     cluster.later["g-0"].put_nowait(None)
@@ -141,9 +138,7 @@ async def test_what_is_refused_while_it_is_followed(cluster, monkeypatch):
     async with asyncio.timeout(10):
         while [name for name, _ in cluster.asked].count("g-0") < 3:
             await asyncio.sleep(0.01)
-    for pod in pods:
-        pod["status"]["phase"] = "Succeeded"
-    cluster.later["g-0"].put_nowait(None)
+    await cluster.ends("g-0", "g-1")
     said = await task
 
     assert (said.code, said.out) == (1, "g-0 here\n")

@@ -23,7 +23,7 @@ from tests.engine.walks import told_by_a_walk, walk
 from tests.engine.wishes import POLICY
 from tests.engine.world import World
 
-STEPS = int(os.environ.get("GANGWRIGHT_STEPS", "10000"))
+STEPS = int(os.environ.get("GANGWRIGHT_STEPS", "20000"))
 IN_A_ROW = 50
 WALK = 200
 """Steps of one short story, and of one long walk."""

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.upheavals import EVERYTHING, Upheavals, walk
 
-STEPS = int(os.environ.get("GANGWRIGHT_STEPS", "10000"))
+STEPS = int(os.environ.get("GANGWRIGHT_STEPS", "20000"))
 WALK = 300
 """Steps of one walk."""
 

@@ -66,7 +66,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """A story that fails shows what Gangwright wrote last."""
     report = yield
     told = getattr(item, "funcargs", {}).get("cluster")
-    if report.failed and isinstance(told, Cluster):
+    if report.failed and isinstance(told, Cluster) and told.gangwright.name in told.gangwright.plane.programs:
         report.sections.append(("Gangwright's log", told.gangwright.extender.log_end(100)))
     return report
 
@@ -125,12 +125,12 @@ def frail(installed: Installed) -> Installation:
 
 
 class Outages:
-    """Stretches of the audit log in which an API server went and came: until it has read its own roles it refuses
-    all.
+    """Stretches of the audit log, from the first story on, in which an API server went and came: until it has read its
+    own roles it refuses all.
     """
 
     def __init__(self, audit: Audit) -> None:
-        self._audit = audit
+        self._audit, self._began = audit, audit.mark()
         self._stretches: list[tuple[int, int]] = []
 
     @contextmanager
@@ -143,7 +143,7 @@ class Outages:
 
     def refused(self, user: str) -> list[Request]:
         """What this user was refused outside of them."""
-        edges = [0, *(edge for stretch in self._stretches for edge in stretch)]
+        edges = [self._began, *(edge for stretch in self._stretches for edge in stretch)]
         later = [self._audit.refused(user, since=edge) for edge in edges]
         quiet = [
             began[: len(began) - len(ended)]

@@ -12,7 +12,7 @@ from scheduler.elastic.job import Spec
 from tests.elastic.membership.walks import Walk
 from tests.elastic.membership.world import TEMPLATE, World
 
-STEPS = int(os.environ.get("GANGWRIGHT_STEPS", "5000"))
+STEPS = int(os.environ.get("GANGWRIGHT_STEPS", "10000"))
 WALK = 200
 """Steps of one walk."""
 PARTS = 4

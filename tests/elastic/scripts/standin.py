@@ -2,8 +2,8 @@
 
 `HorovodBasics`, the elastic states and the exceptions are Horovod's own Python, from the package that is installed. What
 is replaced is the library below them (`Library`) and the collectives, of lists of numbers and of plain objects. Members
-meet as gloo does, through the store that the environment names: each lays down where it listens for each peer, and of
-two the one with the lower address waits for the other.
+meet as those of gloo do, through the store that the environment names. Each lays down where it listens for each peer.
+Of two members the one with the lower address waits for the other.
 
 It dies and hangs where the real one does (`tests/elastic/agent/test_standin.py` holds both to one script):
 
@@ -12,7 +12,7 @@ It dies and hangs where the real one does (`tests/elastic/agent/test_standin.py`
 * A collective fails on everybody as soon as a peer's connection ends, and after the time-out when a peer's process is
   stopped. A peer that lives and never takes part is waited for without end.
 
-Not here: anything that a story about Horovod itself would ask. Stories use it that ask the master and the agent.
+It is for stories that ask the master and the agent. What concerns Horovod itself is asked of the real one.
 """
 
 import json
@@ -64,12 +64,9 @@ class Store:
             try:
                 with urlopen(request) as answer:
                     return answer.read()
-            except HTTPError as error:
-                if error.code == 404:
+            except OSError as error:
+                if isinstance(error, HTTPError) and error.code == 404:
                     return None
-                if not left:
-                    raise
-            except OSError:
                 if not left:
                     raise
             time.sleep(BETWEEN_REFUSALS)
@@ -129,9 +126,8 @@ class Mesh:
             if _entry(door.getsockname()) > address:
                 streams[other] = socket.create_connection(_address(address), CONNECTING * self._limit)
                 streams[other].sendall(struct.pack("!I", os.getpid()))
-        for other in (
-            doors.keys() - streams.keys()
-        ):  # after all that one begins oneself: nobody waits in a circle
+        # Only after it has connected where it is its turn to: members would wait for each other in a circle.
+        for other in doors.keys() - streams.keys():
             doors[other].settimeout(CONNECTING * self._limit)
             streams[other], _ = doors[other].accept()
             streams[other].sendall(struct.pack("!I", os.getpid()))
