@@ -17,7 +17,7 @@ ALICE = Identity("alice", ("people",))
 CRDS = ROOT / "tests" / "manifests" / "crds"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def installed() -> Iterator[Plane]:
     """A real API server on which everything of manifests/ was installed as the README says; nothing schedules."""
     with Plane(scheduler=False, kwok=False, audit=True) as plane:

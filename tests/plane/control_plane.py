@@ -43,7 +43,6 @@ class Plane:
     audit: keep a line for every request; read it through `plane.audit`.
     native_gangs: switch on kube-scheduler's own gangs.
     gates: further feature gates, for every Kubernetes program.
-    apiserver_flags, controller_flags: further words for kube-apiserver, and for kube-controller-manager.
     keep: leave folder and logs behind.
     """
 
@@ -56,14 +55,11 @@ class Plane:
         audit: bool = False,
         native_gangs: bool = False,
         gates: Mapping[str, bool] | None = None,
-        apiserver_flags: Command | None = None,
-        controller_flags: Command | None = None,
         keep: bool = False,
     ) -> None:
         self._wants = {"scheduler": scheduler, "controllers": controllers, "kwok": kwok}
         self._audited, self._native, self._keep = audit, native_gangs, keep
         self._gates = {**(NATIVE_GANGS if native_gangs else {}), **(gates or {})}
-        self._apiserver_flags, self._controller_flags = apiserver_flags or [], controller_flags or []
         self._ports = Ports()
         self.programs: dict[str, Program] = {}
         """Every program by name, in the order of their start."""
@@ -233,7 +229,7 @@ class Plane:
             self.audit = Audit(log)
         command += commands.kubelets(self._files, *self._authority.client(certificates.KUBELET_CLIENT))
         command += commands.native_gangs() if self._native else []
-        self._add("kube-apiserver", [*command, *self._apiserver_flags], f"{self.url}/readyz").until_ready()
+        self._add("kube-apiserver", command, f"{self.url}/readyz").until_ready()
 
     def _start_controllers(self) -> Program:
         port, kubeconfig = self._ports.take(), self.kubeconfig(certificates.CONTROLLER_MANAGER)
@@ -241,7 +237,6 @@ class Plane:
         command = commands.controller_manager(
             binary, self._files, port, kubeconfig, kwok=kwok, gates=self._gates
         )
-        command += self._controller_flags
         return self._add("kube-controller-manager", command, f"https://127.0.0.1:{port}/healthz")
 
     def _start_kwok(self) -> Program:
