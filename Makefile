@@ -37,7 +37,7 @@ built: $(READY)
 collected: $(READY)
 	$(BIN)/python -m pytest --collect-only -qq > /dev/null || true  # what is wrong, they say
 
-# Tests of the plane wait for a quarter of their time: the others take what they leave of two cores. They are told when they
+# Tests of the plane wait for most of their time: the others take what they leave of two cores. They are told when they
 # end, so that no two lines of progress mix.
 test-plane: built collected
 	$(SPARING) $(BIN)/python -m pytest -m "plane $(SHORT)" -n 3 --dist loadscope --no-loadscope-reorder --randomly-dont-reorganize $(DURATIONS)  # those that train beside all others (tests/sides.py)
@@ -45,7 +45,7 @@ test-plane: built collected
 test-rest: built collected
 	nice -n 10 $(BIN)/python -m pytest -m "not plane $(SHORT)" -n 2 $(DURATIONS) | { said=$$(cat); echo "$$said"; }
 
-quick: $(READY) lint ## the same without the control plane and without slow tests, in about a minute and a half
+quick: $(READY) lint ## like test, without the control plane and without slow tests: about a minute
 	$(MAKE) --no-print-directory --jobs 3 arrows types test-quick
 
 test-quick: $(READY)

@@ -30,9 +30,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer | None) -> 
     return sides.Sides(config, log) if mine else None
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Looks at all tests before some are left out, and orders what is left."""
     config.stash[sides.ASTRAY] = sides.unplaced(items)
+    yield
     if _all_of_the_plane(config):
         sides.in_order(items)
 

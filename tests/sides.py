@@ -15,7 +15,6 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 TRAINS: Final = (
-    "tests/bench/test_elastic_real.py",
     "tests/elastic/agent/test_horovod.py",
     "tests/elastic/agent/test_standin.py",
     "tests/elastic/boot/test_real.py",
@@ -23,7 +22,6 @@ TRAINS: Final = (
     "tests/stories/elastic/test_growth.py",
     "tests/stories/elastic/test_pauses.py",
     "tests/stories/elastic/test_real_losses.py",
-    "tests/stories/elastic/test_row.py",
     "tests/stories/elastic/test_stock.py",
     "tests/stories/elastic/test_stragglers.py",
 )
@@ -39,10 +37,14 @@ PIECES: Final = {
     "stories that break something": BREAKING,
     "stories": ("tests/stories/test_",),
     "stories of elastic jobs": ("tests/stories/elastic/",),
+    "stories of bad workers": (
+        "tests/stories/elastic/test_bad_workers.py",
+        "tests/stories/elastic/test_intruders.py",
+    ),
     "a row of sizes": ("tests/stories/elastic/test_row.py",),
     "experiments": ("tests/bench/test_elastic_real.py",),
 }
-"""Pieces of the two sides, in the order in which they are dealt out → what the names of their tests begin with. A process
+"""Parts that any process may have, in the order in which they are dealt out → what the names of their tests begin with. A process
 that has two tests left, or less, is given the next one."""
 
 LIGHT: Final = ("tests/elastic/boot/test_frameworks.py", "tests/elastic/boot/test_torch.py")
@@ -87,5 +89,5 @@ def unplaced(items: list[pytest.Item]) -> list[str]:
         item.nodeid
         for item in items
         if MAKES_WORKERS.intersection(getattr(item, "fixturenames", ()))
-        and not item.nodeid.startswith((*TRAINS, *LIGHT, STANDIN))
+        and not item.nodeid.startswith((*TRAINS, *LIGHT, *PIECES["experiments"], STANDIN))
     ]

@@ -36,7 +36,7 @@ def starts(jobs, nodes, policy):
     return {fate.job.name: fate.started for fate in Simulation(jobs, some_nodes(nodes), policy).run()}
 
 
-@pytest.mark.extended
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_free_backfill_starts_as_the_oracle_does(seed):
     """Every job of a crowded random trace starts exactly when a simulator without our engine starts it."""
@@ -45,7 +45,7 @@ def test_free_backfill_starts_as_the_oracle_does(seed):
     assert starts(jobs, 3, FREE) == oracle.starts(jobs, 3, backfill=True)
 
 
-@pytest.mark.extended
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_strict_order_starts_as_the_oracle_does(seed):
     """Without backfill, too, every job starts exactly when it does in the other simulator."""

@@ -154,8 +154,8 @@ class Cluster(ApiServer):
         return response
 
     async def ends(self, *names: str) -> None:
-        """These members of the team end, and their streams with them, once the command has had a look: it opens the
-        stream of one that it believes to run again.
+        """These members of the team end, and their streams with them, once the command has had a look: it reopens the
+        stream of a member that it still believes to run.
         """
         for name in names:
             self.objects[TEAM]["team", name]["status"]["phase"] = "Succeeded"

@@ -333,7 +333,7 @@ async def test_not_ours_to_write(alice, ours):
     pod = await made(alice)
     said = {what: await refusal(ours.patch(at(pod), change)) for what, change in NOT_OURS.items()}
 
-    assert [what for what in SAID if SAID[what] not in said[what]] == []
+    assert [what for what in NOT_OURS if SAID[what] not in said[what]] == []
     assert await alice.get(at(pod)) == pod
 
 

@@ -75,7 +75,7 @@ for check in (api.config.checks.negative_data_rejection, api.config.checks.posit
 @pytest.mark.slow
 @api.parametrize()
 @settings(
-    max_examples=20, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 def test_the_service_keeps_to_its_description(case, place):
     """No answer is a surprise: statuses, types and bodies are as described, and wrong requests are refused."""

@@ -18,6 +18,6 @@ story knows Gangwright as a user and an administrator do: by manifests/, pods, e
     test_outages     the API server stops, or forgets            test_replicas    one replica takes over from another
     test_cli         what people ask and do              test_status      the same of the status service, with rights
     test_moves       moves that would help, and drains   test_kubelets    logs of a gang; the service in its Pod
-    elastic          jobs that change their size, with Horovod that trains for real
-    test_rights      nothing was done that was not allowed
+    elastic          jobs that change their size
+    test_rights      what was done was allowed
 """

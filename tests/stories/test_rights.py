@@ -15,10 +15,11 @@ NAMESPACE = "default"
 @pytest.mark.parametrize("account", [EXTENDER, GANGWRIGHT], ids=["extender", "kube-scheduler"])
 async def test_writes_are_our_own(gangwright: Installation, account):
     """In the audit log the writes that place a gang are those of our accounts."""
+    began = gangwright.plane.audit.mark()
     await one_gang(gangwright)
 
     assert (
-        gangwright.plane.audit.used(account.user)
+        gangwright.plane.audit.used(account.user, since=began)
         >= {EXTENDER: {("patch", "pods")}, GANGWRIGHT: {("create", "pods/binding")}}[account]
     )
 

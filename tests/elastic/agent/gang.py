@@ -212,19 +212,24 @@ class Gang(Master):
 
 
 class Fatal(Gang):
-    """Kills whoever tells the others where it listens for them, as `victim`, in the mesh that is the `nth`.
+    """Kills the victim when it tells the others where it listens for them, in the mesh that is the `nth`.
 
-    They hear of an address that is higher than their own, so it is they who listen, and which nobody connects from.
+    They hear of an address that is higher than their own, so it is they who listen, and no connection comes. Where a
+    `lost` member listens gets lost on the way.
     """
 
     victim: Member | None = None
+    lost: Member | None = None
     nth = 0
     killed = 0.0
     meshes: frozenset[str] = frozenset()
 
     def _value(self, method: str, path: str, query: Any, body: bytes) -> tuple[int, bytes]:
         scope, key = path.split("/")[-2:]
-        if method == "PUT" and self.me is self.victim and key.isdigit() and scope.startswith("global"):
+        tells = method == "PUT" and key.isdigit() and scope.startswith("global")
+        if tells and self.me is self.lost:
+            return 204, b""
+        if tells and self.me is self.victim:
             self.meshes |= {scope}
             if len(self.meshes) > self.nth and not self.killed:
                 os.kill(self.child(self.victim), signal.SIGKILL)

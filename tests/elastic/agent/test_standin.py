@@ -13,7 +13,7 @@ from scheduler.elastic.agent.packing import build
 from tests.elastic.agent.gang import Fatal, Member
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
-COLLECTIVE = 2
+COLLECTIVE = 5
 """Seconds: the time-out of a collective."""
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(600)]
@@ -30,8 +30,8 @@ def gang(request: pytest.FixtureRequest, horovod_python: Path, tmp_path: Path) -
 
 
 def test_members_meet_train_leave_and_are_lost(gang: Fatal) -> None:
-    """An announced change costs no step; a peer that is killed, or stopped for the time-out, takes the others back to
-    their commit, and a peer that lives and does nothing is waited for; a peer that is missed in `init` ends the others.
+    """An announced change costs no step. A peer that is killed, or stopped for the time-out, takes the others back to
+    their commit; a peer that lives and does nothing is waited for. A peer that is missed in `init` ends the others.
     """
     first = gang.start("w-0", GANGWRIGHT_GLOO_TIMEOUT=str(COLLECTIVE))
     gang.sees(lambda: first.trains(1))
@@ -39,32 +39,33 @@ def test_members_meet_train_leave_and_are_lost(gang: Fatal) -> None:
     second.process.send_signal(signal.SIGTERM)
     gang.sees(lambda: second.over and first.trains(1))
     assert second.process.wait(60) == 0
-    assert whole(first)
-    assert agree(first, second)
-
     third = joins(gang, "w-2", first)
     assert first.arrivals == ["newcomer", "announced", "announced", "announced"]
-    assert loses(gang, first, third, lambda: os.kill(gang.child(third), signal.SIGKILL)) < COLLECTIVE
+    assert jumps(first) == {1}
+    assert agree(first, second)
+
+    assert loses(gang, first, lambda: os.kill(gang.child(third), signal.SIGKILL)) < COLLECTIVE
     together(gang, first, third)
 
     stopped = gang.child(third)
-    took = loses(gang, first, third, lambda: os.kill(stopped, signal.SIGSTOP))
-    assert COLLECTIVE <= took < 3 * COLLECTIVE
+    took = loses(gang, first, lambda: os.kill(stopped, signal.SIGSTOP))
+    assert took > COLLECTIVE / 2  # it may have waited for a moment before
     os.kill(stopped, signal.SIGKILL)
     together(gang, first, third)
 
     os.kill(gang.child(third), signal.SIGUSR1)
-    time.sleep(3 * COLLECTIVE)
     waits = len(first.arrivals)
-    assert loses(gang, first, third, lambda: os.kill(gang.child(third), signal.SIGKILL)) < COLLECTIVE
-    assert len(first.arrivals) == waits + 1, "it waited for its peer, and for nothing else"
+    time.sleep(2 * COLLECTIVE)
+    assert len(first.arrivals) == waits, "it waited for its peer"
+    loses(gang, first, lambda: os.kill(gang.child(third), signal.SIGKILL))
     together(gang, first, third)
+    assert jumps(first) <= {0, 1}
+    assert agree(first, third)
 
-    gang.victim, exits = third, len(first.exits)
-    os.kill(gang.child(third), signal.SIGKILL)
-    gang.sees(lambda: len(first.exits) > exits)
-    assert first.exits[-1]["signal"] == signal.SIGABRT
-    together(gang, first, third)
+    gang.victim = third
+    assert "ended before all had met" in aborts(gang, first, third)
+    gang.lost = third
+    assert "ended before all had met" not in aborts(gang, first, third)
 
 
 def joins(gang: Fatal, name: str, first: Member) -> Member:
@@ -85,7 +86,7 @@ def together(gang: Fatal, *members: Member) -> None:
     gang.sees(train)
 
 
-def loses(gang: Fatal, first: Member, lost: Member, strike: Callable[[], None]) -> float:
+def loses(gang: Fatal, first: Member, strike: Callable[[], None]) -> float:
     """Seconds from the loss of a peer until the first is at the barrier for it."""
     arrivals, began = len(first.arrivals), time.monotonic()
     strike()
@@ -94,13 +95,24 @@ def loses(gang: Fatal, first: Member, lost: Member, strike: Callable[[], None]) 
     return time.monotonic() - began
 
 
-def whole(member: Member) -> bool:
-    """It took each of its steps once."""
+def aborts(gang: Fatal, first: Member, other: Member) -> str:
+    """What the first says until its process ends in `init`, in the round that the other begins anew."""
+    exits, said = len(first.exits), len(first.errors)
+    os.kill(gang.child(other), signal.SIGKILL)
+    gang.sees(lambda: len(first.exits) > exits)
+    assert first.exits[exits]["signal"] == signal.SIGABRT
+    gang.lost = None
+    together(gang, first, other)
+    return "\n".join(first.errors[said:])
+
+
+def jumps(member: Member) -> set[int]:
+    """By how many each of its steps is above the one before."""
     steps = [step["step"] for step in member.steps]
-    return all(later == earlier + 1 for earlier, later in itertools.pairwise(steps))
+    return {later - earlier for earlier, later in itertools.pairwise(steps)}
 
 
-def agree(first: Member, second: Member) -> bool:
+def agree(first: Member, other: Member) -> bool:
     """Both had the same weights after each step that they took together."""
     sums = {step["step"]: step["sum"] for step in first.steps}
-    return all(sums[step["step"]] == step["sum"] for step in second.steps)
+    return all(sums.get(step["step"], step["sum"]) == step["sum"] for step in other.steps)

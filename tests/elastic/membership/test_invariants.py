@@ -19,7 +19,7 @@ PARTS = 4
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if STEPS > 20000 else 300)
+@pytest.mark.timeout(0 if STEPS > 40000 else 600)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_invariants_hold_in_long_walks(part: int) -> None:
     """No walk through losses, crashes and changes of mind breaks an invariant; the seed in the message walks it

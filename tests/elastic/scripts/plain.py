@@ -1,7 +1,7 @@
 """Fits a line through points, without a framework: a script for Gangwright's API whose steps cost next to nothing.
 
 `--native` names what reduces its gradients: Horovod's stand-in (`standin.py`), or the real one's binding for TensorFlow.
-Prints the same JSON lines as `train.py`.
+Prints a JSON line for each step, with its rank, size and loss.
 """
 
 import argparse

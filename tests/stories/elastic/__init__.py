@@ -2,5 +2,5 @@
 Horovod.
 
 Pods run as processes of this machine (`tests.plane.kubelet`), the master under the account that manifests/ gives it,
-and Horovod trains for real. Stories see what a user sees: the job's object, its pods, their logs, events, metrics.
+and Horovod trains for real, or its stand-in does (`jobs.REAL`, `jobs.STANDIN`). Stories see what a user sees: the job's object, its pods, their logs, events, metrics.
 """

@@ -83,7 +83,7 @@ async def kubelet(plane: Plane, horovod_python: Path) -> AsyncIterator[Kubelet]:
 async def jobs(
     plane: Plane, elastic: Master, gangwright: Installation, kubelet: Kubelet, api: Client, namespace: str
 ) -> AsyncIterator[Jobs]:
-    """A namespace for jobs, in a cluster without nodes. When the story is over, none of ours was forbidden anything."""
+    """A namespace for jobs, in a cluster without nodes. When the story is over, no request of ours was forbidden."""
     await asyncio.to_thread(gangwright.retune)
     if not elastic.program.alive:  # other stories' API server was away for long
         await asyncio.to_thread(elastic.restart)

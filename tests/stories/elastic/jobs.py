@@ -35,7 +35,7 @@ REAL = (SCRIPT, "--epochs", 10000, "--step-time", STEP_SECONDS, "--batch", 16)
 """A training with TensorFlow and Horovod, for a very long time."""
 
 STANDIN = (SCRIPTS / "plain.py", "--step-time", STEP_SECONDS)
-"""The same on Horovod's stand-in: for stories that ask the master and the agent, and nothing of Horovod's."""
+"""The same on Horovod's stand-in: for stories that test the master and the agent, not Horovod."""
 
 START = 200.0
 """Seconds within which a worker trains, on a machine that does much else: TensorFlow alone may take a minute."""

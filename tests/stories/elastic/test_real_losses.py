@@ -41,10 +41,10 @@ async def healed(jobs, lost, whole):
 
 
 async def test_workers_that_are_killed_and_frozen(jobs, kubelet):
-    """The others go on without whoever is killed, or stands still; a new worker takes its place.
+    """The others go on without a worker that is killed or stopped; a new worker takes its place.
 
-    Whoever is killed closes its connections: the others know at once, and train before the new worker is there. Of one
-    that stands still they know when Horovod's time is up, which a new worker on a quick machine is there before.
+    A killed worker's connections close: the others know at once, and train before the new worker is there. Of one that
+    is stopped they know when Horovod's time is up. On a quick machine a new worker is there before.
     """
     await asyncio.to_thread(kubelet.add, slots(4))  # where a worker stood still none is put for a while
     submitted = time.monotonic()
@@ -90,9 +90,8 @@ async def test_a_main_thread_hangs(jobs, kubelet):
 
 @pytest.mark.parametrize("told", ["", pytest.param("told", marks=pytest.mark.extended)])
 async def test_a_newcomer_is_killed_inside_init(jobs, kubelet, tmp_path, told):
-    """Out of Horovod's `init` nobody comes back who misses another there: whether that one had told its address or not,
-    the member ends as soon as its death is known, before the time is up, and the job goes on from what was saved last,
-    with both.
+    """A member that misses another inside Horovod's `init` never returns, whether that one had told its address or not.
+    It ends as soon as the death is known, before the time is up. The job goes on from what was saved last, with both.
     """
     marked = tmp_path / "marked"
     alone = await grows(jobs, kubelet, DYING, REAL, marked, told)
