@@ -230,6 +230,7 @@ class Agent:
             killed=self._killed,
             gone=incarnation.gone,
             removed=incarnation.removed,
+            returned=incarnation.returned,
             out_of_memory=memory_kills() > self._memory_kills,
         )
         self._conclude(judge(event.status, tail, known), tail)
@@ -242,6 +243,7 @@ class Agent:
             **ending.report(tail, self._incarnation.round),
             "checkpoint_step": self._incarnation.saved,
             "process": self._number,
+            "returned": self._incarnation.returned,
         }
         until = self._clock() + REPORT_FINISHED if ending.code == 0 else float("inf")
 

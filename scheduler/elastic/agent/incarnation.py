@@ -74,6 +74,12 @@ class Incarnation:
         return bool(place and place.removed)
 
     @property
+    def returned(self) -> bool:
+        """Whether its training function has returned, the last one of its script."""
+        with self._lock:
+            return self._well and not (self._assignment and self._assignment.removed)
+
+    @property
     def saves(self) -> bool:
         """Whether it was told to save its state to disk before it goes."""
         place = self.assignment
@@ -229,6 +235,7 @@ class Incarnation:
             now = self._clock()
             report = {**self._progress.beat(now), "silent_s": round(self._silence(now), 3)}
             report["round"] = self._assignment.round if self._assignment else 0
+            report["returned"] = self._well and not (self._assignment and self._assignment.removed)
             if self._at_barrier and not report["round"]:
                 report["phase"] = "Ready"
             return report

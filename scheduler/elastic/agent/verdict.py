@@ -51,6 +51,8 @@ class Known(NamedTuple):
     killed: str | None = None
     gone: str | None = None
     removed: bool = False
+    returned: bool = False
+    """Its training function had: what it said of that is no reason for an end that came later."""
     out_of_memory: bool = False
 
 
@@ -64,7 +66,8 @@ def judge(status: int, tail: Sequence[str], known: Known) -> Ending:
     if known.out_of_memory and number == signal.SIGKILL:
         return Ending(None, number, "killed for want of memory", known.pod)
     peer = _peer(tail)
-    why = known.gone or _last_word(tail) or _plainly(code, number)
+    said = None if known.returned else known.gone
+    why = said or _last_word(tail) or _plainly(code, number)
     return Ending(code, number, why, peer or known.pod)
 
 

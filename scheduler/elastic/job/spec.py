@@ -41,6 +41,15 @@ class LearningRate(StrEnum):
     NONE = "none"
 
 
+class EarlyExit(StrEnum):
+    """What it means when a member ends with code 0 before the training function has returned on all of them."""
+
+    FAIL = "fail"
+    """The job has failed: the others could not finish the training."""
+    ALLOW = "allow"
+    """The training has come to its end for all: a script that stops early on one rank."""
+
+
 class Batch(Struct, frozen=True, rename="camel", kw_only=True):
     mode: BatchMode = BatchMode.CAPPED
     """`capped`: beyond a job's critical batch, more samples a step teach less; `limit` is where its author puts
@@ -106,6 +115,8 @@ class Spec(Struct, frozen=True, rename="camel", kw_only=True):
     """How often the whole gang may begin again from its checkpoint: as often as a Job tries by default
     (`backoffLimit`).
     """
+    early_exit: EarlyExit = EarlyExit.FAIL
+    """By default a job that was cut short is not taken for one that has succeeded."""
     checkpoint: Checkpoint = Checkpoint()
 
     def clamp(self, size: int) -> int:

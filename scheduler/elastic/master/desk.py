@@ -55,6 +55,7 @@ class Desk:
                 child=beat.child,
                 values=beat.values,
                 uses=None if beat.uses is None else tuple(beat.uses),
+                returned=beat.returned,
             )
         )
         newest, abort = charge.beat_answer(uid)
@@ -98,6 +99,7 @@ class Desk:
             ended.round,
             ended.checkpoint_step,
             ended.process,
+            ended.returned,
         )
         return self._listening(uid).exited(told)
 

@@ -1,13 +1,14 @@
 """Where the job goes: its end, well or badly.
 
 Lives here: the two ends. Never here: a pause (`flights` leads into one, `staffing` out of it).
-A job has succeeded when a member ended with code 0 of its own accord and no other is at work any more: all ranks take
-the same steps, so when one has come to the end, the training has.
+A job has succeeded when its training function returned on every member of the last round, and none is at work any
+more. One that was lost after its return changes nothing, as long as another has ended well.
 """
 
 from collections.abc import Callable
 from typing import Final
 
+from scheduler.elastic.job.spec import EarlyExit
 from scheduler.elastic.job.status import Phase
 from scheduler.elastic.membership import ending, roll
 from scheduler.elastic.membership.effects import Finish, Tell
@@ -25,6 +26,37 @@ def _all_done(s: State, now: float) -> str:
     return f"the training has come to its end; {roll.names(busy)} did not" if late else ""
 
 
+def _export_failed(s: State, _now: float) -> str:
+    members = roll.known(s, s.record.ring)
+    return next(
+        (
+            f"{w.name} failed after the training, with code {w.exit.code}: {w.exit.why}"
+            for w in members
+            if w.exit is not None and ending.failed_after(w)
+        ),
+        "",
+    )
+
+
+def _cut_short(s: State, now: float) -> str:
+    """A member has ended with code 0, and others whose training function has not returned cannot go on without it."""
+    if s.spec is None or s.spec.early_exit is EarlyExit.ALLOW or s.finishing_at is None:
+        return ""
+    members = roll.known(s, s.record.ring)
+    left = [w for w in members if w.well]
+    early = [w for w in left if ending.leaves_early(w)]
+    if early:
+        return f"{roll.names(early)} ended with code 0 at step {early[0].step}, before the training function returned"
+    stays = [w for w in members if w.alive and not (w.beat and w.beat.returned)]
+    lost = any(w.lost or w.fallen for w in members)  # it is for that one that the others are back
+    back = [w for w in stays if not lost and w.arrival and w.arrival.why == "failure"]
+    late = [w for w in stays if now - s.finishing_at > s.limits.save and not _goes_on(s, w, now)]
+    others = back or late
+    if not others:
+        return ""
+    return f"{roll.names(left)} ended with code 0 while the training went on in {roll.names(others)}"
+
+
 def _goes_on(s: State, worker: Worker, now: float) -> bool:
     """It evaluates, or exports what was trained; who waits in a collective for those that have ended is silent since."""
     return worker.silent + now - worker.beat_at < s.limits.save / 2
@@ -38,6 +70,8 @@ def _too_many_restarts(s: State, _now: float) -> str:
 
 
 TABLE: Final[tuple[tuple[Phase, str, Callable[[State, float], str]], ...]] = (
+    (Phase.FAILED, "ExportFailed", _export_failed),
+    (Phase.FAILED, "EarlyExit", _cut_short),
     (Phase.SUCCEEDED, "Completed", _all_done),
     (Phase.FAILED, "TooManyRestarts", _too_many_restarts),
 )

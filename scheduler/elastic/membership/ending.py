@@ -90,7 +90,7 @@ def _ended_well(s: State, worker: Worker, now: float, *, own: bool) -> None:
     """own: its training process has ended so, by its agent's word. A pod ends so, too, when its agent leaves."""
     worker.ended = worker.well = True
     inside = any(seat.uid == worker.uid for seat in s.record.ring) and not worker.fallen
-    finished = own and inside and s.published
+    finished = own and inside and s.published and not leaves_early(worker)
     if roll.released(s, worker) or (worker.going and not finished):
         stop(s, worker, "it has left in order", now, ABORTED_GRACE)
     elif inside and s.published:  # told to go or not: nobody tells a training to end with code 0
@@ -98,6 +98,17 @@ def _ended_well(s: State, worker: Worker, now: float, *, own: bool) -> None:
     else:
         worker.ended = worker.well = False
         _failed_start(s, worker, "ended with code 0 before it was in a round", now, own_fault=True)
+
+
+def leaves_early(worker: Worker) -> bool:
+    """It has ended with code 0, and its training function had not returned."""
+    return worker.exit is not None and worker.exit.code == 0 and worker.exit.returned is False
+
+
+def failed_after(worker: Worker) -> bool:
+    """Its training function had returned, and what its script did then has failed."""
+    end = worker.exit
+    return end is not None and end.returned is True and 0 < (end.code or 0) < KILLED
 
 
 def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:

@@ -114,6 +114,8 @@ class Beat(Struct, frozen=True):
     """What the script reports: loss, accuracy…"""
     uses: tuple[str, ...] | None = None
     """What the script asks for (`batch`, `rate`) and tells (`epoch`), so far; None: its agent does not say."""
+    returned: bool = False
+    """Its training function has returned; it evaluates, or exports what was trained."""
 
 
 class Arrived(Struct, frozen=True):
@@ -165,6 +167,8 @@ class Exited(Struct, frozen=True):
     """Of the newest checkpoint that it has written, when it says so."""
     process: int | None = None
     """The number that its agent gives it, from 1 on, with each start one more; None: its agent does not say."""
+    returned: bool | None = None
+    """Whether its training function had returned; None: its agent does not say."""
 
 
 class NodeDoomed(Struct, frozen=True):

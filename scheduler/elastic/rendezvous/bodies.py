@@ -48,6 +48,8 @@ class Beat(Struct, frozen=True, kw_only=True):
     child: Child = "none"
     values: Reported = {}
     uses: Uses | None = None
+    returned: bool = False
+    """Its training function has returned."""
 
 
 class BeatAnswer(Struct, frozen=True, omit_defaults=True):
@@ -93,7 +95,8 @@ class Leave(Struct, frozen=True, kw_only=True):
 class Exit(Struct, frozen=True, kw_only=True):
     """A child that ended: by a code or by a signal. culprit: the worker it blames. tail: its last lines. round: the one
     it was in, where that is known. checkpoint_step: of the newest checkpoint that it wrote, where it said so.
-    process: its agent's number of it, so that an end which is told twice is one.
+    process: its agent's number of it, so that an end which is told twice is one. returned: whether its training function
+    had; None from an agent that does not know.
     """
 
     why: Text
@@ -104,6 +107,7 @@ class Exit(Struct, frozen=True, kw_only=True):
     round: Count | None = None
     checkpoint_step: Count | None = None
     process: Count | None = None
+    returned: bool | None = None
 
 
 class Values(Struct, frozen=True):

@@ -22,6 +22,13 @@ FINE = Sight(stopped=False, silent=0.0, unheard=0.0, usual_step=0.1, training=Tr
         (1 << 8, [], Known("me", gone="the checkpoint cannot be read"), "the checkpoint cannot be read", "me"),
         (
             1 << 8,
+            ["Traceback (most recent call last):", "  File …", "OSError: No space left on device"],
+            Known("me", gone="the training function returned", returned=True),
+            "OSError: No space left on device",
+            "me",
+        ),
+        (
+            1 << 8,
             ["Traceback (most recent call last):", "  File …", "keras.errors.BuildError: no shape", "bye"],
             Known("me"),
             "keras.errors.BuildError: no shape",

@@ -1,8 +1,11 @@
 """How a job ends: well, when all have come to the end of its training, and badly."""
 
+import re
+
 import pytest
 
 from scheduler.elastic.job import Phase, Spec, encode_status
+from scheduler.elastic.job.spec import EarlyExit
 from scheduler.elastic.membership import Limits
 from scheduler.elastic.membership.effects import Tell
 from tests.elastic.membership.training import a_job
@@ -16,8 +19,7 @@ def test_what_comes_after_the_training_is_waited_for() -> None:
     world = a_job(3)
     first, *others = world.members()
     world.export(first)
-    for pod in others:
-        world.end(pod, 0, None)
+    world.finish(*others)
     world.run(2 * max(world.limits.hang, world.limits.save))
 
     assert (world.phase, first.child) == (Phase.FINISHING, "exporting")
@@ -31,8 +33,7 @@ def test_one_that_exports_and_is_not_heard_any_more_is_not_waited_for() -> None:
     world = a_job(3)
     first, *others = world.members()
     world.export(first)
-    for pod in others:
-        world.end(pod, 0, None)
+    world.finish(*others)
     world.run(10)
     world.lose_node(first)
     first.evicted_at = None
@@ -53,17 +54,101 @@ def test_all_may_do_something_else_after_the_training() -> None:
     assert world.run(10, lambda: world.phase is Phase.SUCCEEDED)
 
 
-def test_who_waits_for_one_that_has_ended_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rank that leaves the training before the others lets them wait in a collective; the job has come to its end."""
+def test_members_that_wait_for_one_that_has_ended_are_waited_for_shortly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A rank whose training function returns before the others' lets them wait in a collective: the job was cut short."""
     monkeypatch.setattr(World, "limits", Limits(start=120.0, hang=60.0, save=30.0))
     world = a_job(3)
     first, *others = world.members()
     for pod in others:
         world.hang(pod)
+    world.finish(first)
+
+    assert world.run(world.limits.save + 60, lambda: world.phase is Phase.FAILED)
+    assert world.status.reason.startswith(f"{first.name} ended with code 0 while the training went on in ")
+
+
+def test_a_member_that_ends_before_its_training_function_returns_fails_the_job() -> None:
+    """Though with code 0: the others cannot finish, so the job has not succeeded. It is told at once."""
+    world = a_job(3)
+    first = world.members()[1]
     world.end(first, 0, None)
 
-    assert world.run(world.limits.save + 60, lambda: world.phase is Phase.SUCCEEDED)
-    assert world.status.reason.endswith("did not")
+    assert world.run(2, lambda: world.phase is Phase.FAILED), world.status.reason
+    assert re.fullmatch(f"{first.name} ended with code 0 at step 2., before .* returned", world.status.reason)
+    assert [one.reason for one in world.status.conditions if one.type == "Failed"] == ["EarlyExit"]
+
+
+def test_a_rank_that_returns_some_steps_before_the_others_fails_the_job() -> None:
+    """Ranks with fewer steps than others are a fault of the script, which nobody could see if the job succeeded."""
+    world = a_job(2)
+    first, other = world.members()
+    world.finish(first)
+
+    assert world.run(10, lambda: world.phase is Phase.FAILED), world.status.reason
+    assert world.status.reason == f"{first.name} ended with code 0 while the training went on in {other.name}"
+
+
+@pytest.mark.parametrize("returned", [True, False])
+def test_an_early_end_may_be_allowed(returned: bool) -> None:
+    """A script that stops early on one rank says so in its spec: then that is the end of the training for all."""
+    world = a_job(2, early_exit=EarlyExit.ALLOW)
+    first = world.members()[0]
+    if returned:
+        world.finish(first)
+    else:
+        world.end(first, 0, None)
+
+    assert world.run(60, lambda: world.phase is Phase.SUCCEEDED), world.status.reason
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_an_export_that_fails_fails_the_job(before: bool) -> None:
+    """At once, with the script's last word, and whether the other has ended well before or not: nothing is trained
+    again for it.
+    """
+    world = a_job(2)
+    first, other = world.members()
+    world.export(first)
+    if before:
+        world.finish(other)
+        world.run(3)
+    else:
+        world.export(other)
+    world.end(first, 1, None, why="OSError: no space left on the device")
+
+    assert world.run(2, lambda: world.phase is Phase.FAILED), world.status.reason
+    said = f"{first.name} failed after the training, with code 1: OSError: no space left on the device"
+    assert (world.status.reason, world.status.restarts) == (said, 0)
+
+
+def test_a_member_lost_after_its_return_changes_nothing() -> None:
+    """Its node is lost, or it is killed, while it exports: another has ended well."""
+    world = a_job(3)
+    first, second, third = world.members()
+    for pod in (first, second):
+        world.export(pod)
+    world.finish(third)
+    world.run(3)
+    world.kill(first)
+    world.run(3)
+    world.end(second, 0, None)
+
+    assert world.run(60, lambda: world.phase is Phase.SUCCEEDED), world.status.reason
+    assert world.status.restarts == 0
+
+
+def test_a_job_whose_last_member_is_lost_after_its_return_begins_again() -> None:
+    """None has ended, so what came after the training was not done: the gang begins again, and that is counted."""
+    world = a_job(1, min_workers=1)
+    (only,) = world.members()
+    world.export(only)
+    world.run(2)
+    world.kill(only)
+
+    assert world.run(60, lambda: world.trains(1)), world.status.reason
+    assert world.status.restarts == 1
 
 
 def test_a_job_that_fails_too_often_ends() -> None:

@@ -472,8 +472,9 @@ class World:
                 round=pod.round,
                 checkpoint_step=step,
                 process=pod.process,
+                returned=was == "exporting",
             )
-        if was == "training" and code != 0:
+        if was == "training":
             self._break(pod.round)
 
     def _break(self, number: int) -> None:
@@ -533,7 +534,7 @@ class World:
             events.Beat(
                 pod.uid, word, pod.round if pod.child in {"training", "asking"} else 0 if pod.round == 0 else pod.round,
                 pod.step, pod.commit, pod.step * self.counts, pod.step / 100, took, STEP_S * self.compute * pod.slowness * part, silent,
-                busy and not pod.hung, child, dict(pod.says), ("batch", "rate", "epoch"),
+                busy and not pod.hung, child, dict(pod.says), ("batch", "rate", "epoch"), pod.child == "exporting",
             )
         )  # fmt: skip
         if self.up:
@@ -693,9 +694,12 @@ class World:
         """Its training function has returned, and its script does something else."""
         pod.child = "exporting"
 
-    def finish(self) -> None:
-        """The script has come to its end on all ranks."""
-        for pod in self.members():
+    def finish(self, *pods: Pod) -> None:
+        """The script has come to its end on all ranks, or on these."""
+        ended = pods or self.members()
+        for pod in ended:
+            self.export(pod)
+        for pod in ended:
             self.end(pod, 0, None)
 
     def sentences(self, kind: type[Any]) -> list[Any]:

@@ -8,6 +8,7 @@ import argparse
 import importlib
 import json
 import os
+import sys
 import time
 
 import gangwright
@@ -19,6 +20,12 @@ POINTS, DIMENSIONS = 1500, 5
 def parsed():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batch", type=int, default=16, help="samples of one worker in a step")
+    parser.add_argument("--steps", type=int, default=0, help="end after so many steps; 0: never")
+    parser.add_argument(
+        "--bad-end",
+        choices=("exit", "return", "export"),
+        help="of rank 1: with code 0 halfway, by a return halfway, or by an error after the training",
+    )
     parser.add_argument("--step-time", type=float, default=0.0, help="least seconds of a step, by sleep")
     parser.add_argument("--native", default="standin", help="`standin` or `horovod.tensorflow`")
     return parser.parse_args()
@@ -47,7 +54,7 @@ def main():
         return float(mean @ mean)
 
     def train(state):
-        while True:
+        while not 0 < options.steps <= state.step:
             order = np.random.default_rng(gangwright.samples() // POINTS).permutation(POINTS)
             for share in gangwright.shard(order, options.batch):
                 loss = step(state, share)
@@ -56,9 +63,16 @@ def main():
                 gangwright.report(loss=loss)
                 say(state, share, loss=loss, rank=hvd.rank(), size=hvd.size())
                 state.commit()
+                half = hvd.rank() == 1 and 2 * state.step == options.steps
+                if half and options.bad_end == "exit":
+                    sys.exit(0)
+                if state.step == options.steps or (half and options.bad_end == "return"):
+                    return
 
     state = elastic.ObjectState(hvd.broadcast_object, hvd.rank, step=0, weights=[0.0] * DIMENSIONS)
     hvd.elastic.run(train)(state)
+    if hvd.rank() == 1 and options.bad_end == "export":
+        raise OSError("No space left on device: model.h5")
 
 
 def say(state, share, **words):

@@ -1,0 +1,39 @@
+"""How a job ends is what happened, not the first exit code."""
+
+import asyncio
+
+import pytest
+
+from tests.stories.elastic.jobs import STANDIN, in_phase, job, slots
+
+pytestmark = pytest.mark.timeout(900)
+
+ENDS = {
+    "all return": ([], "fail", "Succeeded", "the training has come to its end"),
+    "one exits halfway": (["--bad-end", "exit"], "fail", "EarlyExit", " ended with code 0 at step 2"),
+    "one returns halfway": (["--bad-end", "return"], "fail", "EarlyExit", " while the training went on in "),
+    "one may exit halfway": (["--bad-end", "exit"], "allow", "Succeeded", "the training has come to its end"),
+    "an export fails": (
+        ["--bad-end", "export"],
+        "fail",
+        "ExportFailed",
+        "code 1: OSError: No space left on device",
+    ),
+}
+"""What rank 1 does, spec.earlyExit, and how the job ends: succeeded, or failed for a reason; and what it says."""
+
+
+@pytest.mark.parametrize("case", ENDS)
+async def test_the_end_of_a_job_is_what_happened(jobs, kubelet, case):
+    """It has succeeded when the training function returned on all members, and nothing is trained again otherwise."""
+    words, early, end, said = ENDS[case]
+    await asyncio.to_thread(kubelet.add, slots(2))
+    await jobs.submit(job("train", 2, 2, *STANDIN, "--steps", 40, *words, spec={"earlyExit": early}))
+    over = await jobs.until("train", in_phase("Succeeded", "Failed"))
+
+    failed = [
+        one["reason"] for one in over["conditions"] if (one["type"], one["status"]) == ("Failed", "True")
+    ]
+    assert (failed or [over["phase"]]) == [end]
+    assert said in over["reason"]
+    assert over["restarts"] == 0
