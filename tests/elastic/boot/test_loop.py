@@ -14,10 +14,6 @@ from scheduler.elastic.agent.boot.assignment import Assignment, decode
 from scheduler.elastic.agent.boot.errors import CheckpointError
 
 
-class Interrupted(Exception):  # noqa: N818 - named as what it stands for
-    """As Horovod's `HostsUpdatedInterrupt`."""
-
-
 class Broken(Exception):  # noqa: N818 - named as what it stands for
     """As Horovod's `HorovodInternalError`."""
 
@@ -97,7 +93,7 @@ def run(monkeypatch, tmp_path):
     it.
     """
     exceptions = types.ModuleType("horovod.common.exceptions")
-    exceptions.HostsUpdatedInterrupt, exceptions.HorovodInternalError = Interrupted, Broken
+    exceptions.HorovodInternalError = Broken
     monkeypatch.setitem(sys.modules, "horovod.common.exceptions", exceptions)
     agents = {"GANGWRIGHT_SHIM": "http://127.0.0.1:9", "GANGWRIGHT_SHIM_KEY": "k"}
     monkeypatch.setattr(os, "environ", {**agents, "GANGWRIGHT_JOB": "team/job"})
@@ -145,6 +141,23 @@ def test_a_restore_is_rank_0s_to_decide(run, monkeypatch):
         run(agent, State(batch=0), commits(1))
         assert read == ["/kept"]
     assert agent.readies[1]["step"] == 7 + 1, "rank 1 took over the step of rank 0"
+
+
+def test_a_script_that_catches_every_exception_is_interrupted(run):
+    """Around its commit: the rehearsal ends at the first one, and a round that is announced is gone to."""
+    agent, step = Agent(Assignment(1, 0, 1), LAST), commits(4)
+    taken = []
+
+    def forgiving(state, mine):
+        taken.append(mine.warming)
+        try:
+            step(state, mine)
+        except Exception as error:
+            pytest.fail(f"caught {error!r}")
+
+    ended = run(agent, State(batch=0), forgiving)
+    assert (type(ended), ended.code) == (SystemExit, 0)
+    assert taken == [True, *[False] * 4]
 
 
 @pytest.mark.parametrize("rank", [0, 1])

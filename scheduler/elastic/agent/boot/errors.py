@@ -7,10 +7,17 @@
     ├── StateMismatch    this worker's state has other tensors than rank 0's; both are named
     └── CheckpointError  a checkpoint cannot be written or read; the file and the reason are named
 
-Never here: Horovod's own exceptions; those drive the loop and are caught there.
+`Interrupted` is no error: it takes a training function out of its commit. Never here: Horovod's own exceptions; those
+drive the loop and are caught there.
 """
 
 from __future__ import annotations
+
+
+class Interrupted(BaseException):
+    """A newer round is announced, or the rehearsal is over. A script that catches every `Exception` around its commit
+    does not catch it.
+    """
 
 
 class BootError(Exception):

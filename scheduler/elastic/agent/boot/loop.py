@@ -14,7 +14,6 @@ Never here: what a framework is (`frameworks`), what is said to the agent (`shim
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 import queue
 import threading
@@ -25,6 +24,7 @@ from . import disk, doorstep, environment, fingerprint, frameworks, stamps, warm
 from .agreement import Pace
 from .assignment import Assignment
 from .clock import Idle, say
+from .errors import Interrupted
 
 HELD = 2.0
 """Seconds at the barrier after which the state is saved while it waits. With all hands there a change takes a tenth of
@@ -77,8 +77,6 @@ class Loop:
     """One call of a function decorated with `hvd.elastic.run`."""
 
     def __init__(self, state: Any, func: Callable[..., Any], reset: Callable[[], None]) -> None:
-        exceptions = importlib.import_module("horovod.common.exceptions")
-        self._interrupted: type[Exception] = exceptions.HostsUpdatedInterrupt
         self._state, self._func, self._reset = state, func, reset
         self._framework = frameworks.of(state)
         self._worker = worker.begin()
@@ -132,7 +130,7 @@ class Loop:
         self._stamp = self._framework.stamp()
         if self._stamp is not None:
             self._progress.in_step_collective, self._progress.last_mark = self._past_compute, self._stamp.last
-        warmup.run(self._worker, self._framework, self._func, args, words, self._interrupted)
+        warmup.run(self._worker, self._framework, self._func, args, words)
         self._work_begins()  # the warm-up's marks are undone as well
         say(f"warmed up alone in {time.monotonic() - begun:.2f} s")
 
@@ -147,7 +145,7 @@ class Loop:
                 return self._func(self._state, *args, **words)
             except doorstep.Overtaken:
                 why = "failure"
-            except self._interrupted:
+            except Interrupted:
                 self._keep()
                 why = "announced"
             except Exception as error:
@@ -311,13 +309,13 @@ class Loop:
         """Raises the interrupt on all ranks at the same step when a newer round is wanted."""
         mine, wanted = self._worker.assignment, self._worker.watch.target
         if self._worker.warming:
-            raise self._interrupted(False)
+            raise Interrupted
         if mine.size > 1:
             if not self._pace.due():
                 return
             wanted = self._hear(wanted)
         if wanted > mine.round:
-            raise self._interrupted(False)
+            raise Interrupted
 
     def _hear(self, wanted: int) -> int:
         begun = time.monotonic()

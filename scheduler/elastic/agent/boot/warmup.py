@@ -1,10 +1,10 @@
 """A newcomer's first steps, alone, before anybody is interrupted for it: on a snapshot that is restored afterwards.
 
 What is slow in a first step is done here: building variables, tracing the training step, tracing Horovod's broadcasts.
-The script's own function runs until its first commit or check; that ends it with an exception of the kind Horovod
-itself uses there. Then every variable of the process, the optimizer's slots, the state's plain values, the counters and
-the sources of chance of Python, numpy and torch are what they were. `GANGWRIGHT_WARMUP=1` is in the environment
-meanwhile, for scripts with effects outside (a log file, a checkpoint).
+The script's own function runs until its first commit or check; that ends it with an exception that no
+`except Exception` of the script catches. Then every variable of the process, the optimizer's slots, the state's plain
+values, the counters and the sources of chance of Python, numpy and torch are what they were. `GANGWRIGHT_WARMUP=1` is
+in the environment meanwhile, for scripts with effects outside (a log file, a checkpoint).
 
 Not undone, because nobody could: what the script printed, and how far an iterator is that it made outside its function.
 """
@@ -15,6 +15,7 @@ import contextlib
 import os
 from typing import Any, Callable, Mapping, Sequence
 
+from .errors import Interrupted
 from .frameworks import Plain
 from .worker import Worker
 
@@ -27,9 +28,8 @@ def run(
     func: Callable[..., Any],
     args: Sequence[Any],
     words: Mapping[str, Any],
-    ended: type[BaseException],
 ) -> None:
-    """Runs `func(state, …)` up to its first commit, which raises `ended`, and undoes it. Its errors pass through."""
+    """Runs `func(state, …)` up to its first commit, which interrupts it, and undoes it. Its errors pass through."""
     framework.prepare()
     framework.sync(None)
     framework.sync(framework.plain())
@@ -38,7 +38,7 @@ def run(
     worker.warming = True
     os.environ[FLAG] = "1"
     try:
-        with framework.undone(), contextlib.suppress(ended):
+        with framework.undone(), contextlib.suppress(Interrupted):
             func(framework.state, *args, **words)
     finally:
         worker.warming = False
