@@ -43,7 +43,7 @@ def _cut_short(s: State, now: float) -> str:
     if s.spec is None or s.spec.early_exit is EarlyExit.ALLOW or s.finishing_at is None:
         return ""
     members = roll.known(s, s.record.ring)
-    left = [w for w in members if w.well]
+    left = [w for w in members if w.well and not (w.going or roll.released(s, w))]
     early = [w for w in left if ending.leaves_early(w)]
     if early:
         return f"{roll.names(early)} ended with code 0 at step {early[0].step}, before the training function returned"

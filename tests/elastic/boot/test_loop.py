@@ -143,6 +143,15 @@ def test_a_restore_is_rank_0s_to_decide(run, monkeypatch):
     assert agent.readies[1]["step"] == 7 + 1, "rank 1 took over the step of rank 0"
 
 
+def test_an_agent_that_did_not_hear_the_end_is_told_again(run):
+    """How the job ended is judged by it."""
+    agent = Agent(Assignment(1, 0, 1), LAST)
+    heard = [False, False, True]
+    agent.tell = lambda path, body: agent.told.append((path, body)) or (path != "/gone" or heard.pop(0))
+    run(agent, State(batch=0), commits(1))
+    assert [body["why"] for path, body in agent.told if path == "/gone"] == ["removed"] * 3
+
+
 def test_a_script_that_catches_every_exception_is_interrupted(run):
     """Around its commit: the rehearsal ends at the first one, and a round that is announced is gone to."""
     agent, step = Agent(Assignment(1, 0, 1), LAST), commits(4)

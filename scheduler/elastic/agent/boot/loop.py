@@ -25,6 +25,7 @@ from .agreement import Pace
 from .assignment import Assignment
 from .clock import Idle, say
 from .errors import Interrupted
+from .shim import FIRST_PAUSE
 
 HELD = 2.0
 """Seconds at the barrier after which the state is saved while it waits. With all hands there a change takes a tenth of
@@ -34,6 +35,11 @@ it; who waits longer waits for a machine, and the state may live nowhere but in 
 TURN = 10.0
 """Seconds that each rank of the last round waits longer than the one before it, which has most likely saved the
 state by then.
+"""
+
+FAREWELL = 30.0
+"""Seconds in which the agent is told how the training ended, where it does not hear it at once: the end of the process,
+and of the job, is judged by that.
 """
 
 TOLD = 300
@@ -339,7 +345,9 @@ class Loop:
     def _end(self, code: int, why: str) -> None:
         self._disk.finish()
         self._worker.stop()
-        self._worker.shim.tell("/gone", {"code": code, "why": why})
+        until = time.monotonic() + FAREWELL
+        while not self._worker.shim.tell("/gone", {"code": code, "why": why}) and time.monotonic() < until:
+            time.sleep(FIRST_PAUSE)
         self._worker.shim.close()
 
 
