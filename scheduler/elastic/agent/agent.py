@@ -241,9 +241,8 @@ class Agent:
         self._say(f"the training ended with {ending.exit_code}: {ending.why}")
         report = {
             **ending.report(tail, self._incarnation.round),
-            "checkpoint_step": self._incarnation.saved,
+            **self._incarnation.end(),
             "process": self._number,
-            "returned": self._incarnation.returned,
         }
         until = self._clock() + REPORT_FINISHED if ending.code == 0 else float("inf")
 
@@ -275,9 +274,7 @@ class Agent:
         self._say(f"starting the training again, in {pause:.1f} s")
 
     def _finish(self) -> None:
-        """End with the child's code; a worker that was taken out of its job in order ends well, unless it was to
-        save first.
-        """
+        """End with the child's code. A worker that left its job in order ends well, unless it was to save first."""
         ending, incarnation = self._ending, self._incarnation
         orderly = incarnation.removed and self._killed is None and not incarnation.saves
         self._code = 0 if ending is None or orderly else ending.exit_code

@@ -43,6 +43,8 @@ class Incarnation:
         self.gone: str | None = None
         """Why the child says that it goes, once it said so."""
         self._clock, self._finish = clock, finish
+        self.entered = False
+        """It has called a function that `hvd.elastic.run` decorates: nothing else reports, listens or meets others."""
         self._well = False
         """It has come to the end of its training."""
         self._lock = threading.Lock()
@@ -193,8 +195,8 @@ class Incarnation:
                 self._progress.goes_on(self._clock())
 
     def _trains_again(self) -> None:
-        """Whoever went from one training, and reports or stands at the barrier again, has begun another."""
-        self.gone, self._well = None, False
+        """A child that reports or stands at the barrier trains, also when it went from a training before."""
+        self.gone, self._well, self.entered = None, False, True
 
     def listens(self) -> None:
         """The child listens for announcements: until it says good-bye, one of its threads always asks."""
@@ -228,6 +230,10 @@ class Incarnation:
         """Whether nobody counts on this child yet: in no round, and not at the barrier."""
         with self._lock:
             return self._assignment is None and not self._at_barrier
+
+    def end(self) -> dict[str, Any]:
+        """This child's part of the report of its end."""
+        return {"checkpoint_step": self.saved, "returned": self.returned, "entered": self.entered}
 
     def beat(self) -> dict[str, Any]:
         """This child's part of a beat."""

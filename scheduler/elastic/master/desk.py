@@ -100,6 +100,7 @@ class Desk:
             ended.checkpoint_step,
             ended.process,
             ended.returned,
+            ended.entered,
         )
         return self._listening(uid).exited(told)
 

@@ -62,6 +62,16 @@ def _goes_on(s: State, worker: Worker, now: float) -> bool:
     return worker.silent + now - worker.beat_at < s.limits.save / 2
 
 
+def _not_elastic(s: State, _now: float) -> str:
+    ended = [w for w in s.workers.values() if ending.never_entered(s, w)]
+    if not ended:
+        return ""
+    return (
+        f"{ended[0].name} ended with code 0 and never called a function that hvd.elastic.run decorates: decorate the "
+        "training function, or run a script of another kind (plain Horovod, torchrun) as a Job of a gang"
+    )
+
+
 def _too_many_restarts(s: State, _now: float) -> str:
     most = s.spec.max_restarts if s.spec else 0
     if s.spec is None or s.restarts <= most:
@@ -70,6 +80,7 @@ def _too_many_restarts(s: State, _now: float) -> str:
 
 
 TABLE: Final[tuple[tuple[Phase, str, Callable[[State, float], str]], ...]] = (
+    (Phase.FAILED, "NotElastic", _not_elastic),
     (Phase.FAILED, "ExportFailed", _export_failed),
     (Phase.FAILED, "EarlyExit", _cut_short),
     (Phase.SUCCEEDED, "Completed", _all_done),

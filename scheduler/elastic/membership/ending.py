@@ -95,7 +95,7 @@ def _ended_well(s: State, worker: Worker, now: float, *, own: bool) -> None:
         stop(s, worker, "it has left in order", now, ABORTED_GRACE)
     elif inside and s.published:  # told to go or not: nobody tells a training to end with code 0
         s.finishing_at = now if s.finishing_at is None else s.finishing_at
-    else:
+    elif not never_entered(s, worker):
         worker.ended = worker.well = False
         _failed_start(s, worker, "ended with code 0 before it was in a round", now, own_fault=True)
 
@@ -103,6 +103,14 @@ def _ended_well(s: State, worker: Worker, now: float, *, own: bool) -> None:
 def leaves_early(worker: Worker) -> bool:
     """It has ended with code 0, and its training function had not returned."""
     return worker.exit is not None and worker.exit.code == 0 and worker.exit.returned is False
+
+
+def never_entered(s: State, worker: Worker) -> bool:
+    """Its script came to its end without elastic Horovod, before anything was trained: it would do so again. A newcomer
+    of a job that trains may find nothing left to do.
+    """
+    end = worker.exit
+    return s.started_at is None and end is not None and (end.code, end.entered) == (0, False)
 
 
 def failed_after(worker: Worker) -> bool:

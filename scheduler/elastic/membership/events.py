@@ -169,6 +169,8 @@ class Exited(Struct, frozen=True):
     """The number that its agent gives it, from 1 on, with each start one more; None: its agent does not say."""
     returned: bool | None = None
     """Whether its training function had returned; None: its agent does not say."""
+    entered: bool | None = None
+    """Whether it had called a function that `hvd.elastic.run` decorates; None: its agent does not say."""
 
 
 class NodeDoomed(Struct, frozen=True):

@@ -18,9 +18,9 @@ from tests.plane.errors import ApiError
 
 pytestmark = pytest.mark.plane
 
-CRD = Path(__file__).parents[3] / "manifests" / "elastic" / "crd.yaml"
+MANIFESTS = Path(__file__).parents[3] / "manifests" / "elastic"
+CRD, CLASSES = MANIFESTS / "crd.yaml", MANIFESTS / "priorityclasses.yaml"
 JOBS = "gangwright.io/v1alpha1/elasticjobs"
-SURPLUS = {"metadata": {"name": "gangwright-surplus"}, "value": -1000, "preemptionPolicy": "Never"}
 
 
 @pytest.fixture
@@ -33,13 +33,10 @@ async def api(plane: Plane):
 @pytest.fixture
 async def kind(api: Client) -> None:
     """The cluster knows ElasticJobs, and the class of surplus."""
-    definitions = yaml.safe_load_all(CRD.read_text(encoding="utf-8"))
-    for path, body in [
-        *((where("customresourcedefinitions"), body) for body in definitions),
-        (where("priorityclasses"), SURPLUS),
-    ]:
-        with suppress(ApiError):  # it is there from another test
-            await api.create(path, body)
+    for kind, place in (("customresourcedefinitions", CRD), ("priorityclasses", CLASSES)):
+        for body in yaml.safe_load_all(place.read_text(encoding="utf-8")):
+            with suppress(ApiError):  # it is there from another test
+                await api.create(where(kind), body)
     name = "elasticjobs.gangwright.io"
     path = where("customresourcedefinitions", name=name)
     await api.until(path, lambda own: "Established" in str(own.get("status", {}).get("conditions")))

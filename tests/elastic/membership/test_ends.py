@@ -224,3 +224,28 @@ def test_a_training_that_has_ended_is_not_repeated_for_a_deletion() -> None:
 
     assert world.run(20, lambda: world.phase is Phase.SUCCEEDED), world.status.reason
     assert world.status.restarts == 0
+
+
+def test_a_script_that_is_not_elastic_fails_its_job_at_once() -> None:
+    """It comes to its end and never meets anybody: it is not run again for that, and people hear what to do."""
+    world = World(Spec(min_workers=2, max_workers=2, template=TEMPLATE))
+    assert world.run(20, lambda: any(pod.child == "starting" for pod in world.pods.values()))
+    first = next(pod for pod in world.pods.values() if pod.child == "starting")
+    world.end(first, 0, None)
+
+    assert world.run(2, lambda: world.phase is Phase.FAILED), world.status.reason
+    assert world.status.reason.startswith(
+        f"{first.name} ended with code 0 and never called a function that hvd."
+    )
+    assert world.status.restarts == 0
+
+
+def test_a_newcomer_that_finds_nothing_to_do_fails_no_job() -> None:
+    """Its script looks at what is done before it trains, and ends: the others are at work."""
+    world = a_job(2)
+    world.size(3)
+    assert world.run(20, lambda: any(pod.child == "starting" for pod in world.pods.values()))
+    world.end(next(pod for pod in world.pods.values() if pod.child == "starting"), 0, None)
+    world.run(20)
+
+    assert world.phase is not Phase.FAILED

@@ -473,6 +473,7 @@ class World:
                 checkpoint_step=step,
                 process=pod.process,
                 returned=was == "exporting",
+                entered=was != "starting",
             )
         if was == "training":
             self._break(pod.round)

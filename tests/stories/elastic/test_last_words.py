@@ -37,3 +37,14 @@ async def test_the_end_of_a_job_is_what_happened(jobs, kubelet, case):
     assert (failed or [over["phase"]]) == [end]
     assert said in over["reason"]
     assert over["restarts"] == 0
+
+
+async def test_a_script_that_is_not_elastic_runs_once(jobs, kubelet):
+    """It ends with code 0 and never trains with others: the job fails at once and says what to do."""
+    await asyncio.to_thread(kubelet.add, slots(2))
+    await jobs.submit(job("train", 2, 2, "-c", "print('trained')"))
+    over = await jobs.until("train", in_phase("Succeeded", "Failed"))
+
+    assert over["phase"] == "Failed"
+    assert " and never called a function that hvd.elastic.run decorates: " in over["reason"]
+    assert over["restarts"] == 0
