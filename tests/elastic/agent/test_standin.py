@@ -96,7 +96,7 @@ def loses(gang: Fatal, first: Member, strike: Callable[[], None]) -> float:
 
 
 def aborts(gang: Fatal, first: Member, other: Member) -> str:
-    """What the first says until its process ends in `init`, in the round that the other begins anew."""
+    """What the first says until its process ends in `init`, in the round that follows the death of the other."""
     exits, said = len(first.exits), len(first.errors)
     os.kill(gang.child(other), signal.SIGKILL)
     gang.sees(lambda: len(first.exits) > exits)

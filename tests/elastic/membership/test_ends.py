@@ -81,7 +81,7 @@ def test_a_member_that_ends_before_its_training_function_returns_fails_the_job()
 
 
 def test_a_rank_that_returns_some_steps_before_the_others_fails_the_job() -> None:
-    """Ranks with fewer steps than others are a fault of the script, which nobody could see if the job succeeded."""
+    """Ranks with fewer steps than others are a fault of the script that a success would hide."""
     world = a_job(2)
     first, other = world.members()
     world.finish(first)

@@ -251,7 +251,7 @@ def allreduce(numbers):
 
 
 def broadcast_object(thing, root_rank=0):
-    """The thing of that rank, for everybody; made of what JSON has."""
+    """The thing of that rank, on every rank; made of what JSON has."""
     return _library.exchange("broadcast", thing if rank() == root_rank else None)[root_rank]
 
 
