@@ -44,7 +44,7 @@ class Incarnation:
         """Why the child says that it goes, once it said so."""
         self._clock, self._finish = clock, finish
         self.entered = False
-        """It has called a function that `hvd.elastic.run` decorates: nothing else reports, listens or meets others."""
+        """It has begun as a worker, by `hvd.elastic.run` or our small API: no other child reports or meets others."""
         self._well = False
         """It has come to the end of its training."""
         self._lock = threading.Lock()
@@ -237,11 +237,15 @@ class Incarnation:
 
     def beat(self) -> dict[str, Any]:
         """This child's part of a beat."""
+        returned = self.returned
         with self._lock:
             now = self._clock()
-            report = {**self._progress.beat(now), "silent_s": round(self._silence(now), 3)}
+            report = {
+                **self._progress.beat(now),
+                "silent_s": round(self._silence(now), 3),
+                "returned": returned,
+            }
             report["round"] = self._assignment.round if self._assignment else 0
-            report["returned"] = self._well and not (self._assignment and self._assignment.removed)
             if self._at_barrier and not report["round"]:
                 report["phase"] = "Ready"
             return report

@@ -2,7 +2,7 @@
 
 Lives here: the two ends. Never here: a pause (`flights` leads into one, `staffing` out of it).
 A job has succeeded when its training function returned on every member of the last round, and none is at work any
-more. One that was lost after its return changes nothing, as long as another has ended well.
+more. One that was lost on the way there changes nothing, as long as another has ended well.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,9 @@ from scheduler.elastic.membership import ending, roll
 from scheduler.elastic.membership.effects import Finish, Tell
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.membership.worker import Worker
+
+ALLOWED: Final = "spec.earlyExit = fail: allow takes such an end for that of the training"
+"""What people can do about it."""
 
 
 def _all_done(s: State, now: float) -> str:
@@ -27,14 +30,11 @@ def _all_done(s: State, now: float) -> str:
 
 
 def _export_failed(s: State, _now: float) -> str:
-    members = roll.known(s, s.record.ring)
-    return next(
-        (
-            f"{w.name} failed after the training, with code {w.exit.code}: {w.exit.why}"
-            for w in members
-            if w.exit is not None and ending.failed_after(w)
-        ),
-        "",
+    """What a script did after its training function had returned has failed, with a code of its own."""
+    ends = ((w.name, w.exit) for w in roll.known(s, s.record.ring) if w.exit is not None and w.exit.returned)
+    failed = [(name, end) for name, end in ends if 0 < (end.code or 0) < ending.KILLED]
+    return "".join(
+        f"{name} failed after the training, with code {end.code}: {end.why}" for name, end in failed[:1]
     )
 
 
@@ -46,7 +46,8 @@ def _cut_short(s: State, now: float) -> str:
     left = [w for w in members if w.well and not (w.going or roll.released(s, w))]
     early = [w for w in left if ending.leaves_early(w)]
     if early:
-        return f"{roll.names(early)} ended with code 0 at step {early[0].step}, before the training function returned"
+        when = f"at step {early[0].step}, before the training function returned"
+        return f"{roll.names(early)} ended with code 0 {when}; {ALLOWED}"
     stays = [w for w in members if w.alive and not (w.beat and w.beat.returned)]
     lost = any(w.lost or w.fallen for w in members)  # it is for that one that the others are back
     back = [w for w in stays if not lost and w.arrival and w.arrival.why == "failure"]
@@ -54,7 +55,9 @@ def _cut_short(s: State, now: float) -> str:
     others = back or late
     if not others:
         return ""
-    return f"{roll.names(left)} ended with code 0 while the training went on in {roll.names(others)}"
+    return (
+        f"{roll.names(left)} ended with code 0 while the training went on in {roll.names(others)}; {ALLOWED}"
+    )
 
 
 def _goes_on(s: State, worker: Worker, now: float) -> bool:

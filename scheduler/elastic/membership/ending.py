@@ -106,17 +106,12 @@ def leaves_early(worker: Worker) -> bool:
 
 
 def never_entered(s: State, worker: Worker) -> bool:
-    """Its script came to its end without elastic Horovod, before anything was trained: it would do so again. A newcomer
-    of a job that trains may find nothing left to do.
+    """Its script came to its end without elastic Horovod, of its own accord and before anything was trained: it would do
+    so again. A newcomer of a job that trains may find nothing left to do.
     """
     end = worker.exit
-    return s.started_at is None and end is not None and (end.code, end.entered) == (0, False)
-
-
-def failed_after(worker: Worker) -> bool:
-    """Its training function had returned, and what its script did then has failed."""
-    end = worker.exit
-    return end is not None and end.returned is True and 0 < (end.code or 0) < KILLED
+    own = end is not None and (end.code, end.entered) == (0, False) and not worker.going
+    return own and s.started_at is None
 
 
 def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:

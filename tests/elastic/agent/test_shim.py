@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from scheduler.elastic.agent.announcements import Announcements
-from scheduler.elastic.agent.assignment import read
+from scheduler.elastic.agent.assignment import Assignment, read
 from scheduler.elastic.agent.backoff import Outage, Patience
 from scheduler.elastic.agent.connections import Connections
 from scheduler.elastic.agent.doors import Doors
@@ -379,6 +379,27 @@ def test_who_went_and_stands_at_the_barrier_again_is_not_gone(side: Side) -> Non
     assert side.child.gone == "the training function returned"
     side.asks("POST", "/ready", b'{"round": 4, "why": "newcomer"}')
     assert side.child.gone is None
+
+
+def test_what_a_child_says_of_its_training_is_told_of_its_end(side: Side) -> None:
+    """With each beat and with its end: whether it began as a worker, and whether its training function returned. One that
+    the job does without has not returned.
+    """
+
+    def told() -> tuple[bool, bool, bool]:
+        end = side.child.end()
+        return end["entered"], end["returned"], side.child.beat()["returned"]
+
+    side.child.entered = False
+    assert told() == (False, False, False)
+    side.child.take({"step": 3})
+    assert told() == (True, False, False)
+    side.asks("POST", "/gone", b'{"code": 1, "why": "SystemExit: 0"}')
+    assert told() == (True, False, False)
+    side.asks("POST", "/gone", b'{"code": 0, "why": "the training function returned"}')
+    assert told() == (True, True, True)
+    side.child.assign(Assignment(9, -1, 0, removed=True))
+    assert told() == (True, False, False)
 
 
 def test_the_last_steps_are_told_at_the_barrier(side: Side) -> None:

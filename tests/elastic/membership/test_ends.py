@@ -76,7 +76,8 @@ def test_a_member_that_ends_before_its_training_function_returns_fails_the_job()
     world.end(first, 0, None)
 
     assert world.run(2, lambda: world.phase is Phase.FAILED), world.status.reason
-    assert re.fullmatch(f"{first.name} ended with code 0 at step 2., before .* returned", world.status.reason)
+    said = f"{first.name} ended with code 0 at step 2., before .* returned; spec.earlyExit = fail: allow .*"
+    assert re.fullmatch(said, world.status.reason)
     assert [one.reason for one in world.status.conditions if one.type == "Failed"] == ["EarlyExit"]
 
 
@@ -87,7 +88,8 @@ def test_a_rank_that_returns_some_steps_before_the_others_fails_the_job() -> Non
     world.finish(first)
 
     assert world.run(10, lambda: world.phase is Phase.FAILED), world.status.reason
-    assert world.status.reason == f"{first.name} ended with code 0 while the training went on in {other.name}"
+    said = f"{first.name} ended with code 0 while the training went on in {other.name}; spec.earlyExit = fail: allow "
+    assert world.status.reason.startswith(said)
 
 
 @pytest.mark.parametrize("returned", [True, False])
@@ -238,6 +240,17 @@ def test_a_script_that_is_not_elastic_fails_its_job_at_once() -> None:
         f"{first.name} ended with code 0 and never called a function that hvd."
     )
     assert world.status.restarts == 0
+
+
+def test_a_worker_that_is_told_to_go_before_it_trains_fails_no_job() -> None:
+    """Its pod is deleted while it starts, and its script ends with code 0 for that: another takes its place."""
+    world = World(Spec(min_workers=2, max_workers=2, template=TEMPLATE))
+    assert world.run(20, lambda: any(pod.child == "starting" for pod in world.pods.values()))
+    first = next(pod for pod in world.pods.values() if pod.child == "starting")
+    world.delete(first)
+    world.end(first, 0, None)
+
+    assert world.run(60, lambda: world.trains(2)), world.status.reason
 
 
 def test_a_newcomer_that_finds_nothing_to_do_fails_no_job() -> None:

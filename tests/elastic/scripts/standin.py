@@ -247,7 +247,7 @@ init, shutdown, rank, size = _basics.init, _basics.shutdown, _basics.rank, _basi
 def allreduce(numbers):
     """The mean over all members, number by number."""
     given = _library.exchange("allreduce", [float(one) for one in numbers])
-    return [sum(column) / len(given) for column in zip(*given, strict=False)]
+    return [sum(column) / len(given) for column in zip(*given, strict=True)]
 
 
 def broadcast_object(thing, root_rank=0):

@@ -85,8 +85,6 @@ async def jobs(
 ) -> AsyncIterator[Jobs]:
     """A namespace for jobs, in a cluster without nodes. When the story is over, no request of ours was forbidden."""
     await asyncio.to_thread(gangwright.retune)
-    if not elastic.program.alive:  # other stories' API server was away for long
-        await asyncio.to_thread(elastic.restart)
     began = plane.audit.mark()
     told = Jobs(api, namespace, kubelet)
     yield told

@@ -39,7 +39,7 @@ state by then.
 
 FAREWELL = 30.0
 """Seconds in which the agent is told how the training ended, where it does not hear it at once: the end of the process,
-and of the job, is judged by that.
+and of the job, is judged by that. As long as a pod has by default to end; a busy machine answers in a few.
 """
 
 TOLD = 300
