@@ -373,4 +373,3 @@ def test_reports_tell_steps_times_and_values(job):
     assert last["values"]["loss"] > 0
     assert {"idle_s", "idle_without_step_s"} <= set(last["values"])
     assert sorted(theirs)[len(theirs) // 2] > 1.5 * sorted(mine)[len(mine) // 2]
-    assert {one["phase"] for one in second.progress} >= {"WarmingUp", "Training"}
