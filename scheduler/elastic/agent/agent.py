@@ -391,7 +391,7 @@ class Agent:
         self._announcements.saw(answer.round)
         if answer.abort is not None:
             self._events.put(Aborted(number, answer.abort))
-        self._meeting.heard_broken(self._incarnation, answer.broken)
+        self._meeting.heard(self._incarnation, number, answer)
 
 
 def _reserve(grace: float) -> float:

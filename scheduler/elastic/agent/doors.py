@@ -1,4 +1,4 @@
-"""The child's own calls: to the barrier, to listen for announcements, to report, to say good-bye.
+"""The child's own calls: for its place, to the barrier, to listen for announcements, to report, to say good-bye.
 
 Lives here: what each call means. Never here: HTTP, which is `shim`'s. Whatever waits, waits in bounded pieces, so that
 a child that was killed leaves nobody waiting for it.
@@ -25,7 +25,7 @@ LISTEN = 10.0
 
 
 class Doors:
-    """The four calls, by method and path. `told`: called when the child has reported."""
+    """The five calls, by method and path. `told`: called when the child has reported."""
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class Doors:
         self.table: dict[tuple[str, str], Callable[[Incarnation, str, bytes], Said]] = {
             ("POST", "/ready"): self._ready,
             ("GET", "/announced"): self._announced,
+            ("GET", "/place"): self._place,
             ("POST", "/progress"): self._progress,
             ("POST", "/gone"): self._gone,
         }
@@ -54,7 +55,7 @@ class Doors:
         if took is not None:
             arrival = {**arrival, "step_s": took}
         until = self._clock() + READY_WAIT
-        with child.at_barrier():
+        with child.at_barrier(setup=arrival.get("setup") is True):
             try:
                 told = self._patience.ask(
                     lambda: self._master.ready(arrival), lambda: child.ended or self._clock() >= until
@@ -77,6 +78,11 @@ class Doors:
             else f"round {place.round}: rank {place.rank} of {place.size}"
         )
         return Said(200, _json(told))
+
+    def _place(self, child: Incarnation, _query: str, _: bytes) -> Said:
+        """What the child's first round will be, or 204 when it is not known yet and the child is to ask again."""
+        child.placed.wait(LISTEN)
+        return Said(204) if child.place is None else Said(200, _json(child.place))
 
     def _announced(self, child: Incarnation, query: str, _: bytes) -> Said:
         child.listens()

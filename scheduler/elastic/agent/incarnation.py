@@ -56,6 +56,10 @@ class Incarnation:
         self._asking = 0
         self._at_barrier = 0
         self._listens = False
+        self.place: Mapping[str, Any] | None = None
+        """What its first round will be, as the master said last."""
+        self.placed = threading.Event()
+        """`place` is known."""
         self._heard = clock()
 
     @property
@@ -165,7 +169,7 @@ class Incarnation:
     def take(self, report: Mapping[str, Any]) -> None:
         """Believe the child's report. Raises progress.Wrong."""
         with self._lock:
-            self._trains_again()
+            self._trains_again(setup=report.get("setup") is True)
             self._progress.take(report, self._clock())
 
     @contextmanager
@@ -181,10 +185,10 @@ class Incarnation:
                 self._heard = self._clock()
 
     @contextmanager
-    def at_barrier(self) -> Iterator[None]:
-        """While the child's main thread waits for its next place; that is no silence."""
+    def at_barrier(self, *, setup: bool = False) -> Iterator[None]:
+        """While the child's main thread waits for its next place; that is no silence. setup: its script sets up."""
         with self._lock:
-            self._trains_again()
+            self._trains_again(setup=setup)
             self._at_barrier += 1
             self._progress.goes_on(self._clock())
         try:
@@ -194,9 +198,16 @@ class Incarnation:
                 self._at_barrier -= 1
                 self._progress.goes_on(self._clock())
 
-    def _trains_again(self) -> None:
+    def _trains_again(self, *, setup: bool) -> None:
         """A child that reports or stands at the barrier trains, also when it went from a training before."""
-        self.gone, self._well, self.entered = None, False, True
+        self.gone, self._well = None, False
+        self.entered = self.entered or not setup
+
+    def expects(self, place: Mapping[str, Any] | None) -> None:
+        """The master says what the child's first round will be; None: it does not know, or has said so before."""
+        if place is not None:
+            self.place = place
+            self.placed.set()
 
     def listens(self) -> None:
         """The child listens for announcements: until it says good-bye, one of its threads always asks."""

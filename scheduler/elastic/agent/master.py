@@ -49,7 +49,9 @@ class Answer(NamedTuple):
     abort: str | None
     interval: float
     broken: int = 0
-    """A round in which nobody meets any more, for a member has ended; 0: none."""
+    """A round in which members cannot meet any more, for one has ended; 0: none."""
+    place: Mapping[str, Any] | None = None
+    """What the worker's first round will be; None: it is not known, or over."""
 
 
 class Master:
@@ -66,7 +68,10 @@ class Master:
         if not (abort is None or isinstance(abort, str)):
             raise Garbled(f"beat: abort is {type(abort).__name__}")
         broken = _whole({"broken": 0, **told}, "broken")
-        return Answer(_whole(told, "round"), abort, _interval(told.get("interval")), broken)
+        place = told.get("place")
+        if not (place is None or isinstance(place, dict)):
+            raise Garbled(f"beat: place is {type(place).__name__}")
+        return Answer(_whole(told, "round"), abort, _interval(told.get("interval")), broken, place)
 
     def ready(self, arrival: Mapping[str, Any]) -> dict[str, Any] | None:
         """Stand at the barrier; the assignment, or None when there is none yet. Takes up to READY_WAIT."""

@@ -13,6 +13,7 @@ from .backoff import Say
 from .errands import Errands
 from .incarnation import Incarnation
 from .knocking import Place, knock
+from .master import Answer
 from .store import Store
 
 
@@ -22,10 +23,13 @@ class Meeting:
     def __init__(self, store: Store, errands: Errands, say: Say) -> None:
         self._store, self._errands, self._say = store, errands, say
 
-    def heard_broken(self, child: Incarnation, number: int) -> None:
-        """A member of round `number` has ended before all had met; 0: of none. To be told with every beat, until it is
-        over: of its two meshes the child may only begin the second one.
+    def heard(self, child: Incarnation, process: int, answer: Answer) -> None:
+        """A beat of this process of the child's was answered. Of a broken round a member has ended before all had met.
+        That is told with every beat, until it is over: of its two meshes the child may only begin the second one.
         """
+        if process == child.number:
+            child.expects(answer.place)
+        number = answer.broken
         doors = child.awaits(number)
         if doors:
             self._errands.run("knock", lambda: self._knock(number, doors))

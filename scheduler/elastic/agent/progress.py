@@ -14,6 +14,8 @@ from collections import deque
 from itertools import islice
 from typing import Any, Callable, Mapping
 
+from .errors import shortened
+
 PHASES = frozenset({"Starting", "WarmingUp", "Ready", "Training", "Leaving"})
 
 VALUES_LIMIT = 64
@@ -61,6 +63,12 @@ def _phase(value: object) -> str:
     return value
 
 
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise Wrong("a text")
+    return shortened(value)
+
+
 def _flag(value: object) -> bool:
     if type(value) is not bool:
         raise Wrong("true or false")
@@ -98,6 +106,7 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "collective": _flag,
     "values": _values,
     "uses": _uses,
+    "stale": _text,
 }
 """Field of a report → its reader."""
 
@@ -111,7 +120,7 @@ class Progress:
     def __init__(self, now: float) -> None:
         self._told: dict[str, Any] = {
             "phase": "Starting", "step": 0, "committed": 0, "samples": 0.0, "epoch": 0.0, MARK: 0.0, "collective": False,
-            "values": {}, "uses": None,
+            "values": {}, "uses": None, "stale": "",
         }  # fmt: skip
         self._since_beat: dict[str, list[tuple[float, int]]] = {"step_s": [], "compute_s": []}
         self._steps: deque[float] = deque(maxlen=STEPS_KEPT)

@@ -126,6 +126,8 @@ class Round(Struct, frozen=True, rename="camel", kw_only=True):
     saver: str | None = None
     """The uid that saves to disk."""
     sync: bool = False
+    setup: bool = False
+    """Its members meet for what their script exchanges while it sets up; they do not train in it."""
     restore: str | None = None
     samples: int = 0
     step: int = 0

@@ -26,6 +26,7 @@ from scheduler.elastic.membership.effects import (
     Effect,
     Finish,
     Persist,
+    Place,
     Publish,
     Resized,
     StartWorker,
@@ -334,6 +335,10 @@ class Charge:
     def broken(self) -> int:
         """The round in which nobody can meet any more, if it is the one that stands; else 0."""
         return self._membership.broken if self._membership is not None else 0
+
+    def place(self, uid: Uid) -> Place | None:
+        """What it has to expect of its first round."""
+        return self._membership.place(uid) if self._membership is not None else None
 
     @property
     def hears(self) -> bool:

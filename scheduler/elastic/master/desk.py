@@ -56,10 +56,11 @@ class Desk:
                 values=beat.values,
                 uses=None if beat.uses is None else tuple(beat.uses),
                 returned=beat.returned,
+                stale=beat.stale,
             )
         )
         newest, abort = charge.beat_answer(uid)
-        return bodies.BeatAnswer(newest, abort, self._interval, charge.broken)
+        return bodies.BeatAnswer(newest, abort, self._interval, charge.broken, charge.place(uid))
 
     async def ready(self, uid: str, ready: bodies.Ready, wait: float) -> Assignment | None:
         """It stands at the barrier."""
@@ -74,7 +75,9 @@ class Desk:
                 ready.fingerprint,
                 ready.samples,
                 ready.step_s,
-                ready.another,
+                place=ready.place,
+                setup=ready.setup,
+                another=ready.another,
             )
         )
         return await charge.assignment(uid, ready.round, wait)

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from scheduler.elastic.membership import roll
+from scheduler.elastic.membership import places, roll
 from scheduler.elastic.membership.choosing import choose, overdue
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.membership.worker import Worker
@@ -55,7 +55,7 @@ def picture(s: State, now: float) -> Picture:
     inside = roll.entitled(s)
     if spec.suspend:
         return Picture(s, now, tuple(inside), ())
-    wish = choose(s, [*inside, *roll.ready(s)], spec.clamp(s.want), spec.min_workers, now).ring
+    wish = choose(s, [*inside, *places.able(s)], places.size(s), spec.min_workers, now).ring
     return Picture(s, now, tuple(inside), wish)
 
 
@@ -170,7 +170,7 @@ def _late(p: Picture) -> str:
     if not p.joining or (not s.record.ring and any(roll.has_state(w) for w in p.members)):
         return ""
     late = [w for w in roll.newcomers(s) if w.seated and not w.arrival and not overdue(s, w, p.now)]
-    if not late or not s.spec or len(p.wish) >= s.spec.clamp(s.want):
+    if not late or len(p.wish) >= places.size(s):
         return ""
     if s.record.ring:
         since, patience = s.joining_at, s.limits.newcomers

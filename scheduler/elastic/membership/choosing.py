@@ -53,7 +53,7 @@ class Order:
         """The lower, the lower its rank."""
         rank = self.rank(w)
         if rank is None:
-            return (True, 1, 0, w.since, w.uid)
+            return (True, 1, w.role != "core", w.since, w.uid)
         trained, position = roll.newness(w)
         return (not trained, -max(0, position), rank, w.since, w.uid)
 
@@ -103,7 +103,16 @@ def _fill(s: State, stay: list[Worker], target: int, least: int, now: float) -> 
     size = min(max(target, order.heirs(newest, stay)), len(stay))
     while size > least and stay[size - 1] is not newest and overdue(s, stay[size - 1], now):
         size -= 1
-    return sorted(stay[:size], key=order.seniority) if size >= least else []
+    return _as_told(order, sorted(stay[:size], key=order.seniority)) if size >= least else []
+
+
+def _as_told(order: Order, ring: list[Worker]) -> list[Worker]:
+    """Each newcomer at the rank that it was told to expect, where that is free."""
+    fresh = [w for w in ring if order.rank(w) is None]
+    former = len(ring) - len(fresh)
+    told = {w.place[0]: w for w in reversed(fresh) if w.place and former <= w.place[0] < len(ring)}
+    others = iter([w for w in fresh if told.get(w.place[0] if w.place else -1) is not w])
+    return ring[:former] + [told.get(rank) or next(others) for rank in range(former, len(ring))]
 
 
 def _last_holder(gone: list[Worker], stay: list[Worker]) -> Worker | None:

@@ -53,6 +53,15 @@ class Assignment(Struct, frozen=True):
     env: dict[str, str] = {}
 
 
+class Place(Struct, frozen=True):
+    """What a worker has to expect of its first round; on the wire as it stands here."""
+
+    rank: int
+    size: int
+    joins: bool
+    """Others have a state by then, and it takes theirs over."""
+
+
 class StartWorker(Struct, frozen=True):
     """Make a worker pod."""
 

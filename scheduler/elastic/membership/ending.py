@@ -118,17 +118,21 @@ def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:
     how = _how(event)
     trained = any(worker is one for one in roll.entitled(s))
     killed = event.signal is not None or (event.code or 0) >= KILLED
-    again = killed and not worker.going and worker.in_place < s.limits.in_place
+    again = killed and not worker.going and (worker.anew or worker.in_place < s.limits.in_place)
     if not again or s.finishing_at is not None or roll.released(s, worker):
         _gone_wrong(s, worker, how, now)
         return
-    worker.in_place += 1
     worker.restart = True
     worker.past = max(worker.past, worker.told, worker.in_round, event.round or 0)
     worker.arrival = worker.beat = worker.ready_at = worker.frozen_at = None
     worker.seated_at = now
+    worker.fallen = worker.fallen or trained
+    if worker.anew:
+        s.do(Tell("Normal", "ProcessRestarted", f"{worker.name}: {worker.abort}"))
+        worker.anew, worker.abort, worker.place = False, "", None
+        return
+    worker.in_place += 1
     if trained:
-        worker.fallen = True
         failed_again(s, worker.role, f"{worker.name} {how}", now, pause=False)
     s.do(Tell("Warning", "ProcessRestarted", f"{worker.name} {how}; its process is started again"))
 

@@ -116,6 +116,8 @@ class Beat(Struct, frozen=True):
     """What the script asks for (`batch`, `rate`) and tells (`epoch`), so far; None: its agent does not say."""
     returned: bool = False
     """Its training function has returned; it evaluates, or exports what was trained."""
+    stale: str = ""
+    """File and line where its script asked for a rank or size that is no longer true; empty: what it asked for is."""
 
 
 class Arrived(Struct, frozen=True):
@@ -140,6 +142,10 @@ class Arrived(Struct, frozen=True):
     """Its script has begun another training, and it has entered no round since: a round that failed before leaves its
     state what the script began with, which others may have otherwise.
     """
+    place: tuple[int, int] | None = None
+    """Rank and size that its script was told while it set up; None: it did not ask, or cannot be started again."""
+    setup: bool = False
+    """Its script still sets up, and calls a collective there."""
 
 
 class Leaving(Struct, frozen=True):

@@ -8,7 +8,7 @@ which somebody has died meanwhile is never published, its number is never used a
 """
 
 from scheduler.elastic.job.status import Resize, Round
-from scheduler.elastic.membership import ending, measures, roll, rounds, script
+from scheduler.elastic.membership import ending, measures, places, roll, rounds, script
 from scheduler.elastic.membership.causes import FAILED, FRUITLESS, cause, picture, resting, waits
 from scheduler.elastic.membership.choosing import Choice, Order, choose
 from scheduler.elastic.membership.effects import Announce, Assignment, Persist, Publish, Resized, Tell
@@ -42,6 +42,11 @@ def _open(s: State, now: float) -> None:
         s.paused_at = now
     s.joining_at = (now if s.joining_at is None else s.joining_at) if p.joining else None
     if found is None or _being_saved(s) or (not found.urgent and waits(p)):
+        return
+    wrong = [] if found.urgent else places.misplaced(p.wish)
+    for worker in wrong:
+        places.start_again(s, worker, places.ANEW)
+    if wrong:
         return
     number = max(s.record.number, s.floor) + 1
     s.flight = Flight(number, BEGINS if s.started_at is None else found.name, now)
@@ -90,14 +95,14 @@ def _planned(s: State, flight: Flight, now: float) -> Round | None:
     spec = s.spec
     if spec is None:
         return None
-    people = [*roll.entitled(s), *roll.ready(s)]
+    people = [*roll.entitled(s), *places.able(s)]
     save = False
     if s.finishing_at is not None:
         choice = Choice((), tuple(roll.entitled(s)))
     elif spec.suspend:
         choice, save = _to_disk(s, roll.entitled(s))
     else:
-        choice = choose(s, people, spec.clamp(s.want), spec.min_workers, now)
+        choice = _fitting(s, people, now)
         save = not choice.ring and bool(spec.checkpoint.path)
     if not choice.ring and not choice.leaving:
         same = {w.uid for w in choice.holding} == {seat.uid for seat in s.record.holding}
@@ -107,6 +112,18 @@ def _planned(s: State, flight: Flight, now: float) -> Round | None:
         flight.lost = True
         _gang_lost(s)
     return rounds.decided(s, flight.number, flight.cause, choice, save=save)
+
+
+def _fitting(s: State, people: list[Worker], now: float) -> Choice:
+    """Without those newcomers that set up for another place: they are started again."""
+    size, least = places.size(s), s.spec.min_workers if s.spec else 1
+    choice = choose(s, people, size, least, now)
+    while wrong := places.misplaced(choice.ring):
+        for worker in wrong:
+            places.start_again(s, worker, places.ANEW)
+        people = [w for w in people if w not in wrong]
+        choice = choose(s, people, size, least, now)
+    return choice
 
 
 def _to_disk(s: State, people: list[Worker]) -> tuple[Choice, bool]:
@@ -171,7 +188,7 @@ def persisted(s: State, event: Persisted, now: float) -> None:
     flight = s.flight
     if flight is None or flight.planned is None or event.round != flight.planned.number:
         return
-    if s.record.ring:
+    if s.record.ring and not s.record.setup:
         s.before = len(s.record.ring)
     former, s.record, s.flight = s.record, flight.planned, None
     _count_failures(s, former)
@@ -182,10 +199,12 @@ def persisted(s: State, event: Persisted, now: float) -> None:
     for worker in s.workers.values():
         worker.fallen = worker.fallen and worker.uid not in inside
         worker.knows = roll.has_state(worker)
+        worker.place = None if worker.uid in inside and not s.record.setup else worker.place
     measures.begun(s, former)
     if inside:
         s.saved, s.save_error = False, ""
-        s.started_at = now if s.started_at is None else s.started_at
+        if not s.record.setup:
+            s.started_at = now if s.started_at is None else s.started_at
     s.do(Tell("Normal", "Round", _sentence(s)))
     _tell_of_what_is_left_behind(s)
     _answer(s, dict(rounds.told(s)), now)

@@ -15,6 +15,7 @@ from scheduler.elastic.membership import (
     events,
     flights,
     noting,
+    places,
     reporting,
     roll,
     rounds,
@@ -24,7 +25,7 @@ from scheduler.elastic.membership import (
     watching,
     wishing,
 )
-from scheduler.elastic.membership.effects import Assignment, Effect
+from scheduler.elastic.membership.effects import Assignment, Effect, Place
 from scheduler.elastic.membership.events import Event, Uid
 from scheduler.elastic.membership.limits import Limits
 from scheduler.elastic.membership.state import State
@@ -68,6 +69,7 @@ LOOKS: Final[tuple[Callable[[State, float], None], ...]] = (
     course.look,
     stragglers.look,
     staffing.look,
+    places.look,
     flights.look,
     flights.repeat,
 )
@@ -130,6 +132,11 @@ class Membership:
         worker = s.workers.get(uid)
         number = s.flight.number if s.flight else s.record.number
         return number, (worker.abort or None) if worker else "it is no worker of this job"
+
+    def place(self, uid: Uid) -> Place | None:
+        """What a newcomer has to expect of its first round; None: not known yet, or it is in one."""
+        worker = self._s.workers.get(uid)
+        return places.told(self._s, worker) if worker is not None else None
 
     @property
     def broken(self) -> int:

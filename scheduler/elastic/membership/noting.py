@@ -260,7 +260,8 @@ def arrived(s: State, event: Arrived, now: float) -> None:
     if worker.ready_at is None and not roll.has_state(worker):
         worker.ready_at = now
         s.warm = now - (worker.seated_at or worker.since) if newcomer else s.warm
-    if inside and event.round == s.record.number and s.paused_at is None:
+    worker.place = event.place or worker.place
+    if inside and event.round == s.record.number and s.paused_at is None and not s.record.setup:
         s.paused_at = now
     measures.arrived(s, worker, event, now)
 

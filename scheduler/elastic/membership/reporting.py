@@ -217,15 +217,27 @@ def _next(s: State, now: float) -> Next | None:
     return Next(workers=entry.workers, epoch=entry.epoch, reason=f"schedule[{place}]")
 
 
+def _stale(s: State) -> str:
+    """Members that go by a rank or size that is not theirs any more, and where their script asked for it."""
+    told = [(w, w.beat.stale) for w in roll.ring(s) if w.beat and w.beat.stale]
+    if not told or s.over:
+        return ""
+    return (
+        f"{roll.names(w for w, _ in told)} set up for another rank or size than the round's, asked for at {told[0][1]}: "
+        "ask in the training function, or register a reset callback"
+    )
+
+
 def _facts(s: State) -> dict[str, script.Fact]:
     """Condition → whether it holds, reason, message."""
-    now_phase = phase(s)
+    now_phase, stale = phase(s), _stale(s)
     said = "; ".join(str(one) for one in s.problems)
     return {
         "Accepted": (not s.problems, "InvalidSpec" if s.problems else "SpecRead", said),
         "QuorumReady": (bool(s.record.ring) and not s.over, now_phase.value, s.over[2] if s.over else ""),
         "Resizing": (s.flight is not None, s.flight.cause if s.flight else "None", ""),
         "MembersHeard": (not s.unheard, "NoBeats" if s.unheard else "BeatsCome", s.unheard),
+        "SetupRankStale": (bool(stale), "AskedAtSetup" if stale else "None", stale),
         "PodsSeen": (not s.blind, "WatchBroken" if s.blind else "WatchStands", _unseen(s)),
         saving.FAILED: (bool(s.save_error), saving.FAILED if s.save_error else "None", s.save_error),
         "Suspended": (now_phase is Phase.SUSPENDED, now_phase.value, ""),

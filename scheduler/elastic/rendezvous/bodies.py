@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 import msgspec
 from msgspec import Meta, Struct
 
+from scheduler.elastic.membership.effects import Place
 from scheduler.elastic.rendezvous.refusals import Reason, Refused
 from scheduler.errors import shortened
 
@@ -50,23 +51,29 @@ class Beat(Struct, frozen=True, kw_only=True):
     uses: Uses | None = None
     returned: bool = False
     """Its training function has returned."""
+    stale: Text = ""
+    """File and line where its script asked for a rank or size that is not true any more."""
 
 
 class BeatAnswer(Struct, frozen=True, omit_defaults=True):
     """round: the newest that is announced. abort: why the child is to be killed. interval: seconds to the next beat.
-    broken: a round of which a member has ended before all had met, so that nobody meets in it; left out: none.
+    broken: a round of which a member has ended before all had met, so that none can meet in it; left out: none.
+    place: what its first round will be; left out: not known yet, or it is in one.
     """
 
     round: int
     abort: str | None
     interval: float
     broken: int = 0
+    place: Place | None = None
 
 
 class Ready(Struct, frozen=True, kw_only=True):
     """A worker that stands at the barrier. fingerprint: of its state's count, shapes and types. samples: its position
     in the data, where it knows better than its last beat. step_s: as of a beat, of the steps since the last one.
-    another: it has begun its script's next training, and entered no round since.
+    another: it has begun its script's next training, and entered no round since. place: rank and size that its script
+    was told while it set up, where it asked and can be started again. setup: the script still sets up, and calls a
+    collective.
     """
 
     round: Count
@@ -77,6 +84,8 @@ class Ready(Struct, frozen=True, kw_only=True):
     samples: Amount | None = None
     step_s: Seconds | None = None
     another: bool = False
+    place: tuple[Count, Count] | None = None
+    setup: bool = False
 
 
 class Announced(Struct, frozen=True):

@@ -170,6 +170,8 @@ class Gang(Master):
         with self.changed:
             if told["phase"] == "Training":
                 self.me.met = max(self.me.met, told["round"])
+            size = len(self._live())
+            self.place = {"rank": size, "size": size + 1, "joins": size > 0}
         return super()._beat(told, query)
 
     def _leave(self, told: dict[str, Any], query: Any) -> tuple[int, bytes]:

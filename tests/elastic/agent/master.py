@@ -31,6 +31,7 @@ class Master:
         self.newest = 0
         self.abort: str | None = None
         self.broken = 0
+        self.place: dict[str, Any] | None = {"rank": 0, "size": 1, "joins": False}
         self.restarts = 0
         self.over = (409, "RoundOver")
         self.refusal: dict[str, int] = {}
@@ -117,7 +118,8 @@ class Master:
     def _beat(self, told: dict[str, Any], _: Any) -> tuple[int, bytes]:
         with self.changed:
             abort, self.abort = self.abort, None
-            return _yes({"round": self.newest, "abort": abort, "interval": 0.1, "broken": self.broken})
+            said = {"round": self.newest, "abort": abort, "interval": 0.1, "broken": self.broken}
+            return _yes({**said, "place": self.place})
 
     def _ready(self, told: dict[str, Any], _: Any) -> tuple[int, bytes]:
         with self.changed:

@@ -112,6 +112,7 @@ class Ring:
         self.keys = {}
         self.extra = {}
         self.hold = False
+        self.expected = None
         self.batch = specs.Batch()
         """As the job's spec says; it begins with one worker."""
         self._servers = []
@@ -287,6 +288,12 @@ class Ring:
 
     # --- the agents ---
 
+    def place(self):
+        """What a newcomer is to expect: the rank behind all that train, or `expected` where a test says so."""
+        with self.changed:
+            size = len(self._members())
+            return self.expected or {"rank": size, "size": size + 1, "joins": size > 0}
+
     def ready(self, worker, body):
         with self.changed:
             if worker.assignment and worker.round > body["round"]:
@@ -352,6 +359,8 @@ def _handler(ring, worker):
             url = urlsplit(self.path)
             if not (self._bears() or self._knows()):
                 return self._answer(401, b"")
+            if url.path == "/place":
+                return self._answer(200, json.dumps(ring.place()).encode())
             if url.path == "/announced":
                 status, answer = ring.wait_announced(int(parse_qs(url.query)["round"][0]))
                 return self._answer(status, json.dumps(answer).encode())

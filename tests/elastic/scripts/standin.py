@@ -184,6 +184,9 @@ class Library:
     def horovod_size(self):
         return -1 if self._mesh is None else self._mesh.size
 
+    horovod_cross_rank = horovod_local_rank = lambda self: -1 if self._mesh is None else 0
+    horovod_cross_size = horovod_local_size = lambda self: -1 if self._mesh is None else 1
+
     def horovod_number_of_process_sets(self):
         return 1
 
@@ -242,6 +245,8 @@ _basics = Basics()
 process_sets._setup(_basics)
 
 init, shutdown, rank, size = _basics.init, _basics.shutdown, _basics.rank, _basics.size
+local_rank, local_size = _basics.local_rank, _basics.local_size
+cross_rank, cross_size = _basics.cross_rank, _basics.cross_size
 
 
 def allreduce(numbers):

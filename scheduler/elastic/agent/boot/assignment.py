@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Mapping
+from typing import Any, Mapping, TypeVar
 
 from .batches import MODES, Batch
 from .errors import AnswerError
@@ -31,14 +31,28 @@ class Assignment:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Place:
+    """The rank and size of a first round that is to come. `joins`: others train by then."""
+
+    rank: int
+    size: int
+    joins: bool
+
+
+T = TypeVar("T", Assignment, Place)
+
+
+def decode_place(text: bytes) -> Place:
+    """The place in a JSON object. Raises AnswerError as `decode` does."""
+    raw = _object(text, "place")
+    made = Place(_of(raw, "rank", int), _of(raw, "size", int), _of(raw, "joins", bool))
+    return _within(made)
+
+
 def decode(text: bytes) -> Assignment:
     """The assignment in a JSON object. Raises AnswerError naming the field, its value and what would be right."""
-    try:
-        raw = json.loads(text)
-    except ValueError as error:
-        raise AnswerError(f"the assignment is no JSON: {error}") from error
-    if not isinstance(raw, dict):
-        raise AnswerError(f"the assignment is {type(raw).__name__}, not an object")
+    raw = _object(text, "assignment")
     removed = _of(raw, "removed", bool, False)
     restore = _of(raw, "restore", str) if raw.get("restore") else None
     made = Assignment(
@@ -55,7 +69,21 @@ def decode(text: bytes) -> Assignment:
         ramp_steps=_of(raw, "ramp_steps", int, 0),
         env={key: str(value) for key, value in _of(raw, "env", dict, {}).items()},
     )
-    if not removed and not 0 <= made.rank < made.size:
+    return made if removed else _within(made)
+
+
+def _object(text: bytes, what: str) -> dict[str, Any]:
+    try:
+        raw = json.loads(text)
+    except ValueError as error:
+        raise AnswerError(f"the {what} is no JSON: {error}") from error
+    if not isinstance(raw, dict):
+        raise AnswerError(f"the {what} is {type(raw).__name__}, not an object")
+    return raw
+
+
+def _within(made: T) -> T:
+    if not 0 <= made.rank < made.size:
         raise AnswerError(f"rank {made.rank} of size {made.size}: the rank must be from 0 to size - 1")
     return made
 

@@ -5,6 +5,7 @@
     ├── AnswerError      the agent's answer is not what the protocol says: field, value, what would be right
     ├── RoundOver        nobody meets in this round any more; who is on the way into it turns back
     ├── StateMismatch    this worker's state has other tensors than rank 0's; both are named
+    ├── SetupCollective  a newcomer's script asks the others for a value while it sets up; its line is named
     └── CheckpointError  a checkpoint cannot be written or read; the file and the reason are named
 
 `Interrupted` is no error: it takes a training function out of its commit. Never here: Horovod's own exceptions; those
@@ -34,6 +35,10 @@ class RoundOver(BootError):
 
 class StateMismatch(BootError):
     """The state here and the state of rank 0 cannot be synchronised."""
+
+
+class SetupCollective(BootError):
+    """A collective at a time when no other worker can answer it."""
 
 
 class CheckpointError(BootError):

@@ -54,11 +54,46 @@ def _torch_optimizer(module: Any) -> None:
     stamps.patch_torch(module)
 
 
+def _basics(module: Any) -> None:
+    from . import place
+
+    place.patch(module)
+
+
+def _process_sets(module: Any) -> None:
+    from . import place
+
+    place.patch_process_sets(module)
+
+
+def _tensorflow_operations(module: Any) -> None:
+    from . import setting_up
+
+    setting_up.patch_tensorflow(module)
+
+
+def _torch_operations(module: Any) -> None:
+    from . import setting_up
+
+    setting_up.patch_torch(module)
+
+
+def _torch_samplers(module: Any) -> None:
+    from . import samplers
+
+    samplers.patch(module)
+
+
 PATCHES: Mapping[str, Callable[[Any], None]] = {
     "horovod.common.elastic": _common_elastic,
     "horovod.tensorflow.elastic": _tensorflow_elastic,
     "horovod.tensorflow": _tensorflow,
     "horovod.torch.optimizer": _torch_optimizer,
+    "horovod.common.basics": _basics,
+    "horovod.common.process_sets": _process_sets,
+    "horovod.tensorflow.mpi_ops": _tensorflow_operations,
+    "horovod.torch.mpi_ops": _torch_operations,
+    "torch.utils.data.distributed": _torch_samplers,
 }
 """Module → what is done to it when it has been executed."""
 

@@ -20,7 +20,7 @@ import threading
 import time
 from typing import Any, Callable, Mapping, Optional, Sequence
 
-from . import disk, doorstep, environment, fingerprint, frameworks, stamps, warmup, worker
+from . import disk, doorstep, environment, fingerprint, frameworks, place, setting_up, stamps, warmup, worker
 from .agreement import Pace
 from .assignment import Assignment
 from .clock import Idle, say
@@ -90,6 +90,8 @@ class Loop:
         self._stamp: stamps.Stamp | None = None
         self._disk = disk.Disk(self._framework, self._progress)
         self._pace, self._idle = Pace(), Idle()
+        self._first = True
+        """It has entered no round yet, as far as this function of the script goes."""
         self._another = False
         """The script has begun another training, and no round was entered since: what its state is, others may not
         have, whatever became of the rounds on the way.
@@ -97,6 +99,7 @@ class Loop:
 
     def run(self, args: Sequence[Any], words: Mapping[str, Any]) -> Any:
         """Trains until the function returns; leaves the process when the job does without this worker."""
+        self._progress.setup = False
         try:
             self._warm_up(args, words)
             result = self._rounds(args, words)
@@ -177,7 +180,8 @@ class Loop:
     def _barrier(self, why: str) -> Assignment:
         """Stands at the barrier until there is an assignment; meanwhile Horovod is shut down."""
         self._progress.phase = "Ready"
-        card = self._card()
+        card, known = self._card(), place.asked()
+        afresh = os.environ.get("GANGWRIGHT_INCARNATION", "1") == "1" and known is not None
         body = {
             "round": self._worker.assignment.round,
             "step": self._progress.step,
@@ -186,6 +190,7 @@ class Loop:
             "why": why,
             "another": self._another,
             "fingerprint": card.fingerprint,
+            "place": [known.rank, known.size] if known is not None and afresh else None,
         }
         answer: queue.Queue[Any] = queue.Queue()
         threading.Thread(target=_into, args=(answer, self._arrive, body), daemon=True).start()
@@ -238,7 +243,7 @@ class Loop:
     def _enter(self, assignment: Assignment) -> None:
         """Into the round: environment, doorstep, init, and the same state for all."""
         marks = [time.monotonic()]
-        scale = self._worker.lr_scale()
+        scale, former = self._worker.lr_scale(), self._former()
         self._worker.assignment = assignment
         self._progress.round = assignment.round
         self._worker.watch.entered(assignment.round)
@@ -247,12 +252,13 @@ class Loop:
         environment.apply(environment.member(*mine, os.environ, assignment.env, pods))
         if assignment.restore and assignment.rank == 0:
             self._disk.read(assignment.restore)
-        heard = self._pass_doorstep(assignment, scale)
+        moved = former is not None and former != mine
+        heard = self._pass_doorstep(assignment, scale, resets=not self._first or moved)
         marks.append(time.monotonic())
         self._reset()
         marks.append(time.monotonic())
-        self._framework.entered()
-        self._state.on_reset()
+        dealt = self._framework.entered(former, mine)
+        self._reset_state(mine, dealt=dealt, moved=moved, heard=heard)
         if assignment.sync:
             self._take_over(heard)
         self._worker.entered(assignment, heard["scale"])
@@ -264,12 +270,39 @@ class Loop:
         self._idle.resumed()
         self._work_begins()
 
-    def _pass_doorstep(self, assignment: Assignment, scale: float) -> Mapping[str, Any]:
+    def _former(self) -> tuple[int, int] | None:
+        """Rank and size that the script goes by: the last round's, or what it was told; None: it goes by none."""
+        last = self._worker.assignment
+        if last.round:
+            return last.rank, last.size
+        known = place.asked()
+        return (known.rank, known.size) if known else None
+
+    def _reset_state(
+        self, mine: tuple[int, int], *, dealt: bool, moved: bool, heard: Mapping[str, Any]
+    ) -> None:
+        """The script's reset callbacks; and whether something of what it asked for is left behind.
+
+        Stock Horovod runs none in the first round of a process. They may call collectives, which a newcomer's set-up
+        answers in stock Horovod; where ours was alone in it, it takes part in them here.
+        """
+        first, self._first = self._first, False
+        if not first or moved or (setting_up.alone and heard["resets"]):
+            self._state.on_reset()
+        taken_over = not first and (dealt or bool(getattr(self._state, "_reset_callbacks", ())))
+        self._progress.stale = "" if taken_over else place.differs(*mine)
+
+    def _pass_doorstep(self, assignment: Assignment, scale: float, *, resets: bool) -> Mapping[str, Any]:
         """Rank 0's counters and plain values, when everybody is here."""
         watch, progress = self._worker.watch, self._progress
         mine = {"step": progress.step, "samples": progress.samples, "epoch_length": progress.epoch_length}
         leading = assignment.rank == 0 and assignment.sync
-        word = {**mine, "scale": scale, "plain": self._framework.plain() if leading else None}
+        word = {
+            **mine,
+            "scale": scale,
+            "resets": resets,
+            "plain": self._framework.plain() if leading else None,
+        }
 
         def overtaken() -> bool:
             return watch.target > assignment.round

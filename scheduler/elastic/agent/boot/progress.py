@@ -55,6 +55,10 @@ class Progress:
     """
 
     phase: str = "WarmingUp"
+    setup: bool = True
+    """The script has not come to its training function yet."""
+    stale: str = ""
+    """File and line where the script asked for a rank or size that is not true any more."""
     round: int = 0
     step: int = 0
     committed: int = 0
@@ -107,6 +111,8 @@ class Progress:
         computes, self._computes = self._computes, []
         return {
             "phase": self.phase,
+            "setup": self.setup,
+            "stale": self.stale,
             "step": self.step,
             "committed": self.committed,
             "samples": float(self.samples),

@@ -56,6 +56,17 @@ class Shim:
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
+    def place(self) -> assignment.Place:
+        """The place that the first round will give this process, as soon as the agent knows. Raises AnswerError."""
+        pause = FIRST_PAUSE
+        while True:
+            status, answer = self._try("GET", "/place", None, LONG_POLL)
+            if status == 200:
+                return assignment.decode_place(answer)
+            if status != 204:
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+
     def announced(self, round_: int) -> int:
         """The newest round that was announced, as soon as it is above `round_`, or after a while whatever it is."""
         status, answer = self._try("GET", f"/announced?round={round_}", None, LONG_POLL)

@@ -73,11 +73,21 @@ def current() -> Worker | None:
     return _worker
 
 
+def setting_up() -> bool:
+    """Whether the script has not come to a function yet that `hvd.elastic.run` decorates."""
+    return _worker is None or _worker.progress.setup
+
+
+def shim() -> Shim:
+    """The agent of this process."""
+    return Shim(os.environ["GANGWRIGHT_SHIM"], os.environ.get("GANGWRIGHT_SHIM_KEY", ""))
+
+
 def begin() -> Worker:
     """The worker of this process, made at the first call, and awake."""
     global _worker  # noqa: PLW0603 - a process is one worker
     if _worker is None:
-        _worker = Worker(Shim(os.environ["GANGWRIGHT_SHIM"], os.environ.get("GANGWRIGHT_SHIM_KEY", "")))
+        _worker = Worker(shim())
         _worker.progress.told.update(early)
         _worker.start()
     _worker.again()

@@ -86,8 +86,9 @@ class Plain:
     def broadcast_tensors(self) -> None:
         """Everybody gets rank 0's tensors."""
 
-    def entered(self) -> None:
-        """A round has begun: what goes by rank and size is worked out anew, also where nobody synchronises."""
+    def entered(self, _former: tuple[int, int] | None, _mine: tuple[int, int]) -> bool:
+        """A round has begun: data are dealt again by rank and size, where there are any; whether there are any."""
+        return False
 
     def broadcast(self, numbers: Sequence[int]) -> list[int]:
         """Rank 0's numbers, on every rank. The same count of numbers on every rank."""

@@ -15,7 +15,7 @@ import copy
 import importlib
 from typing import Any, Iterator, Sequence
 
-from .. import stamps
+from .. import samplers, stamps
 from ..fingerprint import shape
 from .plain import ATTRIBUTES, Plain
 
@@ -64,10 +64,12 @@ class Torch(Plain):
         for handler in self._handlers().values():
             handler.sync()
 
-    def entered(self) -> None:
-        for part in self._parts().values():
-            if self._deals(part):
-                part.reset()
+    def entered(self, former: tuple[int, int] | None, mine: tuple[int, int]) -> bool:
+        ours = [part for part in self._parts().values() if self._deals(part)]
+        for part in ours:
+            part.reset()
+        dealt = former is not None and samplers.deal(former, *mine)
+        return dealt or bool(ours)
 
     def shutdown(self) -> None:
         self._hvd.shutdown()

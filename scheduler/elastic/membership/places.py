@@ -1,0 +1,89 @@
+"""The place that a newcomer has to expect: its script asks for rank and size before there is a round.
+
+Lives here: what each newcomer is told to expect, and who is started again because it was told something else. Never
+here: the choice of a round's people, which these are foretold by (`choosing`).
+"""
+
+from collections.abc import Iterable
+
+from scheduler.elastic.membership import roll
+from scheduler.elastic.membership.choosing import choose
+from scheduler.elastic.membership.effects import Abort, Place
+from scheduler.elastic.membership.state import State
+from scheduler.elastic.membership.worker import Worker
+
+ANEW = "its rank or size is another than it was told while it set up: its process is started again"
+APART = "a member was lost before all had set up together: its process is started again"
+
+
+def look(s: State, now: float) -> None:
+    """Foretell each newcomer's place, and begin a set-up again that has lost a member."""
+    if s.record.setup and len(roll.ring(s)) < len(s.record.ring):
+        for worker in roll.ring(s):
+            start_again(s, worker, APART)
+    if s.spec is None or s.over:
+        return
+    fresh = [w for w in roll.newcomers(s) if w.seated and not w.anew]
+    inside = [w for w in roll.entitled(s) if not w.going]
+    least, wanted = s.spec.min_workers, s.spec.clamp(s.want)
+    if first(s):
+        _foretell(s, [w for w in fresh if w.role == "core"], least, now)
+        fresh = [w for w in fresh if w.role != "core"]
+        inside = [w for w in roll.newcomers(s) if w.seated and w.role == "core"][:least]
+    most = s.spec.clamp(max(wanted, len(inside) + len(fresh)))
+    _foretell(s, [*inside, *fresh], wanted, now, fresh)
+    _foretell(s, [*inside, *fresh], most, now, [w for w in fresh if w.place is None])
+
+
+def _foretell(
+    s: State, people: list[Worker], target: int, now: float, whom: Iterable[Worker] | None = None
+) -> None:
+    """What a round of these would be. Who was told already keeps what it was told."""
+    least = s.spec.min_workers if s.spec else 1
+    ring = choose(s, people, target, least, now).ring
+    for worker in people if whom is None else whom:
+        if worker in ring and (worker.arrival is None or worker.arrival.place is None):
+            worker.place = (ring.index(worker), len(ring))
+
+
+def told(s: State, worker: Worker) -> Place | None:
+    """What this newcomer is told to expect; None: it is not known yet, or it is in a round."""
+    inside = any(worker is one for one in roll.entitled(s))
+    if worker.place is None or inside or s.spec is None:
+        return None
+    return Place(*worker.place, joins=not first(s) or worker.place[0] >= s.spec.min_workers)
+
+
+def first(s: State) -> bool:
+    """The first round of a gang is to come: all its members are newcomers."""
+    return not roll.entitled(s)
+
+
+def size(s: State) -> int:
+    """Members that the next round is to have. Where a script has asked, the gang's first has what it was told."""
+    if s.spec is None:
+        return 0
+    asked = first(s) and any(w.arrival and w.arrival.place for w in roll.ready(s))
+    return s.spec.min_workers if asked or s.record.setup else s.spec.clamp(s.want)
+
+
+def able(s: State) -> list[Worker]:
+    """Newcomers at the barrier that can be in one round. Those whose scripts still set up meet among themselves."""
+    ready = [w for w in roll.ready(s) if not w.anew]
+    setup = [w for w in ready if w.arrival and w.arrival.setup]
+    return setup if setup and first(s) else [w for w in ready if w not in setup]
+
+
+def misplaced(ring: Iterable[Worker]) -> list[Worker]:
+    """Those of a round to come that set up for another place, and can still be started again."""
+    people = tuple(ring)
+    told = {w: w.arrival.place for w in people if w.arrival and w.arrival.why == "newcomer"}
+    return [w for rank, w in enumerate(people) if told.get(w) is not None and told[w] != (rank, len(people))]
+
+
+def start_again(s: State, worker: Worker, why: str) -> None:
+    """Have its process ended, and started again in its pod. That is no failure of it."""
+    if worker.anew or not worker.alive or worker.going:
+        return
+    worker.anew, worker.abort, worker.arrival = True, why, None
+    s.do(Abort(worker.uid, why))
