@@ -97,6 +97,8 @@ def _ended_well(s: State, worker: Worker, now: float, *, own: bool) -> None:
         s.finishing_at = now if s.finishing_at is None else s.finishing_at
     elif not never_entered(s, worker):
         worker.ended = worker.well = False
+        if own:
+            _blame(s, worker, "ended with code 0 before it was in a round", now)
         _failed_start(s, worker, "ended with code 0 before it was in a round", now, own_fault=True)
 
 
@@ -119,6 +121,7 @@ def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:
     trained = any(worker is one for one in roll.entitled(s))
     killed = event.signal is not None or (event.code or 0) >= KILLED
     again = killed and not worker.going and worker.in_place < s.limits.in_place
+    _blame(s, worker, how, now)
     if not again or s.finishing_at is not None or roll.released(s, worker):
         _gone_wrong(s, worker, how, now)
         return
@@ -180,6 +183,35 @@ def _failed_start(s: State, worker: Worker, how: str, now: float, *, own_fault: 
         begin_again(s)
     failed_again(s, worker.role, f"{worker.name} {how}", now)
     lose(s, worker, how, now, bars=True)
+
+
+def _blame(s: State, worker: Worker, how: str, now: float) -> None:
+    """A process has failed by its own fault: counted once for all that one cause took, in a row until the job gets
+    further. Surplus that is in no round fails no job, and who is told to go, or has returned, is judged elsewhere.
+
+    What began before the last failure may have failed with it. Of a round, the first that ends is the cause: the others
+    may die of that in Horovod's `init`.
+    """
+    inside = any(worker is one for one in roll.entitled(s))
+    returned = s.finishing_at is not None or (worker.exit is not None and bool(worker.exit.returned))
+    if returned or worker.going or roll.released(s, worker) or not (inside or worker.role == "core"):
+        return
+    began = s.published_at if inside else worker.seated_at or worker.since
+    others = [s.workers.get(seat.uid) for seat in s.record.ring if seat.uid != worker.uid]
+    if began < s.failed_at or (inside and any(w is None or not w.alive or w.fallen for w in others)):
+        return
+    s.failures, s.failed_at = s.failures + 1, now
+    s.last_failure = f"{worker.name} {how}"
+
+
+def further(s: State, step: int, epoch: float) -> None:
+    """A member tells how far it is. Beyond where any ever was, failures are in a row no more; too many were too many."""
+    if step <= s.furthest[0] and epoch <= s.furthest[1]:
+        return
+    s.furthest = (max(step, s.furthest[0]), max(epoch, s.furthest[1]))
+    s.held, s.last_failure = 0.0, ""
+    if s.spec is None or s.failures <= s.spec.max_restarts:
+        s.failures = 0
 
 
 def begin_again(s: State) -> None:
