@@ -45,6 +45,8 @@ class Incarnation:
         self._clock, self._finish = clock, finish
         self.entered = False
         """It has begun as a worker, by `hvd.elastic.run` or our small API: no other child reports or meets others."""
+        self.foreign: str | None = None
+        """What shows that its script is of another kind; None: nothing does."""
         self._well = False
         """It has come to the end of its training."""
         self._lock = threading.Lock()
@@ -162,6 +164,13 @@ class Incarnation:
         with self._lock:
             self.gone, self._well = why, well
 
+    def shows(self, foreign: str) -> bool:
+        """A process of the child is of another kind, by this sign. False where an elastic training has begun."""
+        with self._lock:
+            if not self.entered:
+                self.foreign = foreign
+            return not self.entered
+
     def take(self, report: Mapping[str, Any]) -> None:
         """Believe the child's report. Raises progress.Wrong."""
         with self._lock:
@@ -196,7 +205,7 @@ class Incarnation:
 
     def _trains_again(self) -> None:
         """A child that reports or stands at the barrier trains, also when it went from a training before."""
-        self.gone, self._well, self.entered = None, False, True
+        self.gone, self._well, self.entered, self.foreign = None, False, True, None
 
     def listens(self) -> None:
         """The child listens for announcements: until it says good-bye, one of its threads always asks."""
@@ -233,7 +242,12 @@ class Incarnation:
 
     def end(self) -> dict[str, Any]:
         """This child's part of the report of its end."""
-        return {"checkpoint_step": self.saved, "returned": self.returned, "entered": self.entered}
+        return {
+            "checkpoint_step": self.saved,
+            "returned": self.returned,
+            "entered": self.entered,
+            "foreign": self.foreign,
+        }
 
     def beat(self) -> dict[str, Any]:
         """This child's part of a beat."""

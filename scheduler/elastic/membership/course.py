@@ -70,9 +70,13 @@ def _not_elastic(s: State, _now: float) -> str:
     ended = [w for w in s.workers.values() if ending.never_entered(s, w)]
     if not ended:
         return ""
+    end = ended[0].exit
+    how = "ended with code 0 and never called a function that hvd.elastic.run decorates"
+    if end is not None and end.foreign:
+        how = f"has a script that is not elastic: {end.foreign}"
     return (
-        f"{ended[0].name} ended with code 0 and never called a function that hvd.elastic.run decorates: decorate the "
-        "training function, or run a script of another kind (plain Horovod, torchrun) as a Job of a gang"
+        f"{ended[0].name} {how}: decorate the training function with hvd.elastic.run, or run a script of another kind "
+        "(plain Horovod, torchrun) as an ordinary Job of a gang"
     )
 
 

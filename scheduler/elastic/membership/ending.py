@@ -51,6 +51,8 @@ def exited(s: State, event: Exited, now: float) -> None:
     saving.ended(s, worker, _how(event))
     if worker.lost:
         worker.ended = True
+    elif never_entered(s, worker):
+        worker.ended, worker.well = True, event.code == 0
     elif event.code == 0:
         _ended_well(s, worker, now, own=True)
     else:
@@ -95,7 +97,7 @@ def _ended_well(s: State, worker: Worker, now: float, *, own: bool) -> None:
         stop(s, worker, "it has left in order", now, ABORTED_GRACE)
     elif inside and s.published:  # told to go or not: nobody tells a training to end with code 0
         s.finishing_at = now if s.finishing_at is None else s.finishing_at
-    elif not never_entered(s, worker):
+    else:
         worker.ended = worker.well = False
         if own:
             _blame(s, worker, "ended with code 0 before it was in a round", now)
@@ -108,12 +110,12 @@ def leaves_early(worker: Worker) -> bool:
 
 
 def never_entered(s: State, worker: Worker) -> bool:
-    """Its script came to its end without elastic Horovod, of its own accord and before anything was trained: it would do
-    so again. A newcomer of a job that trains may find nothing left to do.
+    """Its script showed that it is of another kind, or came to its end without elastic Horovod, of its own accord and
+    before anything was trained: it would do so again. A newcomer of a job that trains may find nothing left to do.
     """
     end = worker.exit
-    own = end is not None and (end.code, end.entered) == (0, False) and not worker.going
-    return own and s.started_at is None
+    other = end is not None and (bool(end.foreign) or (end.code, end.entered) == (0, False))
+    return other and not worker.going and s.started_at is None
 
 
 def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:
