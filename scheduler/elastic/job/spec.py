@@ -116,8 +116,8 @@ class Spec(Struct, frozen=True, rename="camel", kw_only=True):
     (`backoffLimit`). As many processes may fail in a row while others keep the state and the job gets no further.
     """
     progress_deadline: float = 14400.0
-    """Seconds that the job may hold nodes and neither train nor get further, added up. Four hours: the start of a large
-    image and a warm-up of two hours to the first commit fit, and no node is held longer for nothing.
+    """Seconds that the job may hold nodes and neither train nor get further, added up. In four hours a large image and a
+    warm-up of two hours to the first commit find room.
     """
     early_exit: EarlyExit = EarlyExit.FAIL
     """By default a job that was cut short is not taken for one that has succeeded."""

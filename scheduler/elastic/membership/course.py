@@ -152,8 +152,8 @@ def _trains(s: State, now: float) -> bool:
     young = s.flight is not None or now - s.published_at <= s.limits.steady
     if not members or young or len(members) < len(s.record.ring):
         return False
-    heard = (roll.trains(w, s.record) and w.silent + now - w.beat_at < s.limits.steady for w in members)
-    return all(heard)
+    limit = max(s.limits.steady, s.limits.hang_steps * roll.step_s(s))
+    return all(roll.trains(w, s.record) and w.silent + now - w.beat_at < limit for w in members)
 
 
 def _end(s: State, phase: Phase, reason: str, message: str, now: float) -> None:

@@ -1,6 +1,7 @@
 """How workers end, and what follows for them, their nodes and the next start.
 
-Lives here: ends of processes and pods, the giving up of those that do not answer, and the back-off from nodes.
+Lives here: ends of processes and pods, the giving up of those that do not answer, which of these failures count, and the
+back-off from nodes.
 Never here: whether somebody is silent for too long (`watching`), or what becomes of the round (`flights`).
 
 A member whose process was killed by a signal is started again inside its pod, as a newcomer: the seat is kept, and the
@@ -110,8 +111,8 @@ def leaves_early(worker: Worker) -> bool:
 
 
 def never_entered(s: State, worker: Worker) -> bool:
-    """Its script showed that it is of another kind, or came to its end without elastic Horovod, of its own accord and
-    before anything was trained: it would do so again. A newcomer of a job that trains may find nothing left to do.
+    """Its script is of another kind, by a sign of it or because it came to its end without elastic Horovod. It would do so
+    again. That is said of its own accord and before anything was trained: a later newcomer may find nothing left to do.
     """
     end = worker.exit
     other = end is not None and (bool(end.foreign) or (end.code, end.entered) == (0, False))
@@ -189,10 +190,10 @@ def _failed_start(s: State, worker: Worker, how: str, now: float, *, own_fault: 
 
 def _blame(s: State, worker: Worker, how: str, now: float) -> None:
     """A process has failed by its own fault: counted once for all that one cause took, in a row until the job gets
-    further. Surplus that is in no round fails no job, and who is told to go, or has returned, is judged elsewhere.
+    further. Surplus that is in no round does not count. A worker that was told to go, or has returned, is judged elsewhere.
 
-    What began before the last failure may have failed with it. Of a round, the first that ends is the cause: the others
-    may die of that in Horovod's `init`.
+    A process that began before the last failure may have failed with it. In a round, the first that ends is the cause:
+    the others may die of that in Horovod's `init`.
     """
     inside = any(worker is one for one in roll.entitled(s))
     returned = s.finishing_at is not None or (worker.exit is not None and bool(worker.exit.returned))
@@ -207,13 +208,15 @@ def _blame(s: State, worker: Worker, how: str, now: float) -> None:
 
 
 def further(s: State, step: int, epoch: float) -> None:
-    """A member tells how far it is. Beyond where any ever was, failures are in a row no more; too many were too many."""
+    """A member tells how far it is. Beyond where any ever was, failures are in a row no more, unless they were too many
+    already.
+    """
     if step <= s.furthest[0] and epoch <= s.furthest[1]:
         return
     s.furthest = (max(step, s.furthest[0]), max(epoch, s.furthest[1]))
-    s.held, s.last_failure = 0.0, ""
+    s.held = 0.0
     if s.spec is None or s.failures <= s.spec.max_restarts:
-        s.failures = 0
+        s.failures, s.last_failure = 0, ""
 
 
 def begin_again(s: State) -> None:

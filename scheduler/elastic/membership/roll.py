@@ -109,6 +109,7 @@ def sound(s: State) -> bool:
 
 
 def trains(w: Worker, record: Round) -> bool:
+    """It says that it trains, and in this round."""
     return w.in_round == record.number and w.beat is not None and w.beat.phase == "Training"
 
 
