@@ -168,6 +168,7 @@ BAD = {
         "batch.limit = 3: at least maxWorkers, which is 4",
     ),
     "restarts negative": ({"maxRestarts": -1}, "spec.maxRestarts", "-1"),
+    "no deadline": ({"progressDeadline": ""}, "spec.progressDeadline", "should match"),
     "relative path": ({"checkpoint": {"path": "here"}}, "spec.checkpoint.path", "here"),
     "no duration": ({"checkpoint": {"path": "/here", "every": "often"}}, "spec.checkpoint.every", "often"),
 }

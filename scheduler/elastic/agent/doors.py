@@ -99,7 +99,9 @@ class Doors:
 
     def _gone(self, child: Incarnation, _: str, body: bytes) -> Said:
         told = _object(body)
-        why = told.get("why")
+        why, foreign = told.get("why"), told.get("foreign")
+        if isinstance(foreign, str) and not child.shows(shortened(foreign)):
+            return Said(409)
         child.goes(shortened(why) if isinstance(why, str) else "", well=told.get("code") == 0)
         return Said(200, b"{}")
 

@@ -45,6 +45,8 @@ class Incarnation:
         self._clock, self._finish = clock, finish
         self.entered = False
         """It has begun as a worker, by `hvd.elastic.run` or our small API: no other child reports or meets others."""
+        self.foreign: str | None = None
+        """What shows that its script is of another kind; None: nothing does."""
         self._well = False
         """It has come to the end of its training."""
         self._lock = threading.Lock()
@@ -166,6 +168,13 @@ class Incarnation:
         with self._lock:
             self.gone, self._well = why, well
 
+    def shows(self, foreign: str) -> bool:
+        """A process of the child is of another kind, by this sign. False where an elastic training has begun."""
+        with self._lock:
+            if not self.entered:
+                self.foreign = foreign
+            return not self.entered
+
     def take(self, report: Mapping[str, Any]) -> None:
         """Believe the child's report. Raises progress.Wrong."""
         with self._lock:
@@ -202,6 +211,7 @@ class Incarnation:
         """A child that reports or stands at the barrier trains, also when it went from a training before."""
         self.gone, self._well = None, False
         self.entered = self.entered or not setup
+        self.foreign = None if self.entered else self.foreign
 
     def expects(self, place: Mapping[str, Any] | None) -> None:
         """The master says what the child's first round will be; None: it does not know, or has said so before."""
@@ -244,7 +254,12 @@ class Incarnation:
 
     def end(self) -> dict[str, Any]:
         """This child's part of the report of its end."""
-        return {"checkpoint_step": self.saved, "returned": self.returned, "entered": self.entered}
+        return {
+            "checkpoint_step": self.saved,
+            "returned": self.returned,
+            "entered": self.entered,
+            "foreign": self.foreign,
+        }
 
     def beat(self) -> dict[str, Any]:
         """This child's part of a beat."""

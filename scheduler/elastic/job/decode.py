@@ -45,6 +45,7 @@ MOST_WORKERS: Final = 10_000
 MOST_RESTARTS: Final = 1_000_000
 MOST_STAGES: Final = 1_000
 MOST_SAMPLES: Final = 2**31 - 1
+MINUTE: Final = 60.0
 YEAR: Final = 365 * 86400.0
 
 
@@ -113,6 +114,7 @@ def decode_spec(raw: Any) -> tuple[Spec | None, tuple[Problem, ...]]:
         batch=_batch(form.form("batch")),
         suspend=form.take("suspend", flag, default=False),
         max_restarts=form.take("maxRestarts", count(0, MOST_RESTARTS), Spec().max_restarts),
+        progress_deadline=form.take("progressDeadline", duration(MINUTE, YEAR), Spec().progress_deadline),
         early_exit=form.take("earlyExit", word(EarlyExit), Spec().early_exit),
         checkpoint=_checkpoint(form.form("checkpoint")),
         policy=policy_of(form.raw),

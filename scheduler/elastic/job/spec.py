@@ -113,7 +113,11 @@ class Spec(Struct, frozen=True, rename="camel", kw_only=True):
     suspend: bool = False
     max_restarts: int = 6
     """How often the whole gang may begin again from its checkpoint: as often as a Job tries by default
-    (`backoffLimit`).
+    (`backoffLimit`). As many processes may fail in a row while others keep the state and the job gets no further.
+    """
+    progress_deadline: float = 14400.0
+    """Seconds that the job may hold nodes and neither train nor get further, added up. In four hours a large image and a
+    warm-up of two hours to the first commit find room.
     """
     early_exit: EarlyExit = EarlyExit.FAIL
     """By default a job that was cut short is not taken for one that has succeeded."""

@@ -104,6 +104,7 @@ class Desk:
             ended.process,
             ended.returned,
             ended.entered,
+            ended.foreign,
         )
         return self._listening(uid).exited(told)
 

@@ -1,6 +1,7 @@
 """Where the job goes: its end, well or badly.
 
-Lives here: the two ends. Never here: a pause (`flights` leads into one, `staffing` out of it).
+Lives here: the two ends, and how long nodes are held for nothing. Never here: a pause (`flights` leads into one,
+`staffing` out of it), or which failures count (`ending`).
 A job has succeeded when its training function returned on every member of the last round, and none is at work any
 more. One that was lost on the way there changes nothing, as long as another has ended well.
 """
@@ -10,7 +11,7 @@ from typing import Final
 
 from scheduler.elastic.job.spec import EarlyExit
 from scheduler.elastic.job.status import Phase
-from scheduler.elastic.membership import ending, roll
+from scheduler.elastic.membership import ending, reporting, roll
 from scheduler.elastic.membership.effects import Finish, Tell
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.membership.worker import Worker
@@ -69,9 +70,13 @@ def _not_elastic(s: State, _now: float) -> str:
     ended = [w for w in s.workers.values() if ending.never_entered(s, w)]
     if not ended:
         return ""
+    end = ended[0].exit
+    how = "ended with code 0 and never called a function that hvd.elastic.run decorates"
+    if end is not None and end.foreign:
+        how = f"has a script that is not elastic: {end.foreign}"
     return (
-        f"{ended[0].name} ended with code 0 and never called a function that hvd.elastic.run decorates: decorate the "
-        "training function, or run a script of another kind (plain Horovod, torchrun) as a Job of a gang"
+        f"{ended[0].name} {how}: decorate the training function with hvd.elastic.run, or run a script of another kind "
+        "(plain Horovod, torchrun) as an ordinary Job of a gang"
     )
 
 
@@ -79,7 +84,29 @@ def _too_many_restarts(s: State, _now: float) -> str:
     most = s.spec.max_restarts if s.spec else 0
     if s.spec is None or s.restarts <= most:
         return ""
-    return f"the gang began again {most} times, which is spec.maxRestarts, and failed again: {s.last_failure}"
+    failed = f": {s.last_failure}" if s.last_failure else ""
+    return f"the gang began again {most} times, which is spec.maxRestarts, and failed again{failed}"
+
+
+def _too_many_failures(s: State, now: float) -> str:
+    """Told when those that fail together have: all of them are a lost gang, which is counted otherwise."""
+    if not ending.too_often(s) or s.spec is None or now - s.failed_at < ending.TOGETHER:
+        return ""
+    return (
+        f"its processes failed {s.failures} times in a row, and the training did not get further than step "
+        f"{s.furthest[0]}; spec.maxRestarts is {s.spec.max_restarts}: {s.last_failure}"
+    )
+
+
+def _no_progress(s: State, now: float) -> str:
+    if s.spec is None or s.held <= s.spec.progress_deadline:
+        return ""
+    parts = (s.last_failure, s.unheard, reporting.waiting(s, now))
+    why = "; ".join(part for part in parts if part) or "no worker says why"
+    return (
+        f"it held nodes for {s.held:.0f} s and did not get further than step {s.furthest[0]}; "
+        f"spec.progressDeadline is {s.spec.progress_deadline:g} s: {why}"
+    )
 
 
 TABLE: Final[tuple[tuple[Phase, str, Callable[[State, float], str]], ...]] = (
@@ -88,6 +115,8 @@ TABLE: Final[tuple[tuple[Phase, str, Callable[[State, float], str]], ...]] = (
     (Phase.FAILED, "EarlyExit", _cut_short),
     (Phase.SUCCEEDED, "Completed", _all_done),
     (Phase.FAILED, "TooManyRestarts", _too_many_restarts),
+    (Phase.FAILED, "TooManyFailures", _too_many_failures),
+    (Phase.FAILED, "ProgressDeadlineExceeded", _no_progress),
 )
 
 
@@ -96,11 +125,35 @@ def look(s: State, now: float) -> None:
     if s.over:
         _stop_all(s, s.over[2] or "the job is over", now)
         return
+    _count_held(s, now)
     for phase, reason, ask in TABLE:
         message = ask(s, now)
         if message:
             _end(s, phase, reason, message, now)
             return
+
+
+def _count_held(s: State, now: float) -> None:
+    """The time since the last look, if nodes were held for nothing. After a sleep of the master it is not known."""
+    since, s.counted_at = s.counted_at, now
+    held = any(w.node and not (w.pod_ended or w.deleting) for w in s.workers.values())
+    if since is None or now < s.quiet_until or not held or _trains(s, now):
+        return
+    s.held += now - since
+
+
+def _trains(s: State, now: float) -> bool:
+    """All members show progress, for a while by now: a script that commits rarely tells no higher step. So does one that
+    does something after the training, which has limits of its own.
+    """
+    members = roll.ring(s)
+    if s.finishing_at is not None or any(w.beat and w.beat.returned for w in members):
+        return True
+    young = s.flight is not None or now - s.published_at <= s.limits.steady
+    if not members or young or len(members) < len(s.record.ring):
+        return False
+    limit = max(s.limits.steady, s.limits.hang_steps * roll.step_s(s))
+    return all(roll.trains(w, s.record) and w.silent + now - w.beat_at < limit for w in members)
 
 
 def _end(s: State, phase: Phase, reason: str, message: str, now: float) -> None:

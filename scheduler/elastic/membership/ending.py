@@ -1,6 +1,7 @@
 """How workers end, and what follows for them, their nodes and the next start.
 
-Lives here: ends of processes and pods, the giving up of those that do not answer, and the back-off from nodes.
+Lives here: ends of processes and pods, the giving up of those that do not answer, which of these failures count, and the
+back-off from nodes.
 Never here: whether somebody is silent for too long (`watching`), or what becomes of the round (`flights`).
 
 A member whose process was killed by a signal is started again inside its pod, as a newcomer: the seat is kept, and the
@@ -51,6 +52,8 @@ def exited(s: State, event: Exited, now: float) -> None:
     saving.ended(s, worker, _how(event))
     if worker.lost:
         worker.ended = True
+    elif never_entered(s, worker):
+        worker.ended, worker.well = True, event.code == 0
     elif event.code == 0:
         _ended_well(s, worker, now, own=True)
     else:
@@ -95,8 +98,10 @@ def _ended_well(s: State, worker: Worker, now: float, *, own: bool) -> None:
         stop(s, worker, "it has left in order", now, ABORTED_GRACE)
     elif inside and s.published:  # told to go or not: nobody tells a training to end with code 0
         s.finishing_at = now if s.finishing_at is None else s.finishing_at
-    elif not never_entered(s, worker):
+    else:
         worker.ended = worker.well = False
+        if own:
+            _blame(s, worker, "ended with code 0 before it was in a round", now)
         _failed_start(s, worker, "ended with code 0 before it was in a round", now, own_fault=True)
 
 
@@ -106,12 +111,12 @@ def leaves_early(worker: Worker) -> bool:
 
 
 def never_entered(s: State, worker: Worker) -> bool:
-    """Its script came to its end without elastic Horovod, of its own accord and before anything was trained: it would do
-    so again. A newcomer of a job that trains may find nothing left to do.
+    """Its script is of another kind, by a sign of it or because it came to its end without elastic Horovod. It would do so
+    again. That is said of its own accord and before anything was trained: a later newcomer may find nothing left to do.
     """
     end = worker.exit
-    own = end is not None and (end.code, end.entered) == (0, False) and not worker.going
-    return own and s.started_at is None
+    other = end is not None and (bool(end.foreign) or (end.code, end.entered) == (0, False))
+    return other and not worker.going and s.started_at is None
 
 
 def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:
@@ -119,6 +124,8 @@ def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:
     trained = any(worker is one for one in roll.entitled(s))
     killed = event.signal is not None or (event.code or 0) >= KILLED
     again = killed and not worker.going and (worker.anew or worker.in_place < s.limits.in_place)
+    if not worker.anew:
+        _blame(s, worker, how, now)
     if not again or s.finishing_at is not None or roll.released(s, worker):
         _gone_wrong(s, worker, how, now)
         return
@@ -184,6 +191,42 @@ def _failed_start(s: State, worker: Worker, how: str, now: float, *, own_fault: 
         begin_again(s)
     failed_again(s, worker.role, f"{worker.name} {how}", now)
     lose(s, worker, how, now, bars=True)
+
+
+def _blame(s: State, worker: Worker, how: str, now: float) -> None:
+    """A process has failed by its own fault: counted once for all that one cause took, in a row until the job gets
+    further. Surplus that is in no round does not count. A worker that was told to go, or has returned, is judged elsewhere.
+
+    A process that began before the last failure may have failed with it. In a round, the first that ends is the cause:
+    the others may die of that in Horovod's `init`.
+    """
+    inside = any(worker is one for one in roll.entitled(s))
+    returned = s.finishing_at is not None or (worker.exit is not None and bool(worker.exit.returned))
+    if returned or worker.going or roll.released(s, worker) or not (inside or worker.role == "core"):
+        return
+    began = s.published_at if inside else worker.seated_at or worker.since
+    others = [s.workers.get(seat.uid) for seat in s.record.ring if seat.uid != worker.uid]
+    if began < s.failed_at or (inside and any(w is None or not w.alive or w.fallen for w in others)):
+        return
+    s.failures, s.failed_at = s.failures + 1, now
+    s.last_failure = f"{worker.name} {how}"
+
+
+def further(s: State, step: int, epoch: float) -> None:
+    """A member tells how far it is. Beyond where any ever was, failures are in a row no more, unless they were too many
+    already.
+    """
+    if step <= s.furthest[0] and epoch <= s.furthest[1]:
+        return
+    s.furthest = (max(step, s.furthest[0]), max(epoch, s.furthest[1]))
+    s.held = 0.0
+    if not too_often(s):
+        s.failures, s.last_failure = 0, ""
+
+
+def too_often(s: State) -> bool:
+    """Failures in a row are more than the job may have. A single one never ends a job whose state lives on."""
+    return s.spec is not None and s.failures > max(1, s.spec.max_restarts)
 
 
 def begin_again(s: State) -> None:

@@ -177,6 +177,8 @@ class Exited(Struct, frozen=True):
     """Whether its training function had returned; None: its agent does not say."""
     entered: bool | None = None
     """Whether it had called a function that `hvd.elastic.run` decorates; None: its agent does not say."""
+    foreign: str | None = None
+    """What shows that its script is of another kind, such as `torchrun runs it`; None: nothing does."""
 
 
 class NodeDoomed(Struct, frozen=True):

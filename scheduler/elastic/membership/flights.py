@@ -254,7 +254,7 @@ def _settled(s: State, now: float) -> None:
     if s.record.ring:
         if s.resumed_at is None or len(members) < len(s.record.ring):
             return
-        if not all(_trains(w, s.record) for w in members) or not _has_stepped(members[0], s.record):
+        if not all(roll.trains(w, s.record) for w in members) or not _has_stepped(members[0], s.record):
             return
         _changed(s, now)
     elif not s.record.holding:
@@ -273,10 +273,6 @@ def _changed(s: State, now: float) -> None:
     s.last_resize = Resize(before=s.before, to=size, cause=s.record.cause, idle_seconds=idle, at=now)
     s.price = measures.price(s.last_resize, s.price)
     s.resized, s.changed_at = s.record.number, now
-
-
-def _trains(w: Worker, record: Round) -> bool:
-    return w.in_round == record.number and w.beat is not None and w.beat.phase == "Training"
 
 
 def _has_stepped(w: Worker, record: Round) -> bool:

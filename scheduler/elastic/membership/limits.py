@@ -86,7 +86,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     CrashLoopBackOff.
     """
     steady: float = 60.0
-    """Of training, after which failures are no longer in a row."""
+    """Of training, after which starts that fail are no longer in a row, and nodes are not held for nothing. So long a
+    member may also be silent there; or ten of its steps, if those take longer.
+    """
     in_place: int = 2
     """Times that one worker's process may be started again inside its pod after a signal killed it; then the pod
     goes.

@@ -53,6 +53,7 @@ def restored(s: State, event: Restored, now: float) -> None:
     s.before = status.last_resize.to if status.last_resize else 0
     s.restarts = status.restarts
     s.reached = max(s.record.step, int(status.started_at is not None))
+    s.furthest = (s.record.step, s.record.epoch)
     latest = now + s.limits.bar_most
     s.barred = {one.node: msgspec.structs.replace(one, until=min(one.until, latest)) for one in status.barred}
     s.barred_at = {one.node: now for one in status.barred}
@@ -215,6 +216,7 @@ def beat(s: State, event: Beat, now: float) -> None:
     worker.took = event.step_s or worker.took
     if event.round:
         s.reached = max(s.reached, event.committed)
+        ending.further(s, event.step, event.epoch)
     if event.child != "stopped":
         worker.frozen_at = None
     elif worker.frozen_at is None:
@@ -257,6 +259,7 @@ def arrived(s: State, event: Arrived, now: float) -> None:
     worker.arrival, worker.committed = event, event.committed
     if not newcomer:
         s.reached = max(s.reached, event.committed)
+        ending.further(s, event.step, 0.0)
     if worker.ready_at is None and not roll.has_state(worker):
         worker.ready_at = now
         s.warm = now - (worker.seated_at or worker.since) if newcomer else s.warm

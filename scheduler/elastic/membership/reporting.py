@@ -64,7 +64,7 @@ def reason(s: State, now: float) -> str:
         return "the spec cannot be read: " + "; ".join(str(one) for one in s.problems)
     if not s.listed:
         return "the master has started, and reads which workers there are"
-    said = _waiting(s, now) or _why_this_size(s)
+    said = waiting(s, now) or _why_this_size(s)
     return "; ".join(part for part in (_unseen(s), said) if part)
 
 
@@ -72,7 +72,8 @@ def _unseen(s: State) -> str:
     return f"{s.blind}: no worker is started, and none taken for not made, until it does" if s.blind else ""
 
 
-def _waiting(s: State, now: float) -> str:
+def waiting(s: State, now: float) -> str:
+    """Who or what is being waited for; empty when nothing is."""
     saver = roll.saving(s)
     if saver:
         return f"{saver.name} saves the state to disk"

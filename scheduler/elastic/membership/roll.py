@@ -6,7 +6,7 @@ Lives here: answers, nothing is changed. Never here: what follows from them.
 import statistics
 from collections.abc import Iterable
 
-from scheduler.elastic.job.status import Seat
+from scheduler.elastic.job.status import Round, Seat
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.membership.worker import Worker
 
@@ -106,6 +106,11 @@ def sound(s: State) -> bool:
     return len(members) == len(s.record.ring) and not any(
         w.arrival and w.arrival.round >= s.record.number for w in members
     )
+
+
+def trains(w: Worker, record: Round) -> bool:
+    """It says that it trains, and in this round."""
+    return w.in_round == record.number and w.beat is not None and w.beat.phase == "Training"
 
 
 def broken(s: State) -> int:

@@ -168,7 +168,17 @@ class State:
     uses: frozenset[str] | None = None
     """What the script was seen to ask for and to tell; None before its first step, and where agents do not say."""
     last_failure: str = ""
-    """Who failed last, and how."""
+    """Who failed last, and how, since the job got further."""
+    furthest: tuple[int, float] = (0, 0.0)
+    """The highest step and the highest epoch that were heard of in any round. A failure takes neither back."""
+    failures: int = 0
+    """Processes that failed by their own fault since then; those that one cause took are one."""
+    failed_at: float = 0.0
+    """When the last of them did."""
+    held: float = 0.0
+    """Seconds since then in which the job held nodes and did not train, added up."""
+    counted_at: float | None = None
+    """Up to when they are."""
     refusal: str = ""
     """Why the API server made no pod."""
     conditions: dict[str, Condition] = field(default_factory=dict)

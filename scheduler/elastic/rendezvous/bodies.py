@@ -105,7 +105,8 @@ class Exit(Struct, frozen=True, kw_only=True):
     """A child that ended: by a code or by a signal. culprit: the worker it blames. tail: its last lines. round: the one
     it was in, where that is known. checkpoint_step: of the newest checkpoint that it wrote, where it said so.
     process: its agent's number of it, so that an end which is told twice is one. returned: whether its training function
-    had; entered: whether it had called one. None from an agent that does not know.
+    had; entered: whether it had called one; foreign: what shows that the script is of another kind. None from an agent
+    that does not know.
     """
 
     why: Text
@@ -118,6 +119,7 @@ class Exit(Struct, frozen=True, kw_only=True):
     process: Count | None = None
     returned: bool | None = None
     entered: bool | None = None
+    foreign: Text | None = None
 
 
 class Values(Struct, frozen=True):

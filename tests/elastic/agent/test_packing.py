@@ -82,6 +82,19 @@ def test_it_runs_on_a_python_without_anything(pack: Path, tmp_path: Path) -> Non
     assert master.calls["exit"][-1]["code"] == 4
 
 
+def test_a_worker_of_torchrun_is_told_to_the_master(pack: Path, tmp_path: Path) -> None:
+    """It is a process further below, and ends before its script begins; the exit report says what it is."""
+    with Master() as master:
+        command = ("sh", "-c", f'"{sys.executable}" -c "print(1)"; exit 5')
+        done = run(pack, master, tmp_path, *command, TORCHELASTIC_RUN_ID="none")
+
+    assert (done.returncode, done.stdout) == (5, "")
+    told = master.calls["exit"][-1]
+    assert (told["code"], told["foreign"], told["entered"]) == (5, "torchrun runs it", False)
+    assert told["why"].startswith("the script is not elastic: torchrun runs it. Decorate ")
+    assert told["why"] in done.stderr
+
+
 def test_every_python_below_the_agent_enters_through_the_archive(pack: Path, tmp_path: Path) -> None:
     """Behind a shell too: ours comes first on PYTHONPATH, the image's own sitecustomize still runs, its path stays."""
     own = tmp_path / "own"

@@ -402,6 +402,18 @@ def test_what_a_child_says_of_its_training_is_told_of_its_end(side: Side) -> Non
     assert told() == (True, False, False)
 
 
+def test_a_script_of_another_kind_is_told_of_its_end(side: Side) -> None:
+    """Until an elastic training begins: beside that a tool of another kind may run, which is refused."""
+    torchrun = b'{"code": 1, "why": "the script is not elastic", "foreign": "torchrun runs it"}'
+    side.child.entered = False
+    assert side.child.end()["foreign"] is None
+    assert side.asks("POST", "/gone", torchrun)[0] == 200
+    assert (side.child.end()["foreign"], side.child.gone) == ("torchrun runs it", "the script is not elastic")
+    side.child.take({"step": 3})
+    assert side.asks("POST", "/gone", torchrun)[0] == 409
+    assert (side.child.end()["foreign"], side.child.gone) == (None, None)
+
+
 def test_the_last_steps_are_told_at_the_barrier(side: Side) -> None:
     """How long the steps since the last beat took goes with the arrival, and with the next beat all the same."""
     side.child.take({"step": 3, "step_s": 0.2})

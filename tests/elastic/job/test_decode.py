@@ -52,6 +52,7 @@ def test_everything_that_can_be_said_is_read() -> None:
             batch={"mode": "fixed", "perWorker": 32, "limit": 128, "learningRate": "sqrt", "rampSteps": 10},
             suspend=True,
             maxRestarts=0,
+            progressDeadline="1h",
             checkpoint={"path": "/ckpt", "every": "1h30m"},
         )
     )
@@ -71,6 +72,7 @@ def test_everything_that_can_be_said_is_read() -> None:
     ]
     assert (spec.batch.mode, spec.batch.learning_rate) == (BatchMode.FIXED, LearningRate.SQRT)
     assert (spec.suspend, spec.max_restarts, spec.checkpoint.every) == (True, 0, 5400.0)
+    assert spec.progress_deadline == 3600.0
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,10 @@ def test_everything_that_can_be_said_is_read() -> None:
         ({"checkpoint": {"every": 5}}, "spec.checkpoint.every = 5: a duration such as 90s, 10m or 1h30m, from 1 to 3.1536e+07 seconds"),
         ({"maxWorker": 3}, "spec.maxWorker = 3: no such field; is maxWorkers meant?"),
         ({"suspend": "no"}, "spec.suspend = 'no': true or false"),
+        (
+            {"progressDeadline": "0s"},
+            "spec.progressDeadline = '0s': a duration such as 90s, 10m or 1h30m, from 60 to 3.1536e+07 seconds",
+        ),
     ],
 )  # fmt: skip
 def test_each_mistake_names_field_value_and_remedy(fields: dict[str, Any], said: str) -> None:

@@ -2,6 +2,7 @@
 
 import re
 
+import msgspec
 import pytest
 
 from scheduler.elastic.job import Phase, Spec, encode_status
@@ -240,6 +241,37 @@ def test_a_script_that_is_not_elastic_fails_its_job_at_once() -> None:
         f"{first.name} ended with code 0 and never called a function that hvd."
     )
     assert world.status.restarts == 0
+
+
+@pytest.mark.parametrize("code", [0, 1, 134])
+def test_a_script_that_shows_that_it_is_of_another_kind_fails_its_job_at_once(code: int) -> None:
+    """Whatever its code: nothing is started again for it, and its node is not blamed."""
+    world = World(Spec(min_workers=2, max_workers=2, template=TEMPLATE))
+    assert world.run(20, lambda: any(pod.child == "starting" for pod in world.pods.values()))
+    first = next(pod for pod in world.pods.values() if pod.child == "starting")
+    world.end(first, code, None)
+    assert first.report is not None
+    first.report = msgspec.structs.replace(first.report, foreign="torchrun runs it")
+
+    assert world.run(2, lambda: world.phase is Phase.FAILED), world.status.reason
+    assert world.status.reason.startswith(
+        f"{first.name} has a script that is not elastic: torchrun runs it: "
+    )
+    assert [one.reason for one in world.status.conditions if one.type == "Failed"] == ["NotElastic"]
+    assert (world.status.restarts, world.made, world.status.barred) == (0, 2, ())
+
+
+def test_a_newcomer_of_another_kind_fails_no_job_that_trains() -> None:
+    """Its template may have been edited since. As surplus it counts for nothing."""
+    world = a_job(2, max_restarts=0)
+    world.size(3)
+    assert world.run(20, lambda: any(pod.child == "starting" for pod in world.pods.values()))
+    first = next(pod for pod in world.pods.values() if pod.child == "starting")
+    world.end(first, 1, None)
+    assert first.report is not None
+    first.report = msgspec.structs.replace(first.report, foreign="torchrun runs it")
+
+    assert world.run(60, lambda: world.trains(3)), world.status.reason
 
 
 def test_a_worker_that_is_told_to_go_before_it_trains_fails_no_job() -> None:

@@ -56,3 +56,21 @@ async def test_a_script_that_is_not_elastic_runs_once(jobs, kubelet):
     assert over["phase"] == "Failed"
     assert " and never called a function that hvd.elastic.run decorates: " in over["reason"]
     assert over["restarts"] == 0
+
+
+async def test_a_script_of_another_kind_is_recognized_before_it_trains(jobs, kubelet):
+    """Its processes would train for ten minutes, each alone. The job fails as soon as one asks for a process group of
+    PyTorch, and no worker is replaced.
+    """
+    await asyncio.to_thread(kubelet.add, slots(2))
+    await jobs.submit(job("train", 2, 2, SCRIPTS / "foreign.py"))
+    over = await jobs.until("train", in_phase("Succeeded", "Failed"))
+
+    failed = [one["reason"] for one in over["conditions"] if one["type"] == "Failed"]
+    assert (over["phase"], failed) == ("Failed", ["NotElastic"])
+    sign = (
+        " has a script that is not elastic: it calls torch.distributed.init_process_group without Horovod: "
+    )
+    assert sign in over["reason"]
+    assert over["restarts"] == 0
+    assert await jobs.told("train", "WorkerLost") == []

@@ -2,8 +2,8 @@
 
 Lives here: the import hook that gives Horovod's elastic loop another reset (`hook`, `loop`), the solo warm-up on a
 snapshot (`warmup`), the way into a round (`shim`, `doorstep`, `environment`), what is told to the agent (`progress`),
-the checkpoint (`checkpoint`), the arithmetic of batches (`batches`) and the small API that a new script imports as
-`gangwright` (`api`).
+the checkpoint (`checkpoint`), the arithmetic of batches (`batches`), the small API that a new script imports as
+`gangwright` (`api`), and the end of scripts of another kind (`foreign`).
 
 Never here: anything but the standard library at import time, whatever needs a Python newer than 3.8, and any import by
 an absolute name of ours: the agent carries this package into images of other people, under a name of its choice.
@@ -14,6 +14,7 @@ Who may call: the agent's `sitecustomize`, which calls `activate`; a training sc
 from __future__ import annotations
 
 import os
+import sys
 
 
 def activate() -> None:
@@ -21,11 +22,26 @@ def activate() -> None:
 
     Cheap, and safe in any Python program that inherits the environment: nothing of Horovod or of a framework is
     imported, no thread is started. Afterwards `hvd.init()` starts alone, at size 1, and `hvd.elastic.run` is ours.
+    A worker of torchrun ends here, for it is none of ours.
     """
     if not os.environ.get("GANGWRIGHT_SHIM"):
         return
+    if os.environ.get("TORCHELASTIC_RUN_ID"):
+        _end_worker_of_torchrun()
     from . import environment
     from .hook import install
 
     environment.apply(environment.solo(os.environ))
     install()
+
+
+def _end_worker_of_torchrun() -> None:
+    """At the start of an interpreter an exception would be shown as a fault of Python itself."""
+    from . import foreign
+
+    try:
+        foreign.seen("torchrun runs it")
+    except SystemExit as end:
+        sys.stderr.write(f"{end}\n")
+        sys.stderr.flush()
+        os._exit(1)

@@ -3,11 +3,12 @@
 
 A finder at the head of `sys.meta_path` lets the ordinary import do its work and then changes the fresh module. What is
 changed is the Python layer's own seams (the reset loop, commit, check); Horovod's files and its C++ stay as they are.
-The same finder answers `import gangwright` with our small API.
+The same finder answers `import gangwright` with our small API, and sees to it that scripts of another kind are told of.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -84,6 +85,32 @@ def _torch_samplers(module: Any) -> None:
     samplers.patch(module)
 
 
+def _process_group(module: Any) -> None:
+    """Changed before `torch.distributed` takes its names over. The import alone says nothing: `import torch` does it."""
+    _tells(module, "init_process_group", "it calls torch.distributed.init_process_group without Horovod")
+
+
+def _torchrun(module: Any) -> None:
+    _tells(module, "launch_agent", "torchrun runs it")
+
+
+def _tells(module: Any, name: str, what: str) -> None:
+    """Have a function of the module say what its call shows, unless Horovod is there."""
+    inner = getattr(module, name, None)
+    if inner is None:
+        return
+
+    @functools.wraps(inner)
+    def called(*args: Any, **words: Any) -> Any:
+        if "horovod" not in sys.modules:
+            from . import foreign
+
+            foreign.seen(what)
+        return inner(*args, **words)
+
+    setattr(module, name, called)
+
+
 PATCHES: Mapping[str, Callable[[Any], None]] = {
     "horovod.common.elastic": _common_elastic,
     "horovod.tensorflow.elastic": _tensorflow_elastic,
@@ -94,6 +121,8 @@ PATCHES: Mapping[str, Callable[[Any], None]] = {
     "horovod.tensorflow.mpi_ops": _tensorflow_operations,
     "horovod.torch.mpi_ops": _torch_operations,
     "torch.utils.data.distributed": _torch_samplers,
+    "torch.distributed.distributed_c10d": _process_group,
+    "torch.distributed.launcher.api": _torchrun,
 }
 """Module → what is done to it when it has been executed."""
 
