@@ -257,7 +257,8 @@ def allreduce(numbers):
 
 def broadcast_object(thing, root_rank=0):
     """The thing of that rank, on every rank; made of what JSON has."""
-    return _library.exchange("broadcast", thing if rank() == root_rank else None)[root_rank]
+    mine = _library.horovod_rank()  # as Horovod's own modules do, which hear what is true of the library
+    return _library.exchange("broadcast", thing if mine == root_rank else None)[root_rank]
 
 
 def _reset():
