@@ -194,3 +194,10 @@ def test_a_training_of_torch_is_that_without_a_rehearsal(torch_python):
     that are not in the state. After the rehearsal all is as before it, optimizers without slots too.
     """
     holds(torch_python, rehearsal.TORCH)
+
+
+def test_a_training_of_tensorflow_is_that_without_a_rehearsal(horovod_python):
+    """The same masks and the same order of batches, in a loop of the script's and in Keras's `fit`; an iterator that is
+    made outside goes on where it was; what is made while a function is traced stays.
+    """
+    holds(horovod_python, rehearsal.TENSORFLOW)

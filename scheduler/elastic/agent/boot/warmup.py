@@ -3,7 +3,7 @@
 What is slow in a first step is done here: building variables, tracing the training step, tracing Horovod's broadcasts.
 The script's own function runs until its first commit or check. An exception ends it there, which no `except Exception`
 of the script catches. Then all that the function reaches is what it was (`snapshot`). So are TensorFlow's variables, the
-counters, and the sources of chance of Python, numpy and PyTorch. `GANGWRIGHT_WARMUP=1` is in the environment
+counters, and the sources of chance of Python, numpy, TensorFlow and PyTorch. `GANGWRIGHT_WARMUP=1` is in the environment
 meanwhile, for scripts with effects outside (a log file, a checkpoint).
 
 An iterator that cannot be copied, such as a generator made outside the function, would be ahead afterwards. Then nothing
@@ -16,6 +16,8 @@ What stays as the rehearsal left it:
   both are taken for data;
 * attributes of the script's own Keras models and layers, but for numbers and texts;
 * a module that the function is the first to import, and a variable with a random value that a traced function makes.
+
+With a seed, operations of TensorFlow that drew before the training draw from their beginning or one step further.
 """
 
 from __future__ import annotations

@@ -19,7 +19,9 @@ from ..errors import CheckpointError
 from ..fingerprint import shape
 from ..script import trackable
 from ..snapshot import Snapshot
+from . import tensorflow_random
 from .plain import ATTRIBUTES, Plain
+from .tensorflow_random import SHUFFLED, shuffles
 
 AGREEMENT = "gangwright.agreement"
 """Name of the collective by which all ranks hear rank 0's numbers; always the same, so that Horovod's cache knows
@@ -86,16 +88,21 @@ class TensorFlow(Plain):
 
     @contextlib.contextmanager
     def undone(self, kept: Snapshot) -> Iterator[None]:
+        alive = _alive()
         values = [
-            (one, value) for one, value in ((one, _value(one)) for one in _alive()) if value is not None
+            (one, value)
+            for one, value in ((one, _value(one)) for one in alive if not shuffles(one))
+            if value is not None
         ]
-        with super().undone(kept):
+        back = tensorflow_random.keep([one for one in alive if shuffles(one)])
+        with super().undone(kept), tensorflow_random.forgotten():
             try:
                 with self._tf.variable_creator_scope(_recorder(self._tf, values, self._traced)):
                     yield
             finally:
                 for variable, value in values:
                     variable.assign(value)
+                back()
         self._traced.clear()
 
     def stays(self, value: Any) -> bool:
@@ -179,7 +186,7 @@ def _bytes(variable: Any) -> int:
 
 
 def _alive() -> list[Any]:
-    """Every variable of this process, in the state or not: an optimizer that the script
+    """Every variable of this process and every data set that shuffles, in the state or not: an optimizer that the script
     forgot to name counts too, and what it has taken out of the collector's sight.
     """
     variable = importlib.import_module("tensorflow").Variable
@@ -188,7 +195,11 @@ def _alive() -> list[Any]:
         gc.unfreeze()
     try:
         objects = gc.get_objects()
-        kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, variable)}
+        kinds = {
+            kind
+            for kind in set(map(type, objects))
+            if issubclass(kind, variable) or kind.__name__ == SHUFFLED
+        }
         return [one for one in objects if type(one) in kinds]
     finally:
         if frozen:
