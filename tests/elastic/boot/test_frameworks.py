@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.elastic.boot import rehearsal
 from tests.elastic.boot.ring import CARRIED, holds
 
 MARKED_ALONE = f"""{CARRIED}
@@ -64,12 +65,13 @@ OLD_OPTIMIZER = f"""{CARRIED}
 import tensorflow as tf
 import horovod.tensorflow as hvd
 from carried.boot import frameworks
+from carried.boot.snapshot import Snapshot
 hvd.init()
 model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(3,))])
 optimizer = tf.compat.v1.train.AdamOptimizer(0.1)
 framework = frameworks.of(hvd.elastic.TensorFlowKerasState(model, optimizer, step=7))
 framework.prepare()
-with framework.undone():
+with framework.undone(Snapshot(lambda: None, framework.state)):
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(model(tf.ones((1, 3))))
     optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
@@ -185,3 +187,17 @@ def test_a_second_failure_goes_back_to_the_same_commit(torch_python):
 def test_tensors_of_torch_among_plain_values_come_back_as_tensors(torch_python):
     """The best loss so far, a moving mean: a script that uses them as tensors goes on after a restart."""
     holds(torch_python, TENSORS_OF_TORCH)
+
+
+def test_a_training_of_torch_is_that_without_a_rehearsal(torch_python):
+    """To the bit, with dropout and shuffling: also a moving average of the weights, a schedule of rates and an optimizer
+    that are not in the state. After the rehearsal all is as before it, optimizers without slots too.
+    """
+    holds(torch_python, rehearsal.TORCH)
+
+
+def test_a_training_of_tensorflow_is_that_without_a_rehearsal(horovod_python):
+    """The same masks and the same order of batches, in a loop of the script's and in Keras's `fit`; an iterator that is
+    made outside goes on where it was; what is made while a function is traced stays.
+    """
+    holds(horovod_python, rehearsal.TENSORFLOW)

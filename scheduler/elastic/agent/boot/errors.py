@@ -6,6 +6,7 @@
     ├── RoundOver        nobody meets in this round any more; who is on the way into it turns back
     ├── StateMismatch    this worker's state has other tensors than rank 0's; both are named
     ├── SetupCollective  a newcomer's script asks the others for a value while it sets up; its line is named
+    ├── Unmovable        what a training function reaches can be neither copied nor put back; it is named
     └── CheckpointError  a checkpoint cannot be written or read; the file and the reason are named
 
 `Interrupted` is no error: it takes a training function out of its commit. Never here: Horovod's own exceptions; those
@@ -39,6 +40,10 @@ class StateMismatch(BootError):
 
 class SetupCollective(BootError):
     """A collective at a time when no other worker can answer it."""
+
+
+class Unmovable(BootError):
+    """An iterator, or an object of a library, that a rehearsal would leave changed."""
 
 
 class CheckpointError(BootError):

@@ -1,12 +1,23 @@
-"""A newcomer's first steps, alone, before anybody is interrupted for it: on a snapshot that is restored afterwards.
+"""A newcomer's first steps, alone, before anybody is interrupted for it, and undone afterwards.
 
 What is slow in a first step is done here: building variables, tracing the training step, tracing Horovod's broadcasts.
-The script's own function runs until its first commit or check; that ends it with an exception that no
-`except Exception` of the script catches. Then every variable of the process, the optimizer's slots, the state's plain
-values, the counters and the sources of chance of Python, numpy and torch are what they were. `GANGWRIGHT_WARMUP=1` is
-in the environment meanwhile, for scripts with effects outside (a log file, a checkpoint).
+The script's own function runs until its first commit or check. An exception ends it there, which no `except Exception`
+of the script catches. Then all that the function reaches is what it was (`snapshot`). So are TensorFlow's variables, the
+counters, and the sources of chance of Python, numpy, TensorFlow and PyTorch. `GANGWRIGHT_WARMUP=1` is in the environment
+meanwhile, for scripts with effects outside (a log file, a checkpoint).
 
-Not undone, because nobody could: what the script printed, and how far an iterator is that it made outside its function.
+An iterator that cannot be copied, such as a generator made outside the function, would be ahead afterwards. Then nothing
+is rehearsed: one line names it, and the first step is slower instead.
+
+What stays as the rehearsal left it:
+
+* effects outside the process, and what is reached through an object of a library or another thread alone;
+* an array or a tensor of more than 64 MiB that is no model's, and what lies in a container of more than 10,000 things:
+  both are taken for data;
+* attributes of the script's own Keras models and layers, but for numbers and texts;
+* a module that the function is the first to import, and a variable with a random value that a traced function makes.
+
+With a seed, operations of TensorFlow that drew before the training draw from their beginning or one step further.
 """
 
 from __future__ import annotations
@@ -15,8 +26,10 @@ import contextlib
 import os
 from typing import Any, Callable, Mapping, Sequence
 
-from .errors import Interrupted
+from .clock import say
+from .errors import Interrupted, Unmovable
 from .frameworks import Plain
+from .snapshot import Snapshot
 from .worker import Worker
 
 FLAG = "GANGWRIGHT_WARMUP"
@@ -34,12 +47,17 @@ def run(
     framework.sync(None)
     framework.sync(framework.plain())
     framework.broadcast([0] * 2)
+    try:
+        kept = Snapshot(func, framework.state, args, words)
+    except Unmovable as error:
+        say(f"no rehearsal: {error} cannot be put back; the first step is slower instead")
+        return
     position = worker.progress.step, worker.progress.samples
     worker.warming = True
     os.environ[FLAG] = "1"
     try:
-        with framework.undone(), contextlib.suppress(Interrupted):
-            func(framework.state, *args, **words)
+        with framework.undone(kept), contextlib.suppress(Interrupted):
+            func(framework.state, *kept.args, **kept.words)
     finally:
         worker.warming = False
         os.environ.pop(FLAG, None)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import importlib
 import random
 import sys
@@ -12,14 +11,10 @@ from typing import Any, Callable, Iterator, Sequence
 
 from .. import tree
 from ..errors import CheckpointError
+from ..snapshot import SAVED, Snapshot
 from ..stamps import Stamp
 
 ATTRIBUTES = "attributes"
-
-SAVED = ("_saved_", "_values")
-"""How the names begin under which Horovod's states keep their last commit; they replace what is there, never change
-it.
-"""
 
 PLAIN_LIMIT = 16_384
 """Characters of plain values that go through the round's key-value store (64 KiB a value) instead of two broadcasts."""
@@ -113,14 +108,20 @@ class Plain:
         return None
 
     @contextlib.contextmanager
-    def undone(self) -> Iterator[None]:
-        """Whatever the block does to the state, to other variables and to the sources of chance is undone after it."""
-        back = [self._attributes_back(), *_chance_back()]
+    def undone(self, kept: Snapshot) -> Iterator[None]:
+        """Whatever the block does to what was kept, and to the sources of chance, is undone after it."""
+        back = _chance_back()
+        kept.lend()
         try:
             yield
         finally:
+            kept.put_back(self.stays)
             for put_back in back:
                 put_back()
+
+    def stays(self, _value: Any) -> bool:
+        """Whether something that is new is left where it is, since a traced function would not make it again."""
+        return False
 
     def export(self) -> dict[str, Any]:
         """The last commit as a nest of plain values and tensors."""
@@ -137,17 +138,6 @@ class Plain:
         numpy = importlib.import_module("numpy")
         return numpy.asarray(leaf) if isinstance(leaf, (numpy.ndarray, numpy.generic)) else None
 
-    def _attributes_back(self) -> Callable[[], None]:
-        names = Plain.attributes(self)  # a framework names more; copies of models are not the models
-        kept = copy.deepcopy({name: getattr(self.state, name) for name in names if hasattr(self.state, name)})
-
-        def put_back() -> None:
-            for name, value in kept.items():
-                setattr(self.state, name, value)
-            self.state.save()
-
-        return put_back
-
 
 def _chance_back() -> list[Callable[[], None]]:
     state = random.getstate()
@@ -159,5 +149,18 @@ def _chance_back() -> list[Callable[[], None]]:
     torch: Any = sys.modules.get("torch")
     if torch is not None:
         rng = torch.get_rng_state()
-        back.append(lambda: torch.set_rng_state(rng))
+        back.extend([lambda: torch.set_rng_state(rng), _devices_back(torch)])
     return back
+
+
+def _devices_back(torch: Any) -> Callable[[], None]:
+    """Chance on devices; one that was not in use begins with the seed of the processor's."""
+    states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+
+    def put_back() -> None:
+        if states is not None:
+            torch.cuda.set_rng_state_all(states)
+        elif torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(torch.initial_seed())
+
+    return put_back

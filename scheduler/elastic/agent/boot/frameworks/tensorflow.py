@@ -17,7 +17,11 @@ from typing import Any, Callable, Iterator, Sequence
 from .. import stamps
 from ..errors import CheckpointError
 from ..fingerprint import shape
+from ..script import trackable
+from ..snapshot import Snapshot
+from . import tensorflow_random
 from .plain import ATTRIBUTES, Plain
+from .tensorflow_random import SHUFFLED, shuffles
 
 AGREEMENT = "gangwright.agreement"
 """Name of the collective by which all ranks hear rank 0's numbers; always the same, so that Horovod's cache knows
@@ -43,6 +47,8 @@ class TensorFlow(Plain):
         super().__init__(state)
         self._tf = importlib.import_module("tensorflow")
         self._hvd = importlib.import_module("horovod.tensorflow")
+        self._traced: dict[int, Any] = {}
+        """Variables that were made inside of a traced function, by identity."""
 
     @staticmethod
     def eager() -> bool:
@@ -81,16 +87,28 @@ class TensorFlow(Plain):
         return stamps.start()
 
     @contextlib.contextmanager
-    def undone(self) -> Iterator[None]:
-        kept = [(one, value) for one, value in ((one, _value(one)) for one in _alive()) if value is not None]
-        born: list[Any] = []
-        with super().undone():
+    def undone(self, kept: Snapshot) -> Iterator[None]:
+        alive = _alive()
+        values = [
+            (one, value)
+            for one, value in ((one, _value(one)) for one in alive if not shuffles(one))
+            if value is not None
+        ]
+        back = tensorflow_random.keep([one for one in alive if shuffles(one)])
+        with super().undone(kept), tensorflow_random.forgotten():
             try:
-                with self._tf.variable_creator_scope(_recorder(self._tf, born)):
+                with self._tf.variable_creator_scope(_recorder(self._tf, values, self._traced)):
                     yield
             finally:
-                for variable, value in kept + [(variable, value) for variable, value in born]:
+                for variable, value in values:
                     variable.assign(value)
+                back()
+        self._traced.clear()
+
+    def stays(self, value: Any) -> bool:
+        """A variable that was made while a function was traced, and a layer that has one."""
+        theirs: Any = getattr(value, "variables", ()) if trackable(type(value)) else ()
+        return any(id(one) in self._traced for one in (value, *(theirs() if callable(theirs) else theirs)))
 
     def export(self) -> dict[str, Any]:
         return {**super().export(), "variables": list(self._committed())}
@@ -168,15 +186,21 @@ def _bytes(variable: Any) -> int:
 
 
 def _alive() -> list[Any]:
-    """Every variable of this process, in the state or not: an optimizer that the script forgot to name counts too, and
-    what it has taken out of the collector's sight.
+    """Every variable of this process and every data set that shuffles, in the state or not: an optimizer that the script
+    forgot to name counts too, and what it has taken out of the collector's sight.
     """
-    kind = importlib.import_module("tensorflow").Variable
+    variable = importlib.import_module("tensorflow").Variable
     frozen = gc.get_freeze_count()
     if frozen:
         gc.unfreeze()
     try:
-        return [one for one in gc.get_objects() if issubclass(type(one), kind)]
+        objects = gc.get_objects()
+        kinds = {
+            kind
+            for kind in set(map(type, objects))
+            if issubclass(kind, variable) or kind.__name__ == SHUFFLED
+        }
+        return [one for one in objects if type(one) in kinds]
     finally:
         if frozen:
             gc.freeze()
@@ -184,22 +208,35 @@ def _alive() -> list[Any]:
 
 def _value(variable: Any) -> Any:
     try:
-        return variable.numpy().copy()
+        value = variable.numpy().copy()
     except Exception:  # noqa: BLE001 - not initialised, of a graph, or a string: nothing that a step could change
         return None
+    return value if variable.shape.is_compatible_with(value.shape) else None  # empty: not initialised either
 
 
-def _recorder(tf: Any, born: list[Any]) -> Callable[..., Any]:
+def _recorder(tf: Any, born: list[Any], traced: dict[int, Any]) -> Callable[..., Any]:
     """Notes every variable that is made inside the block, with the value it was made with (slots of optimizers:
-    zero).
+    zero), and which of them a traced function makes.
     """
+    context = importlib.import_module("tensorflow.python.eager.context").context()
 
     def create(make: Callable[..., Any], **words: Any) -> Any:
         variable = make(**words)
+        if any(one.is_building_function for one in context.context_switches.stack):
+            traced[id(variable)] = variable
         with tf.init_scope():
             value = _value(variable)
+        if value is None:
+            value = _constant(tf, words.get("initial_value"))
         if value is not None:
             born.append((variable, value))
         return variable
 
     return create
+
+
+def _constant(tf: Any, initial: Any) -> Any:
+    """What a variable begins with that is set when its function is called; None if that is no constant."""
+    with contextlib.suppress(Exception), tf.Graph().as_default():
+        return tf.get_static_value(tf.convert_to_tensor(initial() if callable(initial) else initial))
+    return None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib
-from typing import Any, Iterator, Sequence
+from typing import Any, Sequence
 
 from .. import samplers, stamps
 from ..fingerprint import shape
@@ -76,16 +76,6 @@ class Torch(Plain):
 
     def stamp(self) -> stamps.Stamp | None:
         return stamps.start_torch()
-
-    @contextlib.contextmanager
-    def undone(self) -> Iterator[None]:
-        kept = {name: copy.deepcopy(part.state_dict()) for name, part in self._parts().items()}
-        with super().undone():
-            try:
-                yield
-            finally:
-                for name, part in self._parts().items():
-                    part.load_state_dict(kept[name])
 
     def export(self) -> dict[str, Any]:
         return {
