@@ -1,0 +1,243 @@
+"""The shapes of Horovod's elastic examples, held against stock `horovodrun`: same samples, one writer, same weights.
+
+Upstream's file below examples/elastic of Horovod 0.28.1, and what it asks of us that the others do not:
+
+    pytorch/pytorch_imagenet_resnet50_elastic.py               the sampler is in the state; a broadcast at set-up
+    pytorch/pytorch_mnist_elastic.py                           samplers that rank and size divide at set-up
+    pytorch/pytorch_synthetic_benchmark_elastic.py             data of its own for each rank
+    tensorflow/tensorflow_keras_mnist_elastic.py               Keras without a step at set-up, as TensorFlow 2 has it
+    tensorflow2/tensorflow2_keras_mnist_elastic.py             a fit at set-up; checkpoints of rank 0
+    tensorflow2/tensorflow2_mnist_elastic.py                   a loop over a data set that is skipped and cut
+    tensorflow2/tensorflow2_synthetic_benchmark_elastic.py     collectives at set-up
+
+The eighth script has the line that most Horovod scripts have, `Dataset.shard(hvd.size(), hvd.rank())`.
+
+The TensorFlow scripts have no dropout, and an order that comes from the seed alone. How far an operation's own source
+of chance is, no rehearsal can undo.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from tests.elastic.horovod import launch
+from tests.plane.errors import NeverCameError
+from tests.plane.kubelet import Image
+from tests.stories.elastic import diaries
+from tests.stories.elastic.conftest import QUIET
+from tests.stories.elastic.jobs import EXAMPLES, START, TORCH, TRAINING, in_phase, job, of_size, saved, slots
+
+pytestmark = pytest.mark.timeout(900)
+
+SEED = 7
+
+
+@dataclass(frozen=True)
+class Example:
+    """One script. samples: of an epoch, where its ranks divide them; 0 where each rank has its own order or data."""
+
+    name: str
+    image: str
+    samples: int = 0
+    writes: bool = True
+
+    def command(self, folder, *words):
+        return (EXAMPLES / f"{self.name}.py", "--out", folder, "--seed", SEED, *words)
+
+    def padding(self, size):
+        """How many samples of an epoch a sampler repeats, so that all ranks have as many."""
+        return -self.samples % size
+
+
+IMAGENET = Example("pytorch_imagenet_resnet50_elastic", TORCH, 251)
+MNIST = Example("pytorch_mnist_elastic", TORCH, 251)
+SHARD = Example("tensorflow2_shard_elastic", TRAINING, 240)
+
+ALL = (
+    IMAGENET,
+    MNIST,
+    Example("pytorch_synthetic_benchmark_elastic", TORCH),
+    Example("tensorflow_keras_mnist_elastic", TRAINING),
+    Example("tensorflow2_keras_mnist_elastic", TRAINING),
+    Example("tensorflow2_mnist_elastic", TRAINING),
+    Example("tensorflow2_synthetic_benchmark_elastic", TRAINING),
+    SHARD,
+)
+
+each_example = pytest.mark.parametrize("example", ALL, ids=lambda own: own.name)
+
+
+@pytest.fixture
+def pythons(request, kubelet):
+    """`pythons(image)`: the interpreter that the image stands for; PyTorch is looked for when it is first asked for."""
+
+    def found(image):
+        if image == TRAINING:
+            return request.getfixturevalue("horovod_python")
+        place = request.getfixturevalue("torch_python")
+        kubelet.images[TORCH] = Image(path=[place.parent], env=QUIET)
+        return place
+
+    return found
+
+
+@pytest.fixture(scope="module")
+def of_stock(tmp_path_factory):
+    """`await of_stock(python, example, size)`: what stock Horovod makes of it, trained once for all tests."""
+    known = {}
+
+    async def trained(python, example, size):
+        if (example, size) not in known:
+            place = tmp_path_factory.mktemp("stock")
+            command = example.command(place / "told")
+            await asyncio.to_thread(launch.train, python, size, command, place / "run", QUIET)
+            known[example, size] = diaries.read(place / "told")
+        return known[example, size]
+
+    return trained
+
+
+@pytest.fixture
+def submitted(jobs, kubelet, pythons):
+    """`await submitted(example, folder, *words, most=…, **spec)`: an elastic job of it, with so many nodes."""
+
+    async def submit(example, folder, *words, least, most, **spec):
+        pythons(example.image)
+        await asyncio.to_thread(kubelet.add, slots(most))
+        thing = job("example", least, most, *example.command(folder, *words), spec=spec)
+        thing["spec"]["template"]["spec"]["containers"][0]["image"] = example.image
+        await jobs.submit(thing)
+
+    return submit
+
+
+@pytest.fixture
+def of_ours(jobs, submitted, tmp_path):
+    """`await of_ours(example, size)`: what an elastic job of a fixed size makes of it, without a loss."""
+
+    async def trained(example, size):
+        await submitted(example, tmp_path / "told", least=size, most=size)
+        status = await jobs.until("example", in_phase("Succeeded", "Failed"))
+        lost = await jobs.told("example", "WorkerLost")
+        assert (status["phase"], status["restarts"], lost) == ("Succeeded", 0, [])
+        return diaries.read(tmp_path / "told")
+
+    return trained
+
+
+def by_itself(diary, example, size):
+    """What is wrong with a training, whatever stock makes of it."""
+    found = [*diaries.one_for_each_rank(diary, size), *diaries.one_writer(diary)]
+    if example.samples:
+        found += diaries.all_divided(counted(diary), example.samples, example.padding(size))
+    return found
+
+
+def counted(diary):
+    return diaries.effective(diary)
+
+
+def in_words(found):
+    return "\n".join(found)
+
+
+async def until_steps(folder, holds, within=START):
+    """The steps that count, as soon as they hold. Raises NeverCameError."""
+    steps = []
+    try:
+        async with asyncio.timeout(within):
+            while not (folder.exists() and (steps := counted(diaries.read(folder))) and holds(steps)):
+                await asyncio.sleep(0.2)
+    except TimeoutError:
+        raise NeverCameError(f"no such steps within {within:g} s; the last ones are {steps[-3:]}") from None
+    return steps
+
+
+@pytest.mark.parametrize("example", [MNIST, SHARD], ids=lambda own: own.name)
+async def test_samples_are_divided_and_one_rank_writes(example, of_ours):
+    """Each of two workers hears its rank and size while it sets up: the samples are divided, and rank 0 alone writes."""
+    wrong = by_itself(await of_ours(example, 2), example, 2)
+    assert not wrong, in_words(wrong)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("size", [2, 3])
+@each_example
+async def test_an_example_is_trained_as_by_stock(example, size, of_stock, of_ours, pythons):
+    """Rank by rank the same samples in the same order, as many steps, and the same weights; one writer in both."""
+    stock = await of_stock(pythons(example.image), example, size)
+    wrong = by_itself(stock, example, size)
+    assert not wrong, f"stock: {in_words(wrong)}"
+
+    ours = await of_ours(example, size)
+    wrong = by_itself(ours, example, size)
+    for judged in (diaries.as_long_as, diaries.same_samples, diaries.same_weights):
+        wrong += judged(ours, stock)
+    assert not wrong, in_words(wrong)
+
+
+@pytest.mark.extended
+async def test_the_elastic_sampler_deals_at_every_size(jobs, submitted, tmp_path):
+    """From two workers to three and back, in the middle of epochs: no sample of an epoch is left out, and no more are
+    trained twice than fill up its last step.
+    """
+    told, samples = tmp_path / "told", 1201
+    words = ("--samples", samples, "--batch-size", 8, "--pause", 0.1, "--epochs", 10000)
+    await submitted(IMAGENET, told, *words, least=2, most=3, workers=2)
+    await jobs.until("example", of_size(2))
+    await until_steps(told, lambda steps: steps[-1]["step"] > 10)
+    for size in (3, 2):
+        await jobs.say("example", workers=size)
+        await jobs.until("example", of_size(size))
+        before = counted(diaries.read(told))[-1]["step"]
+        last = await until_steps(
+            told,
+            lambda steps, size=size, before=before: (
+                steps[-1]["size"] == size and steps[-1]["step"] > before + 20
+            ),
+        )
+    epoch = last[-1]["epoch"]
+    steps = await until_steps(told, lambda steps: steps[-1]["epoch"] > epoch)
+
+    whole = diaries.ended(steps, epoch + 1)
+    assert {step["size"] for step in whole} == {2, 3}
+    wrong = [*diaries.all_divided(whole, samples, 2), *diaries.apart(whole, 2)]
+    assert not wrong, in_words(wrong)
+    assert await jobs.told("example", "WorkerLost") == []
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("example", [MNIST, SHARD], ids=lambda own: own.name)
+async def test_samples_are_divided_after_a_whole_new_start(example, jobs, kubelet, submitted, tmp_path):
+    """All workers are killed. Those that begin again from the checkpoint hear their places too, and divide the samples.
+
+    The data set that is skipped goes on where it was. The sampler's loop begins its epoch again from the front, by
+    upstream's shape, so that only the epochs after it are complete.
+    """
+    told, kept = tmp_path / "told", tmp_path / "kept"
+    words = ("--pause", 0.25, "--epochs", 4)
+    checkpoint = {"path": str(kept), "every": "1s"}
+    await submitted(example, told, *words, least=2, most=2, checkpoint=checkpoint)
+    status = await jobs.until("example", of_size(2))
+    before = await until_steps(told, lambda steps: steps[-1]["step"] > 6 and saved(kept) > 1)
+    for rank in (0, 1):
+        kubelet.kill(jobs.worker(status, rank))
+    first = {process.token for process in diaries.read(told).processes}
+    ended = await jobs.until("example", in_phase("Succeeded", "Failed"))
+    assert (ended["phase"], ended["restarts"]) == ("Succeeded", 1)
+
+    diary = diaries.read(told)
+    again = diaries.Diary([one for one in diary.processes if one.token not in first], diary.writers)
+    wrong = diaries.one_for_each_rank(again, 2)
+    restored = min(step["step"] for step in counted(again))
+    assert restored > 1
+    steps = counted(diary)
+    skipped = 0
+    if example is MNIST:
+        skipped = 1 + max(step["epoch"] for step in before)
+        wrong += diaries.apart(steps, 1)
+    rest = [step for step in steps if step["epoch"] >= skipped]
+    wrong += diaries.all_divided(rest, example.samples, example.padding(2))
+    assert len({step["epoch"] for step in rest}) > 1
+    assert not wrong, in_words(wrong)
