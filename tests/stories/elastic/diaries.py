@@ -82,7 +82,7 @@ def read(folder: Path) -> Diary:
             process.heard = lines[0]["rank"], lines[0]["size"]
         else:
             process.end = lines[0]
-    return Diary(list(found.values()), writers)
+    return Diary(sorted(found.values(), key=lambda own: own.rank), writers)
 
 
 def trained(steps: list[Step]) -> list[Step]:

@@ -40,7 +40,6 @@ class Example:
     name: str
     image: str
     samples: int = 0
-    writes: bool = True
 
     def command(self, folder, *words):
         return (EXAMPLES / f"{self.name}.py", "--out", folder, "--seed", SEED, *words)
@@ -84,16 +83,16 @@ def pythons(request, kubelet):
 
 @pytest.fixture(scope="module")
 def of_stock(tmp_path_factory):
-    """`await of_stock(python, example, size)`: what stock Horovod makes of it, trained once for all tests."""
+    """`await of_stock(python, example, size, *words)`: what stock Horovod makes of it, trained once for all tests."""
     known = {}
 
-    async def trained(python, example, size):
-        if (example, size) not in known:
+    async def trained(python, example, size, *words):
+        if (example, size, words) not in known:
             place = tmp_path_factory.mktemp("stock")
-            command = example.command(place / "told")
+            command = example.command(place / "told", *words)
             await asyncio.to_thread(launch.train, python, size, command, place / "run", QUIET)
-            known[example, size] = diaries.read(place / "told")
-        return known[example, size]
+            known[example, size, words] = diaries.read(place / "told")
+        return known[example, size, words]
 
     return trained
 
@@ -114,10 +113,10 @@ def submitted(jobs, kubelet, pythons):
 
 @pytest.fixture
 def of_ours(jobs, submitted, tmp_path):
-    """`await of_ours(example, size)`: what an elastic job of a fixed size makes of it, without a loss."""
+    """`await of_ours(example, size, *words)`: what an elastic job of a fixed size makes of it, without a loss."""
 
-    async def trained(example, size):
-        await submitted(example, tmp_path / "told", least=size, most=size)
+    async def trained(example, size, *words):
+        await submitted(example, tmp_path / "told", *words, least=size, most=size)
         status = await jobs.until("example", in_phase("Succeeded", "Failed"))
         lost = await jobs.told("example", "WorkerLost")
         assert (status["phase"], status["restarts"], lost) == ("Succeeded", 0, [])
@@ -130,12 +129,8 @@ def by_itself(diary, example, size):
     """What is wrong with a training, whatever stock makes of it."""
     found = [*diaries.one_for_each_rank(diary, size), *diaries.one_writer(diary)]
     if example.samples:
-        found += diaries.all_divided(counted(diary), example.samples, example.padding(size))
+        found += diaries.all_divided(diaries.effective(diary), example.samples, example.padding(size))
     return found
-
-
-def counted(diary):
-    return diaries.effective(diary)
 
 
 def in_words(found):
@@ -144,10 +139,12 @@ def in_words(found):
 
 async def until_steps(folder, holds, within=START):
     """The steps that count, as soon as they hold. Raises NeverCameError."""
-    steps = []
+    steps: list[dict[str, object]] = []
     try:
         async with asyncio.timeout(within):
-            while not (folder.exists() and (steps := counted(diaries.read(folder))) and holds(steps)):
+            while not (
+                folder.exists() and (steps := diaries.effective(diaries.read(folder))) and holds(steps)
+            ):
                 await asyncio.sleep(0.2)
     except TimeoutError:
         raise NeverCameError(f"no such steps within {within:g} s; the last ones are {steps[-3:]}") from None
@@ -166,11 +163,12 @@ async def test_samples_are_divided_and_one_rank_writes(example, of_ours):
 @each_example
 async def test_an_example_is_trained_as_by_stock(example, size, of_stock, of_ours, pythons):
     """Rank by rank the same samples in the same order, as many steps, and the same weights; one writer in both."""
-    stock = await of_stock(pythons(example.image), example, size)
+    words = ("--broadcast-epoch",) if example is IMAGENET else ()
+    stock = await of_stock(pythons(example.image), example, size, *words)
     wrong = by_itself(stock, example, size)
     assert not wrong, f"stock: {in_words(wrong)}"
 
-    ours = await of_ours(example, size)
+    ours = await of_ours(example, size, *words)
     wrong = by_itself(ours, example, size)
     for judged in (diaries.as_long_as, diaries.same_samples, diaries.same_weights):
         wrong += judged(ours, stock)
@@ -190,7 +188,7 @@ async def test_the_elastic_sampler_deals_at_every_size(jobs, submitted, tmp_path
     for size in (3, 2):
         await jobs.say("example", workers=size)
         await jobs.until("example", of_size(size))
-        before = counted(diaries.read(told))[-1]["step"]
+        before = diaries.effective(diaries.read(told))[-1]["step"]
         last = await until_steps(
             told,
             lambda steps, size=size, before=before: (
@@ -201,7 +199,8 @@ async def test_the_elastic_sampler_deals_at_every_size(jobs, submitted, tmp_path
     steps = await until_steps(told, lambda steps: steps[-1]["epoch"] > epoch)
 
     whole = diaries.ended(steps, epoch + 1)
-    assert {step["size"] for step in whole} == {2, 3}
+    sizes = [{step["size"] for step in whole if step["epoch"] == each} for each in range(epoch + 1)]
+    assert {2, 3} in sizes
     wrong = [*diaries.all_divided(whole, samples, 2), *diaries.apart(whole, 2)]
     assert not wrong, in_words(wrong)
     assert await jobs.told("example", "WorkerLost") == []
@@ -220,7 +219,7 @@ async def test_samples_are_divided_after_a_whole_new_start(example, jobs, kubele
     checkpoint = {"path": str(kept), "every": "1s"}
     await submitted(example, told, *words, least=2, most=2, checkpoint=checkpoint)
     status = await jobs.until("example", of_size(2))
-    before = await until_steps(told, lambda steps: steps[-1]["step"] > 6 and saved(kept) > 1)
+    await until_steps(told, lambda steps: steps[-1]["step"] > 6 and saved(kept) > 1)
     for rank in (0, 1):
         kubelet.kill(jobs.worker(status, rank))
     first = {process.token for process in diaries.read(told).processes}
@@ -228,16 +227,15 @@ async def test_samples_are_divided_after_a_whole_new_start(example, jobs, kubele
     assert (ended["phase"], ended["restarts"]) == ("Succeeded", 1)
 
     diary = diaries.read(told)
-    again = diaries.Diary([one for one in diary.processes if one.token not in first], diary.writers)
+    begun = [one for one in diary.processes if one.steps and one.token not in first]
+    again = diaries.Diary(begun, diary.writers)
     wrong = diaries.one_for_each_rank(again, 2)
-    restored = min(step["step"] for step in counted(again))
-    assert restored > 1
-    steps = counted(diary)
-    skipped = 0
-    if example is MNIST:
-        skipped = 1 + max(step["epoch"] for step in before)
-        wrong += diaries.apart(steps, 1)
-    rest = [step for step in steps if step["epoch"] >= skipped]
+    restored = diaries.effective(again)[0]
+    assert restored["step"] > 1
+    steps = diaries.effective(diary)
+    wrong += diaries.apart(steps, example.padding(2))
+    complete = restored["epoch"] + 1 if example is MNIST else 0
+    rest = [step for step in steps if step["epoch"] >= complete]
     wrong += diaries.all_divided(rest, example.samples, example.padding(2))
     assert len({step["epoch"] for step in rest}) > 1
     assert not wrong, in_words(wrong)

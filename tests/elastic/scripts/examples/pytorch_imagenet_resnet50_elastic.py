@@ -1,8 +1,8 @@
 """The shape of Horovod's examples/elastic/pytorch/pytorch_imagenet_resnet50_elastic.py, in small.
 
 Rank 0 is chosen at set-up: it logs, it shows progress, and it restores. The sampler is part of the state. It records
-batches, commits and host checks alternate, and metrics are averaged in each step. The epoch to go on from is
-broadcast at set-up, as in the example's twin that is not elastic.
+batches, commits and host checks alternate, and metrics are averaged in each step. With --broadcast-epoch the epoch to
+go on from is broadcast at set-up, as in the example's twin that is not elastic.
 """
 
 import json
@@ -21,6 +21,7 @@ parser.add_argument("--batches-per-commit", type=int, default=4)
 parser.add_argument("--batches-per-host-check", type=int, default=2)
 parser.add_argument("--base-lr", type=float, default=0.0125)
 parser.add_argument("--warmup-epochs", type=float, default=2)
+parser.add_argument("--broadcast-epoch", action="store_true")
 
 
 class Metric:
@@ -172,7 +173,8 @@ if __name__ == "__main__":
     if hvd.rank() == 0:
         done = [epoch for epoch in range(options.epochs, 0, -1) if diary.others(f"checkpoint-{epoch}.pt")]
         resume_from = done[0] if done else 0
-    resume_from = int(hvd.broadcast(torch.tensor(resume_from), 0, name="resume_from"))
+    if options.broadcast_epoch:
+        resume_from = int(hvd.broadcast(torch.tensor(resume_from), 0, name="resume_from"))
     if resume_from and hvd.rank() == 0:
         kept = torch.load(diary.others(f"checkpoint-{resume_from}.pt")[-1])
         model.load_state_dict(kept["model"])
