@@ -144,6 +144,18 @@ def apart(steps: Iterable[Step], padding: int = 0) -> list[str]:
     return [f"{len(shared)} steps train samples on two ranks, the first is {shared[0]}"] if shared else []
 
 
+def all_made(steps: Iterable[Step]) -> list[str]:
+    """Every step up to the last but one, which all ranks of its size have made."""
+    ranks, sizes = defaultdict(list), {}
+    for step in steps:
+        ranks[step["step"]].append(step["rank"])
+        sizes[step["step"]] = step["size"]
+    wanted = [
+        number for number in range(max(ranks)) if sorted(ranks[number]) != [*range(sizes.get(number, 1))]
+    ]
+    return [f"{len(wanted)} steps are not made by all ranks, the first is {wanted[0]}"] if wanted else []
+
+
 def as_long_as(diary: Diary, stock: Diary) -> list[str]:
     """Every process made as many steps as stock's of its rank, and says so itself."""
     wanted = {rank: len(process.steps) for rank, process in stock.by_rank().items()}
@@ -206,9 +218,18 @@ def effective(diary: Diary) -> list[Step]:
     return counted
 
 
-def ended(steps: Iterable[Step], last: int) -> list[Step]:
-    """Those of epochs before `last`."""
-    return [step for step in steps if step["epoch"] < last]
+def by_size(steps: Iterable[Step]) -> dict[int, list[Step]]:
+    """The steps of those epochs in which the size did not change. The last epoch, which may go on, is left out."""
+    sizes: dict[int, set[int]] = defaultdict(set)
+    steps = list(steps)
+    for step in steps:
+        sizes[step["epoch"]].add(step["size"])
+    known = {epoch: size for epoch, (size, *more) in sizes.items() if not more and epoch < max(sizes)}
+    found: dict[int, list[Step]] = defaultdict(list)
+    for step in steps:
+        if step["epoch"] in known:
+            found[known[step["epoch"]]].append(step)
+    return dict(found)
 
 
 def _by_epoch(steps: Iterable[Step]) -> dict[int, Collection[int]]:

@@ -78,6 +78,29 @@ def test_padding_may_come_twice(padding, found):
     assert len(diaries.all_divided(padded, 3, padding)) == found
 
 
+def test_a_step_that_a_rank_left_out_is_found():
+    """Of the last step some ranks may not have told yet."""
+    told = [
+        a_step(0, [0]),
+        a_step(0, [1], 1),
+        a_step(1, [2]),
+        a_step(2, [3]),
+        a_step(2, [4], 1),
+        a_step(3, [5]),
+    ]
+    assert diaries.all_made(told) == ["1 steps are not made by all ranks, the first is 1"]
+    assert diaries.all_made(told[:3]) == []
+    assert diaries.all_made(told[:2] + told[3:]) == diaries.all_made(told)
+
+
+def test_epochs_are_told_apart_by_size():
+    """One in which the size changed is of none, and the last one may go on."""
+    told = [a_step(0, [0], size=2), a_step(1, [1], size=2, epoch=1), a_step(2, [2], size=3, epoch=1)]
+    told += [a_step(3, [3], size=3, epoch=2), a_step(4, [4], size=3, epoch=3)]
+    found = diaries.by_size(told)
+    assert {size: [step["step"] for step in each] for size, each in found.items()} == {2: [0], 3: [3]}
+
+
 def test_a_rehearsal_is_left_out():
     """A newcomer's first step of all was made alone, before it joined at a later one."""
     joined = [a_step(number, [number]) for number in (7, 0, 8)]

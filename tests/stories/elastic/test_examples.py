@@ -51,6 +51,7 @@ class Example:
 
 IMAGENET = Example("pytorch_imagenet_resnet50_elastic", TORCH, 251)
 MNIST = Example("pytorch_mnist_elastic", TORCH, 251)
+KERAS = Example("tensorflow2_keras_mnist_elastic", TRAINING)
 SHARD = Example("tensorflow2_shard_elastic", TRAINING, 240)
 
 ALL = (
@@ -58,7 +59,7 @@ ALL = (
     MNIST,
     Example("pytorch_synthetic_benchmark_elastic", TORCH),
     Example("tensorflow_keras_mnist_elastic", TRAINING),
-    Example("tensorflow2_keras_mnist_elastic", TRAINING),
+    KERAS,
     Example("tensorflow2_mnist_elastic", TRAINING),
     Example("tensorflow2_synthetic_benchmark_elastic", TRAINING),
     SHARD,
@@ -175,35 +176,67 @@ async def test_an_example_is_trained_as_by_stock(example, size, of_stock, of_our
     assert not wrong, in_words(wrong)
 
 
+@pytest.fixture
+def resized(jobs, submitted, tmp_path):
+    """`await resized(example, *words)`: the steps that count of a job that has two workers, three, and two again."""
+    told = tmp_path / "told"
+
+    async def of_size_again(size):
+        before = diaries.effective(diaries.read(told))[-1]["step"]
+
+        def goes_on(steps):
+            return steps[-1]["size"] == size and steps[-1]["step"] > before + 20
+
+        return await until_steps(told, goes_on)
+
+    async def trained(example, *words):
+        words = ("--pause", 0.1, "--epochs", 10000, *words)
+        await submitted(example, told, *words, least=2, most=3, workers=2)
+        await jobs.until("example", of_size(2))
+        steps = await until_steps(told, lambda steps: steps[-1]["step"] > 20)
+        for size in (3, 2):
+            await jobs.say("example", workers=size)
+            await jobs.until("example", of_size(size))
+            steps = await of_size_again(size)
+        epoch = steps[-1]["epoch"]
+        steps = await until_steps(told, lambda steps: steps[-1]["epoch"] > epoch + 1)
+        assert await jobs.told("example", "WorkerLost") == []
+        return steps
+
+    return trained
+
+
 @pytest.mark.extended
-async def test_the_elastic_sampler_deals_at_every_size(jobs, submitted, tmp_path):
+async def test_the_elastic_sampler_deals_at_every_size(resized):
     """From two workers to three and back, in the middle of epochs: no sample of an epoch is left out, and no more are
     trained twice than fill up its last step.
     """
-    told, samples = tmp_path / "told", 1201
-    words = ("--samples", samples, "--batch-size", 8, "--pause", 0.1, "--epochs", 10000)
-    await submitted(IMAGENET, told, *words, least=2, most=3, workers=2)
-    await jobs.until("example", of_size(2))
-    await until_steps(told, lambda steps: steps[-1]["step"] > 10)
-    for size in (3, 2):
-        await jobs.say("example", workers=size)
-        await jobs.until("example", of_size(size))
-        before = diaries.effective(diaries.read(told))[-1]["step"]
-        last = await until_steps(
-            told,
-            lambda steps, size=size, before=before: (
-                steps[-1]["size"] == size and steps[-1]["step"] > before + 20
-            ),
-        )
-    epoch = last[-1]["epoch"]
-    steps = await until_steps(told, lambda steps: steps[-1]["epoch"] > epoch)
-
-    whole = diaries.ended(steps, epoch + 1)
-    sizes = [{step["size"] for step in whole if step["epoch"] == each} for each in range(epoch + 1)]
-    assert {2, 3} in sizes
-    wrong = [*diaries.all_divided(whole, samples, 2), *diaries.apart(whole, 2)]
+    samples = 1201
+    steps = await resized(IMAGENET, "--samples", samples, "--batch-size", 8)
+    last = steps[-1]["epoch"]
+    whole = [step for step in steps if step["epoch"] < last]
+    assert {2, 3} in [{step["size"] for step in whole if step["epoch"] == each} for each in range(last)]
+    wrong = [*diaries.all_divided(whole, samples, 2), *diaries.apart(whole, 2), *diaries.all_made(steps)]
     assert not wrong, in_words(wrong)
-    assert await jobs.told("example", "WorkerLost") == []
+
+
+@pytest.mark.extended
+async def test_samplers_of_the_set_up_are_dealt_again(resized):
+    """PyTorch's own sampler divides the samples by the size that there is: in every epoch of one size all are trained."""
+    steps = await resized(MNIST)
+    wrong = [*diaries.all_made(steps), *diaries.apart(steps, 1)]
+    epochs = diaries.by_size(steps)
+    assert set(epochs) == {2, 3}
+    for size, each in epochs.items():
+        wrong += diaries.all_divided(each, MNIST.samples, MNIST.padding(size))
+    assert not wrong, in_words(wrong)
+
+
+@pytest.mark.extended
+async def test_a_reset_callback_may_train(resized):
+    """A worker that joins has made its step of the set-up alone, and takes part in the step of the others' callback."""
+    wrong = diaries.all_made(await resized(KERAS, "--steps", 48))
+    assert not wrong, in_words(wrong)
 
 
 @pytest.mark.extended
