@@ -19,13 +19,14 @@ TRAINS: Final = (
     "tests/elastic/agent/test_standin.py",
     "tests/elastic/boot/test_real.py",
     "tests/plane/test_demo.py::test_elastic_act",
+    "tests/stories/elastic/test_examples.py",
     "tests/stories/elastic/test_growth.py",
     "tests/stories/elastic/test_pauses.py",
     "tests/stories/elastic/test_real_losses.py",
     "tests/stories/elastic/test_stock.py",
     "tests/stories/elastic/test_stragglers.py",
 )
-"""What the names of tests begin with in which workers train with TensorFlow."""
+"""What the names of tests begin with in which workers train with TensorFlow, or with both frameworks."""
 
 BREAKING: Final = tuple(
     f"tests/stories/test_{name}.py"

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from tests.elastic.horovod import SELDOM
-from tests.elastic.horovod.fixtures import build_before_tests, horovod_python
+from tests.elastic.horovod.fixtures import build_before_tests, horovod_python, torch_python
 from tests.plane import Plane
 from tests.plane.client import Client
 from tests.plane.installation import EXTENDER, GANGWRIGHT, Installation
@@ -18,7 +18,7 @@ from tests.stories.elastic.jobs import TRAINING, Jobs
 from tests.stories.elastic.master import ELASTIC, IMPATIENT, MANIFESTS, Master
 from tests.stories.rights import forbidden
 
-__all__ = ["horovod_python"]
+__all__ = ["horovod_python", "torch_python"]
 
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", **SELDOM}
 """What an image for training on two cores would say."""

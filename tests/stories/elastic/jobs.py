@@ -25,8 +25,14 @@ HANGING = SCRIPTS / "hanging.py"
 DYING = SCRIPTS / "dying.py"
 WAITING = SCRIPTS / "waiting.py"
 LATE = SCRIPTS / "late.py"
+EXAMPLES = SCRIPTS / "examples"
+"""The shapes of Horovod's own elastic examples."""
+
 TRAINING = "training"
-"""The image that holds Horovod."""
+"""The image that holds Horovod, with TensorFlow."""
+
+TORCH = "torch"
+"""The one that holds it with PyTorch."""
 
 STEP_SECONDS = 0.2
 """A pass is padded to this, so that on a machine with few cores every worker takes as long as on one of its own."""
