@@ -14,7 +14,9 @@ parser.add_argument("--native", default="standin", help="`standin` or `horovod.t
 parser.add_argument("--steps", type=int, default=0, help="end after so many steps; 0: never")
 parser.add_argument("--step-time", type=float, default=0.1)
 parser.add_argument("--reset", action="store_true", help="register a reset callback")
-parser.add_argument("--broadcast", action="store_true", help="rank 0 reads the settings, and the others hear them")
+parser.add_argument(
+    "--broadcast", action="store_true", help="rank 0 reads the settings, and the others hear them"
+)
 options = parser.parse_args()
 
 hvd = importlib.import_module(options.native)
@@ -37,7 +39,7 @@ def train(state):
         state.step += 1
         said = {**told, "rank": hvd.rank(), "size": hvd.size(), "resets": len(resets), "loss": 0.0}
         if "GANGWRIGHT_WARMUP" not in os.environ:
-            stamp = {"step": state.step, "at": time.time(), "pod": os.environ.get("GANGWRIGHT_POD")}
+            stamp = {"step": state.step, "at": time.time_ns() / 1e9, "pod": os.environ.get("GANGWRIGHT_POD")}
             print(json.dumps({**said, **stamp}), flush=True)
         state.commit()
 

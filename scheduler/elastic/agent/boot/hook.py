@@ -56,27 +56,21 @@ def _torch_optimizer(module: Any) -> None:
 
 
 def _basics(module: Any) -> None:
-    from . import place
+    from . import setting_up
 
-    place.patch(module)
+    setting_up.patch_basics(module)
 
 
 def _process_sets(module: Any) -> None:
-    from . import place
-
-    place.patch_process_sets(module)
-
-
-def _tensorflow_operations(module: Any) -> None:
     from . import setting_up
 
-    setting_up.patch_tensorflow(module)
+    setting_up.patch_process_sets(module)
 
 
-def _torch_operations(module: Any) -> None:
+def _operations(module: Any) -> None:
     from . import setting_up
 
-    setting_up.patch_torch(module)
+    setting_up.patch_operations(module)
 
 
 def _torch_samplers(module: Any) -> None:
@@ -118,8 +112,8 @@ PATCHES: Mapping[str, Callable[[Any], None]] = {
     "horovod.torch.optimizer": _torch_optimizer,
     "horovod.common.basics": _basics,
     "horovod.common.process_sets": _process_sets,
-    "horovod.tensorflow.mpi_ops": _tensorflow_operations,
-    "horovod.torch.mpi_ops": _torch_operations,
+    "horovod.tensorflow.mpi_ops": _operations,
+    "horovod.torch.mpi_ops": _operations,
     "torch.utils.data.distributed": _torch_samplers,
     "torch.distributed.distributed_c10d": _process_group,
     "torch.distributed.launcher.api": _torchrun,

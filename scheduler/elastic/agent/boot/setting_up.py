@@ -1,6 +1,10 @@
-"""Collectives that a script calls while it sets up, before the function that `hvd.elastic.run` decorates.
+"""What a script hears of others while it sets up, before the function that `hvd.elastic.run` decorates.
 
-Where a gang begins, all its members set up at the same time: at the first such collective they meet in a round of their
+Horovod's C++ is alone then, at rank 0 of 1. That stays the answer for Horovod's own modules, which branch on it around
+their collectives. A script divides its data by rank and size, and chooses its writer by them, so it hears what the master
+expects. One worker runs in a pod, so the local rank is 0 of 1, and the cross rank is the rank.
+
+Collectives are real. Where a gang begins, all its members set up at the same time: at the first such collective they meet in a round of their
 own, and Horovod carries out this one and those after it. A newcomer sets up while the others train, and no member is
 there to answer. What reduces gradients, or makes parameters and optimizers alike, goes on alone there: the
 synchronization of the state replaces it. A script cannot go by any other answer, so the process ends and names the line.
@@ -10,7 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 from . import doorstep, environment, place, worker
 from .assignment import Place
@@ -30,45 +34,102 @@ REPLACED = (
 CARD = doorstep.Card("setup", "a script that sets up")
 """Nothing has to fit: there is no state yet."""
 
+KINDS: Mapping[str, str] = {"rank": "rank", "size": "size", "cross_rank": "rank", "cross_size": "size"}
+"""Method of Horovod's that a script may ask → the field of a place that answers it."""
+
+DEALS = "horovod.torch.elastic.sampler"
+"""Horovod's one module that divides data. It is dealt again in each round, so it is no script that asked."""
+
 
 alone = False
 """A collective of the set-up went on without the other members."""
 
+_operations: Any = None
+"""The module of Horovod's that can shut it down and initialize it."""
+
 
 class Watched:
-    """Horovod's native library `inner`; tells of each collective that is asked for. `module` can shut down and init."""
+    """Horovod's native library `inner`; tells of each collective that is asked for."""
 
-    def __init__(self, inner: Any, module: Any) -> None:
-        self._inner, self._module = inner, module
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
-        if not callable(found) or not any(word in name for word in FAMILIES):
+        if not callable(found) or not _speaks(name):
             return found
-        module = self._module
 
         def call(*args: Any, **words: Any) -> Any:
-            _collective(module, sys._getframe(1))  # noqa: SLF001 - as in `place`
+            _collective(sys._getframe(1))  # noqa: SLF001 - as above
             return found(*args, **words)
 
+        _untraced(call)
         setattr(self, name, call)
         return call
 
 
-def patch_tensorflow(module: Any) -> None:
-    """`horovod.tensorflow.mpi_ops`."""
-    module.MPI_LIB = Watched(module.MPI_LIB, module)
+def patch_basics(module: Any) -> None:
+    """Has `HorovodBasics` answer scripts and Horovod's own modules apart. Bound methods are taken after that."""
+    for name, kind in KINDS.items():
+        setattr(module.HorovodBasics, name, _answering(getattr(module.HorovodBasics, name), kind))
 
 
-def patch_torch(module: Any) -> None:
-    """`horovod.torch.mpi_ops`."""
-    module.mpi_lib = Watched(module.mpi_lib, module)
+def patch_process_sets(module: Any) -> None:
+    """The same for the set of all processes, which scripts may ask as well."""
+    for name in ("rank", "size"):
+        setattr(module.ProcessSet, name, _answering(getattr(module.ProcessSet, name), name))
 
 
-def _collective(module: Any, frame: Any) -> None:
+def _answering(native: Callable[[Any], Any], kind: str) -> Callable[[Any], Any]:
+    def ask(self: Any) -> Any:
+        frame = sys._getframe(1)  # noqa: SLF001 - there is no other way to the caller, and this one is quick
+        deals, asks = frame.f_globals.get("__name__") == DEALS, _of_script(frame)
+        if not (deals or asks) and _speaks(frame.f_code.co_name):
+            _collective(frame)
+        truth = native(self)  # raises where Horovod is not initialized
+        if getattr(self, "process_set_id", 0) or not (deals or asks):
+            return truth
+        return place.answer(kind, frame, noted=asks)
+
+    _untraced(ask)
+    return ask
+
+
+def _of_script(frame: Any) -> bool:
+    """Whether this code is neither Horovod's nor ours."""
+    name = str(frame.f_globals.get("__name__"))
+    ours = __name__.rpartition(".")[0]
+    return not any(name == root or name.startswith(root + ".") for root in ("horovod", ours))
+
+
+def patch_operations(module: Any) -> None:
+    """`horovod.tensorflow.mpi_ops` or `horovod.torch.mpi_ops`."""
+    global _operations  # noqa: PLW0603 - a script has one framework
+    _operations = module
+    name = "MPI_LIB" if hasattr(module, "MPI_LIB") else "mpi_lib"
+    setattr(module, name, Watched(getattr(module, name)))
+
+
+def _speaks(name: str) -> bool:
+    """Whether a function of this name of Horovod's speaks to other processes, after it has asked who they are."""
+    return name == "forward" or any(word in name for word in FAMILIES)
+
+
+def _untraced(call: Any) -> None:
+    """Has TensorFlow's AutoGraph call it as it is, where it would rewrite what it calls: this runs in Python alone."""
+    call.autograph_info__ = {}
+
+
+def _collective(frame: Any) -> None:
+    """`frame`, of Horovod's, is about to speak to other processes. While the script sets up they are made to be there.
+
+    Raises SetupCollective where they cannot be, and the script would go by the answer.
+    """
     global alone  # noqa: PLW0603 - one script in a process
-    mine = worker.current()
-    if not worker.setting_up() or (mine is not None and mine.assignment.round) or not module.is_initialized():
+    mine, module = worker.current(), _operations
+    if not worker.setting_up() or (mine is not None and mine.assignment.round):
+        return
+    if module is None or not module.is_initialized():
         return
     expected = place.told()
     if expected.size == 1:
@@ -89,7 +150,7 @@ def _collective(module: Any, frame: Any) -> None:
 
 def _called(frame: Any) -> Any:
     """The function of Horovod's that was called from outside, and who called it."""
-    while frame.f_back is not None and not place.of_script(frame.f_back):
+    while frame.f_back is not None and not _of_script(frame.f_back):
         frame = frame.f_back
     return frame.f_code.co_name, frame.f_back or frame
 

@@ -26,6 +26,7 @@ import contextlib
 import os
 from typing import Any, Callable, Mapping, Sequence
 
+from . import place
 from .clock import say
 from .errors import Interrupted, Unmovable
 from .frameworks import Plain
@@ -42,11 +43,32 @@ def run(
     args: Sequence[Any],
     words: Mapping[str, Any],
 ) -> None:
-    """Runs `func(state, …)` up to its first commit, which interrupts it, and undoes it. Its errors pass through."""
+    """Runs `func(state, …)` up to its first commit, which interrupts it, and undoes it. Its errors pass through.
+
+    The function hears the rank and size that it will have, while its collectives are alone. Where it fails so, it may
+    have waited for a value of rank 0; then it is run once more as that.
+    """
     framework.prepare()
     framework.sync(None)
     framework.sync(framework.plain())
     framework.broadcast([0] * 2)
+    try:
+        _rehearse(worker, framework, func, args, words)
+    except Exception as error:
+        if not place.others_heard():
+            raise
+        say(f"the rehearsal failed, and begins again as rank 0 of 1: {type(error).__name__}: {error}")
+        with place.alone():
+            _rehearse(worker, framework, func, args, words)
+
+
+def _rehearse(
+    worker: Worker,
+    framework: Plain,
+    func: Callable[..., Any],
+    args: Sequence[Any],
+    words: Mapping[str, Any],
+) -> None:
     try:
         kept = Snapshot(func, framework.state, args, words)
     except Unmovable as error:
