@@ -283,11 +283,12 @@ class Loop:
     ) -> None:
         """The script's reset callbacks; and whether something of what it asked for is left behind.
 
-        Stock Horovod runs none in the first round of a process. They may call collectives, which a newcomer's set-up
-        answers in stock Horovod; where ours was alone in it, it takes part in them here.
+        Stock Horovod runs none in the first round of a process, which set up for it. One that joins others runs theirs
+        where it did not: it asked for no place, or was alone in a collective that answers one of theirs.
         """
         first, self._first = self._first, False
-        if not first or moved or (setting_up.alone and heard["resets"]):
+        unprepared = setting_up.alone or place.asked() is None
+        if not first or moved or (unprepared and heard.get("resets")):
             self._state.on_reset()
         taken_over = not first and (dealt or bool(getattr(self._state, "_reset_callbacks", ())))
         self._progress.stale = "" if taken_over else place.differs(*mine)
