@@ -63,13 +63,19 @@ def size(s: State) -> int:
     """Members that the next round is to have. Where a script has asked, the gang's first has what it was told."""
     if s.spec is None:
         return 0
-    asked = first(s) and any(w.arrival and w.arrival.place for w in roll.ready(s))
-    return s.spec.min_workers if asked or s.record.setup else s.spec.clamp(s.want)
+    return s.spec.min_workers if _asked(s) or s.record.setup else s.spec.clamp(s.want)
+
+
+def _asked(s: State) -> bool:
+    """Scripts of the gang go by what they were told of its first round."""
+    return first(s) and any(w.arrival and w.arrival.place for w in roll.ready(s))
 
 
 def able(s: State) -> list[Worker]:
-    """Newcomers at the barrier that can be in one round. Those whose scripts still set up meet among themselves."""
-    ready = [w for w in roll.ready(s) if not w.anew]
+    """Newcomers at the barrier that can be in one round. Those whose scripts still set up meet among themselves. Surplus
+    was told to expect the gang's second round, where its first one was asked for.
+    """
+    ready = [w for w in roll.ready(s) if not w.anew and (w.role == "core" or not _asked(s))]
     setup = [w for w in ready if w.arrival and w.arrival.setup]
     return setup if setup and first(s) else [w for w in ready if w not in setup]
 
