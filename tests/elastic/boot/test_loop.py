@@ -9,8 +9,18 @@ import types
 
 import pytest
 
-from scheduler.elastic.agent.boot import api, checkpoint, disk, fingerprint, loop, tree, worker
-from scheduler.elastic.agent.boot.assignment import Assignment, decode
+from scheduler.elastic.agent.boot import (
+    api,
+    checkpoint,
+    disk,
+    fingerprint,
+    loop,
+    place,
+    setting_up,
+    tree,
+    worker,
+)
+from scheduler.elastic.agent.boot.assignment import Assignment, Place, decode
 from scheduler.elastic.agent.boot.errors import CheckpointError
 
 
@@ -527,3 +537,60 @@ def test_a_second_training_hears_and_reports_like_the_first(monkeypatch):
         assert agent.last("/progress")["step"] == 40
     finally:
         again.stop()
+
+
+class Resetting(State):
+    """Notes each reset."""
+
+    def __init__(self, **values):
+        super().__init__(**values)
+        self.resets = 0
+
+    def on_reset(self):
+        self.resets += 1
+
+
+@pytest.mark.parametrize(
+    ("known", "joins", "alone", "resets"),
+    [
+        ((0, 2), False, False, 0),
+        ((0, 2), True, False, 0),
+        ((0, 2), True, True, 1),
+        ((1, 2), False, False, 1),
+        (None, False, False, 0),
+        (None, True, False, 1),
+    ],
+)
+def test_reset_callbacks_of_a_first_round(run, monkeypatch, known, joins, alone, resets):
+    """None where the script set up for this round, as in stock Horovod. One that joins others runs theirs where it set up
+    for no place, or alone; and one whose place is another than it was told.
+    """
+    monkeypatch.setattr(place, "_told", known and Place(*known, joins=joins))
+    monkeypatch.setattr(place, "_asked", {"rank": (known[0], "train.py:3")} if known else {})
+    monkeypatch.setattr(setting_up, "alone", alone)
+    agent, state = Agent(Assignment(1, 0, 2), LAST), Resetting(batch=0)
+    agent.word["resets"] = joins
+    monkeypatch.setattr(loop.doorstep, "pass_through", lambda *_: agent.word)
+    run(agent, state, commits(1))
+
+    assert state.resets == resets
+    assert agent.readies[0]["place"] == (list(known) if known else None)
+
+
+@pytest.mark.parametrize(("callbacks", "stale"), [((), "train.py:3"), ((print,), "")])
+def test_what_the_script_asked_for_and_is_no_more_is_told(run, monkeypatch, callbacks, stale):
+    """In a later round, unless a callback takes it over."""
+    monkeypatch.setattr(place, "_told", Place(0, 1, joins=False))
+    monkeypatch.setattr(place, "_asked", {"size": (1, "train.py:3")})
+    monkeypatch.setenv("GANGWRIGHT_INCARNATION", "2")
+    agent, state, said = Agent(Assignment(1, 0, 1), Assignment(2, 0, 2), LAST), State(batch=0), []
+    state._reset_callbacks = callbacks
+    monkeypatch.setattr(loop.doorstep, "pass_through", lambda *_: agent.word)
+
+    def step(state, mine):
+        said.append((mine.assignment.round, mine.progress.stale))
+        commits(1)(state, mine)
+
+    run(agent, state, step)
+    assert said == [(1, ""), (2, stale)]
+    assert agent.readies[0]["place"] is None, "a process that was started again is not started once more"
