@@ -40,6 +40,7 @@ class Walk:
         )
         self.world = World(spec, nodes=9, faults=faults)
         self.world.meet_s = self.rng.choice([0.0, 0.3])
+        self.world.asks = self.rng.choice([False, True])
 
     def go(self, steps: int) -> None:
         names = sorted(ACTIONS)

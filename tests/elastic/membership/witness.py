@@ -152,6 +152,8 @@ class Witness:
         """A worker goes into a round: forward only."""
         assert assignment.round > self.joins.get(pod.uid, 0) or pod.why == "newcomer"
         self.joins[pod.uid] = assignment.round
+        told = pod.place if pod.process == 1 and pod.why == "newcomer" and not assignment.removed else None
+        assert told in {None, (assignment.rank, assignment.size)}, "another place than its script was told"
 
     def met(self, present: "list[Pod]", first: "Pod", record: Round) -> None:
         """Nobody waits in a broadcast that the others skip, nobody goes on with another state."""

@@ -64,6 +64,8 @@ class Pod:
     """It has begun a training, and met nobody in it yet."""
     fell: bool = False
     """It fell through trainings that are done, and its state is what the script begins the next one with."""
+    place: tuple[int, int] | None = None
+    """Rank and size that its process was told to expect of its first round."""
     rank: int = -1
     local: int = 0
     """Samples of a step that it takes; 0 where the script keeps its own batch."""
@@ -107,7 +109,7 @@ class Pod:
         self.child, self.since, self.process = "starting", now, self.process + 1
         self.round, self.why, self.step, self.commit, self.rank = 0, "newcomer", 0, 0, -1
         self.weights = self.commit_weights = f"{self.uid} since {now:.1f}"
-        self.stage, self.fell = 0, False
+        self.stage, self.fell, self.place = 0, False, None
         self.got, self.called, self.frozen, self.hung, self.abort = None, 0, False, False, None
         self.says = {}
 

@@ -53,6 +53,8 @@ class World:
 
     limits = Limits(start=120.0, hang=60.0)
     room = 1
+    asks: bool = False
+    """Scripts ask for rank and size while they set up."""
     meet_s = 0.0
     """For members that have all been told to exchange addresses and begin."""
     compute = 0.5
@@ -401,7 +403,7 @@ class World:
             self._beat(pod)
         if not pod.active:
             return
-        if pod.child == "starting" and self.now - pod.since >= START_S:
+        if pod.child == "starting" and self.now - pod.since >= START_S and self._placed(pod):
             if pod.crashes:
                 self.end(pod, 1, None)
             else:
@@ -412,6 +414,13 @@ class World:
             self._ask(pod)
         elif pod.child == "saving" and self.now - pod.since > 1.0:
             self._save(pod)
+
+    def _placed(self, pod: Pod) -> bool:
+        """It knows what to expect of its first round, where its script asks for that."""
+        if self.asks and pod.place is None and self.up and not pod.cut:
+            place = self.membership.place(pod.uid)
+            pod.place = (place.rank, place.size) if place else None
+        return not self.asks or pod.place is not None
 
     def _save(self, pod: Pod) -> None:
         """It ends well when the file stands, and badly when it does not."""
@@ -501,6 +510,7 @@ class World:
                         pod.step * self.counts,
                         STEP_S if pod.why == "announced" else None,
                         pod.another,
+                        pod.place if pod.process == 1 and not pod.round else None,
                     )
                 )
 

@@ -7,6 +7,7 @@ import argparse
 import importlib
 import json
 import os
+import signal
 import time
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -17,6 +18,7 @@ parser.add_argument("--reset", action="store_true", help="register a reset callb
 parser.add_argument(
     "--broadcast", action="store_true", help="rank 0 reads the settings, and the others hear them"
 )
+parser.add_argument("--die", action="store_true", help="rank 1 is killed after that, in the first process of its pod")
 options = parser.parse_args()
 
 hvd = importlib.import_module(options.native)
@@ -29,6 +31,8 @@ if options.broadcast:
     settings = {"read_by": hvd.rank()} if hvd.rank() == 0 else None
     told["settings"] = hvd.broadcast_object(settings, root_rank=0)
     told["gathered"] = sorted(hvd.allgather_object(hvd.rank()))
+if options.die and hvd.rank() == 1 and os.environ["GANGWRIGHT_INCARNATION"] == "1":
+    os.kill(os.getpid(), signal.SIGKILL)
 resets = []
 
 

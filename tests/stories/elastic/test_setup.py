@@ -56,10 +56,13 @@ async def test_a_value_of_the_set_up_that_is_left_behind_is_told(jobs, kubelet):
     assert f"asked for at {DIVIDING}:" in stale(grown)
 
 
-async def test_collectives_of_the_set_up_are_real(jobs, kubelet):
-    """Rank 0 reads the settings and the others hear them, before there is a training, and no member answers itself."""
+@pytest.mark.parametrize("dies", [(), pytest.param(("--die",), marks=pytest.mark.extended)])
+async def test_collectives_of_the_set_up_are_real(jobs, kubelet, dies):
+    """Rank 0 reads the settings and the others hear them, before there is a training, and no member answers itself. Where
+    one is lost before that, all set up again.
+    """
     await asyncio.to_thread(kubelet.add, slots(2))
-    command = (DIVIDING, "--native", "horovod.tensorflow", "--broadcast", "--steps", 10)
+    command = (DIVIDING, "--native", "horovod.tensorflow", "--broadcast", "--steps", 10, *dies)
     await jobs.submit(job("train", 2, 2, *command))
     over = await jobs.until("train", in_phase("Succeeded", "Failed"))
     steps = await jobs.steps("train")
@@ -69,3 +72,4 @@ async def test_collectives_of_the_set_up_are_real(jobs, kubelet):
         (0, 0, (0, 1)),
         (1, 0, (0, 1)),
     }
+    assert len(await jobs.told("train", "ProcessRestarted")) == 2 * len(dies)

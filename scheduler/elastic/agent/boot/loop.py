@@ -181,7 +181,7 @@ class Loop:
         """Stands at the barrier until there is an assignment; meanwhile Horovod is shut down."""
         self._progress.phase = "Ready"
         card, known = self._card(), place.asked()
-        afresh = os.environ.get("GANGWRIGHT_INCARNATION", "1") == "1" and known is not None
+        again = self._worker.assignment.round or os.environ.get("GANGWRIGHT_INCARNATION", "1") != "1"
         body = {
             "round": self._worker.assignment.round,
             "step": self._progress.step,
@@ -190,7 +190,7 @@ class Loop:
             "why": why,
             "another": self._another,
             "fingerprint": card.fingerprint,
-            "place": [known.rank, known.size] if known is not None and afresh else None,
+            "place": None if known is None or again else [known.rank, known.size],
         }
         answer: queue.Queue[Any] = queue.Queue()
         threading.Thread(target=_into, args=(answer, self._arrive, body), daemon=True).start()
