@@ -47,6 +47,22 @@ def test_thirty_resizes_in_a_row() -> None:
     assert all(pod.commit <= world.steps() for pod in world.pods.values())
 
 
+def test_twenty_wishes_in_twenty_seconds() -> None:
+    """Another size is wanted each second: no step is lost, no restart counted, and the last size is reached."""
+    world = World(Spec(min_workers=1, max_workers=4, template=TEMPLATE))
+    world.size(1)
+    assert world.run(30, lambda: world.trains(1))
+    for turn in range(20):
+        before = world.steps()
+        world.size(turn * 3 % 4 + 1)
+        world.run(1.0)
+        assert world.steps() >= before
+    world.size(2)
+
+    assert world.run(60, lambda: world.trains(2)), world.status.reason
+    assert world.status.restarts == 0
+
+
 def test_equal_walks_have_equal_effects() -> None:
     """The same events at the same times give the same effects."""
     first, second = Walk(5), Walk(5)
