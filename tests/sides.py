@@ -22,8 +22,8 @@ TRAINS: Final = (
     "tests/stories/elastic/test_examples.py",
     "tests/stories/elastic/test_growth.py",
     "tests/stories/elastic/test_pauses.py",
-    "tests/stories/elastic/test_setup.py",
     "tests/stories/elastic/test_real_losses.py",
+    "tests/stories/elastic/test_setup.py",
     "tests/stories/elastic/test_stock.py",
     "tests/stories/elastic/test_stragglers.py",
 )

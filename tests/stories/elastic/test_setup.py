@@ -9,6 +9,8 @@ from tests.stories.elastic.jobs import SCRIPTS, in_phase, job, of_size, slots
 pytestmark = pytest.mark.timeout(900)
 
 DIVIDING = SCRIPTS / "dividing.py"
+REAL = ("--native", "horovod.tensorflow")
+"""With Horovod's own native half."""
 
 
 def said(steps, size):
@@ -62,7 +64,7 @@ async def test_collectives_of_the_set_up_are_real(jobs, kubelet, dies):
     one is lost before that, all set up again.
     """
     await asyncio.to_thread(kubelet.add, slots(2))
-    command = (DIVIDING, "--native", "horovod.tensorflow", "--broadcast", "--steps", 10, *dies)
+    command = (DIVIDING, *REAL, "--broadcast", "--steps", 10, *dies)
     await jobs.submit(job("train", 2, 2, *command))
     over = await jobs.until("train", in_phase("Succeeded", "Failed"))
     steps = await jobs.steps("train")
