@@ -18,7 +18,9 @@ parser.add_argument("--reset", action="store_true", help="register a reset callb
 parser.add_argument(
     "--broadcast", action="store_true", help="rank 0 reads the settings, and the others hear them"
 )
-parser.add_argument("--die", action="store_true", help="rank 1 is killed after that, in the first process of its pod")
+parser.add_argument(
+    "--die", action="store_true", help="rank 1 is killed after that, in the first process of its pod"
+)
 options = parser.parse_args()
 
 hvd = importlib.import_module(options.native)

@@ -63,7 +63,7 @@ async def test_a_script_of_another_kind_is_recognized_before_it_trains(jobs, kub
     PyTorch, and no worker is replaced.
     """
     await asyncio.to_thread(kubelet.add, slots(2))
-    await jobs.submit(job("train", 2, 2, SCRIPTS / "foreign.py"))
+    await jobs.submit(job("train", 2, 2, SCRIPTS / "other_kind.py"))
     over = await jobs.until("train", in_phase("Succeeded", "Failed"))
 
     failed = [one["reason"] for one in over["conditions"] if one["type"] == "Failed"]

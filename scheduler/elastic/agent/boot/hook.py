@@ -43,42 +43,6 @@ def _tensorflow_elastic(module: Any) -> None:
     module.run = run
 
 
-def _tensorflow(module: Any) -> None:
-    from . import stamps
-
-    stamps.patch(module)
-
-
-def _torch_optimizer(module: Any) -> None:
-    from . import stamps
-
-    stamps.patch_torch(module)
-
-
-def _basics(module: Any) -> None:
-    from . import setting_up
-
-    setting_up.patch_basics(module)
-
-
-def _process_sets(module: Any) -> None:
-    from . import setting_up
-
-    setting_up.patch_process_sets(module)
-
-
-def _operations(module: Any) -> None:
-    from . import setting_up
-
-    setting_up.patch_operations(module)
-
-
-def _torch_samplers(module: Any) -> None:
-    from . import samplers
-
-    samplers.patch(module)
-
-
 def _process_group(module: Any) -> None:
     """Changed before `torch.distributed` takes its names over. The import alone says nothing: `import torch` does it."""
     _tells(module, "init_process_group", "it calls torch.distributed.init_process_group without Horovod")
@@ -105,16 +69,25 @@ def _tells(module: Any, name: str, what: str) -> None:
     setattr(module, name, called)
 
 
+def _by(place: str, name: str) -> Callable[[Any], None]:
+    """A change that a module of ours makes, which is imported when that is."""
+
+    def change(module: Any) -> None:
+        getattr(importlib.import_module(f"{__package__}.{place}"), name)(module)
+
+    return change
+
+
 PATCHES: Mapping[str, Callable[[Any], None]] = {
     "horovod.common.elastic": _common_elastic,
     "horovod.tensorflow.elastic": _tensorflow_elastic,
-    "horovod.tensorflow": _tensorflow,
-    "horovod.torch.optimizer": _torch_optimizer,
-    "horovod.common.basics": _basics,
-    "horovod.common.process_sets": _process_sets,
-    "horovod.tensorflow.mpi_ops": _operations,
-    "horovod.torch.mpi_ops": _operations,
-    "torch.utils.data.distributed": _torch_samplers,
+    "horovod.tensorflow": _by("stamps", "patch"),
+    "horovod.torch.optimizer": _by("stamps", "patch_torch"),
+    "horovod.common.basics": _by("setting_up", "patch_basics"),
+    "horovod.common.process_sets": _by("setting_up", "patch_process_sets"),
+    "horovod.tensorflow.mpi_ops": _by("setting_up", "patch_operations"),
+    "horovod.torch.mpi_ops": _by("setting_up", "patch_operations"),
+    "torch.utils.data.distributed": _by("samplers", "patch"),
     "torch.distributed.distributed_c10d": _process_group,
     "torch.distributed.launcher.api": _torchrun,
 }

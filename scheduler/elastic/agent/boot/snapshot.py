@@ -3,7 +3,7 @@
 Lives here: the way from the function through its script, and what is noted on it: containers, attributes, globals, cells,
 iterators. Objects keep their identity. Iterators are lent: the rehearsal draws from copies. Never here: how a value is
 put back where it stands (`holders`), how an array or a source of chance is (`leaves`), how an iterator is copied
-(`iterators`), and which objects are the script's (`script`). A library's own objects, such as models and traced functions
+(`iterators`), and which objects are the script's (`script_scope`). A library's own objects, such as models and traced functions
 of TensorFlow, are what the rehearsal is done for.
 """
 
@@ -20,7 +20,7 @@ import types
 from operator import is_
 from typing import Any, Callable, Collection, Iterable, Mapping, Sequence
 
-from . import holders, leaves, script
+from . import holders, leaves, script_scope
 from .errors import Unmovable
 from .iterators import Known, NotCopied, copied, is_iterator
 
@@ -50,7 +50,7 @@ class Snapshot:
         args: Sequence[Any] = (),
         words: Mapping[str, Any] | None = None,
     ) -> None:
-        self._script, self._state = script.Script(func), state
+        self._script, self._state = script_scope.Script(func), state
         self._seen: dict[int, Any] = {}
         """By identity; held, so that no identity is given twice."""
         self._names: set[tuple[int, str]] = set()
@@ -154,9 +154,9 @@ class Snapshot:
         elif value is self._state or self._script.opens(value):
             self._container(value, where, weighs)
             self._attributes(value, where)
-        elif script.trackable(type(value)):
+        elif script_scope.trackable(type(value)):
             self._tracked(value, where)
-        for inner in script.wrapped(value):
+        for inner in script_scope.wrapped(value):
             self._fixed(inner, where)
 
     def _function(self, value: types.FunctionType, where: str) -> None:
@@ -168,7 +168,9 @@ class Snapshot:
                 self._seen[id(cell)] = cell
                 self._hold(holders.cell(cell), f"{where}.{name}")
         code = value.__code__
-        self._globals(room, script.names(code, only=script.GLOBAL), script.names(code), where)
+        self._globals(
+            room, script_scope.names(code, only=script_scope.GLOBAL), script_scope.names(code), where
+        )
         self._fixed(value.__defaults__, where)
         self._fixed(value.__kwdefaults__, where)
         self._attributes(value, where)
@@ -193,8 +195,8 @@ class Snapshot:
             self._go(kind, kind.__name__)
         if not self._script.owns(value):
             return
-        if issubclass(value, enum.Enum) or script.trackable(value):
-            for function in script.functions(value):
+        if issubclass(value, enum.Enum) or script_scope.trackable(value):
+            for function in script_scope.functions(value):
                 self._go(function, value.__name__)
             return
         for name in holders.names(value):
@@ -251,7 +253,7 @@ class Snapshot:
 
     def _foreign(self, value: Any) -> bool:
         kind = type(value)
-        known = kind.__module__.partition(".")[0] in {*script.FRAMEWORKS, *PYTHONS, "random"}
+        known = kind.__module__.partition(".")[0] in {*script_scope.FRAMEWORKS, *PYTHONS, "random"}
         return not (known or is_iterator(value) or self._script.opens(value))
 
     def _tracked(self, value: Any, where: str) -> None:
@@ -260,7 +262,10 @@ class Snapshot:
         """
         kinds = [kind for kind in type(value).__mro__ if self._script.owns(kind)]
         names = {
-            name for kind in kinds for one in script.functions(kind) for name in script.names(one.__code__)
+            name
+            for kind in kinds
+            for one in script_scope.functions(kind)
+            for name in script_scope.names(one.__code__)
         }
         own = vars(value) if kinds else {}
         for name in names & own.keys():

@@ -17,7 +17,7 @@ from typing import Any, Callable, Iterator, Sequence
 from .. import stamps
 from ..errors import CheckpointError
 from ..fingerprint import shape
-from ..script import trackable
+from ..script_scope import trackable
 from ..snapshot import Snapshot
 from . import tensorflow_random
 from .plain import ATTRIBUTES, Plain
