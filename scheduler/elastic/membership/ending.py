@@ -123,8 +123,8 @@ def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:
     how = _how(event)
     trained = any(worker is one for one in roll.entitled(s))
     killed = event.signal is not None or (event.code or 0) >= KILLED
-    again = killed and not worker.going and (worker.anew or worker.in_place < s.limits.in_place)
-    if not worker.anew:
+    again = killed and not worker.going and (worker.restarting or worker.in_place < s.limits.in_place)
+    if not worker.restarting:
         _blame(s, worker, how, now)
     if not again or s.finishing_at is not None or roll.released(s, worker):
         _gone_wrong(s, worker, how, now)
@@ -134,9 +134,9 @@ def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:
     worker.arrival = worker.beat = worker.ready_at = worker.frozen_at = None
     worker.seated_at = now
     worker.fallen = worker.fallen or trained
-    if worker.anew:
+    if worker.restarting:
         s.do(Tell("Normal", "ProcessRestarted", f"{worker.name}: {worker.abort}"))
-        worker.anew, worker.abort, worker.place = False, "", None
+        worker.restarting, worker.abort, worker.place = False, "", None
         return
     worker.in_place += 1
     if trained:

@@ -45,7 +45,7 @@ def _open(s: State, now: float) -> None:
         return
     wrong = [] if found.urgent else places.misplaced(p.wish)
     for worker in wrong:
-        places.start_again(s, worker, places.ANEW)
+        places.start_again(s, worker, places.MISPLACED)
     if wrong:
         return
     number = max(s.record.number, s.floor) + 1
@@ -120,7 +120,7 @@ def _fitting(s: State, people: list[Worker], now: float) -> Choice:
     choice = choose(s, people, size, least, now)
     while wrong := places.misplaced(choice.ring):
         for worker in wrong:
-            places.start_again(s, worker, places.ANEW)
+            places.start_again(s, worker, places.MISPLACED)
         people = [w for w in people if w not in wrong]
         choice = choose(s, people, size, least, now)
     return choice

@@ -12,7 +12,7 @@ from scheduler.elastic.membership.effects import Abort, Place
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.membership.worker import Worker
 
-ANEW = "its rank or size is another than it was told while it set up: its process is started again"
+MISPLACED = "its rank or size is another than it was told while it set up: its process is started again"
 APART = "a member was lost before all had set up together: its process is started again"
 
 
@@ -23,7 +23,7 @@ def look(s: State, now: float) -> None:
             start_again(s, worker, APART)
     if s.spec is None or s.over:
         return
-    fresh = [w for w in roll.newcomers(s) if w.seated and not w.anew]
+    fresh = [w for w in roll.newcomers(s) if w.seated and not w.restarting]
     inside = [w for w in roll.entitled(s) if not w.going]
     least, wanted = s.spec.min_workers, s.spec.clamp(s.want)
     if first(s):
@@ -36,12 +36,12 @@ def look(s: State, now: float) -> None:
 
 
 def _foretell(
-    s: State, people: list[Worker], target: int, now: float, whom: Iterable[Worker] | None = None
+    s: State, people: list[Worker], target: int, now: float, those: Iterable[Worker] | None = None
 ) -> None:
     """What a round of these would be. Who was told already keeps what it was told."""
     least = s.spec.min_workers if s.spec else 1
     ring = choose(s, people, target, least, now).ring
-    for worker in people if whom is None else whom:
+    for worker in people if those is None else those:
         if worker in ring and (worker.arrival is None or worker.arrival.place is None):
             worker.place = (ring.index(worker), len(ring))
 
@@ -75,7 +75,7 @@ def able(s: State) -> list[Worker]:
     """Newcomers at the barrier that can be in one round. Those whose scripts still set up meet among themselves. Surplus
     was told to expect the gang's second round, where its first one was asked for.
     """
-    ready = [w for w in roll.ready(s) if not w.anew and (w.role == "core" or not _asked(s))]
+    ready = [w for w in roll.ready(s) if not w.restarting and (w.role == "core" or not _asked(s))]
     setup = [w for w in ready if w.arrival and w.arrival.setup]
     return setup if setup and first(s) else [w for w in ready if w not in setup]
 
@@ -89,7 +89,7 @@ def misplaced(ring: Iterable[Worker]) -> list[Worker]:
 
 def start_again(s: State, worker: Worker, why: str) -> None:
     """Have its process ended, and started again in its pod. That is no failure of it."""
-    if worker.anew or not worker.alive or worker.going:
+    if worker.restarting or not worker.alive or worker.going:
         return
-    worker.anew, worker.abort, worker.arrival = True, why, None
+    worker.restarting, worker.abort, worker.arrival = True, why, None
     s.do(Abort(worker.uid, why))

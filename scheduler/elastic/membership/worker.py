@@ -45,7 +45,7 @@ class Worker:
     arrived_at: float = 0.0
     place: tuple[int, int] | None = None
     """Rank and size that it has to expect in its first round; None: not known yet."""
-    anew: bool = False
+    restarting: bool = False
     """Its process is being ended to be started again, since its place is not the one that it was told."""
     ready_at: float | None = None
     """When it first was at the barrier as the newcomer it is."""

@@ -104,7 +104,7 @@ def calls(horovod, name):
 
 @pytest.mark.parametrize("name", ["allreduce", "broadcast_object", "allgather_object", "broadcast_"])
 def test_a_newcomer_goes_by_no_answer_of_its_own(horovod, name):
-    """It joins a training that goes on: there is nobody to answer, so the line is named that would go by it."""
+    """It joins a training that goes on: no other worker is there to answer, so the line is named that would go by it."""
     with pytest.raises(SetupCollective, match=rf"test_setting_up.py:\d+ calls {name} while it sets up"):
         calls(horovod, name)
 
