@@ -16,6 +16,7 @@ from scheduler.elastic.agent.incarnation import Incarnation
 from scheduler.elastic.agent.master import Master as Client
 from scheduler.elastic.agent.settings import Address
 from scheduler.elastic.agent.verdict import Known, judge
+from scheduler.elastic.membership.effects import Place
 from tests.elastic.agent.master import PATIENCE
 from tests.elastic.agent.worker import Worker
 from tests.elastic.rendezvous.served import Served, served
@@ -72,11 +73,13 @@ async def test_a_beat_is_understood(running: Served, callers: tuple[Caller, Call
     )
     running.desk.aborts["a"] = "hangs"
     running.desk.broken = 7
+    running.desk.places["a"] = Place(1, 2, joins=False)
     await running.desk.announce("team/job")
 
     answer = await callers[0].beat({**child.beat(), "child": "running"})
 
     assert (answer.round, answer.abort, answer.interval, answer.broken) == (1, "hangs", 1.0, 7)
+    assert answer.place == {"rank": 1, "size": 2, "joins": False}
     told = running.desk.beats["a"]
     assert (told.phase, told.step, told.committed, told.samples) == ("Training", 3, 2, 30.0)
     assert (told.step_s, told.compute_s, told.child, told.values) == (0.5, None, "running", {"loss": 2.0})

@@ -17,7 +17,9 @@ from scheduler.elastic.agent.backoff import Outage, Patience
 from scheduler.elastic.agent.connections import Connections
 from scheduler.elastic.agent.doors import Doors
 from scheduler.elastic.agent.incarnation import Incarnation
+from scheduler.elastic.agent.master import Answer
 from scheduler.elastic.agent.master import Master as Client
+from scheduler.elastic.agent.meeting import Meeting
 from scheduler.elastic.agent.settings import Address
 from scheduler.elastic.agent.shim import Shim
 from scheduler.elastic.agent.store import Store
@@ -224,6 +226,7 @@ def test_alone_the_store_is_local(side: Side) -> None:
 CHANNELS = [
     ("POST", "/ready"),
     ("GET", "/announced?round=0"),
+    ("GET", "/place"),
     ("POST", "/progress"),
     ("POST", "/gone"),
     ("PUT", "/global/0"),
@@ -400,6 +403,34 @@ def test_what_a_child_says_of_its_training_is_told_of_its_end(side: Side) -> Non
     assert told() == (True, True, True)
     side.child.assign(Assignment(9, -1, 0, removed=True))
     assert told() == (True, False, False)
+
+
+def test_a_child_hears_its_place_when_the_master_says_it(side: Side) -> None:
+    """It waits for that. A beat of the process before it says nothing of this one."""
+    place = {"rank": 1, "size": 2, "joins": False}
+    meeting = Meeting(None, None, lambda _: None)  # nothing is broken here
+    meeting.heard(side.child, 0, Answer(0, None, 1.0, place={"rank": 0, "size": 1, "joins": False}))
+    assert side.child.place is None
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(side.asks, "GET", "/place")
+        meeting.heard(side.child, side.child.number, Answer(0, None, 1.0, place=place))
+        status, told = waiting.result()
+    meeting.heard(side.child, side.child.number, Answer(3, None, 1.0))
+
+    assert (status, json.loads(told)) == (200, place)
+    assert side.child.place == place, "it is in a round, and nothing is expected any more"
+
+
+def test_a_script_that_sets_up_has_not_entered_a_training(side: Side) -> None:
+    """It may report, and meet others, before that; its end is that of a script without a training."""
+    side.child.take({"step": 0, "setup": True})
+    side.master.assign(1)
+    side.asks("POST", "/ready", b'{"round": 0, "why": "newcomer", "setup": true}')
+    assert not side.child.end()["entered"]
+    side.child.take({"step": 0, "setup": False, "stale": "train.py:12"})
+
+    assert side.child.end()["entered"]
+    assert side.child.beat()["stale"] == "train.py:12"
 
 
 def test_a_script_of_another_kind_is_told_of_its_end(side: Side) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler.elastic.membership.effects import Assignment
+from scheduler.elastic.membership.effects import Assignment, Place
 from scheduler.elastic.rendezvous.bodies import Beat, BeatAnswer, Exit, Leave, Ready
 from scheduler.elastic.rendezvous.desk import Worker
 
@@ -38,6 +38,7 @@ class HonestDesk:
     workers: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     beats: dict[str, Beat] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
     arrived: dict[str, Ready] = field(default_factory=dict)
     left: dict[str, Leave] = field(default_factory=dict)
     ended: dict[str, Exit] = field(default_factory=dict)
@@ -96,7 +97,9 @@ class HonestDesk:
     async def beat(self, uid: str, beat: Beat) -> BeatAnswer:
         self.beats[uid] = beat
         newest = self.jobs[self.workers[uid]].announced
-        return BeatAnswer(newest, self.aborts.pop(uid, None), self.interval, self.broken)
+        return BeatAnswer(
+            newest, self.aborts.pop(uid, None), self.interval, self.broken, self.places.get(uid)
+        )
 
     async def ready(self, uid: str, ready: Ready, wait: float) -> Assignment | None:
         self.arrived[uid] = ready
