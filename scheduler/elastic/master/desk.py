@@ -76,6 +76,7 @@ class Desk:
                 ready.samples,
                 ready.step_s,
                 place=ready.place,
+                again=ready.again,
                 setup=ready.setup,
                 another=ready.another,
             )

@@ -177,4 +177,6 @@ def _late(p: Picture) -> str:
     else:
         since = min((w.ready_at for w in p.joining if w.ready_at is not None), default=None)
         patience = s.limits.coalesce
+    if places.misplaced(p.wish):
+        patience = s.limits.start  # they were told of the late ones, and would be started again for nothing
     return f"newcomers: {roll.names(late)}" if since is None or p.now - since < patience else ""

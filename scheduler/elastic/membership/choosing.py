@@ -107,12 +107,13 @@ def _fill(s: State, stay: list[Worker], target: int, least: int, now: float) -> 
 
 
 def _as_told(order: Order, ring: list[Worker]) -> list[Worker]:
-    """Each newcomer at the rank that it was told to expect, where that is free."""
+    """Each newcomer at the rank that it was told of a round of this size, where that is free."""
     fresh = [w for w in ring if order.rank(w) is None]
-    former = len(ring) - len(fresh)
-    told = {w.place[0]: w for w in reversed(fresh) if w.place and former <= w.place[0] < len(ring)}
-    others = iter([w for w in fresh if told.get(w.place[0] if w.place else -1) is not w])
-    return ring[:former] + [told.get(rank) or next(others) for rank in range(former, len(ring))]
+    former, size = len(ring) - len(fresh), len(ring)
+    told = {w.place[0]: w for w in reversed(fresh) if w.place and w.place[1] == size}
+    kept = {rank: w for rank, w in told.items() if former <= rank < size}
+    others = iter([w for w in fresh if w not in kept.values()])
+    return ring[:former] + [kept.get(rank) or next(others) for rank in range(former, size)]
 
 
 def _last_holder(gone: list[Worker], stay: list[Worker]) -> Worker | None:

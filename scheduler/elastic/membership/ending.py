@@ -1,8 +1,8 @@
 """How workers end, and what follows for them, their nodes and the next start.
 
-Lives here: ends of processes and pods, the giving up of those that do not answer, which of these failures count, and the
-back-off from nodes.
-Never here: whether somebody is silent for too long (`watching`), or what becomes of the round (`flights`).
+Lives here: ends of processes and pods, the giving up of those that do not answer, and the back-off from nodes. Which of
+these failures count is said here too. Never here: whether somebody is silent for too long (`watching`), or what becomes of
+the round (`flights`).
 
 A member whose process was killed by a signal is started again inside its pod, as a newcomer: the seat is kept, and the
 state comes from those that live. One that ended with a code of its own had a reason, and its pod goes.
@@ -116,7 +116,7 @@ def never_entered(s: State, worker: Worker) -> bool:
     """
     end = worker.exit
     other = end is not None and (bool(end.foreign) or (end.code, end.entered) == (0, False))
-    return other and not worker.going and s.started_at is None
+    return other and not worker.going and not roll.released(s, worker) and s.started_at is None
 
 
 def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:

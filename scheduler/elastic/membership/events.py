@@ -143,7 +143,9 @@ class Arrived(Struct, frozen=True):
     state what the script began with, which others may have otherwise.
     """
     place: tuple[int, int] | None = None
-    """Rank and size that its script was told while it set up; None: it did not ask, or cannot be started again."""
+    """Rank and size that its script was told before it was in a round; None: it did not ask."""
+    again: bool = False
+    """It is not the first process of its pod, and is not started again for its place."""
     setup: bool = False
     """Its script still sets up, and calls a collective there."""
 

@@ -145,7 +145,7 @@ def _all_lost(s: State, choice: Choice) -> bool:
     """Of those that trained nobody is left with the state; where nothing was committed yet, nobody is left at all."""
     former = {seat.uid for seat in (*s.record.ring, *s.record.holding)}
     people = (*choice.ring, *choice.leaving, *choice.holding)
-    if not former or s.finishing_at is not None or any(roll.has_state(w) for w in people):
+    if not former or s.record.setup or s.finishing_at is not None or any(roll.has_state(w) for w in people):
         return False
     return s.reached > 0 or not any(w.uid in former for w in people)
 
@@ -195,11 +195,12 @@ def persisted(s: State, event: Persisted, now: float) -> None:
     s.published, s.published_at = True, now
     s.resumed_at, s.settled = None, False
     s.joining_at = None
-    inside = {seat.uid for seat in s.record.ring}
+    inside = {seat.uid: rank for rank, seat in enumerate(s.record.ring)}
     for worker in s.workers.values():
+        if worker.uid in inside:
+            worker.place = (inside[worker.uid], len(inside))
         worker.fallen = worker.fallen and worker.uid not in inside
         worker.knows = roll.has_state(worker)
-        worker.place = None if worker.uid in inside and not s.record.setup else worker.place
     measures.begun(s, former)
     if inside:
         s.saved, s.save_error = False, ""

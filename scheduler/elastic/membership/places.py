@@ -17,32 +17,44 @@ APART = "a member was lost before all had set up together: its process is starte
 
 
 def look(s: State, now: float) -> None:
-    """Foretell each newcomer's place, and begin a set-up again that has lost a member."""
-    if s.record.setup and len(roll.ring(s)) < len(s.record.ring):
-        for worker in roll.ring(s):
-            start_again(s, worker, APART)
+    """Have those started again that cannot meet, and foretell each newcomer's place."""
+    _set_up_together(s)
     if s.spec is None or s.over:
         return
-    fresh = [w for w in roll.newcomers(s) if w.seated and not w.restarting]
+    fresh = [w for w in roll.newcomers(s) if w.seated]
     inside = [w for w in roll.entitled(s) if not w.going]
     least, wanted = s.spec.min_workers, s.spec.clamp(s.want)
     if first(s):
-        _foretell(s, [w for w in fresh if w.role == "core"], least, now)
-        fresh = [w for w in fresh if w.role != "core"]
-        inside = [w for w in roll.newcomers(s) if w.seated and w.role == "core"][:least]
-    most = s.spec.clamp(max(wanted, len(inside) + len(fresh)))
-    _foretell(s, [*inside, *fresh], wanted, now, fresh)
-    _foretell(s, [*inside, *fresh], most, now, [w for w in fresh if w.place is None])
+        cores = [w for w in fresh if w.role == "core"]
+        if len(cores) < least:
+            return
+        _foretell(s, cores, cores, least, now)
+        fresh, inside = [w for w in fresh if w not in cores], cores[:least]
+    _foretell(s, [*inside, *fresh], fresh, wanted, now)
+    lasting = [w for w in (*inside, *fresh) if w.node not in s.doomed and w.uid != s.slow]
+    most = s.spec.clamp(max(wanted, len(lasting)))
+    _foretell(s, lasting, [w for w in fresh if w.place is None], most, now)
 
 
-def _foretell(
-    s: State, people: list[Worker], target: int, now: float, those: Iterable[Worker] | None = None
-) -> None:
-    """What a round of these would be. Who was told already keeps what it was told."""
+def _set_up_together(s: State) -> None:
+    """All members of a gang set up in one round, or each by itself. What they exchanged, a later one cannot hear."""
+    if s.record.setup and len(roll.ring(s)) < len(s.record.ring):
+        for worker in roll.ring(s):
+            start_again(s, worker, APART)
+    ready = [(w, w.arrival) for w in roll.ready(s) if w.arrival and w.role == "core"]
+    together = first(s) and any(arrival.setup for _, arrival in ready)
+    for worker, arrival in ready:
+        if (arrival.setup and not first(s)) or (together and not arrival.setup and not arrival.again):
+            start_again(s, worker, APART)
+
+
+def _foretell(s: State, people: list[Worker], those: list[Worker], target: int, now: float) -> None:
+    """What a round of these people would be for `those` of them. One that was told keeps what it was told."""
     least = s.spec.min_workers if s.spec else 1
     ring = choose(s, people, target, least, now).ring
-    for worker in people if those is None else those:
+    for worker in those:
         if worker in ring and (worker.arrival is None or worker.arrival.place is None):
+            worker.placed_at = now if worker.place is None else worker.placed_at
             worker.place = (ring.index(worker), len(ring))
 
 

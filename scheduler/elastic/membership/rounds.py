@@ -25,7 +25,7 @@ def decided(s: State, number: int, cause: str, choice: Choice, *, save: bool) ->
     best = max(people, key=lambda w: (roll.newness(w), -w.since), default=None)
     step = roll.position(best) if best else -1
     setup = any(w.arrival.setup for w in choice.ring if w.arrival)
-    restore = None if setup else _restore(s, choice.ring, people)
+    restore = _restore(s, choice.ring, people)
     anew = step < 0 and not restore and bool(choice.ring)
     epoch = 0.0 if anew else max([roll.began_in(s), *(w.beat.epoch for w in people if w.beat)])
     place = spec.stage(epoch)
@@ -41,7 +41,7 @@ def decided(s: State, number: int, cause: str, choice: Choice, *, save: bool) ->
         saver=_saver(s, choice) if save else None,
         sync=restore is not None or _sync(choice.ring),
         setup=setup,
-        restore=restore,
+        restore=None if setup else restore,
         samples=0 if anew else _samples(s, best),
         step=step if step >= 0 else 0 if choice.ring else s.record.step,
         epoch=epoch,

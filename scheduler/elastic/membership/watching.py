@@ -118,10 +118,14 @@ def _stuck(o: Sight) -> bool:
 
 
 def _slow_start(o: Sight) -> bool:
-    """Who was released got ready long ago, and has a limit of its own; see `_remind`."""
+    """One that was released got ready long ago, and has a limit of its own; see `_remind`. A script that asks for its
+    place waits until the gang has its seats: that is not its fault.
+    """
     young = not o.inside and o.w.arrival is None and not roll.released(o.s, o.w)
     limit = max(o.s.limits.warm if _warms_up(o) else 0.0, o.s.limits.start)
-    return young and o.w.seated_at is not None and o.now - o.w.seated_at > limit
+    if not young or o.w.seated_at is None or o.w.place is None:
+        return False
+    return o.now - max(o.w.seated_at, o.w.placed_at) > limit
 
 
 def _warms_up(o: Sight) -> bool:

@@ -44,7 +44,9 @@ class Worker:
     """It is at the barrier, and has not been answered."""
     arrived_at: float = 0.0
     place: tuple[int, int] | None = None
-    """Rank and size that it has to expect in its first round; None: not known yet."""
+    """Rank and size that it has in its round, or has to expect in its first one; None: not known yet."""
+    placed_at: float = 0.0
+    """When that was first known."""
     restarting: bool = False
     """Its process is being ended to be started again, since its place is not the one that it was told."""
     ready_at: float | None = None

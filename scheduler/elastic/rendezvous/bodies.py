@@ -72,8 +72,8 @@ class Ready(Struct, frozen=True, kw_only=True):
     """A worker that stands at the barrier. fingerprint: of its state's count, shapes and types. samples: its position
     in the data, where it knows better than its last beat. step_s: as of a beat, of the steps since the last one.
     another: it has begun its script's next training, and entered no round since. place: rank and size that its script
-    was told while it set up, where it asked and can be started again. setup: the script still sets up, and calls a
-    collective.
+    was told before it was in a round, where it asked. again: it is not the first process of its pod. setup: the script
+    still sets up, and calls a collective.
     """
 
     round: Count
@@ -85,6 +85,7 @@ class Ready(Struct, frozen=True, kw_only=True):
     step_s: Seconds | None = None
     another: bool = False
     place: tuple[Count, Count] | None = None
+    again: bool = False
     setup: bool = False
 
 

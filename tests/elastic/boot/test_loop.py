@@ -567,7 +567,7 @@ def test_reset_callbacks_of_a_first_round(run, monkeypatch, known, joins, alone,
     """
     monkeypatch.setattr(place, "_told", known and Place(*known, joins=joins))
     monkeypatch.setattr(place, "_asked", {"rank": (known[0], "train.py:3")} if known else {})
-    monkeypatch.setattr(setting_up, "alone", alone)
+    monkeypatch.setattr(setting_up, "answered_alone", alone)
     agent, state = Agent(Assignment(1, 0, 2), LAST), Resetting(batch=0)
     agent.word["resets"] = joins
     monkeypatch.setattr(loop.doorstep, "pass_through", lambda *_: agent.word)
@@ -593,4 +593,4 @@ def test_what_the_script_asked_for_and_is_no_more_is_told(run, monkeypatch, call
 
     run(agent, state, step)
     assert said == [(1, ""), (2, stale)]
-    assert agent.readies[0]["place"] is None, "a process that was started again is not started once more"
+    assert agent.readies[0]["again"], "a process that was started again is not started once more"

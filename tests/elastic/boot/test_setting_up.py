@@ -1,5 +1,6 @@
 """What a script hears of others while it sets up, from Horovod's Python layer over a native half that is alone."""
 
+import sys
 import types
 
 import pytest
@@ -35,7 +36,7 @@ def horovod(monkeypatch):
     setting_up.patch_basics(made)
     setting_up.patch_process_sets(made)
     monkeypatch.setattr(setting_up, "_operations", None)
-    monkeypatch.setattr(setting_up, "alone", False)
+    monkeypatch.setattr(setting_up, "answered_alone", False)
     setting_up.patch_operations(made.operations)
     monkeypatch.setattr(worker, "_worker", None)
     monkeypatch.setattr(place, "_asked", {})
@@ -87,12 +88,32 @@ def test_the_first_line_that_asked_is_kept(horovod):
 
 
 def test_a_round_is_what_a_script_hears_of_it(horovod, monkeypatch):
-    """From then on nothing is expected; in a rehearsal alone it is the round before."""
+    """From then on nothing is expected; in a rehearsal alone it is the round before. What is asked in a set-up that has
+    met others is kept as well.
+    """
     mine = worker.Worker(None)
     mine.assignment = Assignment(3, 4, 5)
     monkeypatch.setattr(worker, "_worker", mine)
 
     assert (horovod.HorovodBasics().rank(), horovod.HorovodBasics().size()) == (4, 5)
+    assert place.differs(4, 6)
+    place._asked.clear()
+    mine.progress.setup = False
+    assert horovod.HorovodBasics().size() == 5
+    assert place.asked() is None, "it asks again in each round"
+
+
+def test_what_a_graph_keeps_is_noted(horovod, monkeypatch):
+    """Also in the training function, or its rehearsal. The line is the script's, not that of the library it asked through."""
+    mine = worker.Worker(None)
+    mine.progress.setup = False
+    monkeypatch.setattr(worker, "_worker", mine)
+    monkeypatch.setitem(sys.modules, "tensorflow", types.SimpleNamespace(executing_eagerly=lambda: False))
+    space = {"__name__": "tensorflow.python.autograph", "basics": horovod.HorovodBasics()}
+    exec("def traced(): return basics.size()", space)
+
+    assert space["traced"]() == 2
+    assert place.differs(1, 3).startswith(__file__)
 
 
 def calls(horovod, name):
@@ -113,7 +134,7 @@ def test_a_newcomer_goes_by_no_answer_of_its_own(horovod, name):
 def test_what_the_synchronization_replaces_goes_on_alone(horovod, name):
     """Parameters and gradients: the state of the others is taken over afterwards."""
     assert calls(horovod, name) == "reduced"
-    assert setting_up.alone
+    assert setting_up.answered_alone
 
 
 @pytest.mark.parametrize("quiet", ["a worker alone", "in its training", "not initialized"])
@@ -129,7 +150,7 @@ def test_other_collectives_are_left_alone(horovod, monkeypatch, quiet):
         horovod.operations.is_initialized = lambda: False
 
     assert calls(horovod, "allreduce") == "reduced"
-    assert not setting_up.alone
+    assert not setting_up.answered_alone
 
 
 class Agent:

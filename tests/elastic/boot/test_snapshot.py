@@ -4,8 +4,10 @@
 import collections
 import functools
 import itertools
+import queue
 import random
 import sys
+import threading
 import types
 
 import numpy as np
@@ -280,6 +282,25 @@ def test_a_generator_is_named_and_nothing_is_rehearsed(wrap, capsys):
     assert said.startswith("gangwright: worker: no rehearsal: train.batches")
     assert said.endswith("cannot be put back; the first step is slower instead\n")
     assert drawn(batches if hasattr(batches, "__next__") else batches[0], 1) in ([0], [(0, 0)], [(0, 1)])
+
+
+def test_what_changes_by_itself_is_named_and_nothing_is_rehearsed():
+    """A queue that a thread of the script fills: what the rehearsal took out of it would be gone."""
+    samples, ended = queue.Queue(), threading.Event()
+    filling = threading.Thread(target=ended.wait, daemon=True)
+
+    def by_queue(state):
+        samples.get()
+
+    def by_thread(state):
+        filling.join(0)
+
+    Snapshot(by_thread, None)
+    filling.start()
+    for train, name in ((by_queue, "by_queue.samples"), (by_thread, "by_thread.filling")):
+        with pytest.raises(errors.Unmovable, match=name):
+            Snapshot(train, None)
+    ended.set()
 
 
 def test_what_only_shares_a_name_is_not_in_the_way(monkeypatch, capsys):

@@ -28,6 +28,16 @@ class Gang(Talk):
         place = self.job.place(name)
         return (place.rank, place.size) if place else None
 
+    def live(self, seconds: int, starting: str, training: str = "") -> None:
+        """Seconds pass, in which these are heard of."""
+        for _ in range(seconds):
+            self.now += 1.0
+            for name in starting:
+                self.say(events.Beat(name))
+            for name in training:
+                self.say(events.Beat(name, "Training", 1, 20, 20))
+            self.say(events.Elapsed())
+
     @property
     def aborted(self) -> str:
         """Whose processes are ended."""
@@ -180,3 +190,86 @@ def test_a_condition_names_the_line_that_asked() -> None:
 
     assert said.status
     assert "a set up for another rank or size than the round's, asked for at train.py:12" in said.message
+
+
+def test_a_set_up_is_of_all_or_of_each_by_itself() -> None:
+    """A core that set up beside a training is READY when the gang begins again, and the other meets in its set-up: the
+    first is started again, so that they meet.
+    """
+    gang = Gang("ab")
+    gang.say(events.Arrived("a", place=(1, 2)))
+    gang.arrive("b", setup=True)
+    assert gang.aborted == "a"
+    gang.say(events.Exited("a", signal=9, process=1))
+    gang.arrive("a", setup=True)
+
+    assert (sorted(gang.ring), gang.round.setup) == (["a", "b"], True)
+
+
+def test_a_newcomer_does_not_wait_in_a_set_up_that_is_over() -> None:
+    """The others train by now, and it sets up by itself."""
+    gang = Gang("ab")
+    gang.arrive("ab")
+    gang.train("ab")
+    gang.change(workers=3)
+    gang.come("c", 9)
+    gang.say(events.Arrived("c", place=(0, 2), setup=True))
+
+    assert gang.aborted == "c"
+
+
+def test_a_place_that_is_not_known_yet_is_no_slow_start() -> None:
+    """The other seat of the quorum is hours in coming; then the worker has the whole limit for its start."""
+    gang = Gang("a")
+    gang.say(events.WorkerSeen("b", "b", "", "core", gated=True))
+    gang.live(700, "a")
+    assert gang.aborted == ""
+    gang.say(events.WorkerSeen("b", "b", "nb", "core", "Running"))
+    gang.live(500, "ab")
+    assert gang.aborted == ""
+    gang.live(200, "ab")
+    lost = [one.message for one in gang.said if isinstance(one, effects.Tell) and one.reason == "WorkerLost"]
+
+    assert len(lost) == 2
+
+
+def test_a_late_one_is_waited_for_by_those_that_were_told_of_it() -> None:
+    """They would be started again for nothing. It is given up at the limit of a start, as any other."""
+    gang = Gang("ab")
+    gang.arrive("ab")
+    gang.train("ab")
+    gang.change(workers=4)
+    gang.come("cd", 9, cores=0)
+    gang.arrive("c")
+    gang.live(60, "cd", "ab")
+    assert (gang.aborted, gang.round.number) == ("", 1)
+    gang.arrive("d")
+    gang.live(1, "cd", "ab")
+    for name in "ab":
+        gang.say(events.Arrived(name, 1, 20, 20, "announced"))
+
+    assert gang.ring == "abcd"
+
+
+def test_a_set_up_that_ends_for_a_suspension_fails_no_job() -> None:
+    """Its members are told to leave, and end with code 0 before any training."""
+    gang = Gang("ab")
+    gang.arrive("ab", setup=True)
+    gang.change(suspend=True)
+    for name in "ab":
+        gang.say(events.Arrived(name, 1, why="failure", setup=True))
+    for name in "ab":
+        gang.say(events.Exited(name, 0, entered=False, returned=False))
+
+    assert gang.job.status(gang.now).phase.value not in {"Failed", "Succeeded"}
+
+
+def test_evictions_while_a_gang_sets_up_are_no_restarts() -> None:
+    """There is no state yet that could be lost."""
+    gang = Gang("ab")
+    gang.arrive("ab", setup=True)
+    gang.say(events.WorkerGone("b"))
+    gang.say(events.Exited("a", signal=9, process=1))
+    gang.wait(2)
+
+    assert gang.job.status(gang.now).restarts == 0

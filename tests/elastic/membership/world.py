@@ -510,7 +510,8 @@ class World:
                         pod.step * self.counts,
                         STEP_S if pod.why == "announced" else None,
                         pod.another,
-                        pod.place if pod.process == 1 and not pod.round else None,
+                        pod.place if not pod.round else None,
+                        pod.process > 1,
                     )
                 )
 

@@ -27,8 +27,8 @@ def is_iterator(value: Any) -> bool:
 
 
 def copied(value: Any, inner: Callable[[Any], Any], known: Known) -> Any:
-    """A copy at the same place. `inner` gives what the copy has in place of anything else that the original refers to;
-    two that draw from one do so still, by what is `known`.
+    """A copy at the same place. `inner` gives what the copy has in place of anything else that the original refers to.
+    Two that draw from one do so still, by what is `known`.
     """
     if id(value) in known:
         return known[id(value)][1]

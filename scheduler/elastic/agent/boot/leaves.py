@@ -1,7 +1,7 @@
 """What is copied and put back as a whole: sources of chance, arrays, tensors, and iterators that know their place.
 
 Every library is looked for among the modules that are there already; what was never imported has no objects. An array or
-a tensor of more than `LARGE` bytes is taken for a data set, which a training reads; weights and optimizers have no limit.
+a tensor of more than `LARGE` bytes is taken for a data set, which a training reads. Weights and optimizers have no limit.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
+import threading
 from typing import Any, Callable, Optional
 
 from .iterators import NotCopied
@@ -126,3 +127,11 @@ def place(file: Any) -> Callable[[], None]:
 
 def _none(_answer: Any) -> None:
     """Its argument has been worked out for what that does."""
+
+
+def flows(value: Any) -> bool:
+    """Whether it changes by itself, such as a queue that a thread of the script fills, or that thread."""
+    queues = tuple(getattr(sys.modules.get("queue"), name, ()) for name in ("Queue", "SimpleQueue"))
+    kind = type(value)
+    remote = kind.__module__ == "multiprocessing.queues"
+    return remote or isinstance(value, queues) or (isinstance(value, threading.Thread) and value.is_alive())

@@ -181,7 +181,6 @@ class Loop:
         """Stands at the barrier until there is an assignment; meanwhile Horovod is shut down."""
         self._progress.phase = "Ready"
         card, known = self._card(), place.asked()
-        again = self._worker.assignment.round or os.environ.get("GANGWRIGHT_INCARNATION", "1") != "1"
         body = {
             "round": self._worker.assignment.round,
             "step": self._progress.step,
@@ -190,7 +189,8 @@ class Loop:
             "why": why,
             "another": self._another,
             "fingerprint": card.fingerprint,
-            "place": None if known is None or again else [known.rank, known.size],
+            "place": [known.rank, known.size] if known and not self._worker.assignment.round else None,
+            "again": place.again(),
         }
         answer: queue.Queue[Any] = queue.Queue()
         threading.Thread(target=_into, args=(answer, self._arrive, body), daemon=True).start()
@@ -272,22 +272,20 @@ class Loop:
 
     def _former(self) -> tuple[int, int] | None:
         """Rank and size that the script goes by: the last round's, or what it was told; None: it goes by none."""
-        last = self._worker.assignment
-        if last.round:
-            return last.rank, last.size
         known = place.asked()
-        return (known.rank, known.size) if known else None
+        return self._worker.stands or ((known.rank, known.size) if known else None)
 
     def _reset_state(
         self, mine: tuple[int, int], *, dealt: bool, moved: bool, heard: Mapping[str, Any]
     ) -> None:
         """The script's reset callbacks; and whether something of what it asked for is left behind.
 
-        Stock Horovod runs none in the first round of a process, which set up for it. One that joins others runs theirs
-        where it did not: it asked for no place, or was alone in a collective that answers one of theirs.
+        Stock Horovod runs none in the first round of a process, for it has set up for that. Where it has not, and joins
+        others that run theirs, it does so too. Either it asked for no place, or it was alone in a collective of its set-up.
         """
         first, self._first = self._first, False
-        unprepared = setting_up.alone or place.asked() is None
+        self._worker.stands = mine
+        unprepared = setting_up.answered_alone or place.asked() is None
         if not first or moved or (unprepared and heard.get("resets")):
             self._state.on_reset()
         taken_over = not first and (dealt or bool(getattr(self._state, "_reset_callbacks", ())))

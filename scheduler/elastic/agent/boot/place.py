@@ -6,6 +6,9 @@ Lives here: what is expected, and where the script asked. Never here: who is tol
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
+import threading
 from typing import Any, Iterator, Mapping
 
 from . import worker
@@ -14,18 +17,23 @@ from .assignment import Place
 ARRIVAL: Mapping[str, Any] = {"round": 0, "step": 0, "committed": 0, "samples": 0.0, "why": "newcomer"}
 """What a process says at the barrier that has no state yet."""
 
+LIBRARIES = ("tensorflow", "keras", "horovod")
+"""Packages through which a script may ask."""
+
+_one = threading.Lock()
 _told: Place | None = None
 _alone = False
 _asked: dict[str, tuple[int, str]] = {}
-"""Field → what the script was told of it while it set up, and where it asked first."""
+"""Field → what the script was told of it and keeps, and where it asked first."""
 
 
 def told() -> Place:
     """What the master expects of this process's first round. Waits until it is known, and stays as it was told."""
     global _told  # noqa: PLW0603 - one process, one first round
-    if _told is None:
-        _told = worker.shim().place()
-    return _told
+    with _one:
+        if _told is None:
+            _told = worker.shim().place()
+        return _told
 
 
 def answer(kind: str, frame: Any, *, noted: bool) -> int:
@@ -33,15 +41,20 @@ def answer(kind: str, frame: Any, *, noted: bool) -> int:
 
     In a round that is its place there, in a rehearsal that of the round before, and before the first the expected one.
     """
-    mine = worker.current()
     if _alone:
         return {"rank": 0, "size": 1}[kind]
-    if mine is not None and mine.assignment.round:
-        return int(getattr(mine.assignment, kind))
-    value = int(getattr(told(), kind))
-    if noted and worker.setting_up():
+    mine = worker.current()
+    known = mine.assignment if mine is not None and mine.assignment.round else told()
+    value = int(getattr(known, kind))
+    if noted and (worker.setting_up() or _traced()):
         _asked.setdefault(kind, (value, line_of(frame)))
     return value
+
+
+def _traced() -> bool:
+    """Whether a graph of TensorFlow's is being made, which keeps the answer."""
+    tensorflow: Any = sys.modules.get("tensorflow")
+    return tensorflow is not None and not tensorflow.executing_eagerly()
 
 
 def others_heard() -> bool:
@@ -61,7 +74,7 @@ def alone() -> Iterator[None]:
 
 
 def asked() -> Place | None:
-    """What the script was told while it set up; None where it did not ask."""
+    """What the script was told before its first round; None where it did not ask."""
     return _told if _asked else None
 
 
@@ -71,6 +84,15 @@ def differs(rank: int, size: int) -> str:
     return next((where for kind, (value, where) in _asked.items() if now[kind] != value), "")
 
 
+def again() -> bool:
+    """Whether this is not the first process of its pod."""
+    return os.environ.get("GANGWRIGHT_INCARNATION", "1") != "1"
+
+
 def line_of(frame: Any) -> str:
-    """File and line of this code."""
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    """File and line of the code that asked, above the libraries that it asked through."""
+    asks = frame
+    while asks is not None and str(asks.f_globals.get("__name__")).partition(".")[0] in LIBRARIES:
+        asks = asks.f_back
+    asks = asks or frame
+    return f"{asks.f_code.co_filename}:{asks.f_lineno}"

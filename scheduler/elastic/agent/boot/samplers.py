@@ -10,7 +10,8 @@ import functools
 import weakref
 from typing import Any
 
-_made: Any = weakref.WeakSet()
+_made: Any = weakref.WeakValueDictionary()
+"""By identity, for a class of a script may have no hash."""
 _makes: Any = None
 """How such a sampler begins; classes that derive from it may begin in another way."""
 
@@ -23,14 +24,14 @@ def patch(module: Any) -> None:
     @functools.wraps(make)
     def init(self: Any, *args: Any, **words: Any) -> None:
         make(self, *args, **words)
-        _made.add(self)
+        _made[id(self)] = self
 
     module.DistributedSampler.__init__ = init
 
 
 def deal(former: tuple[int, int], rank: int, size: int) -> bool:
     """Deals again those that were dealt for `former`, rank and size; whether there are any."""
-    dealt = [one for one in _made if (one.rank, one.num_replicas) == former]
+    dealt = [one for one in _made.values() if (one.rank, one.num_replicas) == former]
     for one in dealt if former != (rank, size) else ():
         epoch = one.epoch
         _makes(one, one.dataset, size, rank, one.shuffle, one.seed, one.drop_last)

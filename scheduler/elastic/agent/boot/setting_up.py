@@ -1,13 +1,14 @@
-"""What a script hears of others while it sets up, before the function that `hvd.elastic.run` decorates.
+"""What a script hears of others while it sets up, before it comes to its training function.
 
 Horovod's C++ is alone then, at rank 0 of 1. That stays the answer for Horovod's own modules, which branch on it around
 their collectives. A script divides its data by rank and size, and chooses its writer by them, so it hears what the master
 expects. One worker runs in a pod, so the local rank is 0 of 1, and the cross rank is the rank.
 
-Collectives are real. Where a gang begins, all its members set up at the same time: at the first such collective they meet in a round of their
-own, and Horovod carries out this one and those after it. A newcomer sets up while the others train, and no member is
-there to answer. What reduces gradients, or makes parameters and optimizers alike, goes on alone there: the
-synchronization of the state replaces it. A script cannot go by any other answer, so the process ends and names the line.
+Collectives are real. Where a gang begins, all its members set up at the same time. At the first such collective they
+meet in a round of their own, and Horovod carries out this one and those after it. A newcomer sets up while the others
+train, and no member is there to answer. What reduces gradients, or makes parameters and optimizers alike, goes on alone
+there: the synchronization of the state replaces it. A script cannot go by any other answer, so the process ends and names
+the line.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ DEALS = "horovod.torch.elastic.sampler"
 """Horovod's one module that divides data. It is dealt again in each round, so it is no script that asked."""
 
 
-alone = False
+answered_alone = False
 """A collective of the set-up went on without the other members."""
 
 _operations: Any = None
@@ -87,7 +88,7 @@ def _answering(native: Callable[[Any], Any], kind: str) -> Callable[[Any], Any]:
         if not (deals or asks) and _speaks(frame.f_code.co_name):
             _collective(frame)
         truth = native(self)  # raises where Horovod is not initialized
-        if getattr(self, "process_set_id", 0) or not (deals or asks):
+        if truth is None or bool(getattr(self, "process_set_id", 0)) or not (deals or asks):
             return truth
         return place.answer(kind, frame, noted=asks)
 
@@ -125,7 +126,7 @@ def _collective(frame: Any) -> None:
 
     Raises SetupCollective where they cannot be, and the script would go by the answer.
     """
-    global alone  # noqa: PLW0603 - one script in a process
+    global answered_alone  # noqa: PLW0603 - one script in a process
     mine, module = worker.current(), _operations
     if not worker.setting_up() or (mine is not None and mine.assignment.round):
         return
@@ -137,7 +138,7 @@ def _collective(frame: Any) -> None:
     if not expected.joins:
         _meet(worker.begin(), expected, module.shutdown, module.init)
         return
-    alone = True
+    answered_alone = True
     name, script = _called(frame)
     if name.rstrip("_") in REPLACED or not any(name.startswith(word) for word in FAMILIES):
         return
@@ -159,7 +160,8 @@ def _meet(
     mine: worker.Worker, expected: Place, shutdown: Callable[[], None], init: Callable[[], None]
 ) -> None:
     """Into a round of those that set up. Where one is lost, all begin again: the master ends this process."""
-    body = {**place.ARRIVAL, "place": [expected.rank, expected.size], "setup": True}
+    told = [expected.rank, expected.size]
+    body = {**place.ARRIVAL, "place": told, "again": place.again(), "setup": True}
     mine.progress.phase = "Ready"
     while True:
         assignment = mine.shim.ready(body)

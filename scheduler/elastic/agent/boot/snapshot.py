@@ -1,7 +1,7 @@
 """What a training function reaches, noted before the rehearsal and put back in place after it.
 
-Lives here: the way from the function through its script, and what is noted on it: containers, attributes, globals, cells,
-iterators. Objects keep their identity. Iterators are lent: the rehearsal draws from copies. Never here: how a value is
+Lives here: the way from the function through its script. On it containers, attributes, globals, cells and iterators are
+noted. Objects keep their identity. Iterators are lent: the rehearsal draws from copies. Never here: how a value is
 put back where it stands (`holders`), how an array or a source of chance is (`leaves`), how an iterator is copied
 (`iterators`), and which objects are the script's (`script_scope`). A library's own objects, such as models and traced functions
 of TensorFlow, are what the rehearsal is done for.
@@ -142,6 +142,8 @@ class Snapshot:
             self._container(value, where, weighs)
             return
         back = leaves.keep(value, weighs)
+        if leaves.flows(value):
+            raise _unmovable(value, where)
         if isinstance(value, type):
             self._class(value)
         elif isinstance(value, types.FunctionType):
@@ -237,8 +239,8 @@ class Snapshot:
         self._go(type(value), type(value).__name__)
 
     def _passed(self, value: Any, own: dict[str, Any], where: str) -> dict[str, Any]:
-        """What the rehearsal has in place of attributes that are not looked into: the last commit, and copies of what
-        only a library knows, where the state names it and so has copies of it already.
+        """What the rehearsal has in place of attributes that are not looked into. That is the last commit, and copies of
+        what a library alone knows. The state that names such a thing has copies of it already.
         """
         if not (value is self._state or type(value).__module__.startswith("horovod.")):
             return {}

@@ -26,6 +26,8 @@ class Worker:
         self.reporter = Reporter(shim, self.progress)
         self.assignment = ALONE
         self.warming = False
+        self.stands: Optional[tuple[int, int]] = None  # noqa: UP045
+        """Rank and size of the last round that was entered, for which data are dealt."""
         self._over = False
         self._scaled, self._scale_before, self._changed_at = ALONE, 1.0, 0
         self.pods: Changes = {}

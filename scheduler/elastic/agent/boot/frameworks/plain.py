@@ -9,7 +9,7 @@ import random
 import sys
 from typing import Any, Callable, Iterator, Sequence
 
-from .. import tree
+from .. import samplers, tree
 from ..errors import CheckpointError
 from ..snapshot import SAVED, Snapshot
 from ..stamps import Stamp
@@ -81,9 +81,9 @@ class Plain:
     def broadcast_tensors(self) -> None:
         """Everybody gets rank 0's tensors."""
 
-    def entered(self, _former: tuple[int, int] | None, _mine: tuple[int, int]) -> bool:
-        """A round has begun: data are dealt again by rank and size, where there are any; whether there are any."""
-        return False
+    def entered(self, former: tuple[int, int] | None, mine: tuple[int, int]) -> bool:
+        """A round has begun: data are dealt again, for rank and size `mine` instead of `former`; whether there are any."""
+        return former is not None and samplers.deal(former, *mine)
 
     def broadcast(self, numbers: Sequence[int]) -> list[int]:
         """Rank 0's numbers, on every rank. The same count of numbers on every rank."""

@@ -186,8 +186,8 @@ def _bytes(variable: Any) -> int:
 
 
 def _alive() -> list[Any]:
-    """Every variable of this process and every data set that shuffles, in the state or not: an optimizer that the script
-    forgot to name counts too, and what it has taken out of the collector's sight.
+    """Every variable of this process and every data set that shuffles, in the state or not. An optimizer that the script
+    forgot to name counts too. So does what it has taken out of the collector's sight.
     """
     variable = importlib.import_module("tensorflow").Variable
     frozen = gc.get_freeze_count()
@@ -215,8 +215,8 @@ def _value(variable: Any) -> Any:
 
 
 def _recorder(tf: Any, born: list[Any], traced: dict[int, Any]) -> Callable[..., Any]:
-    """Notes every variable that is made inside the block, with the value it was made with (slots of optimizers:
-    zero), and which of them a traced function makes.
+    """Notes every variable that is made inside the block, and the value that it was made with, for slots of optimizers
+    zero. Also noted is which of them a traced function makes.
     """
     context = importlib.import_module("tensorflow.python.eager.context").context()
 

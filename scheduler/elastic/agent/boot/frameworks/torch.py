@@ -15,7 +15,7 @@ import copy
 import importlib
 from typing import Any, Sequence
 
-from .. import samplers, stamps
+from .. import stamps
 from ..fingerprint import shape
 from .plain import ATTRIBUTES, Plain
 
@@ -68,8 +68,7 @@ class Torch(Plain):
         ours = [part for part in self._parts().values() if self._deals(part)]
         for part in ours:
             part.reset()
-        dealt = former is not None and samplers.deal(former, *mine)
-        return dealt or bool(ours)
+        return super().entered(former, mine) or bool(ours)
 
     def shutdown(self) -> None:
         self._hvd.shutdown()
