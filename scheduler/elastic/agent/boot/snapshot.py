@@ -34,9 +34,9 @@ CONTAINERS = (dict, list, collections.deque, tuple, set, frozenset, bytearray, a
 PYTHONS = frozenset({"builtins", "collections", "array"})
 """Modules whose containers are looked into; a library's own subclasses keep more than their things."""
 
-SAVED = ("_saved_", "_values")
-"""How the names begin under which Horovod's states keep their last commit; they replace what is there, never change
-it.
+SAVED = ("_saved_", "_values", "_host_messages")
+"""How the names begin under which Horovod's states keep their last commit, which they replace and never change. Messages
+of its own driver do not come here.
 """
 
 
