@@ -174,18 +174,23 @@ class Log(tf.keras.callbacks.Callback):
         self.losses.append(round(logs["loss"], 5))
         commit()
 
-def fit():
+def fit(before=0):
     model, data = model_and_data()
     import horovod.tensorflow.keras as keras_hvd
     model.compile(keras_hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.05, momentum=0.9)), "mse")
     log = Log()
+    if before:
+        model.fit(data, steps_per_epoch=before, verbose=0)
 
     def train(state):
         model.fit(data, steps_per_epoch=STEPS, epochs=2, verbose=0, callbacks=[log])
 
     return train, keras_hvd.elastic.KerasState(model, step=0), result_of(model, log.losses)
 
-for script in (custom, fit, iterator):
+def begun():
+    return fit(before=3)
+
+for script in (custom, fit, begun, iterator):
     one, other = both(script)
     assert len(one) == len(other)
     for mine, theirs in zip(one, other):

@@ -197,7 +197,7 @@ def test_a_training_of_torch_is_that_without_a_rehearsal(torch_python):
 
 
 def test_a_training_of_tensorflow_is_that_without_a_rehearsal(horovod_python):
-    """The same masks and the same order of batches, in a loop of the script's and in Keras's `fit`; an iterator that is
-    made outside goes on where it was; what is made while a function is traced stays.
+    """The same masks and the same order of batches, in a loop of the script's and in Keras's `fit`, also after steps at
+    set-up; an iterator that is made outside goes on where it was; what is made while a function is traced stays.
     """
     holds(horovod_python, rehearsal.TENSORFLOW)

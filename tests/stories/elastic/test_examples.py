@@ -12,8 +12,7 @@ Upstream's file below examples/elastic of Horovod 0.28.1, and what it asks of us
 
 The eighth script has the line that most Horovod scripts have, `Dataset.shard(hvd.size(), hvd.rank())`.
 
-The TensorFlow scripts have no dropout, and an order that comes from the seed alone. How far an operation's own source
-of chance is, no rehearsal can undo.
+The scripts have upstream's dropout and shuffling. A seed for each rank makes trainings alike.
 """
 
 import asyncio

@@ -17,7 +17,8 @@ What stays as the rehearsal left it:
 * attributes of the script's own Keras models and layers, but for numbers and texts;
 * a module that the function is the first to import, and a variable with a random value that a traced function makes.
 
-With a seed, operations of TensorFlow that drew before the training draw from their beginning or one step further.
+An eager operation of TensorFlow with a seed of its own draws from its beginning, or one step further. It does so where
+it drew before the training, or where a function with such operations was traced before.
 """
 
 from __future__ import annotations

@@ -41,11 +41,12 @@ class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.conv = nn.Conv2d(1, 8, 3)
+        self.drop = nn.Dropout2d()
         self.fc1 = nn.Linear(72, 24)
         self.fc2 = nn.Linear(24, 10)
 
     def forward(self, x):
-        x = functional.relu(functional.max_pool2d(self.conv(x), 2)).flatten(1)
+        x = functional.relu(functional.max_pool2d(self.drop(self.conv(x)), 2)).flatten(1)
         x = functional.dropout(functional.relu(self.fc1(x)), training=self.training)
         return functional.log_softmax(self.fc2(x), 1)
 

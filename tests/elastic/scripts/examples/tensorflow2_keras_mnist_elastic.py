@@ -15,9 +15,9 @@ parser.add_argument("--epochs", type=int, default=3)
 options = parser.parse_args()
 
 hvd.init()
-tf.keras.utils.set_random_seed(options.seed)
+tf.keras.utils.set_random_seed(options.seed + hvd.rank())
 diary = example_diary.Diary(options, hvd.rank(), hvd.size())
-dataset = tiny_keras.shuffled(250, options.seed + hvd.rank(), 16)
+dataset = tiny_keras.shuffled(250, 16)
 model = tiny_keras.Told(tiny_keras.layers())
 
 opt = hvd.DistributedOptimizer(

@@ -16,9 +16,9 @@ options = parser.parse_args()
 
 def main():
     hvd.init()
-    tf.keras.utils.set_random_seed(options.seed)
+    tf.keras.utils.set_random_seed(options.seed + hvd.rank())
     diary = example_diary.Diary(options, hvd.rank(), hvd.size())
-    dataset = tiny_keras.shuffled(250, options.seed + hvd.rank(), 16)
+    dataset = tiny_keras.shuffled(250, 16)
     model = tf.keras.Sequential(tiny_keras.layers())
     loss_of = tf.losses.SparseCategoricalCrossentropy()
     rate = 0.001

@@ -1,6 +1,7 @@
 """The commonest line of Horovod scripts, `Dataset.shard(hvd.size(), hvd.rank())`, in an elastic script.
 
-No example of Horovod's elastic folder has it. The data set is divided once, while the script sets up.
+No example of Horovod's elastic folder has it. The data set is divided once, while the script sets up. It
+has one order for all epochs: so a process that begins again from a checkpoint skips what has been trained.
 """
 
 import example_diary
@@ -16,7 +17,7 @@ parser.add_argument("--epochs", type=int, default=2)
 options = parser.parse_args()
 
 hvd.init()
-tf.keras.utils.set_random_seed(options.seed)
+tf.keras.utils.set_random_seed(options.seed + hvd.rank())
 diary = example_diary.Diary(options, hvd.rank(), hvd.size())
 dataset = tiny_keras.samples(SAMPLES).shard(hvd.size(), hvd.rank())
 dataset = dataset.shuffle(SAMPLES, seed=options.seed, reshuffle_each_iteration=False).batch(BATCH)

@@ -21,7 +21,7 @@ parser.add_argument("--num-batches-per-commit", type=int, default=1)
 options = parser.parse_args()
 
 hvd.init()
-tf.keras.utils.set_random_seed(options.seed)
+tf.keras.utils.set_random_seed(options.seed + hvd.rank())
 diary = example_diary.Diary(options, hvd.rank(), hvd.size())
 
 lr = 0.01

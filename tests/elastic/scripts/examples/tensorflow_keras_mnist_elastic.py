@@ -19,9 +19,9 @@ parser.add_argument("--batch-size", type=int, default=16)
 options = parser.parse_args()
 
 hvd.init()
-tf.keras.utils.set_random_seed(options.seed)
+tf.keras.utils.set_random_seed(options.seed + hvd.rank())
 diary = example_diary.Diary(options, hvd.rank(), hvd.size())
-dataset = tiny_keras.shuffled(250, options.seed + hvd.rank(), options.batch_size)
+dataset = tiny_keras.shuffled(250, options.batch_size)
 model = tiny_keras.Told(tiny_keras.layers())
 
 opt = hvd.DistributedOptimizer(tf.keras.optimizers.Adadelta(options.learning_rate * hvd.size()))

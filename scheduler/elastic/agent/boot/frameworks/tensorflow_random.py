@@ -27,6 +27,15 @@ IGNORE = 1
 SHUFFLED = "_ShuffleDataset"
 """The class of data sets that shuffle."""
 
+SEEDS = ("seed", "seed2")
+"""The attributes of operations that keep what they have drawn."""
+
+OF_DATA = "_Dataset_"
+"""In the names of functions that data sets call."""
+
+APART = "DEFAULT"
+"""Another name of the executor without a name. Kernels are kept by its name, so that those of the two are apart."""
+
 KERAS = ("keras.src.backend", "keras.backend", "tf_keras.src.backend")
 """Where Keras keeps the generator that `set_random_seed` makes."""
 
@@ -51,12 +60,14 @@ def keep(shuffled: Sequence[Any]) -> Callable[[], None]:
 
 @contextlib.contextmanager
 def forgotten() -> Iterator[None]:
-    """Operations with a seed of their own draw from the beginning after the block, where it has made such.
+    """Operations with a seed draw after the block as if it had not been.
 
-    What they have drawn is kept in their kernels, and nothing but new ones forgets it; traced functions stay.
+    What they have drawn is kept in their kernels. Where traced functions may have drawn before, the block has kernels of
+    its own for them. Else the block's kernels are thrown away, if it made operations with a seed. Traces stay.
     """
     seeds: Any = importlib.import_module("tensorflow.python.framework.random_seed")
-    context = importlib.import_module("tensorflow.python.eager.context")
+    eager: Any = importlib.import_module("tensorflow.python.eager.context")
+    context = eager.context()
     original, seeded = seeds.get_seed, []
 
     def get_seed(op_seed: Any) -> Any:
@@ -65,13 +76,23 @@ def forgotten() -> Iterator[None]:
             seeded.append(found)
         return found
 
+    drawn = _any_seeded(context)
     seeds.get_seed = get_seed
     try:
-        yield
+        with eager.function_executor_type(APART) if drawn else contextlib.nullcontext():
+            yield
     finally:
         seeds.get_seed = original
-        if seeded:
-            context.context().clear_kernel_cache()
+        if seeded and not drawn:
+            context.clear_kernel_cache()
+
+
+def _any_seeded(context: Any) -> bool:
+    """Whether an operation of a function that has been traced has a seed. Iterators have kernels of their own."""
+    names = context.list_function_names() if hasattr(context, "list_function_names") else ()
+    called = (name for name in names if OF_DATA not in name)
+    nodes = (node for name in called for node in context.get_function_def(name).node_def)
+    return any(node.attr[word].i for node in nodes for word in SEEDS if word in node.attr)
 
 
 def shuffles(value: Any) -> bool:
