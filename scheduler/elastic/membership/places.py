@@ -38,13 +38,15 @@ def look(s: State, now: float) -> None:
 
 def _set_up_together(s: State) -> None:
     """All members of a gang set up in one round, or each by itself. What they exchanged, a later one cannot hear."""
-    if s.record.setup and len(roll.ring(s)) < len(s.record.ring):
-        for worker in roll.ring(s):
-            start_again(s, worker, APART)
+    ring, paused = roll.ring(s), s.spec is not None and s.spec.suspend
+    apart = len(ring) < len(s.record.ring) or any(w.arrival and w.arrival.setup for w in ring)
+    for worker in ring if s.record.setup and apart and not paused else ():
+        start_again(s, worker, APART)
     ready = [(w, w.arrival) for w in roll.ready(s) if w.arrival and w.role == "core"]
     together = first(s) and any(arrival.setup for _, arrival in ready)
     for worker, arrival in ready:
-        if (arrival.setup and not first(s)) or (together and not arrival.setup and not arrival.again):
+        may = not arrival.again or arrival.why == "another"  # once, or it has met others in a set-up before
+        if (arrival.setup and not first(s)) or (together and not arrival.setup and may):
             start_again(s, worker, APART)
 
 
@@ -95,8 +97,11 @@ def able(s: State) -> list[Worker]:
 def misplaced(ring: Iterable[Worker]) -> list[Worker]:
     """Those of a round to come that set up for another place, and can still be started again."""
     people = tuple(ring)
-    told = {w: w.arrival.place for w in people if w.arrival and w.arrival.why == "newcomer"}
-    return [w for rank, w in enumerate(people) if told.get(w) is not None and told[w] != (rank, len(people))]
+    young = {
+        w: w.arrival for w in people if w.arrival and w.arrival.why == "newcomer" and not w.arrival.again
+    }
+    told = {w: arrival.place for w, arrival in young.items() if arrival.place is not None}
+    return [w for rank, w in enumerate(people) if told.get(w, (rank, len(people))) != (rank, len(people))]
 
 
 def start_again(s: State, worker: Worker, why: str) -> None:

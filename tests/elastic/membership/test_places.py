@@ -150,6 +150,16 @@ def test_a_worker_that_did_not_ask_or_was_started_again_trains() -> None:
     assert gang.ring == "abcd"
 
 
+def test_a_process_that_was_started_again_is_not_once_more() -> None:
+    """Its place is another than it was told once more: it trains, and its script is told by a condition."""
+    gang = Gang("ab")
+    gang.say(events.Arrived("a", place=(1, 2), again=True))
+    gang.say(events.Arrived("b", place=(0, 3), again=True))
+
+    assert sorted(gang.ring) == ["a", "b"]
+    assert gang.aborted == ""
+
+
 def test_scripts_that_set_up_meet_among_themselves() -> None:
     """The round is theirs alone and no start of the training; the next one begins when all come to it."""
     gang = Gang("abc")

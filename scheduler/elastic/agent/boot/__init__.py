@@ -1,9 +1,13 @@
 """What runs inside the training child, so that an unmodified elastic-Horovod script joins, leaves and recovers.
 
-Lives here: the import hook that gives Horovod's elastic loop another reset (`hook`, `loop`), the solo warm-up on a
-snapshot (`warmup`), the way into a round (`shim`, `doorstep`, `environment`), what is told to the agent (`progress`),
-the checkpoint (`checkpoint`), the arithmetic of batches (`batches`), the small API that a new script imports as
-`gangwright` (`api`), and the end of scripts of another kind (`foreign`).
+Lives here, by module:
+
+* the import hook that gives Horovod's elastic loop another reset (`hook`, `loop`);
+* what a script hears while it sets up (`place`, `setting_up`), and samplers that are dealt again (`samplers`);
+* the rehearsal, alone, and how it is undone (`warmup`, `snapshot`);
+* the way into a round (`shim`, `doorstep`, `environment`), and what is told to the agent (`progress`);
+* the checkpoint (`checkpoint`) and the arithmetic of batches (`batches`);
+* the small API that a new script imports as `gangwright` (`api`), and the end of scripts of another kind (`foreign`).
 
 Never here: anything but the standard library at import time, whatever needs a Python newer than 3.8, and any import by
 an absolute name of ours: the agent carries this package into images of other people, under a name of its choice.
