@@ -46,8 +46,8 @@ def answer(kind: str, frame: Any, *, noted: bool) -> int:
     mine = worker.current()
     known = mine.assignment if mine is not None and mine.assignment.round else told()
     value = int(getattr(known, kind))
-    if noted and (worker.setting_up() or _traced()):
-        _asked.setdefault(kind, (value, line_of(frame)))
+    if noted and kind not in _asked and (worker.setting_up() or _traced()):
+        _asked[kind] = (value, line_of(frame))
     return value
 
 

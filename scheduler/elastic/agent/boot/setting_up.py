@@ -42,6 +42,9 @@ DEALS = "horovod.torch.elastic.sampler"
 """Horovod's one module that divides data. It is dealt again in each round, so it is no script that asked."""
 
 
+PACKAGES = ("horovod.", f"{__package__}.")
+"""How the names of modules begin that are no script's."""
+
 answered_alone = False
 """A collective of the set-up went on without the other members."""
 
@@ -98,9 +101,7 @@ def _answering(native: Callable[[Any], Any], kind: str) -> Callable[[Any], Any]:
 
 def _of_script(frame: Any) -> bool:
     """Whether this code is neither Horovod's nor ours."""
-    name = str(frame.f_globals.get("__name__"))
-    ours = __name__.rpartition(".")[0]
-    return not any(name == root or name.startswith(root + ".") for root in ("horovod", ours))
+    return not f"{frame.f_globals.get('__name__')}.".startswith(PACKAGES)
 
 
 def patch_operations(module: Any) -> None:
