@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from scheduler.elastic.agent.boot import shim, watch
+from scheduler.elastic.agent.boot.assignment import Place
 from scheduler.elastic.agent.boot.errors import AnswerError, RoundOver
 from scheduler.elastic.agent.boot.progress import INTERVAL, NEW, SETTLED, Progress, Reporter
 from scheduler.elastic.agent.boot.shim import Shim
@@ -76,6 +77,25 @@ def test_the_barrier_is_asked_until_there_is_an_assignment():
     with Agent((204, None), (502, {}), (429, {}), (200, ASSIGNMENT)) as (agent, mine):
         assert mine.ready({"round": 1}).round == 2
     assert [one[:3] for one in agent.asked] == [("POST", "/ready", "Bearer secret")] * 4
+
+
+def test_a_place_is_asked_for_until_it_is_known():
+    """204 means ask again, 502 later. An agent of before does not know the question: the process is alone, as it was."""
+    place = {"rank": 1, "size": 2, "joins": True}
+    with Agent((204, None), (502, {}), (200, place)) as (agent, mine):
+        assert mine.place() == Place(1, 2, joins=True)
+    assert [one[:2] for one in agent.asked] == [("GET", "/place")] * 3
+    with Agent((404, {})) as (_, mine):
+        assert mine.place() == Place(0, 1, joins=False)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"), [({"rank": 2, "size": 2, "joins": True}, "rank 2 of size 2"), ({"rank": 0}, "size")]
+)
+def test_a_place_that_makes_no_sense_is_an_error(wrong, named):
+    """It names what is wrong."""
+    with Agent((200, wrong)) as (_, mine), pytest.raises(AnswerError, match=named):
+        mine.place()
 
 
 def test_a_refusal_is_an_error():

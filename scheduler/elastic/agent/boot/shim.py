@@ -57,12 +57,17 @@ class Shim:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def place(self) -> assignment.Place:
-        """The place that the first round will give this process, as soon as the agent knows. Raises AnswerError."""
+        """The place that the first round will give this process, as soon as the agent knows. Raises AnswerError.
+
+        An agent that does not know the question leaves it alone until its first round, as it is.
+        """
         pause = FIRST_PAUSE
         while True:
             status, answer = self._try("GET", "/place", None, LONG_POLL)
             if status == 200:
                 return assignment.decode_place(answer)
+            if status == 404:
+                return assignment.Place(0, 1, joins=False)
             if status != 204:
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
