@@ -127,7 +127,7 @@ async def test_a_start_that_is_given_up_twice_leaves_nothing(order, begun):
     try:
         (await starting).signal(signal.SIGKILL)
     except asyncio.CancelledError:
-        assert launchers() == before
+        assert launchers() <= before, "those of a test before may end meanwhile"
     gc.collect()  # a transport that was left open would be told of here
 
 
