@@ -1,7 +1,7 @@
 """How workers end, and what follows for them, their nodes and the next start.
 
 Lives here: ends of processes and pods, the giving up of those that do not answer, and the back-off from nodes. Which of
-these failures count is said here too. Never here: whether somebody is silent for too long (`watching`), or what becomes of
+these failures count is said here too. Never here: whether a worker is silent for too long (`watching`), or what becomes of
 the round (`flights`).
 
 A member whose process was killed by a signal is started again inside its pod, as a newcomer: the seat is kept, and the

@@ -41,7 +41,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     a quiet one for 70 s, and it is told after another 10 that it does not stand; then nothing follows from what is not
     seen."""
     newcomers: float = 30.0
-    """READY newcomers wait for those that still start; then the round goes on without the late ones."""
+    """READY newcomers wait for those that still start; then the round goes on without the late ones. Where their scripts
+    were told of a round with the late ones, they wait up to `start`: they would have to begin again.
+    """
     coalesce: float = 1.0
     """After a change of what is wanted, until members are interrupted for it, so that one round takes several
     changes.

@@ -1,7 +1,7 @@
 """The place that a newcomer has to expect: its script asks for rank and size before there is a round.
 
 Lives here: what each newcomer is told to expect, and who is started again because it was told something else. Never
-here: the choice of a round's people, which these are foretold by (`choosing`).
+here: the choice of a round's people (`choosing`), by which the next round is foreseen.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ APART = "a member was lost before all had set up together: its process is starte
 
 
 def look(s: State, now: float) -> None:
-    """Have those started again that cannot meet, and foretell each newcomer's place."""
+    """Have those started again that cannot meet, and say each newcomer's place in the next round."""
     _set_up_together(s)
     if s.spec is None or s.over:
         return
@@ -28,12 +28,12 @@ def look(s: State, now: float) -> None:
         cores = [w for w in fresh if w.role == "core"]
         if len(cores) < least:
             return
-        _foretell(s, cores, cores, least, now)
+        _expect(s, cores, cores, least, now)
         fresh, inside = [w for w in fresh if w not in cores], cores[:least]
-    _foretell(s, [*inside, *fresh], fresh, wanted, now)
+    _expect(s, [*inside, *fresh], fresh, wanted, now)
     lasting = [w for w in (*inside, *fresh) if w.node not in s.doomed and w.uid != s.slow]
     most = s.spec.clamp(max(wanted, len(lasting)))
-    _foretell(s, lasting, [w for w in fresh if w.place is None], most, now)
+    _expect(s, lasting, [w for w in fresh if w.place is None], most, now)
 
 
 def _set_up_together(s: State) -> None:
@@ -50,7 +50,7 @@ def _set_up_together(s: State) -> None:
             start_again(s, worker, APART)
 
 
-def _foretell(s: State, people: list[Worker], those: list[Worker], target: int, now: float) -> None:
+def _expect(s: State, people: list[Worker], those: list[Worker], target: int, now: float) -> None:
     """What a round of these people would be for `those` of them. One that was told keeps what it was told."""
     least = s.spec.min_workers if s.spec else 1
     ring = choose(s, people, target, least, now).ring

@@ -6,9 +6,7 @@ Why at once: a torchrun job would train to its end on each worker alone, and be 
 
 from __future__ import annotations
 
-import os
-
-from .shim import Shim
+from . import worker
 
 TRIES = 3
 """The agent is on the same machine; one that does not answer so often is busy, and the script goes on."""
@@ -23,9 +21,8 @@ def seen(what: str) -> None:
         f"the script is not elastic: {what}. Decorate its training function with hvd.elastic.run, or run it as an "
         "ordinary Job of a gang"
     )
-    shim = Shim(os.environ["GANGWRIGHT_SHIM"], os.environ.get("GANGWRIGHT_SHIM_KEY", ""))
-    body = {"code": 1, "why": why, "foreign": what}
-    told = any(shim.tell("/gone", body) for _ in range(TRIES))
-    shim.close()
+    agent, body = worker.shim(), {"code": 1, "why": why, "foreign": what}
+    told = any(agent.tell("/gone", body) for _ in range(TRIES))
+    agent.close()
     if told:
         raise SystemExit(f"gangwright: {why}")

@@ -69,11 +69,11 @@ def _tells(module: Any, name: str, what: str) -> None:
     setattr(module, name, called)
 
 
-def _by(place: str, name: str) -> Callable[[Any], None]:
+def _by(ours: str, name: str) -> Callable[[Any], None]:
     """A change that a module of ours makes, which is imported when that is."""
 
     def change(module: Any) -> None:
-        getattr(importlib.import_module(f"{__package__}.{place}"), name)(module)
+        getattr(importlib.import_module(f"{__package__}.{ours}"), name)(module)
 
     return change
 

@@ -15,6 +15,7 @@ from typing import Any, Callable, Optional
 from .iterators import NotCopied
 
 LARGE = 64 << 20
+"""Bytes. Counters, masks and averages of metrics have less; a copy of more may not find room beside a data set."""
 
 Back = Optional[Callable[[], None]]
 """Puts one object back; None for what is nothing of that kind."""

@@ -150,7 +150,7 @@ def _collective(frame: Any) -> None:
     )
 
 
-def _called(frame: Any) -> Any:
+def _called(frame: Any) -> tuple[str, Any]:
     """The function of Horovod's that was called from outside, and who called it."""
     while frame.f_back is not None and not _of_script(frame.f_back):
         frame = frame.f_back

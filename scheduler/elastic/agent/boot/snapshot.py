@@ -141,9 +141,9 @@ class Snapshot:
         if _is_container(value):
             self._container(value, where, weighs)
             return
-        back = leaves.keep(value, weighs)
         if leaves.flows(value):
             raise _unmovable(value, where)
+        back = leaves.keep(value, weighs)
         if isinstance(value, type):
             self._class(value)
         elif isinstance(value, types.FunctionType):

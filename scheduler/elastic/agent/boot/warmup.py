@@ -53,36 +53,30 @@ def run(
     framework.sync(None)
     framework.sync(framework.plain())
     framework.broadcast([0] * 2)
+
+    def rehearse() -> None:
+        try:
+            kept = Snapshot(func, framework.state, args, words)
+        except Unmovable as error:
+            say(f"no rehearsal: {error} cannot be put back; the first step is slower instead")
+            return
+        position = worker.progress.step, worker.progress.samples
+        worker.warming = True
+        os.environ[FLAG] = "1"
+        try:
+            with framework.undone(kept), contextlib.suppress(Interrupted):
+                func(framework.state, *kept.args, **kept.words)
+        finally:
+            worker.warming = False
+            os.environ.pop(FLAG, None)
+            worker.progress.moved(*position)
+            worker.progress.values.clear()
+
     try:
-        _rehearse(worker, framework, func, args, words)
+        rehearse()
     except Exception as error:
         if not place.others_heard():
             raise
         say(f"the rehearsal failed, and begins again as rank 0 of 1: {type(error).__name__}: {error}")
         with place.alone():
-            _rehearse(worker, framework, func, args, words)
-
-
-def _rehearse(
-    worker: Worker,
-    framework: Plain,
-    func: Callable[..., Any],
-    args: Sequence[Any],
-    words: Mapping[str, Any],
-) -> None:
-    try:
-        kept = Snapshot(func, framework.state, args, words)
-    except Unmovable as error:
-        say(f"no rehearsal: {error} cannot be put back; the first step is slower instead")
-        return
-    position = worker.progress.step, worker.progress.samples
-    worker.warming = True
-    os.environ[FLAG] = "1"
-    try:
-        with framework.undone(kept), contextlib.suppress(Interrupted):
-            func(framework.state, *kept.args, **kept.words)
-    finally:
-        worker.warming = False
-        os.environ.pop(FLAG, None)
-        worker.progress.moved(*position)
-        worker.progress.values.clear()
+            rehearse()
