@@ -19,6 +19,7 @@ from scheduler.elastic.rendezvous.desk import Desk
 from scheduler.elastic.rendezvous.refusals import Reason, Refused
 from scheduler.elastic.rendezvous.values import Values
 from scheduler.elastic.rendezvous.waits import Waits
+from scheduler.serving.body import Bodies
 from scheduler.settings_elastic import RendezvousServer
 
 T = TypeVar("T")
@@ -44,12 +45,13 @@ class Counter:
         self._values = values
         self._waits = waits
         self._bounds = bounds
+        self._bodies = Bodies(asking.BODIES)
 
     async def beat(self, request: web.Request, caller: Caller) -> web.Response:
-        return _json(await self._desk.beat(caller.uid, await self._body(bodies.Beat, request)))
+        return _json(await self._desk.beat(caller.uid, await self._body(bodies.Beat, request, caller)))
 
     async def ready(self, request: web.Request, caller: Caller) -> web.Response:
-        told, wait = await self._body(bodies.Ready, request), self._bounds.wait
+        told, wait = await self._body(bodies.Ready, request, caller), self._bounds.wait
         found = await self._wait(caller, "ready", lambda: self._desk.ready(caller.uid, told, wait))
         return web.Response(status=204) if found is None else _json(found)
 
@@ -61,7 +63,7 @@ class Counter:
 
     async def put(self, request: web.Request, caller: Caller) -> web.Response:
         number, key = _place(request, caller)
-        value = await asking.body(request, self._bounds.value_limit)
+        value = await asking.body(self._bodies, request, self._bounds.value_limit, caller)
         if value.startswith(PICKLES):
             raise Refused(Reason.PICKLE, "the value begins as a pickle does, and none is taken here")
         if self._desk.worker(caller.uid) is None:  # while its body came
@@ -84,15 +86,15 @@ class Counter:
         return _json(bodies.Values({one[scope:]: there for one, there in ({key: value} | others).items()}))
 
     async def leave(self, request: web.Request, caller: Caller) -> web.Response:
-        await self._desk.leave(caller.uid, await self._body(bodies.Leave, request))
+        await self._desk.leave(caller.uid, await self._body(bodies.Leave, request, caller))
         return _json({})
 
     async def exit(self, request: web.Request, caller: Caller) -> web.Response:
-        again = await self._desk.exit(caller.uid, await self._body(bodies.Exit, request))
+        again = await self._desk.exit(caller.uid, await self._body(bodies.Exit, request, caller))
         return _json(bodies.ExitAnswer(again))
 
-    async def _body(self, kind: type[T], request: web.Request) -> T:
-        return bodies.decoded(kind, await asking.body(request, self._bounds.body_limit))
+    async def _body(self, kind: type[T], request: web.Request, caller: Caller) -> T:
+        return bodies.decoded(kind, await asking.body(self._bodies, request, self._bounds.body_limit, caller))
 
     def _seconds(self, request: web.Request, default: float) -> float:
         return asking.seconds("wait", request.query.get("wait", f"{default}"), self._bounds.wait)
