@@ -84,7 +84,7 @@ def network_policies(namespace):
 def _probes() -> Iterator[tuple[str, str, object]]:
     """For each policy a request that it alone refuses to the master's account: its name, a collection, an object."""
     yield "own-workers", PODS, a_pod()
-    yield "own-network", POLICIES, a_network_policy("nobodys")
+    yield "own-network", POLICIES, a_network_policy("ownerless")
     yield "namespaces", where("pods", "kube-system"), a_worker_in("kube-system")
     yield "host-access", PODS, a_worker_in(hostNetwork=True)
     yield "own-secret", where("secrets", HOME), a_secret("another")

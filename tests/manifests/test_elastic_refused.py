@@ -51,8 +51,8 @@ async def refusal(admin, namespace, job):
 
 
 async def test_a_job_with_host_access_starts_when_the_namespace_is_labelled(admin):
-    """The event names the label and who sets it; after the administrator has set it the quorum is made, with nobody
-    touching the job. Names of any length leave room for that.
+    """The event names the label and who sets it, however long names are. After the administrator has set it the quorum
+    is made, by itself.
     """
     namespace = "n" * 63
     await admin.create(where("namespaces"), a_namespace(namespace))
