@@ -49,7 +49,7 @@ async def ours(installed: Plane, request: pytest.FixtureRequest) -> AsyncIterato
         yield client
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def elastic(installed: Plane) -> Plane:
     """The plane with the elastic master's manifests on it, and its policies in force."""
     installed.kubectl("apply", "--server-side", "-k", MANIFESTS / "overlays" / "with-elastic")
