@@ -19,7 +19,7 @@ from scheduler.elastic.master.trying import Trying
 from scheduler.elastic.membership.effects import StartWorker, StopWorker, Tell
 from scheduler.elastic.membership.events import StartRefused, Uid, WorkerGone
 from scheduler.elastic.workers import Kit, Owner, Worker, manifest, worker_name
-from scheduler.errors import shortened
+from scheduler.errors import abridged
 from scheduler.objects import labels
 from scheduler.settings_elastic import Confinement
 
@@ -108,7 +108,7 @@ class Carrying:
     async def _start(self, effect: StartWorker, spec: Spec, name: str) -> None:
         error = await self._confine()
         if error is not None:
-            self._refused(effect.number, f"without its NetworkPolicy no worker starts: {error}")
+            self._refused(effect.number, f"without its NetworkPolicy no worker starts: {error.words}")
             return
         worker = Worker(name, effect.number, effect.role, effect.gain, effect.avoid)
         try:
@@ -118,11 +118,12 @@ class Carrying:
             return
         error = await self._site.trying.until_answered("start", calls.create_pod(pod), STARTS)
         if error is not None and error.reason != "AlreadyExists":  # then it was our own earlier try
-            self._refused(effect.number, str(error))
+            self._refused(effect.number, error.words)
 
     def _refused(self, number: int, why: str) -> None:
         _log.warning("worker refused", job=self._owner.key, number=number, error=why)
-        self._report(StartRefused(number, shortened(why)))
+        # The API server says first what it refuses, and at the end what would be right.
+        self._report(StartRefused(number, abridged(why)))
 
     async def _confine(self) -> errors.KubeError | None:
         """One row of tries for all that wait for it. One after the other they would grow ever more, for each takes as

@@ -3,8 +3,9 @@
 Lives here: the way from a question of a worker to the desk or to the values of its round, and back. Never here: who the
 worker is, what goes wrong with a request, or what a value means.
 
-A value that begins as a pickle does is refused: nothing of ours ever writes one, so it is a mistake or an attack, and
-the members that would read it are the last who should find out.
+A value whose first bytes are those of a pickle of protocols 2 to 5, bare or in base64, is refused. Nothing of ours writes
+one, so it is a mistake, and the member that wrote it is told at once. It is no filter against an attacker: protocols 0
+and 1, a leading space or a compressed pickle pass. What protects a worker is that nothing of ours unpickles.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
@@ -28,7 +29,7 @@ PICKLES: Final = (
     *(bytes((0x80, protocol)) for protocol in range(2, 6)),
     *(f"gA{letter}".encode() for letter in "IJKLMNOPQRSTUVWX"),
 )
-"""How a pickle begins, by protocol, and how that looks in base64."""
+"""How a pickle of protocols 2 to 5 begins, and how that looks in base64."""
 
 BYTES: Final = "application/octet-stream"
 
