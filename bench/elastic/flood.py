@@ -47,15 +47,18 @@ def floods(stage: Stage, seconds: float, kinds: Sequence[str] = FLOODS) -> Itera
     stage.submit(job("train", WORKERS, WORKERS))
     for name in ("honest", "hostile"):
         stage.submit(job(name, 1, 1, *IDLE))
-    places = {name: stage.run(place(stage.api, NAMESPACE, name)) for name in ("honest", "hostile")}
+    places = {
+        name: stage.run(place(stage.api, NAMESPACE, name, stage.master.readyz))
+        for name in ("honest", "hostile")
+    }
     stage.run(_trains(stage.api))
     for kind in kinds:
         line = flood(kind, seconds, stage.master.program.pid, **places)
         yield {**line, "lost": stage.run(lost(stage.api, NAMESPACE, "train"))}
 
 
-async def place(api: Client, namespace: str, name: str) -> Place:
-    """Where the master is for the first worker of this job, and a token as its kubelet would get it."""
+async def place(api: Client, namespace: str, name: str, readyz: str) -> Place:
+    """Where the master is for the first worker of this job, and a token as its kubelet would get it. readyz: URL."""
     label = f"gangwright.io/elastic-job={name}"
     (pod, *_) = await until(
         api,
@@ -74,7 +77,9 @@ async def place(api: Client, namespace: str, name: str) -> Place:
     spec = {"audiences": ["gangwright-elastic"], "expirationSeconds": 3600, "boundObjectRef": bound}
     given = await api.create(where("serviceaccounts", namespace, "default", "token"), {"spec": spec})
     master = URL(told["GANGWRIGHT_MASTER"])
-    return Place(str(master.host), int(master.port or 0), told["GANGWRIGHT_CA"], given["status"]["token"])
+    return Place(
+        str(master.host), int(master.port or 0), told["GANGWRIGHT_CA"], given["status"]["token"], readyz
+    )
 
 
 async def lost(api: Client, namespace: str, name: str) -> list[str]:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.request import urlopen
 
 from scheduler.elastic.agent.connections import Connections
 from scheduler.elastic.agent.errors import MasterError
@@ -35,18 +36,25 @@ FRESH: Final = 4
 BODY: Final = 2**20
 """Bytes of a body that is held back: the largest that the master takes."""
 
+PROBE: Final = 10
+"""Each of so many honest beats is followed by a probe, as kubelet makes one a second or two."""
+
+PROBE_LIMIT: Final = 2.0
+"""Seconds: `timeoutSeconds` of the probes in the manifests."""
+
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Line = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the master is. ca: PEM. token: of the worker whose peers these are."""
+    """Where the master is. ca: PEM. token: of the worker whose peers these are. readyz: URL that kubelet asks."""
 
     host: str
     port: int
     ca: str
     token: str
+    readyz: str
 
 
 class Attackers:
@@ -129,9 +137,11 @@ class Attackers:
 
 
 def honest(place: Place, seconds: float) -> Line:
-    """Beats of a worker, by the agent's own connections: how long each took, and how many the agent would give up."""
+    """Beats of a worker by the agent's own connections, and probes as kubelet's: how long each took, and how many the
+    agent, or kubelet, would give up.
+    """
     address = Address(place.host, place.port, secure=True)
-    kept, took, misses = Connections(address, place.ca), list[float](), 0
+    kept, took, probes, misses = Connections(address, place.ca), list[float](), list[float](), 0
     headers = {"Authorization": f"Bearer {place.token}", "Content-Type": "application/json"}
     body, end = json.dumps({"phase": "Starting", "round": 0}).encode(), time.monotonic() + seconds
     while time.monotonic() < end:
@@ -146,6 +156,13 @@ def honest(place: Place, seconds: float) -> Line:
         took.append(time.monotonic() - began)
         if fresh:
             connections.close()
+        if len(took) % PROBE == 0:
+            asked = time.monotonic()
+            try:
+                with urlopen(place.readyz, timeout=PROBE_LIMIT):
+                    probes.append(time.monotonic() - asked)
+            except OSError:
+                misses += 1
         time.sleep(max(0.0, began + EVERY - time.monotonic()))
     kept.close()
     return {
@@ -153,6 +170,7 @@ def honest(place: Place, seconds: float) -> Line:
         "median_ms": round(statistics.median(took) * 1e3, 1),
         "p99_ms": round(sorted(took)[int(len(took) * 0.99)] * 1e3, 1),
         "most_ms": round(max(took) * 1e3, 1),
+        "probe_most_ms": round(max(probes, default=0.0) * 1e3, 1),
         "misses": misses,
     }
 

@@ -96,6 +96,7 @@ class Listener:
             except OSError as error:
                 if error.errno in _NO_FILES and self.strangers:
                     self._close_oldest()
+                    await asyncio.sleep(0)  # its socket is closed by then
                 elif error.errno != errno.ECONNABORTED:
                     _log.warning("no connection can be accepted", error=error.strerror)
                     await asyncio.sleep(RETRY)
@@ -128,7 +129,7 @@ class Listener:
             max(self.strangers, key=lambda one: one.heard).close("full")
 
     def close(self) -> None:
-        """End the handshakes that are under way."""
+        """End the connections that have asked nothing yet; the others are their protocols' to end."""
         for connection in list(self.open):
             connection.give_up()
 
@@ -259,8 +260,8 @@ class Connection(asyncio.Protocol):
         self._abort()
 
     def give_up(self) -> None:
-        """End it if its TLS does not stand yet."""
-        if self._transport is None:
+        """End it if there is no protocol behind it yet."""
+        if self._inner is None:
             self._forget()
             self._abort()
 

@@ -5,7 +5,7 @@ import errno
 import socket
 import ssl
 from collections import Counter
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from aiohttp import web
 
@@ -214,13 +214,13 @@ async def test_idle_handshakes_are_counted_and_closed(monkeypatch):
         assert (await run.beat("a")).status == 200
 
 
-async def test_a_stop_ends_handshakes_that_are_under_way():
-    """A peer that has sent half of its hello does not hold up the end, and no socket of ours is left."""
-    async with served() as run:
-        half = socket.create_connection(("127.0.0.1", run.open.port))
-        half.send(b"\x16\x03\x01")
-        await run.beat(None)
-    half.settimeout(5)
-    with suppress(ConnectionError):
-        assert half.recv(1) == b""
-    half.close()
+async def test_a_stop_ends_connections_that_asked_nothing():
+    """A silent peer, one that has sent half of its hello, and one that only made a handshake hold up no end."""
+    async with AsyncExitStack() as stack:
+        async with served() as run:
+            trust = ssl.create_default_context(cadata=run.open.authority)
+            silent, half = await stack.enter_async_context(raws(2, run.open.port))
+            (idle,) = await stack.enter_async_context(raws(1, run.open.port, ssl=trust))
+            await half.send(b"\x16\x03\x01")
+            await run.beat(None)
+        assert all([await raw.ended() for raw in (silent, half, idle)])

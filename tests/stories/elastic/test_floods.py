@@ -17,7 +17,9 @@ async def flooded(jobs, kubelet, elastic, seconds):
     for name in ("honest", "hostile"):
         await jobs.submit(job(name, 1, 1, *IDLE))
     trains = await jobs.until("train", of_size(2))
-    places = {name: await place(jobs.api, jobs.namespace, name) for name in ("honest", "hostile")}
+    places = {
+        name: await place(jobs.api, jobs.namespace, name, elastic.readyz) for name in ("honest", "hostile")
+    }
     for kind in FLOODS[1:]:
         line = await asyncio.to_thread(flood, kind, seconds, elastic.program.pid, **places)
         print(line)
