@@ -110,7 +110,7 @@ def _struct(kind):
 
 
 def test_nothing_is_kept_unread():
-    """Only the template, and a spec as it was accepted, are kept as they are; everywhere else a misspelt field is
+    """Only templates, and a spec as it was accepted, are kept as they are; everywhere else a misspelt field is
     refused.
     """
     assert set(_open(schema()["spec"], "spec")) == {
@@ -119,7 +119,7 @@ def test_nothing_is_kept_unread():
         "spec.template.spec",
         "spec.template.spec.containers",
     }
-    assert list(_open(schema()["status"], "status")) == ["status.accepted"]
+    assert list(_open(schema()["status"], "status")) == ["status.accepted", "status.template"]
 
 
 def _open(place, path):

@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.job.status import OVER, Phase, Status
-from scheduler.elastic.membership import ceiling, ending, measures, roll, saving
+from scheduler.elastic.membership import ceiling, ending, measures, roll, saving, template
 from scheduler.elastic.membership.effects import Tell
 from scheduler.elastic.membership.events import (
     Arrived,
@@ -41,9 +41,13 @@ def restored(s: State, event: Restored, now: float) -> None:
     """
     s.listed = False
     s.quiet_until = now + 2 * s.limits.silent
-    status = event.status
+    status, s.template = event.status, event.template
     if status is None:
         return
+    if status.retired is not None:
+        s.retired = s.counter = status.retired
+    if status.template is not None:
+        s.template, s.edited, s.edit_told = status.template, event.template, event.template is not None
     if status.assignment is not None:
         s.record = status.assignment
         s.published = True
@@ -95,6 +99,7 @@ def spec_seen(s: State, event: SpecSeen, _now: float) -> None:
         s.sized = _handed_over(s, s.spec, s.spec.workers)
     s.spec, s.asked = ceiling.lowered(event.spec, s.limits), event.spec.max_workers
     s.generation, s.problems = event.generation, ()
+    template.seen(s, event.spec.template)
     if not event.spec.suspend:
         s.save_error = ""  # who suspends it again wants it tried again
 

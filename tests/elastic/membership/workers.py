@@ -5,6 +5,7 @@ for every process begins with weights of its own. The commit is what a failure t
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from scheduler.elastic.membership.effects import Assignment
 from scheduler.elastic.membership.events import Exited
@@ -26,6 +27,8 @@ class Pod:
     role: str
     made: float
     avoid: tuple[str, ...] = ()
+    template: dict[str, Any] = field(default_factory=dict)
+    """What it was made from."""
     node: str = ""
     gated: bool = True
     phase: str = "Pending"
