@@ -117,7 +117,8 @@ def _take(s: State, edited: dict[str, Any]) -> None:
     s.starts.clear()
     s.unseen.clear()
     s.backoff.clear()
-    s.refusal = ""
+    s.refusal = s.last_failure = ""
+    s.failures = 0
     if not (s.record.ring or s.record.holding):  # else the gang was lost just now, perhaps with its nodes
         s.barred.clear()
         s.barred_at.clear()

@@ -239,6 +239,22 @@ def test_a_job_that_fails_at_its_start_is_mended_at_once() -> None:
     assert told(world) == []
 
 
+def test_failures_of_the_former_template_are_not_counted() -> None:
+    """An edited template may fail as often as the first one might."""
+
+    class Always(World):
+        def _startworker(self, effect: effects.StartWorker) -> None:
+            super()._startworker(effect)
+            list(self.pods.values())[-1].crashes = True
+
+    world = Always(Spec(min_workers=1, max_workers=1, template=TEMPLATE, max_restarts=4), nodes=1)
+    assert world.run(400, lambda: world.made == 4)
+    world.change(template=edited())
+
+    assert world.run(3000, lambda: world.status.phase is Phase.FAILED), world.status.reason
+    assert world.made >= 4 + 5
+
+
 class Refusing(World):
     """The API server makes no pod from the first template, and says so after a while."""
 
