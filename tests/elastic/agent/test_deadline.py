@@ -168,7 +168,7 @@ def test_an_answer_that_comes_byte_by_byte_has_no_more_time(
     over: threading.Event,
     serving: Callable[[Callable[[socket.socket], None]], int],
 ) -> None:
-    """However often something comes. The clock passes with each look, so that nobody waits for it here."""
+    """However often something comes. The clock passes with each look, so that the test does not wait."""
     one = Connections(Address("127.0.0.1", serving(byte_by_byte(begin, over)), False), "", Clock(0.05))
     try:
         with pytest.raises(Unreachable, match="timed out"):

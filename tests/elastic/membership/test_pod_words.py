@@ -105,7 +105,7 @@ def test_a_cause_that_comes_late_is_told_with_the_wait_for_the_next_start() -> N
 
 
 def test_an_exit_code_adds_nothing_to_what_was_said() -> None:
-    """Whoever is given up is deleted, and its container killed for that: code 137 is our own doing."""
+    """A worker that is given up is deleted, and its container killed for that: code 137 is our own doing."""
     world = a_job(3)
     pod = world.members()[1]
     world.lose_node(pod)
@@ -152,7 +152,7 @@ def test_a_gang_that_cannot_start_for_one_cause_has_failed_once() -> None:
 
 
 def test_a_worker_that_leaves_in_order_says_why_its_pod_was_taken() -> None:
-    """An eviction with a grace ends like any orderly leave: the pod fails afterwards, and nobody is lost."""
+    """An eviction with a grace ends like any orderly leave: the pod fails afterwards, and no worker is lost."""
     world = a_job(3)
     pod = world.members()[2]
     world.handle(events.Leaving(pod.uid, "SIGTERM", 30.0))
