@@ -89,8 +89,10 @@ class RendezvousServer:
     workers cost some hundredths of a core.
     """
 
-    silent_after: Annotated[float, reader.seconds(0.5, 600)] = 5.0
-    """A worker that was not heard for so long counts as lost; four beats, so that one lost packet is none."""
+    silent_after: Annotated[float, reader.seconds(5, 600)] = 5.0
+    """A worker that was not heard for so long counts as lost; four beats, so that one lost packet is none. At least 5s:
+    an agent gives up a beat after 1.5 s, and needs time for two more.
+    """
 
     wait: Annotated[float, reader.seconds(0.1, 300)] = 30.0
     """Longest that a question waits for its answer; then it is asked again. Below the minute after which middle boxes

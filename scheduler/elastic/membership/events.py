@@ -65,6 +65,10 @@ class WorkerSeen(Struct, frozen=True):
     """When it was made, seconds since the epoch; None: just now."""
     avoids: tuple[str, ...] = ()
     """Nodes that it was made to keep away from, for as long as it exists."""
+    cause: str = ""
+    """Why it ended, as Kubernetes says: `OOMKilled: …`, `Evicted: …`, `Error: init container fetch ended with code 1`."""
+    plain: bool = False
+    """The cause is the end of a process and no more. A pod that was told to go ends like that, too."""
 
 
 class WorkerGone(Struct, frozen=True):

@@ -135,7 +135,8 @@ def worker_seen(s: State, event: WorkerSeen, now: float) -> None:
     s.counter = max(s.counter, event.number)
     if event.phase in {"Succeeded", "Failed"}:
         worker.pod_ended = True
-        ending.pod_ended(s, worker, well=event.phase == "Succeeded", now=now)
+        ending.pod_ended(s, worker, event, now)
+    ending.explain(s, worker)
 
 
 def _pod(worker: Worker, event: WorkerSeen, now: float) -> None:
@@ -149,6 +150,8 @@ def _pod(worker: Worker, event: WorkerSeen, now: float) -> None:
     if bool(event.waiting) != bool(worker.waiting):
         worker.waiting_since = now
     worker.waiting = event.waiting
+    if not worker.explained:
+        worker.cause = "" if event.plain else event.cause
     if worker.seated and worker.seated_at is None:
         worker.seated_at = now
 

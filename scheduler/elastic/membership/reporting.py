@@ -195,7 +195,7 @@ def _member(w: Worker, ranks: dict[Uid, int]) -> Member:
         committed=beat.committed if beat else 0,
         step_seconds=w.took,
         compute_seconds=w.compute,
-        reason=shortened(w.lost or w.stopped or w.leaving or w.waiting),
+        reason=shortened(w.lost or w.cause or w.stopped or w.leaving or w.waiting),
     )
 
 

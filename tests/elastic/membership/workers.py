@@ -36,6 +36,10 @@ class Pod:
     kill_at: float = 0.0
     broken: str = ""
     """Its image cannot be pulled."""
+    cause: str = ""
+    """Why it ended, as its kubelet says."""
+    plain: bool = False
+    """That is an exit code, and no more."""
     crashes: bool = False
     """Its process ends with code 1 while it warms up."""
     cut: bool = False

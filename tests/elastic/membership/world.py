@@ -203,6 +203,8 @@ class World:
             pod.number,
             float(int(pod.made)),  # the API server writes whole seconds
             pod.avoid,
+            pod.cause,
+            pod.plain,
         )
 
     def tell(self, pod: Pod) -> None:
@@ -691,6 +693,13 @@ class World:
 
     def kill(self, pod: Pod, *, signal: int = 9) -> None:
         self.end(pod, None, signal)
+
+    def die_out(self, pod: Pod) -> None:
+        """All of its container is killed, its agent too: the kubelet alone can tell of it."""
+        pod.child, pod.report = "ended", None
+        pod.frozen = pod.hung = False
+        self._pod_over(pod, 137)
+        self._break(pod.round)
 
     def freeze(self, pod: Pod) -> None:
         pod.frozen, pod.progress = True, self.now
