@@ -93,6 +93,8 @@ def listed(s: State, _: Listed, _now: float) -> None:
 def spec_seen(s: State, event: SpecSeen, _now: float) -> None:
     if s.spec is not None and s.spec.workers is not None and event.spec.workers is None:
         s.sized = _handed_over(s, s.spec, s.spec.workers)
+    if s.spec is not None and s.spec.template != event.spec.template:
+        s.backoff.clear()  # those that failed were made of another
     s.spec, s.asked = ceiling.lowered(event.spec, s.limits), event.spec.max_workers
     s.generation, s.problems = event.generation, ()
     if not event.spec.suspend:
@@ -180,9 +182,10 @@ def start_refused(s: State, event: StartRefused, now: float) -> None:
     start = s.starts.pop(event.number, None) or s.unseen.pop(event.number, None)
     if start is None:
         return
+    if event.why != s.refusal:  # the status says it all the time
+        s.do(Tell("Warning", "StartRefused", f"the API server made no pod: {event.why}"))
     s.refusal = event.why
-    s.do(Tell("Warning", "StartRefused", f"the API server made no pod: {event.why}"))
-    ending.failed_again(s, start.role, event.why, now)
+    ending.failed_again(s, start.role, event.why, now, crowd=event.crowd)
 
 
 def lost_sight(s: State, event: LostSight, _now: float) -> None:

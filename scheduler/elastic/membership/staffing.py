@@ -63,14 +63,28 @@ def delayed(s: State, now: float) -> dict[str, Backoff]:
     return {role: former for role, former in waits.items() if former is not None}
 
 
+def due(s: State, now: float) -> float:
+    """When a start that waits for its time alone may be made, or made again elsewhere; infinity when there is none."""
+    moments = [former.until for former in delayed(s, now).values()]
+    moments += [node.until for node in s.barred.values() if node.until > now]
+    if not _stands(s, now):
+        moments.append(s.staff_at + s.limits.stand)
+    return min(moments, default=float("inf"))
+
+
+def _stands(s: State, now: float) -> bool:
+    """What is wanted was wanted for a moment by now."""
+    return now >= s.staff_at + s.limits.stand
+
+
 def _start(s: State, now: float) -> None:
-    """Cores up to the quorum, surplus up to what is wanted."""
+    """Cores up to the quorum, surplus up to what is wanted, once that has stood for a moment."""
     least = s.spec.min_workers if s.spec else 0
     lacking, waits = _missing(s), delayed(s, now)
     present = len(roll.lasting(s)) + len(s.starts) + lacking["core"]
     for _ in range(lacking["core"] if "core" not in waits else 0):
         _ask(s, "core", 0.0, now)
-    for place in range(lacking["surplus"] if "surplus" not in waits else 0):
+    for place in range(lacking["surplus"] if "surplus" not in waits and _stands(s, now) else 0):
         _ask(s, "surplus", _gain(s, present + place - least), now)
 
 
