@@ -12,6 +12,7 @@ from typing import Any, Final
 from bench.elastic.stage import INSTALLED
 from bench.load.effort import spent
 from tests.plane import Client, Plane, where
+from tests.plane.errors import NotReadyError
 from tests.plane.installation import NAMESPACE, Metrics
 from tests.stories.elastic.jobs import JOBS, job
 from tests.stories.elastic.master import MANIFESTS, Master
@@ -40,6 +41,8 @@ def minutes(jobs: int, count: int, length: float = 60.0) -> Iterator[Line]:
             cpu, told, at = spent(plane)[master.name], master.metrics(), time.monotonic()
             for minute in range(1, count + 1):
                 time.sleep(max(0.0, at + length - time.monotonic()))
+                if not master.program.alive:
+                    raise NotReadyError("the master lost its Lease: the machine is too busy to measure")
                 used, then = spent(plane)[master.name], time.monotonic()
                 after = master.metrics()
                 yield line(minute, used - cpu, then - at, told, after)

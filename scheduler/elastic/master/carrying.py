@@ -33,8 +33,11 @@ the membership waits for a pod (`Limits.unseen`), and seldom runs into the next 
 
 STANDS: Final = 60.0
 """Seconds for which a NetworkPolicy that was seen to stand is taken to do so. Whoever may delete it may do so at any
-time, and nothing tells of it; a quorum, and what grows in one go, costs one look. As long as the API server makes no pod
-of the job, nothing runs that it could miss, so it is looked at again once there is one."""
+time, and nothing tells of it; a quorum, and what grows in one go, costs one look."""
+
+STANDS_REFUSED: Final = 3600.0
+"""The same while the API server refuses the job's pods: no worker begins that could miss it. The first that is made has
+it looked at again, long before it can run."""
 
 LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Of the word of chance in a name: as Kubernetes has them, so that no word is spelt by accident."""
@@ -112,7 +115,7 @@ class Carrying:
 
     async def _start(self, effect: StartWorker, spec: Spec, name: str) -> None:
         crowd = self._site.refused[self._owner.namespace]
-        error = await self._confine(float("inf") if self._owner.uid in crowd else STANDS)
+        error = await self._confine(STANDS_REFUSED if self._owner.uid in crowd else STANDS)
         if error is not None:
             self._refused(effect.number, f"without its NetworkPolicy no worker starts: {error}")
             return
@@ -127,7 +130,9 @@ class Carrying:
             self._refused(effect.number, str(error).replace(name, f"{self._owner.name}-…"))
         elif self._owner.uid in crowd:
             crowd.discard(self._owner.uid)
-            error = await self._confine()  # it stood before, and the next start does not begin without it
+            error = await self._confine(
+                STANDS
+            )  # it stood before, and the next start does not begin without it
             if error is not None:
                 _log.warning("policy not seen", job=self._owner.key, error=str(error))
 
@@ -137,7 +142,7 @@ class Carrying:
         crowd.add(self._owner.uid)
         self._report(StartRefused(number, shortened(why), len(crowd)))
 
-    async def _confine(self, stands: float = STANDS) -> errors.KubeError | None:
+    async def _confine(self, stands: float) -> errors.KubeError | None:
         """One row of tries for all that wait for it. One after the other they would grow ever more, for each takes as
         long as the membership waits for a pod before it asks for another.
         """

@@ -87,8 +87,11 @@ class Membership:
         s = self._s
         self._rested(now)
         due = now >= self.next_deadline(now)
+        known = (
+            isinstance(event, events.Beat) or event == s.sized
+        )  # the policy says the same every few seconds
         NOTES[type(event)](s, event, now)
-        if due or not isinstance(event, events.Beat):
+        if due or not known:
             self._look(now)
         todo, s.todo = s.todo, []
         return todo
@@ -120,6 +123,11 @@ class Membership:
         written.
         """
         return reporting.status(self._s, now)
+
+    @property
+    def looked_at(self) -> float | None:
+        """When the rules last looked at the job; while it waits for nothing but time, its status is as it was then."""
+        return self._s.looked_at
 
     def next_deadline(self, now: float) -> float:
         """When `Elapsed` is due, at the latest; it does not move with every beat."""

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.elastic.job import Spec
 from scheduler.elastic.job.spec import Stage
-from scheduler.elastic.membership import effects
+from scheduler.elastic.membership import effects, events
 from tests.elastic.membership.world import TEMPLATE, Patient, World
 
 
@@ -59,6 +59,19 @@ def test_a_wish_is_looked_at_when_it_has_stood() -> None:
 
     assert world.run(5, lambda: starts(world) > before)
     assert world.now - began == pytest.approx(world.limits.stand)
+
+
+def test_what_the_policy_says_again_is_no_news() -> None:
+    """It says the same every few seconds, of every job; another reason is told all the same."""
+    world = a_job(1, workers=None)
+    world.size(1)
+    looked_at = world.membership.looked_at
+    world.now += 0.1
+    world.size(1)
+    assert world.membership.looked_at == looked_at
+
+    world.handle(events.Sized(1, "test", "another reason"))
+    assert world.membership.looked_at == world.now
 
 
 def test_the_first_wish_is_not_waited_for() -> None:
