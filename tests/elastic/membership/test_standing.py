@@ -51,6 +51,18 @@ def test_a_wish_of_a_second_starts_no_worker(wish: Callable[[World, int], None],
     assert world.run(30, lambda: len(world.pods) == 3 and world.trains(1 if wish is ahead else 3))
 
 
+def test_newcomers_ahead_by_turns_do_not_hold_up_what_is_wanted() -> None:
+    """However often the policy changes its mind about those, the worker that is wanted is started."""
+    world = a_job(1, workers=None)
+    world.size(2, 3)
+    before = starts(world)
+    for turn in range(4):
+        world.run(1.0)
+        world.size(2, 4 - turn % 2)
+
+    assert starts(world) == before + 1
+
+
 def test_a_wish_is_looked_at_when_it_has_stood() -> None:
     """The worker is asked for at that moment, not at the next look of a job that trains."""
     world = a_job(1)
