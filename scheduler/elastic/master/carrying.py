@@ -51,7 +51,7 @@ _log = structlog.get_logger("elastic")
 class Site:
     """What is the same for all jobs. port: where workers reach the rendezvous. clock: seconds since the epoch. met:
     told of a job and a round in which all its members train. broken: of one in which a member's process has ended.
-    refused: by namespace, the jobs of whose pods the API server refused the last.
+    refused: by namespace, the jobs whose last pod the API server refused.
     """
 
     trying: Trying
@@ -130,9 +130,8 @@ class Carrying:
             self._refused(effect.number, str(error).replace(name, f"{self._owner.name}-…"))
         elif self._owner.uid in crowd:
             crowd.discard(self._owner.uid)
-            error = await self._confine(
-                STANDS
-            )  # it stood before, and the next start does not begin without it
+            error = await self._confine(STANDS)
+            # It stood before the first try, and the next start does not begin without it.
             if error is not None:
                 _log.warning("policy not seen", job=self._owner.key, error=str(error))
 

@@ -92,7 +92,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     CrashLoopBackOff.
     """
     backoff_each: float = 2.0
-    """Instead, for each job of the namespace whose pods the API server refuses, where that comes to more than
+    """Of pause for each job of the namespace whose pods the API server refuses, where that comes to more than
     `backoff_most`. So a namespace makes one such try in this time, however many jobs it has. Up to 150 notice nothing.
     """
     steady: float = 60.0

@@ -87,9 +87,8 @@ class Membership:
         s = self._s
         self._rested(now)
         due = now >= self.next_deadline(now)
-        known = (
-            isinstance(event, events.Beat) or event == s.sized
-        )  # the policy says the same every few seconds
+        # A policy says the same of every job every few seconds.
+        known = isinstance(event, events.Beat) or event == s.sized
         NOTES[type(event)](s, event, now)
         if due or not known:
             self._look(now)

@@ -51,7 +51,7 @@ async def test_its_policy_is_not_written_at_each_try(api, house):
 
 
 async def test_its_policy_is_there_for_the_first_pod_that_is_made(api, house):
-    """Whoever deleted it meanwhile: it is made again at once."""
+    """It was deleted meanwhile, and is made again at once."""
     left = refuse(api, POD)
     job(api, minWorkers=1)
     await tried(house, left, 3)
@@ -120,7 +120,7 @@ async def test_the_jobs_of_a_namespace_that_are_refused_are_counted(api, house, 
 
 
 async def test_a_status_is_not_worked_out_where_nothing_has_happened(api, house):
-    """But what somebody writes over it meanwhile is put right all the same."""
+    """What another writes over it meanwhile is put right all the same."""
     job(api)
     await house.until(lambda: "wait for seats" in status(api).get("reason", ""))
     charge = house.charge()

@@ -248,7 +248,7 @@ def test_a_job_that_is_refused_for_a_moment_does_not_wait_for_a_crowd(
 
 
 def test_a_job_that_waits_for_its_next_start_alone_is_looked_at_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing else can come without being told: no looks meanwhile, and none late."""
+    """All else is told: there are no looks meanwhile but one a minute, and none is late."""
     world = refused_alone(1, 140, monkeypatch)
     until, before = world.membership._s.backoff["core"].until, starts(world, "core")
 
