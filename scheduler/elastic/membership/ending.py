@@ -8,6 +8,7 @@ A member whose process was killed by a signal is started again inside its pod, a
 state comes from those that live. One that ended with a code of its own had a reason, and its pod goes.
 """
 
+import zlib
 from typing import Final
 
 from scheduler.elastic.job.status import Barred
@@ -247,10 +248,16 @@ def failed_again(s: State, role: str, why: str, now: float, *, pause: bool = Tru
         return
     failures, until = former.failures + 1, former.until
     if pause and failures > 1:
-        turn = crowd * s.limits.backoff_each if failures > ALONE else 0.0
         usual = min(s.limits.backoff_most, 2.0 ** min(failures - 2, 20))
-        until = now + (turn if turn > s.limits.backoff_most else usual)
+        turn = crowd * s.limits.backoff_each
+        crowded = failures > ALONE and turn > s.limits.backoff_most
+        until = now + (turn * _apart(s.key) if crowded else usual)
     s.backoff[role] = Backoff(failures, now, until, why)
+
+
+def _apart(key: str) -> float:
+    """From 0.5 to 1.5, by the job's name: many that were refused together are not tried together again."""
+    return 0.5 + zlib.crc32(key.encode()) / 2**32
 
 
 def waited_for(s: State, role: str, now: float) -> Backoff | None:

@@ -93,7 +93,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """
     backoff_each: float = 2.0
     """Of pause for each job of the namespace whose pods the API server refuses, where that comes to more than
-    `backoff_most`. So a namespace makes one such try in this time, however many jobs it has. Up to 150 notice nothing.
+    `backoff_most`; half as much for some, and half as much again for others, so that they do not try together. So a
+    namespace makes one such try in about this time, however many jobs it has. Up to 150 notice nothing.
     """
     steady: float = 60.0
     """Of training, after which starts that fail are no longer in a row, and nodes are not held for nothing. So long a
