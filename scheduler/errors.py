@@ -63,7 +63,7 @@ class KubeError(GangwrightError):
 
     `call` is the method and path; `status` the HTTP status, 0 when there was none; `reason` and `causes` are the
     closed words of the API's Status object (`AlreadyExists`, `DisruptionBudget` …); `retry_after` is what the
-    server asks us to wait, in seconds, or None.
+    server asks us to wait, in seconds, or None. `words` is the whole without the call, for people.
     """
 
     def __init__(
@@ -77,8 +77,10 @@ class KubeError(GangwrightError):
         retry_after: float | None = None,
     ) -> None:
         head = " ".join(word for word in (str(status) if status else "", reason) if word)
-        super().__init__(": ".join(part for part in (call, head, shortened(text)) if part))
+        words = ": ".join(part for part in (head, shortened(text)) if part)
+        super().__init__(": ".join(part for part in (call, words) if part))
         self.call = call
+        self.words = words
         self.status = status
         self.reason = reason
         self.causes = causes

@@ -160,7 +160,7 @@ class VerbsServer:
     that met a connection just being closed."""
 
     connections: Annotated[int, reader.whole(4, 65536)] = 256
-    """Connections at a time; kube-scheduler keeps two. Beyond it the one that never asked anything is closed."""
+    """Connections at a time; kube-scheduler keeps two. Beyond it the oldest that was never answered is closed."""
 
     body_limit: Annotated[int, reader.size(2**20, 2**30)] = 64 * 2**20
     """The largest body that is ever read, in bytes; a cluster's size sets a tighter limit. With names only, a call

@@ -89,8 +89,10 @@ class RendezvousServer:
     workers cost some hundredths of a core.
     """
 
-    silent_after: Annotated[float, reader.seconds(0.5, 600)] = 5.0
-    """A worker that was not heard for so long counts as lost; four beats, so that one lost packet is none."""
+    silent_after: Annotated[float, reader.seconds(5, 600)] = 5.0
+    """A worker that was not heard for so long counts as lost; four beats, so that one lost packet is none. At least 5s:
+    an agent gives up a beat after 1.5 s, and needs time for two more.
+    """
 
     wait: Annotated[float, reader.seconds(0.1, 300)] = 30.0
     """Longest that a question waits for its answer; then it is asked again. Below the minute after which middle boxes
@@ -125,8 +127,9 @@ class RendezvousServer:
     `workers.glooTimeout`; a job whose members meet in the round that it gives up begins again from its checkpoint."""
 
     connections: Annotated[int, reader.whole(4, 65536)] = 8192
-    """Connections at a time. A worker keeps a few, and one for each question that waits. Beyond it the one that never
-    asked anything is closed."""
+    """Connections at a time. A worker keeps a few, and one for each question that waits; each takes 42 KiB. At most
+    2,048 of them may not have shown a token yet, and for no longer than 10 s. Beyond a bound the oldest of these is
+    closed; new connections are never refused."""
 
     backlog: Annotated[int, reader.whole(512, 65535)] = 4096
     """Connections that may wait to be taken: all members of a job come in one moment, and who finds the queue full

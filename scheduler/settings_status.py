@@ -47,7 +47,7 @@ class StatusServer:
     """How long a no counts: whoever was just given a right need not wait long."""
 
     connections: Annotated[int, reader.whole(4, 65536)] = 128
-    """Connections at a time; a browser keeps six. Beyond it the one that never asked anything is closed."""
+    """Connections at a time; a browser keeps six. Beyond it the oldest that has shown no token or certificate is closed."""
 
     keep_alive: Annotated[float, reader.seconds(1, 3600)] = 60.0
     """How long an idle connection stays open."""

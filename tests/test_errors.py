@@ -32,6 +32,12 @@ def test_a_kube_error_reads_as_one_line() -> None:
     assert str(error) == "PUT /x: 409 Conflict: line one line two"
 
 
+def test_the_words_of_a_kube_error_leave_out_the_call() -> None:
+    """People know what was asked for; whatever the call is, the rest stays."""
+    assert errors.Conflict("PUT /x", "busy", status=409, reason="Conflict").words == "409 Conflict: busy"
+    assert errors.Unreachable("", "refused").words == str(errors.Unreachable("", "refused")) == "refused"
+
+
 def test_a_quotation_is_cut_in_its_middle() -> None:
     """Beginning and end of a long text are kept, on one line; a short one stays as it is."""
     text = errors.abridged("spec.template: {" + "x" * 100_000 + "}:\nfield is immutable")

@@ -1,4 +1,4 @@
-"""`python -m bench.elastic resize | failures | refused | experiments`."""
+"""`python -m bench.elastic resize | failures | floods | refused | experiments`."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from bench.elastic import failures as failing
+from bench.elastic import flood as flooding
 from bench.elastic import overhead as cost
 from bench.elastic import refused as hopeless
 from bench.elastic import resize as resizing
@@ -78,6 +79,23 @@ def failures(
             found.append(loss)
             _print(loss.line())
     _print(failing.summary(found))
+
+
+@app.command()
+def floods(
+    *,
+    seconds: Annotated[float, typer.Option(min=1, help="Of each flood.")] = 60.0,
+    which: Annotated[str, typer.Option(help="Which, in this order.")] = ",".join(flooding.FLOODS),
+) -> None:
+    """Silent, idle and half-sent connections, and handshakes, in the thousands: the master's memory, how late beats
+    are answered, and workers lost; a line a flood.
+    """
+    kinds = which.split(",")
+    if any(kind not in flooding.FLOODS for kind in kinds):
+        raise typer.BadParameter(f"{which!r} must be some of {', '.join(flooding.FLOODS)}")
+    with stage(flooding.WORKERS + 2, INSTALLED) as running:
+        for line in flooding.floods(running, seconds, kinds):
+            _print({**line, "missed": flooding.missed(line)})
 
 
 @app.command()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 from rich.text import Text
@@ -28,6 +28,9 @@ from scheduler.cli.screen import span
 from scheduler.cli.sources import Source, source
 from scheduler.model.obstacles import ruled_out
 from scheduler.status.shapes import Forecast, GangDetail, GangRow, MemberRow
+
+if TYPE_CHECKING:
+    from scheduler.elastic.job.status import Status
 
 COLOURS: Final = {
     "running": "green",
@@ -123,7 +126,7 @@ def explain(
     if output in {Form.JSON, Form.YAML}:
         screen.document(found, output)
         return
-    tell(found, answers.now, answers.seats(inside, name))
+    tell(found, answers.now, answers.seats(inside, name), _elastic(reach, inside, name))
     if not _warn(answers) and not server and _is_overdue(found.gang):
         screen.note(f"there is room, and nothing happened for {span(found.gang.wait_seconds)}: {_WHY_NOT}")
 
@@ -139,6 +142,8 @@ def _warn(answers: Source) -> bool:
 def _none(answers: Source, reach: Reach, inside: str, name: str) -> None:
     """No such gang: perhaps its pods are refused, each under its own name, or it has none while it is suspended."""
     said = f"no gang {name} in namespace {inside}"
+    for text in _elastic_words(_elastic(reach, inside, name), answers.now):
+        screen.note(text)
     rows = answers.gangs(inside)
     for row in rows:
         if row.name == name and row.state == "suspended":
@@ -168,6 +173,23 @@ def _sleeping(reach: Reach, inside: str, name: str) -> list[str]:
     from scheduler.cli.suspend import sleeping  # late: help comes without the Kubernetes client
 
     return asyncio.run(sleeping(reach, inside, name))
+
+
+def _elastic(reach: Reach, inside: str, name: str) -> "Status | None":
+    """The ElasticJob's own status. The status service is not asked for it."""
+    from scheduler.cli.elastic_status import elastic_status  # late: help comes without the Kubernetes client
+
+    return None if reach.server else elastic_status(reach, inside, name)
+
+
+def _elastic_words(own: "Status | None", now: float) -> Iterator[str]:
+    """How an elastic job is, and what failed on which node."""
+    if own is None:
+        return
+    yield f"elastic job: {own.phase}: {own.reason or '-'}"
+    for bar in own.barred:
+        avoided = f", avoided until {_clock(bar.until)}" if bar.until > now else ""
+        yield f"node {bar.node} failed {bar.failures}×{avoided}: {bar.why}"
 
 
 def _place(row: GangRow) -> tuple[bool, int, str, str]:
@@ -219,14 +241,16 @@ def starts(forecast: Forecast | None, now: float) -> str:
     return f"in {span(middle)} ({span(low)} … {span(high)})"
 
 
-def tell(found: GangDetail, now: float, seats: dict[str, str]) -> None:
-    """All about one gang, for reading."""
+def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | None" = None) -> None:
+    """All about one gang, for reading. own: the status of the ElasticJob that it is."""
     row = found.gang
     screen.line(
         f"{row.namespace}/{row.name} is {row.state}: {row.reason or 'not judged'}", COLOURS.get(row.state, "")
     )
     if row.message:
         screen.line(f"  {row.message}")
+    for text in _elastic_words(own, now):
+        screen.line(f"  {text}")
     for name, value in _facts(found, now):
         screen.line(f"  {name}: {value}")
     for short in found.shortfalls:
@@ -251,7 +275,8 @@ def tell(found: GangDetail, now: float, seats: dict[str, str]) -> None:
         screen.line(f"  if it might preempt, this would cost: {whom} ({victim.pods} pods, {victim.kind})")
     print()
     head = ("MEMBER", "STATE", "PHASE", "NODE", "ROLE", "NOTES")
-    screen.table(head, (_member(own, seats) for own in found.members))
+    words = {worker.name: worker.reason for worker in own.members} if own else {}
+    screen.table(head, (_member(one, seats, words.get(one.name, "")) for one in found.members))
 
 
 def _facts(found: GangDetail, now: float) -> Iterator[tuple[str, str]]:
@@ -282,7 +307,8 @@ def _clock(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).strftime("%H:%M:%SZ")
 
 
-def _member(own: MemberRow, seats: dict[str, str]) -> list[str]:
+def _member(own: MemberRow, seats: dict[str, str], said: str) -> list[str]:
+    """said: what the elastic master says of it."""
     seat = own.node or (f"{seats[own.name]} (would be)" if own.name in seats else "-")
-    notes = [*(["surplus"] if own.surplus else []), *([own.reason] if own.reason else [])]
+    notes = [*(["surplus"] if own.surplus else []), *filter(None, (own.reason, said))]
     return [own.name, own.state, own.phase, seat, own.role or "-", ", ".join(notes) or "-"]

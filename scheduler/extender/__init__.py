@@ -6,6 +6,5 @@ of a pod; both are behind `handlers.Verbs`, which the engine provides. Only the 
     wire       bytes ⇄ calls and answers; pure
     handlers   decode → engine → encode
     app        routes, one canonical line and one counter a call
-    body       request bodies: how large
     shelf      a cache bounded in bytes, for lists and refusals that repeat
 """

@@ -16,9 +16,9 @@ from typing import Any, Final
 import structlog
 from aiohttp import web
 
-from scheduler.extender.body import Bodies, body_limit
 from scheduler.extender.handlers import VERBS, Reply, Verb, Verbs
 from scheduler.extender.wire import WireError
+from scheduler.serving.body import Bodies, Crowded, TooLarge
 from scheduler.serving.server import serve
 from scheduler.settings import VerbsServer
 from scheduler.telemetry.metrics import Metrics
@@ -27,6 +27,8 @@ __all__ = ["Answered", "body_limit", "build_app", "serve"]
 
 TOO_SLOW: Final = "gangwright could not answer in time"
 BROKEN: Final = "gangwright failed; its log says why"
+TOO_LARGE: Final = "the body is too large: is nodeCacheCapable: true set on the extender of kube-scheduler?"
+CROWDED: Final = "gangwright reads too many bodies at a time"
 """Constant, as every text that kube-scheduler shows: one that varies makes it ask again without end."""
 
 LONGEST_WAIT: Final = 10.0
@@ -45,6 +47,14 @@ class Answered(web.Response):
         self.reply = reply
 
 
+def body_limit(nodes: int, pods: int, ceiling: int) -> int:
+    """Bytes that a call over so many nodes and pods may have: names of the longest kind, uids, and one large pod.
+
+    256 bytes a node name (253 and quotes), 64 a victim, 4 MiB for the pod (the API's own limit is 3 MiB a request).
+    """
+    return min(4 * 2**20 + 256 * nodes + 64 * pods, ceiling)
+
+
 def build_app(
     verbs: Verbs,
     settings: VerbsServer,
@@ -53,25 +63,35 @@ def build_app(
 ) -> web.Application:
     """The application that answers POST /v1/filter, /v1/prioritize and /v1/preempt.
 
-    limit: bytes that a body may have now, see `body.body_limit`; by default the setting, which also bounds all bodies
+    limit: bytes that a body may have now, see `body_limit`; by default the setting, which also bounds all bodies
     together.
     """
     app = web.Application(middlewares=[_observed(metrics)])
-    bodies = Bodies(limit or (lambda: settings.body_limit), settings.body_limit)
+    bodies, most = Bodies(settings.body_limit), limit or (lambda: settings.body_limit)
     wait = min(settings.http_timeout / 2, LONGEST_WAIT)
     for name, verb in VERBS.items():
-        app.router.add_post(f"/v1/{name}", _handler(verb, verbs, wait, bodies), name=name)
+        app.router.add_post(
+            f"/v1/{name}",
+            _handler(verb, verbs, wait, lambda request: bodies.read(request, most())),
+            name=name,
+        )
     return app
 
 
-def _handler(verb: Verb, verbs: Verbs, wait: float, bodies: Bodies) -> _Handler:
+def _handler(
+    verb: Verb, verbs: Verbs, wait: float, read: Callable[[web.Request], Awaitable[bytes]]
+) -> _Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         _check_headers(request)
         try:
             async with asyncio.timeout(wait):
-                return Answered(await verb.answer(verbs, await bodies.read(request)))
+                return Answered(await verb.answer(verbs, await read(request)))
         except WireError as error:
             return _given_up(request, verb.failed(str(error), "Malformed"))
+        except TooLarge:
+            return _given_up(request, verb.failed(TOO_LARGE, "Malformed"))
+        except Crowded:
+            return _given_up(request, verb.failed(CROWDED, "Malformed"))
         except TimeoutError:
             return _given_up(request, verb.failed(TOO_SLOW, "TooSlow"))
         except ConnectionError:

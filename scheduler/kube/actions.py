@@ -212,9 +212,10 @@ def _passes(error: Exception) -> bool:
 
 
 def _words(error: errors.KubeError) -> str:
-    """What went wrong, for people: they know which pod it was, and whoever refused it may have written anything."""
-    line = errors.shortened(str(error).removeprefix(f"{error.call}: "))
-    return errors.shortened(notes.printable(line))
+    """What went wrong, for people: they know which pod it was, and a refusal may hold anything. Its end, which says what
+    would be right, is kept.
+    """
+    return errors.abridged(notes.printable(error.words))
 
 
 def _kind(error: errors.KubeError) -> FailureKind:

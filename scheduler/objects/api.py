@@ -155,9 +155,15 @@ class WaitingState(_Part):
     message: str = ""
 
 
+class TerminatedState(_Part):
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
 class ContainerState(_Part):
     waiting: WaitingState | None = None
-    terminated: Present | None = None
+    terminated: TerminatedState | None = None
 
 
 class ContainerStatus(_Part):
@@ -169,6 +175,8 @@ class ContainerStatus(_Part):
 
 class PodStatus(_Part):
     phase: str = ""
+    reason: str = ""
+    message: str = ""
     nominated_node_name: str | None = None
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None

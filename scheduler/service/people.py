@@ -55,6 +55,7 @@ async def serving(
         section="status",
         settings=settings,
         anonymous=True,
+        credentials=True,
         ends=metrics.certificate_end_timestamp_seconds,
     ) as port:
         yield url(settings.host, port, tls=bool(settings.cert))

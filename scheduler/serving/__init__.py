@@ -5,7 +5,8 @@ certificates are believed; the token that a request shows, and how often its sen
 what an answer is; those are the edges' own.
 
     server   an application on a port
-    door     connections: how many, how slow
+    listener connections: how many, how slow, which of strangers
+    body     request bodies, bounded one by one and all together
     tls      the server's side of TLS
     bearer   the token that a request shows
     reviews  what the API server says of it, and of rights

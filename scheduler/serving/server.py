@@ -5,9 +5,10 @@ Lives here: everything between a socket and an application. Never here: a route.
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import structlog
 from aiohttp import web
@@ -16,7 +17,7 @@ from aiohttp.log import server_logger
 from prometheus_client import Counter, Gauge
 
 from scheduler.errors import SettingsError, shortened
-from scheduler.serving.door import HEAD_LIMIT, Door, Doors
+from scheduler.serving.listener import HEAD_LIMIT, STRANGER_LIMIT, Listener, connection_of, listening
 from scheduler.serving.tls import Identity, Server
 from scheduler.settings import VerbsServer
 
@@ -53,6 +54,7 @@ async def serve(
     metrics: Counters | None = None,
     head_limit: float = HEAD_LIMIT,
     anonymous: bool = False,
+    credentials: bool = False,
     backlog: int = BACKLOG,
     ends: Gauge | None = None,
 ) -> AsyncIterator[int]:
@@ -60,12 +62,13 @@ async def serve(
 
     section: of the settings, named in errors. settings: bounds and TLS; by default those of the verbs without TLS.
     metrics: where connections are counted, if they are. anonymous: a client need not show a certificate, but one that
-    it shows must be good. backlog: connections that may wait to be taken; the kernel may allow fewer. ends: where it is
-    shown when the certificates end, if it is. Raises SettingsError when the address cannot be listened on, or the
-    certificates cannot be used.
+    it shows must be good. credentials: the application asks for a token or certificate, and tells
+    `listener.authenticated` of each that is good; a connection that shows none in time is closed. backlog: connections
+    that may wait to be taken; the kernel may allow fewer. ends: where it is shown when the certificates end, if it is.
+    Raises SettingsError when the address cannot be listened on, or the certificates cannot be used.
     """
     own: Server = settings or VerbsServer()
-    app.middlewares.insert(0, _through_door)
+    app.middlewares.insert(0, _on_connection)
     server_logger.addFilter(_is_ours)
     identity = Identity(own, section=section, anonymous=anonymous) if own.cert else None
     if identity and ends:
@@ -81,13 +84,16 @@ async def serve(
     )
     await runner.setup()
     try:
-        server = await _listen(
-            _doors(runner, own, identity, metrics, head_limit), host, port, section, identity, backlog
-        )
+        own_socket = _listening(section, host, port, backlog)
+        listener = _listener(runner, own, identity, metrics, head_limit, credentials=credentials)
+        accepting = asyncio.create_task(listener.run(own_socket), name="accepting")
         try:
-            yield server.sockets[0].getsockname()[1]
+            yield own_socket.getsockname()[1]
         finally:
-            server.close()
+            accepting.cancel()
+            await asyncio.wait([accepting])
+            own_socket.close()
+            listener.close()
     finally:
         await runner.cleanup()
 
@@ -109,60 +115,54 @@ def _is_ours(record: logging.LogRecord) -> bool:
     return True
 
 
-def _doors(
+def _listener(
     runner: web.AppRunner,
     settings: Server,
     identity: Identity | None,
     metrics: Counters | None,
     head_limit: float,
-) -> Doors:
+    *,
+    credentials: bool,
+) -> Listener:
     def make() -> asyncio.Protocol:
-        if identity:
-            identity.refresh()  # before this connection's handshake
         assert runner.server is not None  # noqa: S101 - the runner is set up
         return runner.server()
 
     def closed(cause: str) -> None:
         if metrics:
             metrics.connections_closed_total.labels(cause).inc()
-        _log.warning("connection closed", cause=cause)
+        _log.warning("connection closed", cause=cause, kind=("connection closed", cause))
 
-    doors = Doors(
+    listener = Listener(
         make,
         most=settings.connections,
+        identity=identity,
+        credentials=credentials,
+        stranger_limit=STRANGER_LIMIT if credentials else settings.keep_alive,
         head_limit=head_limit,
-        handshake_limit=2 * head_limit if identity else None,
-        admit=identity.admit if identity else lambda _: True,
         closed=closed,
     )
     if metrics:
-        metrics.connections.set_function(lambda: len(doors.open))
-    return doors
+        metrics.connections.set_function(lambda: len(listener.open))
+    return listener
 
 
-async def _listen(
-    doors: Doors, host: str, port: int, section: str, identity: Identity | None, backlog: int
-) -> asyncio.Server:
-    tls: dict[str, Any] = (
-        {"ssl": identity.context, "ssl_handshake_timeout": doors.head_limit} if identity else {}
-    )
+def _listening(section: str, host: str, port: int, backlog: int) -> socket.socket:
     try:
-        return await asyncio.get_running_loop().create_server(
-            doors, host or None, port, backlog=backlog, **tls
-        )
+        return listening(host, port, backlog)
     except OSError as error:
         place = f"{host or '*'}:{port}"
         raise SettingsError(f"{section}.port", place, f"cannot be listened on: {error.strerror}") from None
 
 
 @web.middleware
-async def _through_door(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    """Tell the connection's door when a request begins and ends."""
-    door = request.transport.get_protocol() if request.transport else None
-    if not isinstance(door, Door):
+async def _on_connection(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    """Tell the connection when a request begins and ends."""
+    connection = connection_of(request)
+    if connection is None:
         return await handler(request)
-    door.begin()
+    connection.begin()
     try:
         return await handler(request)
     finally:
-        door.finish()
+        connection.finish()

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from scheduler.errors import KubeError, shortened
 from scheduler.serving.bearer import Unknown, token
+from scheduler.serving.listener import authenticated
 from scheduler.serving.pace import Buckets
 from scheduler.status import shapes
 from scheduler.status.answers import Answers, Ask
@@ -167,6 +168,7 @@ def _known(reviews: Reviews, clock: Callable[[], float]) -> Any:
             return await handler(request)
         async with asyncio.timeout(LONGEST):
             found = await subject_of(request)
+            authenticated(request)
             _take(users, found.user, clock())
             request[_SUBJECT] = found
             return await handler(request)

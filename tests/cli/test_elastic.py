@@ -4,8 +4,11 @@ import asyncio
 
 import pytest
 
+from scheduler.elastic.job.status import Barred, Member, Phase, Status
+from scheduler.elastic.job.wire import encode_status
 from tests.cli.speaking import DISCOVERY, say
 from tests.elastic.master.house import TEMPLATE
+from tests.kube.api_server import Refuse
 
 JOBS = "/apis/gangwright.io/v1alpha1/namespaces/team/elasticjobs"
 
@@ -46,6 +49,55 @@ async def test_it_is_submitted(cluster, write, monkeypatch):
 
     assert (said.code, said.out) == (0, "elasticjob/train applied\n")
     assert [path for path, *_ in cluster.patches] == [f"{JOBS}/train"]
+
+
+CAUSE = "failed: OOMKilled: container worker exceeded its memory limit of 4Gi"
+TOLD = Status(
+    phase=Phase.RUNNING,
+    reason="2 wanted by offer: that is all there is",
+    members=(Member(name="train-0", uid="u0"), Member(name="train-1", uid="u1", reason=CAUSE)),
+    barred=(Barred("r0-n0", 3, 4102444800.0, CAUSE), Barred("r0-n1", 1, 1.0, "hangs")),
+)
+
+
+async def test_an_elastic_gang_is_explained_by_its_job_too(cluster):
+    """What became of its workers, on which nodes, and why: as the elastic master has written it."""
+    cluster.gang("train", 2, node="r0-n0")
+    cluster.put("train", JOBS, "team", spec=elastic()["spec"], status=encode_status(TOLD))
+
+    said = await cluster.say("explain", "team/train")
+
+    assert said.code == 0
+    assert "  elastic job: Running: 2 wanted by offer: that is all there is\n" in said.out
+    assert f"  node r0-n0 failed 3×, avoided until 00:00:00Z: {CAUSE}\n" in said.out
+    assert "  node r0-n1 failed 1×: hangs\n" in said.out
+    (lost,) = (row for row in said.out.splitlines() if row.startswith("train-1 "))
+    assert lost.endswith(CAUSE)
+
+
+async def test_an_elastic_job_without_pods_is_explained(cluster):
+    """It is over, and its pods are gone: why stands in its status."""
+    over = Status(phase=Phase.FAILED, reason=f"its processes failed 7 times in a row: train-3 {CAUSE}")
+    cluster.put("train", JOBS, "team", spec=elastic()["spec"], status=encode_status(over))
+
+    said = await cluster.say("explain", "team/train")
+
+    assert said.code == 1
+    assert f"elastic job: Failed: {over.reason}" in " ".join(said.err.split())
+
+
+@pytest.mark.parametrize("status", [None, {}, {"phase": "Strange"}, {"barred": 3}, "text"])
+@pytest.mark.parametrize("forbidden", [False, True])
+async def test_a_gang_is_explained_without_the_word_of_an_elastic_job(cluster, status, forbidden):
+    """Whatever stands there, and whether the caller may read it or not."""
+    cluster.gang("train", 2)
+    cluster.put("train", JOBS, "team", spec=elastic()["spec"], status=status)
+    if forbidden:
+        cluster.barred[JOBS] = cluster.barred[f"{JOBS}/train"] = Refuse(403)
+
+    said = await cluster.say("explain", "team/train")
+
+    assert (said.code, "elastic job" in said.out) == (0, False)
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])

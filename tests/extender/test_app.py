@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.errors import SettingsError
-from scheduler.extender import app, body
+from scheduler.extender import app
 from scheduler.model.calls import Refused
 from scheduler.model.decision import TEXT, Reason
 from scheduler.settings import VerbsServer
@@ -185,7 +185,7 @@ async def test_an_endless_chunked_body_is_cut_at_the_limit():
 
         answer = await raw.ask(head, chunk, chunk)
 
-        assert json.loads(answer.body)["Error"] == body.TOO_LARGE
+        assert json.loads(answer.body)["Error"] == app.TOO_LARGE
         assert answer.headers["Connection"] == "close"
 
 
@@ -194,8 +194,8 @@ async def test_a_body_that_says_it_is_too_large_is_not_read():
     async with connected(limit=lambda: 1000) as raw:
         answer = await raw.ask(request(headers={"Content-Length": "100000000"}))
 
-        assert json.loads(answer.body)["Error"] == body.TOO_LARGE
-        assert "nodeCacheCapable: true" in body.TOO_LARGE
+        assert json.loads(answer.body)["Error"] == app.TOO_LARGE
+        assert "nodeCacheCapable: true" in app.TOO_LARGE
 
 
 async def test_all_bodies_together_are_bounded():
@@ -215,7 +215,7 @@ async def test_all_bodies_together_are_bounded():
             task.cancel()
         for raw in (first, second, third):
             await raw.close()
-    assert [json.loads(task.result().body)["Error"] for task in done] == [body.CROWDED]
+    assert [json.loads(task.result().body)["Error"] for task in done] == [app.CROWDED]
     assert json.loads(fresh.body) == ECHO
 
 
@@ -238,7 +238,7 @@ async def test_the_beginning_of_a_body_counts_while_the_rest_is_waited_for():
             task.cancel()
         for raw in callers:
             await raw.close()
-    assert {json.loads(task.result().body)["Error"] for task in done} == {body.CROWDED}
+    assert {json.loads(task.result().body)["Error"] for task in done} == {app.CROWDED}
 
 
 async def test_a_chunked_body_is_read():
@@ -370,6 +370,6 @@ async def test_a_taken_port_is_told_with_the_setting():
 
 def test_the_body_limit_follows_the_cluster_up_to_the_setting():
     """Names of all nodes and all pods as victims fit; the setting is never exceeded."""
-    assert body.body_limit(0, 0, 2**26) == 4 * 2**20
-    assert body.body_limit(5000, 50_000, 2**26) >= 5000 * 256 + 50_000 * 60
-    assert body.body_limit(10**9, 10**9, 2**26) == 2**26
+    assert app.body_limit(0, 0, 2**26) == 4 * 2**20
+    assert app.body_limit(5000, 50_000, 2**26) >= 5000 * 256 + 50_000 * 60
+    assert app.body_limit(10**9, 10**9, 2**26) == 2**26

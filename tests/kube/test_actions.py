@@ -152,8 +152,10 @@ async def test_what_will_not_pass_is_told_at_once(api: ApiServer, running: Runni
 
 
 async def test_the_words_of_a_refusal_are_for_people(api: ApiServer, running: Running):
-    """Status and text on one line, of bounded length, and nothing in it that a terminal would act upon."""
-    text = "admission webhook denied\n the request: \x1b[2J" + "x" * 5000
+    """Status and text on one line, of bounded length with both ends, and nothing in it that a terminal would act
+    upon.
+    """
+    text = "admission webhook denied\n the request: \x1b[2J" + "x" * 5000 + ": ask for less"
     api.refusals.append(Refuse(403, body=status_body(403, text, "Forbidden")))
     running.actions.submit([an_ungating()])
 
@@ -161,6 +163,7 @@ async def test_the_words_of_a_refusal_are_for_people(api: ApiServer, running: Ru
 
     assert isinstance(outcome, EffectFailed)
     assert outcome.message.startswith(r"403 Forbidden: admission webhook denied the request: \x1b[2Jxxx")
+    assert outcome.message.endswith("x: ask for less")
     assert outcome.message.isprintable()
     assert len(outcome.message) <= errors.TEXT_LIMIT
 

@@ -1,14 +1,14 @@
 """A control plane with Gangwright's manifests on it, and the people who speak to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from tests.manifests import TEAM
-from tests.manifests.elastic import MASTER, PODS, a_pod
+from tests.manifests.elastic import MASTER, until_in_force
 from tests.manifests.rendering import MANIFESTS, ROOT
-from tests.plane import ADMIN, ApiError, Client, Identity, Plane
+from tests.plane import ADMIN, Client, Identity, Plane
 from tests.plane.installation import EXTENDER, GANGWRIGHT, install
 
 ALICE = Identity("alice", ("people",))
@@ -49,27 +49,17 @@ async def ours(installed: Plane, request: pytest.FixtureRequest) -> AsyncIterato
         yield client
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def elastic(installed: Plane) -> Plane:
     """The plane with the elastic master's manifests on it, and its policies in force."""
     installed.kubectl("apply", "--server-side", "-k", MANIFESTS / "overlays" / "with-elastic")
     installed.kubectl("wait", "--for=condition=Established", "crd/elasticjobs.gangwright.io")
+    asyncio.run(until_in_force(installed))
     return installed
 
 
 @pytest.fixture
 async def master(elastic: Plane) -> AsyncIterator[Client]:
-    """The API server as the master's account sees it, from the moment at which its policies count."""
+    """The API server as the master's account sees it."""
     async with elastic.client(MASTER) as client:
-        async with asyncio.timeout(30):
-            while not await _refuses(client.request("POST", PODS, body=a_pod(), dryRun="All")):
-                await asyncio.sleep(0.05)
         yield client
-
-
-async def _refuses(call: Awaitable[object]) -> bool:
-    try:
-        await call
-    except ApiError as error:
-        return "elastic master makes" in str(error)
-    return False

@@ -110,7 +110,7 @@ def _struct(kind):
 
 
 def test_nothing_is_kept_unread():
-    """Only the template, and a spec as it was accepted, are kept as they are; everywhere else a misspelt field is
+    """Only templates, and a spec as it was accepted, are kept as they are; everywhere else a misspelt field is
     refused.
     """
     assert set(_open(schema()["spec"], "spec")) == {
@@ -119,7 +119,7 @@ def test_nothing_is_kept_unread():
         "spec.template.spec",
         "spec.template.spec.containers",
     }
-    assert list(_open(schema()["status"], "status")) == ["status.accepted"]
+    assert list(_open(schema()["status"], "status")) == ["status.accepted", "status.template"]
 
 
 def _open(place, path):
@@ -208,6 +208,42 @@ def test_names_of_the_role(ours):
 
     assert role["metadata"]["namespace"] == ours.elastic.lease_namespace
     assert by_name == {"leases": [ours.elastic.lease_name], "secrets": [ours.rendezvous.secret]}
+
+
+def test_names_of_the_policies(ours):
+    """What the master makes at home is named in its policies as in its role."""
+    at_home = ours.elastic.lease_namespace
+    for policy, own in (("own-secret", ours.rendezvous.secret), ("own-lease", ours.elastic.lease_name)):
+        (judged,) = named(ELASTIC, "ValidatingAdmissionPolicy", f"gangwright-elastic-{policy}")["spec"][
+            "validations"
+        ]
+        assert f"request.namespace == '{at_home}'" in judged["expression"]
+        assert f"== '{own}'" in judged["expression"]
+        assert f"{own} in {at_home}" in judged["message"]
+
+
+def test_every_policy_is_bound():
+    """A policy without a binding that denies would hold nothing."""
+    bound = {
+        one["spec"]["policyName"]: one["spec"]["validationActions"]
+        for one in of_kind(ELASTIC, "ValidatingAdmissionPolicyBinding")
+    }
+    policies = [one["metadata"]["name"] for one in of_kind(ELASTIC, "ValidatingAdmissionPolicy")]
+
+    assert bound == {name: ["Deny"] for name in policies}
+
+
+def test_policies_know_the_version():
+    """The owner that two policies demand is what the master writes, of the version that is served."""
+    (version,) = named(ELASTIC, "CustomResourceDefinition", "elasticjobs.gangwright.io")["spec"]["versions"]
+    written = workers.reference(workers.Owner("team", "train", "u"))
+    assert written["apiVersion"] == f"gangwright.io/{version['name']}"
+    for name in ("own-workers", "own-network"):
+        variables = named(ELASTIC, "ValidatingAdmissionPolicy", f"gangwright-elastic-{name}")["spec"][
+            "variables"
+        ]
+        (owners,) = [one["expression"] for one in variables if one["name"] == "owners"]
+        assert f"o.apiVersion == '{written['apiVersion']}'" in owners
 
 
 def test_surplus_is_below_everybody():

@@ -127,6 +127,15 @@ async def test_nobody_adds_a_plan_through_the_status(admin):
     await refusal(admin.patch(at(pod, "status"), {"metadata": {"annotations": {SEAT: "forged"}}}))
 
 
+@pytest.mark.parametrize("part", ["ephemeralcontainers", "resize"])
+async def test_other_parts_of_a_pod_carry_no_seat(admin, part):
+    """These subresources keep the pod's metadata as it is, whatever is sent."""
+    pod = await made(admin)
+    kept = await admin.patch(at(pod, part), {"metadata": {"annotations": {SEAT: "forged", PLAN: "forged"}}})
+
+    assert kept["metadata"]["annotations"] == pod["metadata"]["annotations"]
+
+
 @pytest.mark.parametrize("through", ["pods/binding", "bindings"])
 async def test_nobody_adds_a_plan_through_a_binding(admin, through):
     """The annotations of a Binding would be copied onto the pod: they are judged on both roads that a Binding has."""

@@ -99,6 +99,7 @@ def apiserver(
         f"--service-account-signing-key-file={files.key}",
         "--service-account-issuer=https://kubernetes.default.svc",
         "--authorization-mode=RBAC",
+        "--allow-privileged=true",  # as kubeadm has it: what keeps such pods away is admission
         f"--service-cluster-ip-range={SERVICE_RANGE}",
         "--endpoint-reconciler-type=none",
         "--external-hostname=localhost",

@@ -91,7 +91,7 @@ async def served(
     answers = Answers(engine, reviews, alias=ALIAS, clock=look, desk=desk)
     app = build_app(answers, reviews, metrics, look)
     async with (
-        serve(app, "127.0.0.1", 0, section="status", settings=own, anonymous=True) as port,
+        serve(app, "127.0.0.1", 0, section="status", settings=own, anonymous=True, credentials=True) as port,
         aiohttp.ClientSession() as session,
     ):
         yield Served(port, session, metrics, reviews, tls, clock)

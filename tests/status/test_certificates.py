@@ -1,13 +1,17 @@
 """Client certificates of the cluster's authority, over TLS on loopback: a user and his groups without a token."""
 
+import asyncio
 import dataclasses
 import ssl
+from contextlib import AsyncExitStack, suppress
 
 import aiohttp
 import pytest
 
+from scheduler.serving import server
 from scheduler.settings_status import StatusServer
 from scheduler.status.subjects import Subject, holder
+from tests.extender.raw import Raw
 from tests.plane import certificates
 from tests.plane.certificates import Identity
 from tests.status.reviewing import ADMIN, JANE, everybody
@@ -120,3 +124,25 @@ def test_a_certificate_that_has_ended_names_nobody():
 def test_without_a_common_name_nobody_is_named(certificate):
     """No certificate, an empty one, and one without a user."""
     assert holder(certificate, 0.0) is None
+
+
+async def test_who_shows_neither_is_closed(world, authority, settings, monkeypatch):
+    """A certificate or a token keeps the connection; one that only reads the page has to come again."""
+    monkeypatch.setattr(server, "STRANGER_LIMIT", 0.3)
+    asking = {
+        "certificate": (authority.context(JANE_HERSELF), "/v1/cluster", ""),
+        "token": (without_certificate(authority), "/v1/cluster", f"Authorization: Bearer {JANE}\r\n"),
+        "neither": (without_certificate(authority), "/openapi.json", ""),
+    }
+    async with served(world.engine, everybody(), settings=settings) as running, AsyncExitStack() as stack:
+        raws, kept = {}, {}
+        for name, (tls, _, _) in asking.items():
+            raws[name] = await Raw.to(running.port, ssl=tls)
+            stack.push_async_callback(raws[name].close)
+        for _ in range(2):
+            for name, (_, path, header) in asking.items():
+                with suppress(OSError, asyncio.IncompleteReadError):
+                    answer = await raws[name].ask(f"GET {path} HTTP/1.1\r\nHost: a\r\n{header}\r\n".encode())
+                    kept[name] = kept.get(name, 0) + (answer.status == 200)
+            await asyncio.sleep(0.4)
+    assert kept == {"certificate": 2, "token": 2, "neither": 1}

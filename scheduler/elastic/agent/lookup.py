@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from typing import Any
+
+from .deadline import Clock, Deadline
 
 
 class Lookup:
     """Addresses of one host and port; safe from any thread."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._host, self._port = host, port
+    def __init__(self, host: str, port: int, clock: Clock = time.monotonic) -> None:
+        self._host, self._port, self._clock = host, port, clock
         self._lock = threading.Lock()
         self._under_way: threading.Event | None = None
         """Set when the call that is under way is over."""
@@ -34,12 +37,17 @@ class Lookup:
 
     def connect(self, _address: Any, timeout: float, *_more: Any) -> socket.socket:
         """A connection to the first address that takes it, as `socket.create_connection` makes one; half of the time is
-        for the name. Raises OSError.
+        for the name. Each address has an equal part of what is left: one that swallows everything, such as that of
+        the other family, leaves time for the next. What is left then is the socket's own time-out. Raises OSError.
         """
+        deadline = Deadline(timeout, self._clock)
         refused: OSError = OSError(f"{self._host} has no address")
-        for place in self.addresses(timeout / 2):
+        places = self.addresses(timeout / 2)
+        for tried, place in enumerate(places):
             try:
-                return socket.create_connection(place, timeout)
+                return _bounded(
+                    socket.create_connection(place, deadline.left() / (len(places) - tried)), deadline
+                )
             except OSError as error:
                 refused = error
         raise refused
@@ -71,3 +79,12 @@ class Lookup:
             with self._lock:
                 self._under_way = None
             over.set()
+
+
+def _bounded(connection: socket.socket, deadline: Deadline) -> socket.socket:
+    try:
+        connection.settimeout(deadline.left())
+    except OSError:
+        connection.close()
+        raise
+    return connection

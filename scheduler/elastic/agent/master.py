@@ -20,8 +20,8 @@ CALL = 5.0
 """Seconds for a call that is answered at once."""
 
 BEAT = 1.5
-"""Seconds for a beat: less than a third of the five after which the master takes a silent worker for lost, so that one
-that stays unanswered leaves time for two more.
+"""Seconds for a beat, all in all. One that stays unanswered leaves time to send two more before the master takes the
+worker for lost: that is why `rendezvous.silentAfter` is five seconds at the least.
 """
 
 READY_WAIT = 30.0

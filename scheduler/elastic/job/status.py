@@ -7,7 +7,7 @@ epoch here, and RFC 3339 on the wire.
 """
 
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, field
 
@@ -188,5 +188,9 @@ class Status(Struct, frozen=True, rename="camel", kw_only=True):
     assignment: Round | None = None
     """The round as decided; `round` is its number."""
     barred: tuple[Barred, ...] = ()
+    template: dict[str, Any] | None = None
+    """What workers are made from while `spec.template` is another; None: from that, or it is too long to be kept."""
+    retired: int | None = None
+    """Workers up to this number were made from a template that is no longer in force, and begin nothing."""
     started_at: float | None = None
     """When the first round was published."""

@@ -16,6 +16,9 @@ _NAMED_BY_PEOPLE: Final = frozenset({"values", "env"})
 """Maps whose keys are anybody's: there no name means anything to us."""
 _CONDITIONS: Final = "conditions"
 
+_TEMPLATE: Final = "template"
+"""The template that is kept: as it was written, too."""
+
 ACCEPTED: Final = "accepted"
 """Where the spec stands that the job goes by: as it was written, so no spelling of ours applies inside."""
 
@@ -36,6 +39,13 @@ def encode_status(status: Status, accepted: Any = None) -> dict[str, Any]:
 def accepted_spec(raw: Any) -> Any:
     """The spec in a status that was accepted last, as it was written; None without one."""
     return raw.get(ACCEPTED) if isinstance(raw, dict) else None
+
+
+def accepted_template(raw: Any) -> dict[str, Any] | None:
+    """The template of that spec; None where there is none."""
+    spec = accepted_spec(raw)
+    found = spec.get("template") if isinstance(spec, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def decode_status(raw: Any) -> Status | None:
@@ -63,6 +73,8 @@ def readable(raw: Any) -> bool:
 
 def _outward(value: Any, field: str = "") -> Any:
     match value:
+        case dict() if field == _TEMPLATE:
+            return value
         case dict():
             shown = {
                 name: _outward(inner, "" if field in _NAMED_BY_PEOPLE else name)
@@ -80,6 +92,8 @@ def _outward(value: Any, field: str = "") -> Any:
 
 def _inward(value: Any, field: str = "") -> Any:
     match value:
+        case dict() if field == _TEMPLATE:
+            return value
         case dict():
             read = {
                 name: _inward(inner, "" if field in _NAMED_BY_PEOPLE else name)

@@ -7,18 +7,14 @@ and its end have to be seen to all the same.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
-import msgspec
-
+from scheduler.elastic.job.copied import kept
 from scheduler.elastic.job.decode import decode_spec
 from scheduler.elastic.job.spec import Problem, Spec
 from scheduler.elastic.job.wire import accepted_spec
 from scheduler.elastic.master.reading import Job
 from scheduler.elastic.membership.events import SpecRefused, SpecSeen
-
-LIMIT: Final = 1 << 18
-"""Bytes of a spec that is kept a second time in its object, of which etcd takes 1.5 MB; a long one has thousands."""
 
 
 class Accepting:
@@ -55,22 +51,5 @@ class Accepting:
         self.spec = self.written = None
 
     def _take(self, spec: Spec, written: Any, job: Job) -> SpecSeen:
-        self.spec, self.written = spec, _kept(written)
+        self.spec, self.written = spec, kept(written)
         return SpecSeen(spec, job.metadata.generation)
-
-
-def _kept(written: Any) -> Any:
-    try:
-        kept = _without_nulls(written)
-        return kept if len(msgspec.json.encode(kept)) <= LIMIT else None
-    except RecursionError:
-        return None
-
-
-def _without_nulls(node: Any) -> Any:
-    """A merge patch says with null that a field goes; a field without a value says no more than none."""
-    if isinstance(node, dict):
-        return {key: _without_nulls(value) for key, value in node.items() if value is not None}
-    if isinstance(node, list):
-        return [_without_nulls(value) for value in node if value is not None]
-    return node

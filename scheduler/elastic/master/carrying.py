@@ -20,7 +20,7 @@ from scheduler.elastic.master.trying import Trying
 from scheduler.elastic.membership.effects import StartWorker, StopWorker, Tell
 from scheduler.elastic.membership.events import StartRefused, Uid, WorkerGone
 from scheduler.elastic.workers import Kit, Owner, Worker, manifest, worker_name
-from scheduler.errors import shortened
+from scheduler.errors import abridged
 from scheduler.objects import labels
 from scheduler.settings_elastic import Confinement
 
@@ -117,7 +117,7 @@ class Carrying:
         crowd = self._site.refused[self._owner.namespace]
         error = await self._confine(STANDS_REFUSED if self._owner.uid in crowd else STANDS)
         if error is not None:
-            self._refused(effect.number, f"without its NetworkPolicy no worker starts: {error}")
+            self._refused(effect.number, f"without its NetworkPolicy no worker starts: {error.words}")
             return
         worker = Worker(name, effect.number, effect.role, effect.gain, effect.avoid)
         try:
@@ -127,7 +127,7 @@ class Carrying:
             return
         error = await self._site.trying.until_answered("start", calls.create_pod(pod), STARTS)
         if error is not None and error.reason != "AlreadyExists":  # then it was our own earlier try
-            self._refused(effect.number, str(error).replace(name, f"{self._owner.name}-…"))
+            self._refused(effect.number, error.words.replace(name, f"{self._owner.name}-…"))
         elif self._owner.uid in crowd:
             crowd.discard(self._owner.uid)
             error = await self._confine(STANDS)
@@ -139,7 +139,8 @@ class Carrying:
         _log.warning("worker refused", job=self._owner.key, number=number, error=why)
         crowd = self._site.refused[self._owner.namespace]
         crowd.add(self._owner.uid)
-        self._report(StartRefused(number, shortened(why), len(crowd)))
+        # The API server says first what it refuses, and at the end what would be right.
+        self._report(StartRefused(number, abridged(why), len(crowd)))
 
     async def _confine(self, stands: float) -> errors.KubeError | None:
         """One row of tries for all that wait for it. One after the other they would grow ever more, for each takes as

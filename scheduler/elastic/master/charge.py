@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import structlog
 
+from scheduler.elastic.job import UnreadableStatus, decode_status, encode_status
 from scheduler.elastic.job.spec import Problem, Spec
-from scheduler.elastic.job.wire import UnreadableStatus, decode_status, encode_status, readable
+from scheduler.elastic.job.wire import accepted_template, readable
 from scheduler.elastic.master.accepting import Accepting
 from scheduler.elastic.master.carrying import Carrying, Site
 from scheduler.elastic.master.counting import Counting
@@ -93,16 +94,15 @@ class Charge:
         self._accepting = Accepting(self._problems, counting.refused)
         self._unreadable = ""
         """Why the status that stands cannot be read: as long as it is so, the job is left alone."""
-        self._shown: tuple[float | None, Thing] = (None, {})
-        """When the rules had last looked at the last refresh, and the status then."""
+        self._shown: tuple[float | None, Thing] = (None, {})  # when the rules had looked, and the status then
         self._failures = 0
         self._began = site.clock()
         """When it was begun, or begun anew."""
 
     @property
     def spec(self) -> Spec | None:
-        """What the job goes by; None while there is nothing that it could."""
-        return self._accepting.spec
+        """What the job goes by, and its workers are made from; None while there is nothing that it could."""
+        return self._membership.spec if self._membership is not None else self._accepting.spec
 
     # ── its life ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -139,7 +139,8 @@ class Charge:
         self._membership = Membership(self.owner.key, selector=self.owner.selector, limits=self._limits)
         if status is not None and status.assignment is not None:
             self._let_in(status.assignment.number, (seat.uid for seat in status.assignment.ring))
-        events: list[Event] = [Restored(status), *self._accepting.read(self.job)]
+        restored = Restored(status, accepted_template(self.job.status))
+        events: list[Event] = [restored, *self._accepting.read(self.job)]
         events += [NodeDoomed(node, why) for node, why in self._doomed.items()]
         events += [LostSight(self._blind)] if self._blind else []
         events += [known.seen for known in self.workers.values()]

@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.elastic.membership.events import WorkerSeen
 from scheduler.elastic.workers import CORE, SURPLUS, Owner
-from scheduler.errors import shortened
+from scheduler.errors import abridged, shortened
 from scheduler.objects import api, labels
 
 HINDRANCES: Final = frozenset(
@@ -23,11 +23,22 @@ HINDRANCES: Final = frozenset(
         "ImageInspectError",
         "ImagePullBackOff",
         "InvalidImageName",
+        "PostStartHookError",
+        "PreCreateHookError",
+        "PreStartHookError",
+        "RegistryUnavailable",
         "RunContainerError",
+        "SignatureValidationFailed",
     }
 )
 """Reasons of a waiting container that a person must mend; kubelet's own words. All others pass by themselves."""
 
+OOM: Final = "OOMKilled"
+PLAIN: Final = frozenset({"", "Error", "Completed", "ContainerStatusUnknown"})
+"""Reasons of a container's end that say no more than its exit code."""
+
+WORDS: Final = 192
+"""Characters of a message of Kubernetes' that are kept: head and tail, for a runtime names the fault last."""
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 """Phases of a pod whose processes are gone."""
@@ -76,6 +87,7 @@ def known(pod: api.Pod) -> Known | None:
     if said.get(labels.ELASTIC_JOB) != owner.name:
         return None
     notes = meta.annotations or {}
+    cause = _cause(pod)
     seen = WorkerSeen(
         uid=meta.uid,
         name=meta.name,
@@ -85,6 +97,8 @@ def known(pod: api.Pod) -> Known | None:
         gated=any(gate.name == labels.GATE for gate in pod.spec.scheduling_gates or ()),
         deleting=meta.deletion_timestamp is not None,
         waiting=_hindrance(pod.status),
+        cause=cause.text,
+        plain=cause.plain,
         number=_whole(notes.get(labels.ELASTIC_NUMBER, "")),
         since=moment(meta.creation_timestamp),
         avoids=tuple(filter(None, notes.get(labels.ELASTIC_AVOIDS, "").split(","))),
@@ -97,8 +111,66 @@ def _hindrance(status: api.PodStatus) -> str:
     for container in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
         waiting = container.state.waiting if container.state else None
         if waiting is not None and waiting.reason in HINDRANCES:
-            return ": ".join(filter(None, (waiting.reason, shortened(waiting.message))))
+            return _told(waiting.reason, shortened(waiting.message))
     return ""
+
+
+class Cause(NamedTuple):
+    """Why a pod ended."""
+
+    text: str = ""
+    plain: bool = False
+    """It is the end of a process and no more, which the agent tells better."""
+
+
+def _cause(pod: api.Pod) -> Cause:
+    """What Kubernetes says of the pod as a whole, else of its containers: want of memory, any other reason, an exit code.
+
+    A container that trained ends before those that were there for it, so an init container comes last.
+    """
+    status = pod.status
+    if status.reason:
+        return Cause(_told(shortened(status.reason, 64), abridged(status.message, WORDS)))
+    ends = [
+        (end, own, kind)
+        for kind, every in (
+            ("container", status.container_statuses),
+            ("init container", status.init_container_statuses),
+        )
+        for own in every or ()
+        if (end := own.state.terminated if own.state else None) is not None and end.exit_code != 0
+    ]
+    if not ends:
+        return Cause()
+    end, own, kind = min(ends, key=lambda one: (one[0].reason != OOM, one[0].reason in PLAIN))
+    who = f"{kind} {own.name}"
+    if end.reason == OOM:
+        return Cause(f"{OOM}: {who} {_memory(pod.spec, own)}")
+    how = (
+        f"{who}: {abridged(end.message, WORDS)}" if end.message else f"{who} ended with code {end.exit_code}"
+    )
+    return Cause(_told(shortened(end.reason, 64), how), end.reason in PLAIN)
+
+
+def _memory(spec: api.PodSpec, own: api.ContainerStatus) -> str:
+    """Which limit it exceeded. The one in force may differ from the template's, after a resize in place."""
+    written = next(
+        (one for one in (*(spec.containers or ()), *(spec.init_containers or ())) if one.name == own.name),
+        None,
+    )
+    for whose, what in (
+        ("its", own.resources),
+        ("its", written.resources if written else None),
+        ("its pod's", spec.resources),
+    ):
+        limit = (what.limits or {}).get("memory") if what else None
+        if limit is not None:
+            return f"exceeded {whose} memory limit of {limit}"
+    return "has no memory limit, and was killed when its node ran out of memory"
+
+
+def _told(reason: str, message: str) -> str:
+    return ": ".join(filter(None, (reason, message)))
 
 
 def _whole(text: str) -> int:

@@ -11,10 +11,12 @@ state comes from those that live. One that ended with a code of its own had a re
 import zlib
 from typing import Final
 
+import msgspec
+
 from scheduler.elastic.job.status import Barred
 from scheduler.elastic.membership import roll, saving
 from scheduler.elastic.membership.effects import Abort, StopWorker, Tell
-from scheduler.elastic.membership.events import Exited, WorkerGone
+from scheduler.elastic.membership.events import Exited, WorkerGone, WorkerSeen
 from scheduler.elastic.membership.state import Backoff, State
 from scheduler.elastic.membership.worker import Worker
 from scheduler.errors import shortened
@@ -69,14 +71,33 @@ def _told_twice(worker: Worker, event: Exited) -> bool:
     return event.process is not None and last is not None and event.process <= last
 
 
-def pod_ended(s: State, worker: Worker, *, well: bool, now: float) -> None:
+def pod_ended(s: State, worker: Worker, event: WorkerSeen, now: float) -> None:
     """The kubelet says that it is over; usually the agent said so before."""
     if not worker.alive:
         return
-    if well:
+    if event.phase == "Succeeded":
         _ended_well(s, worker, now, own=False)
     else:
-        _gone_wrong(s, worker, "its pod has failed", now)
+        _gone_wrong(s, worker, f"failed: {event.cause}" if event.cause else "its pod has failed", now)
+
+
+def explain(s: State, worker: Worker) -> None:
+    """Kubernetes says why a pod ended after its agent had its say, or after silence. People hear that once, and it goes
+    before what was said until then: long texts are cut at the end.
+    """
+    if worker.alive or worker.explained or not worker.cause:
+        return
+    worker.explained = True
+    s.do(Tell("Warning", "PodFailed", f"{worker.name}: {worker.cause}"))
+    if not worker.lost:
+        return
+    before, worker.lost = worker.lost, f"failed: {worker.cause}; {worker.lost}"
+    said, more = f"{worker.name} {before}", f"{worker.name} {worker.lost}"
+    bar = s.barred.get(worker.node)
+    if bar is not None and bar.why == shortened(before):
+        s.barred[worker.node] = msgspec.structs.replace(bar, why=shortened(worker.lost))
+    s.last_failure = more if s.last_failure == said else s.last_failure
+    s.backoff = {role: one._replace(why=more) if one.why == said else one for role, one in s.backoff.items()}
 
 
 def worker_gone(s: State, event: WorkerGone, _now: float) -> None:
@@ -173,6 +194,7 @@ def _how(event: Exited) -> str:
 def lose(s: State, worker: Worker, why: str, now: float, *, bars: bool) -> None:
     """It does not count any more. Whatever it still says is answered with the reason."""
     worker.lost, worker.abort, worker.arrival = why, why, None
+    worker.explained = bool(worker.cause) and worker.cause in why
     s.last_failure = f"{worker.name} {why}"
     strike(s, worker.node, why, now, at_once=bars)
     s.do(Tell("Warning", "WorkerLost", f"{worker.name} {why}"))

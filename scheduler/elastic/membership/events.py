@@ -6,7 +6,7 @@ accepted last, before `SpecRefused`), a `WorkerSeen` for each pod of the job, `L
 decided. Names of fields that workers send are those of the wire.
 """
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -21,6 +21,8 @@ class Restored(Struct, frozen=True):
     """The first event after a start: what the job's status says; None when it has none yet."""
 
     status: Status | None
+    template: dict[str, Any] | None = None
+    """Of the spec that was accepted last; None where that is not known."""
 
 
 class Listed(Struct, frozen=True):
@@ -63,6 +65,10 @@ class WorkerSeen(Struct, frozen=True):
     """When it was made, seconds since the epoch; None: just now."""
     avoids: tuple[str, ...] = ()
     """Nodes that it was made to keep away from, for as long as it exists."""
+    cause: str = ""
+    """Why it ended, as Kubernetes says: `OOMKilled: …`, `Evicted: …`, `Error: init container fetch ended with code 1`."""
+    plain: bool = False
+    """The cause is the end of a process and no more. A pod that was told to go ends like that, too."""
 
 
 class WorkerGone(Struct, frozen=True):

@@ -8,6 +8,7 @@ happened; a lost, doubled or late event costs time, never truth.
 from collections.abc import Callable
 from typing import Any, Final
 
+from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.job.status import Status
 from scheduler.elastic.membership import (
     course,
@@ -21,6 +22,7 @@ from scheduler.elastic.membership import (
     rounds,
     staffing,
     stragglers,
+    template,
     wanting,
     watching,
     wishing,
@@ -68,6 +70,7 @@ LOOKS: Final[tuple[Callable[[State, float], None], ...]] = (
     watching.look,
     course.look,
     stragglers.look,
+    template.look,
     staffing.look,
     places.look,
     flights.look,
@@ -116,6 +119,11 @@ class Membership:
         s = self._s
         if s.looked_at is not None and now > self.next_deadline(now) + s.limits.slept:
             s.quiet_until = max(s.quiet_until, now + 2 * s.limits.silent)
+
+    @property
+    def spec(self) -> Spec | None:
+        """What workers are made from: as wanted, with the template that their gang was started with."""
+        return template.whole(self._s)
 
     def status(self, now: float) -> Status:
         """What the API server is to say of the job. Between `Persist` and `Persisted` it holds the round that is

@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.job.status import OVER, Phase, Status
-from scheduler.elastic.membership import ceiling, ending, measures, roll, saving
+from scheduler.elastic.membership import ceiling, ending, measures, roll, saving, template
 from scheduler.elastic.membership.effects import Tell
 from scheduler.elastic.membership.events import (
     Arrived,
@@ -41,9 +41,13 @@ def restored(s: State, event: Restored, now: float) -> None:
     """
     s.listed = False
     s.quiet_until = now + 2 * s.limits.silent
-    status = event.status
+    status, s.template = event.status, event.template
     if status is None:
         return
+    if status.retired is not None:
+        s.retired = s.counter = status.retired
+    if status.template is not None:
+        s.template, s.edited, s.edit_told = status.template, event.template, event.template is not None
     if status.assignment is not None:
         s.record = status.assignment
         s.published = True
@@ -93,10 +97,9 @@ def listed(s: State, _: Listed, _now: float) -> None:
 def spec_seen(s: State, event: SpecSeen, _now: float) -> None:
     if s.spec is not None and s.spec.workers is not None and event.spec.workers is None:
         s.sized = _handed_over(s, s.spec, s.spec.workers)
-    if s.spec is not None and s.spec.template != event.spec.template:
-        s.backoff.clear()  # those that failed were made of another
     s.spec, s.asked = ceiling.lowered(event.spec, s.limits), event.spec.max_workers
     s.generation, s.problems = event.generation, ()
+    template.seen(s, event.spec.template)
     if not event.spec.suspend:
         s.save_error = ""  # who suspends it again wants it tried again
 
@@ -132,7 +135,8 @@ def worker_seen(s: State, event: WorkerSeen, now: float) -> None:
     s.counter = max(s.counter, event.number)
     if event.phase in {"Succeeded", "Failed"}:
         worker.pod_ended = True
-        ending.pod_ended(s, worker, well=event.phase == "Succeeded", now=now)
+        ending.pod_ended(s, worker, event, now)
+    ending.explain(s, worker)
 
 
 def _pod(worker: Worker, event: WorkerSeen, now: float) -> None:
@@ -146,6 +150,8 @@ def _pod(worker: Worker, event: WorkerSeen, now: float) -> None:
     if bool(event.waiting) != bool(worker.waiting):
         worker.waiting_since = now
     worker.waiting = event.waiting
+    if not worker.explained:
+        worker.cause = "" if event.plain else event.cause
     if worker.seated and worker.seated_at is None:
         worker.seated_at = now
 

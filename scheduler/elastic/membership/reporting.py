@@ -18,7 +18,7 @@ from scheduler.elastic.job.status import (
     Status,
     WorkerPhase,
 )
-from scheduler.elastic.membership import roll, rounds, saving, script, staffing, wanting, worker
+from scheduler.elastic.membership import roll, rounds, saving, script, staffing, template, wanting, worker
 from scheduler.elastic.membership.causes import cause, picture, resting, waits
 from scheduler.elastic.membership.events import Uid
 from scheduler.elastic.membership.state import State
@@ -169,6 +169,8 @@ def status(s: State, now: float) -> Status:
         uses=None if s.uses is None else tuple(sorted(s.uses)),
         assignment=record if record.number else None,
         barred=tuple(s.barred[node] for node in sorted(s.barred)),
+        template=template.kept_former(s),
+        retired=s.retired,
         started_at=s.started_at,
     )
 
@@ -199,7 +201,7 @@ def _member(w: Worker, ranks: dict[Uid, int]) -> Member:
         committed=beat.committed if beat else 0,
         step_seconds=w.took,
         compute_seconds=w.compute,
-        reason=shortened(w.lost or w.stopped or w.leaving or w.waiting),
+        reason=shortened(w.lost or w.cause or w.stopped or w.leaving or w.waiting),
     )
 
 
@@ -245,6 +247,7 @@ def _facts(s: State) -> dict[str, script.Fact]:
         "Resizing": (s.flight is not None, s.flight.cause if s.flight else "None", ""),
         "MembersHeard": (not s.unheard, "NoBeats" if s.unheard else "BeatsCome", s.unheard),
         "SetupRankStale": (bool(stale), "AskedAtSetup" if stale else "None", stale),
+        "TemplateChanged": template.fact(s),
         "PodsSeen": (not s.blind, "WatchBroken" if s.blind else "WatchStands", _unseen(s)),
         saving.FAILED: (bool(s.save_error), saving.FAILED if s.save_error else "None", s.save_error),
         "Suspended": (now_phase is Phase.SUSPENDED, now_phase.value, ""),

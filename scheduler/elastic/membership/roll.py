@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable
 
 from scheduler.elastic.job.status import Round, Seat
+from scheduler.elastic.membership.events import Uid
 from scheduler.elastic.membership.state import State
 from scheduler.elastic.membership.worker import Worker
 
@@ -23,6 +24,11 @@ def ring(s: State) -> list[Worker]:
 def entitled(s: State) -> list[Worker]:
     """Members, and those that wait at the barrier with a former round's state."""
     return ring(s) + [w for w in known(s, s.record.holding) if w.alive and not w.fallen]
+
+
+def planned(s: State) -> set[Uid]:
+    """Members of the round that is decided, and not at the API server yet."""
+    return {seat.uid for seat in s.flight.planned.ring} if s.flight and s.flight.planned else set()
 
 
 def released(s: State, w: Worker) -> bool:

@@ -16,10 +16,10 @@ from scheduler.elastic.membership.worker import Worker
 def look(s: State, now: float) -> None:
     """Start what is missing, stop what is too much."""
     for worker in _parting(s):
-        _dismiss(s, worker, worker.leaving or "its pod is deleted", now)
+        dismiss(s, worker, worker.leaving or "its pod is deleted", now)
     if _pauses(s):
         for worker in roll.newcomers(s):
-            _dismiss(s, worker, "the job does not need it now", now)
+            dismiss(s, worker, "the job does not need it now", now)
         if not s.blind:
             s.starts.clear()
             s.unseen.clear()
@@ -41,8 +41,7 @@ def _pauses(s: State) -> bool:
 
 def _parting(s: State) -> list[Worker]:
     """Who stands at the barrier as a newcomer and has to go: no round will ever answer it, and it waits for one."""
-    planned = {seat.uid for seat in s.flight.planned.ring} if s.flight and s.flight.planned else set()
-    kept = planned | {w.uid for w in roll.entitled(s)}
+    kept = roll.planned(s) | {w.uid for w in roll.entitled(s)}
     waiting = [w for w in s.workers.values() if w.alive and w.arrival and w.going and not w.stopped]
     return [w for w in waiting if w.uid not in kept and not roll.released(s, w)]
 
@@ -111,20 +110,19 @@ def _forget_unseen(s: State, now: float) -> None:
 
 def _trim(s: State, now: float) -> None:
     """Newcomers beyond what is wanted go at once: they interrupt nobody."""
-    planned = {seat.uid for seat in s.flight.planned.ring} if s.flight and s.flight.planned else set()
-    kept = planned | {w.uid for w in roll.entitled(s)}
+    kept = roll.planned(s) | {w.uid for w in roll.entitled(s)}
     fixed = [w for w in roll.lasting(s) if w.uid in kept]
     free = [w for w in roll.lasting(s) if w.uid not in kept]
     free.sort(key=_worth)
     least = s.spec.min_workers if s.spec else 0
     room = max(0, wanting.staff(s) - len(fixed), least - sum(w.role == "core" for w in fixed))
     for worker in free[room:]:
-        _dismiss(s, worker, f"{s.want} workers are wanted", now)
+        dismiss(s, worker, f"{s.want} workers are wanted", now)
     lasting = len(fixed) + min(room, len(free))
-    replaced = [w for w in roll.newcomers(s) if w.node in s.doomed and w.uid not in planned]
+    replaced = [w for w in roll.newcomers(s) if w.node in s.doomed and w.uid not in kept]
     if lasting >= s.want:
         for worker in replaced:
-            _dismiss(s, worker, f"its node is {s.doomed[worker.node][0]}", now)
+            dismiss(s, worker, f"its node is {s.doomed[worker.node][0]}", now)
 
 
 def _renew(s: State, now: float) -> None:
@@ -133,7 +131,7 @@ def _renew(s: State, now: float) -> None:
     for worker in roll.newcomers(s):
         cleared = sorted(set(worker.avoids) - avoided)
         if cleared and worker.gated:
-            _dismiss(s, worker, f"made again: it need not avoid {', '.join(cleared)} any more", now)
+            dismiss(s, worker, f"made again: it need not avoid {', '.join(cleared)} any more", now)
 
 
 def _worth(w: Worker) -> tuple[bool, bool, bool, float, str]:
@@ -141,7 +139,8 @@ def _worth(w: Worker) -> tuple[bool, bool, bool, float, str]:
     return (w.role != "core", w.arrival is None, not w.seated, w.since, w.uid)
 
 
-def _dismiss(s: State, w: Worker, why: str, now: float) -> None:
+def dismiss(s: State, w: Worker, why: str, now: float) -> None:
+    """A newcomer is not needed: its process is ended, and its pod deleted."""
     w.abort = w.abort or why
     if w.arrival:
         s.do(Abort(w.uid, w.abort))

@@ -6,7 +6,7 @@ Lives here: fields. Never here: a rule. Whatever a restart of the master must no
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler.elastic.job.spec import Problem, Spec
 from scheduler.elastic.job.status import Barred, Checkpoint, Condition, Resize, Round
@@ -77,6 +77,14 @@ class State:
     """As wanted, with a maximum that a round can hold."""
     asked: int = 0
     """spec.maxWorkers as written."""
+    template: dict[str, Any] | None = None
+    """What workers are made from: the spec's of when the gang was started. None: it is not known yet."""
+    edited: dict[str, Any] | None = None
+    """The spec's, while it is another one."""
+    edit_told: bool = False
+    """People were told of that."""
+    retired: int | None = None
+    """Workers up to this number were made from a template that is no longer in force."""
     problems: tuple[Problem, ...] = ()
     generation: int = 0
     listed: bool = True

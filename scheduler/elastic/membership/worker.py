@@ -31,6 +31,10 @@ class Worker:
     deleting: bool = False
     waiting: str = ""
     waiting_since: float = 0.0
+    cause: str = ""
+    """Why its pod ended, as Kubernetes says, where that is more than an exit code."""
+    explained: bool = False
+    """People were told the cause."""
     seated_at: float | None = None
     """When its node became known."""
     beat: Beat | None = None

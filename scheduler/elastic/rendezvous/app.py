@@ -14,6 +14,7 @@ from scheduler.elastic.rendezvous.asking import Caller, Door
 from scheduler.elastic.rendezvous.bodies import Failure, encode
 from scheduler.elastic.rendezvous.refusals import ORDINARY, Reason, Refused
 from scheduler.elastic.rendezvous.routes import ROUTES, Counter, Route
+from scheduler.serving.listener import authenticated
 from scheduler.settings_elastic import RendezvousServer
 from scheduler.telemetry.elastic import ElasticMetrics
 
@@ -49,6 +50,7 @@ def _handler(
         async with asyncio.timeout(limit):
             caller = await door.caller(request, clock())
             request[_CALLER] = caller
+            authenticated(request)
             return await route.answer(counter, request, caller)
 
     return handle

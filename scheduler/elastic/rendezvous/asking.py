@@ -15,10 +15,14 @@ from scheduler.elastic.rendezvous.refusals import Reason, Refused
 from scheduler.elastic.rendezvous.tokens import Holder, Tokens
 from scheduler.errors import shortened
 from scheduler.serving.bearer import Unknown, token
+from scheduler.serving.body import Bodies, Crowded, TooLarge
 from scheduler.serving.pace import Buckets
 
 BODY_TIME: Final = 10.0
 """Seconds for a whole body, which is small."""
+
+BODIES: Final = 32 * 2**20
+"""Bytes of all bodies that are being read. One worker may hold a quarter, which is eight of the largest."""
 
 STRANGERS_BURST, STRANGERS_RATE = 1024, 32
 """Tokens not seen before, of one address: at once, and a second. Each costs the API server a review; behind one address
@@ -112,20 +116,17 @@ def word(name: str, text: str) -> str:
     return text
 
 
-async def body(request: web.Request, limit: int) -> bytes:
+async def body(bodies: Bodies, request: web.Request, limit: int, caller: Caller) -> bytes:
     """The body, at most `limit` bytes of it. Raises Refused."""
-    if (request.content_length or 0) > limit:
-        raise _large(limit)
-    found = bytearray()
     try:
         async with asyncio.timeout(BODY_TIME):
-            async for chunk in request.content.iter_any():
-                found += chunk
-                if len(found) > limit:
-                    raise _large(limit)
+            return await bodies.read(request, limit, caller.uid)
+    except TooLarge:
+        raise Refused(Reason.TOO_LARGE, f"the body must be at most {limit} bytes") from None
+    except Crowded:
+        raise Refused(Reason.CROWDED, "too many large bodies are being read; try again in a moment") from None
     except TimeoutError:
         raise Refused(Reason.SLOW, f"the body took more than {BODY_TIME:g} s") from None
-    return bytes(found)
 
 
 def _bearer(request: web.Request) -> str:
@@ -138,10 +139,6 @@ def _bearer(request: web.Request) -> str:
             Reason.NO_TOKEN, "the projected token of the worker's pod is needed: Authorization: Bearer TOKEN"
         )
     return found
-
-
-def _large(limit: int) -> Refused:
-    return Refused(Reason.TOO_LARGE, f"the body must be at most {limit} bytes")
 
 
 def _invalid(name: str, text: str, remedy: str) -> Refused:

@@ -37,6 +37,7 @@ class Reason(StrEnum):
     NO_ROOM = "NoRoom"
     TOO_MANY_WAITS = "TooManyWaits"
     TOO_OFTEN = "TooOften"
+    CROWDED = "Crowded"
     BROKEN = "Broken"
     AWAY = "Away"
     SLOW = "Slow"
@@ -67,6 +68,7 @@ STATUS: Final = MappingProxyType(
         Reason.NO_ROOM: 429,
         Reason.TOO_MANY_WAITS: 429,
         Reason.TOO_OFTEN: 429,
+        Reason.CROWDED: 429,
         Reason.BROKEN: 500,
         Reason.AWAY: 503,
         Reason.SLOW: 503,

@@ -3,8 +3,9 @@
 Lives here: the way from a question of a worker to the desk or to the values of its round, and back. Never here: who the
 worker is, what goes wrong with a request, or what a value means.
 
-A value that begins as a pickle does is refused: nothing of ours ever writes one, so it is a mistake or an attack, and
-the members that would read it are the last who should find out.
+A value whose first bytes are those of a pickle of protocols 2 to 5, bare or in base64, is refused. Nothing of ours writes
+one, so it is a mistake, and the member that wrote it is told at once. It is no filter against an attacker: protocols 0
+and 1, a leading space or a compressed pickle pass. What protects a worker is that nothing of ours unpickles.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
@@ -19,6 +20,7 @@ from scheduler.elastic.rendezvous.desk import Desk
 from scheduler.elastic.rendezvous.refusals import Reason, Refused
 from scheduler.elastic.rendezvous.values import Values
 from scheduler.elastic.rendezvous.waits import Waits
+from scheduler.serving.body import Bodies
 from scheduler.settings_elastic import RendezvousServer
 
 T = TypeVar("T")
@@ -27,7 +29,7 @@ PICKLES: Final = (
     *(bytes((0x80, protocol)) for protocol in range(2, 6)),
     *(f"gA{letter}".encode() for letter in "IJKLMNOPQRSTUVWX"),
 )
-"""How a pickle begins, by protocol, and how that looks in base64."""
+"""How a pickle of protocols 2 to 5 begins, and how that looks in base64."""
 
 BYTES: Final = "application/octet-stream"
 
@@ -44,12 +46,13 @@ class Counter:
         self._values = values
         self._waits = waits
         self._bounds = bounds
+        self._bodies = Bodies(asking.BODIES)
 
     async def beat(self, request: web.Request, caller: Caller) -> web.Response:
-        return _json(await self._desk.beat(caller.uid, await self._body(bodies.Beat, request)))
+        return _json(await self._desk.beat(caller.uid, await self._body(bodies.Beat, request, caller)))
 
     async def ready(self, request: web.Request, caller: Caller) -> web.Response:
-        told, wait = await self._body(bodies.Ready, request), self._bounds.wait
+        told, wait = await self._body(bodies.Ready, request, caller), self._bounds.wait
         found = await self._wait(caller, "ready", lambda: self._desk.ready(caller.uid, told, wait))
         return web.Response(status=204) if found is None else _json(found)
 
@@ -61,7 +64,7 @@ class Counter:
 
     async def put(self, request: web.Request, caller: Caller) -> web.Response:
         number, key = _place(request, caller)
-        value = await asking.body(request, self._bounds.value_limit)
+        value = await asking.body(self._bodies, request, self._bounds.value_limit, caller)
         if value.startswith(PICKLES):
             raise Refused(Reason.PICKLE, "the value begins as a pickle does, and none is taken here")
         if self._desk.worker(caller.uid) is None:  # while its body came
@@ -84,15 +87,15 @@ class Counter:
         return _json(bodies.Values({one[scope:]: there for one, there in ({key: value} | others).items()}))
 
     async def leave(self, request: web.Request, caller: Caller) -> web.Response:
-        await self._desk.leave(caller.uid, await self._body(bodies.Leave, request))
+        await self._desk.leave(caller.uid, await self._body(bodies.Leave, request, caller))
         return _json({})
 
     async def exit(self, request: web.Request, caller: Caller) -> web.Response:
-        again = await self._desk.exit(caller.uid, await self._body(bodies.Exit, request))
+        again = await self._desk.exit(caller.uid, await self._body(bodies.Exit, request, caller))
         return _json(bodies.ExitAnswer(again))
 
-    async def _body(self, kind: type[T], request: web.Request) -> T:
-        return bodies.decoded(kind, await asking.body(request, self._bounds.body_limit))
+    async def _body(self, kind: type[T], request: web.Request, caller: Caller) -> T:
+        return bodies.decoded(kind, await asking.body(self._bodies, request, self._bounds.body_limit, caller))
 
     def _seconds(self, request: web.Request, default: float) -> float:
         return asking.seconds("wait", request.query.get("wait", f"{default}"), self._bounds.wait)

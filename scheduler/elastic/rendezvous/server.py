@@ -88,6 +88,7 @@ async def rendezvous(
                 section="rendezvous",
                 settings=shown.settings,
                 metrics=metrics,
+                credentials=True,
                 backlog=settings.backlog,
                 ends=ends,
             ) as port,

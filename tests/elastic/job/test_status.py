@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from scheduler.elastic.job import Condition, Phase, Status, UnreadableStatus, decode_status, encode_status
 from scheduler.elastic.job.status import Barred, BatchSeen, Member, Next, Resize, Round, Seat
-from scheduler.elastic.job.wire import accepted_spec
+from scheduler.elastic.job.wire import accepted_spec, accepted_template
 
 STATUS = Status(
     phase=Phase.RUNNING,
@@ -24,6 +24,8 @@ STATUS = Status(
     assignment=Round(number=7, ring=(Seat("u1", "w1", "n1"),), env={"at": "noon"}, global_batch=64),
     barred=(Barred("n2", 2, 1_700_000_060.0, "silent"),),
     uses=(),
+    template={"metadata": {"labels": {"at": "noon", "conditions": "fair"}}, "spec": {"until": 5}},
+    retired=4,
     started_at=1_700_000_000.0,
 )
 
@@ -95,6 +97,11 @@ def test_a_status_that_cannot_be_read_is_not_taken_for_none(raw: object, field: 
         decode_status(raw)
 
 
+def test_a_template_stands_as_it_was_written():
+    """No spelling of ours applies inside: a label `at` is no time, and a number may have any name."""
+    assert encode_status(STATUS)["template"] == STATUS.template
+
+
 def test_the_spec_that_was_accepted_stands_beside_the_status_as_it_was_written():
     """No spelling of ours applies inside: a label `at` of the template is no time."""
     spec = {"minWorkers": 1, "template": {"metadata": {"labels": {"at": "noon", "conditions": "fair"}}}}
@@ -102,4 +109,8 @@ def test_the_spec_that_was_accepted_stands_beside_the_status_as_it_was_written()
 
     assert accepted_spec(wire) == spec
     assert decode_status(wire) == STATUS
+    assert accepted_template(wire) == spec["template"]
+    assert (
+        accepted_template({"accepted": {"template": ["?"]}}) is accepted_template({"accepted": "?"}) is None
+    )
     assert accepted_spec(encode_status(STATUS)) is accepted_spec(None) is accepted_spec("?") is None

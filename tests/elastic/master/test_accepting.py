@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
+from scheduler.elastic.job.copied import LIMIT
 from scheduler.elastic.job.wire import accepted_spec
 from scheduler.elastic.master import calls
-from scheduler.elastic.master.accepting import LIMIT, Accepting
+from scheduler.elastic.master.accepting import Accepting
 from scheduler.elastic.master.reading import Job, Meta
 from scheduler.elastic.membership.events import SpecRefused, SpecSeen
 from tests.elastic.master.house import LIMITS, TEMPLATE, House, job, pods, status, train

@@ -82,6 +82,135 @@ def test_why_it_does_not_start():
     assert known(usual).seen.waiting == ""
 
 
+def ended(name="worker", code=1, reason="Error", message="", **more):
+    return {
+        "name": name,
+        "state": {"terminated": {"exitCode": code, "reason": reason, "message": message}},
+        **more,
+    }
+
+
+RUNC = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable "
+    'to start container process: error during container init: exec: "python": executable file not found in $PATH: unknown'
+)
+"""What containerd says of an image without the command."""
+
+LIMITED = {"resources": {"limits": {"memory": "6Gi"}}}
+CAUSES = {
+    "no limit": (
+        {"containerStatuses": [ended(code=137, reason="OOMKilled")]},
+        "OOMKilled: container worker has no memory limit, and was killed when its node ran out of memory",
+    ),
+    "the limit in force": (
+        {"containerStatuses": [ended(code=137, reason="OOMKilled", **LIMITED)]},
+        "OOMKilled: container worker exceeded its memory limit of 6Gi",
+    ),
+    "of an init container": (
+        {"initContainerStatuses": [ended("agent", 137, "OOMKilled", **LIMITED)]},
+        "OOMKilled: init container agent exceeded its memory limit of 6Gi",
+    ),
+    "want of memory before other reasons": (
+        {"containerStatuses": [ended("a", 143), ended("b", 128, "StartError"), ended("c", 137, "OOMKilled", **LIMITED)]},
+        "OOMKilled: container c exceeded its memory limit of 6Gi",
+    ),
+    "no command": (
+        {"containerStatuses": [ended(code=128, reason="StartError", message='exec: "python": not found')]},
+        'StartError: container worker: exec: "python": not found',
+    ),
+    "another runtime": (
+        {"containerStatuses": [ended(code=127, reason="ContainerCannotRun")]},
+        "ContainerCannotRun: container worker ended with code 127",
+    ),
+    "evicted": (
+        {
+            "reason": "Evicted",
+            "message": "The node was low on resource: memory. ",
+            "containerStatuses": [ended(code=137, reason="OOMKilled", **LIMITED)],
+        },
+        "Evicted: The node was low on resource: memory.",
+    ),
+    "preempted by its kubelet": ({"reason": "Preempting", "message": "for a critical pod"}, "Preempting: for a critical pod"),
+    "a device is gone": ({"reason": "UnexpectedAdmissionError", "message": "no\n gpu"}, "UnexpectedAdmissionError: no gpu"),
+    "not admitted": ({"reason": "NodeAffinity"}, "NodeAffinity"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "cause"), CAUSES.values(), ids=CAUSES)
+def test_why_a_pod_ended(status, cause):
+    """What is wrong with the pod as a whole comes first, then want of memory, then other reasons of its containers."""
+    seen = known(pod(status={"phase": "Failed", **status})).seen
+
+    assert (seen.cause, seen.plain) == (cause, False)
+
+
+@pytest.mark.parametrize(
+    ("status", "cause"),
+    [
+        (
+            {"containerStatuses": [ended()], "initContainerStatuses": [ended("proxy", 137)]},
+            "Error: container worker ended with code 1",
+        ),
+        ({"initContainerStatuses": [ended("fetch", 3)]}, "Error: init container fetch ended with code 3"),
+        ({"containerStatuses": [ended(message="bad\nwords")]}, "Error: container worker: bad words"),
+        ({"containerStatuses": [ended(reason="")]}, "container worker ended with code 1"),
+        (
+            {"containerStatuses": [ended(code=137, reason="ContainerStatusUnknown")]},
+            "ContainerStatusUnknown: container worker ended with code 137",
+        ),
+    ],
+)
+def test_an_end_that_says_no_more_than_its_code(status, cause):
+    """Its agent knows better. An init container has none, and comes after those that it was there for."""
+    seen = known(pod(status={"phase": "Failed", **status})).seen
+
+    assert (seen.cause, seen.plain) == (cause, True)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"containerStatuses": [ended(code=0, reason="Completed")]},
+        {"containerStatuses": [ended(code=0, reason="OOMKilled")]},
+        {"containerStatuses": [{"name": "worker", "state": {"running": {}}}, {"name": "x"}]},
+        {"containerStatuses": None, "initContainerStatuses": None},
+    ],
+)
+def test_what_has_not_failed_has_no_cause(status):
+    """A child that was killed for memory leaves its mark on a container that ended well."""
+    assert known(pod(status=status)).seen.cause == ""
+
+
+@pytest.mark.parametrize(
+    ("where", "cause"),
+    [
+        ("container", "exceeded its memory limit of 4Gi"),
+        ("pod", "exceeded its pod's memory limit of 8Gi"),
+    ],
+)
+def test_which_limit_was_exceeded(where, cause):
+    """The container's own, else that of its pod."""
+    limits = {"container": {"memory": "4Gi"}, "pod": {"memory": "8Gi"}}
+    template = {"spec": {"containers": [{"name": "train", "image": "i"}]}}
+    holder = template["spec"] if where == "pod" else template["spec"]["containers"][0]
+    holder["resources"] = {"limits": limits[where]}
+    made = manifest(OWNER, Spec(template=template, min_workers=2), Worker("train-3-x", 3), KIT)
+    status = {"phase": "Failed", "containerStatuses": [ended("train", 137, "OOMKilled")]}
+    seen = known(msgspec.convert({**made, "status": status}, api.Pod)).seen
+
+    assert seen.cause == f"OOMKilled: container train {cause}"
+
+
+def test_words_of_a_runtime_are_bounded():
+    """One line of some two hundred characters, with the end, where the fault is named."""
+    long = known(pod(status={"containerStatuses": [ended(code=128, reason="StartError", message=RUNC)]})).seen
+    evil = known(pod(status={"reason": "x" * 9999, "message": "y\n" * 9999})).seen
+
+    assert long.cause.endswith('exec: "python": executable file not found in $PATH: unknown')
+    assert max(len(long.cause), len(evil.cause)) < 260
+    assert "\n" not in evil.cause
+
+
 @pytest.mark.parametrize("number", ["", "x", "-1", "1" * 40])
 def test_a_number_that_is_none(number):
     """Somebody changed the annotation: the number is not known."""

@@ -13,7 +13,7 @@ from scheduler.elastic.rendezvous.refusals import Reason, Refused
 from scheduler.elastic.workers import Owner, reference
 from scheduler.settings_elastic import Confinement
 from tests.elastic.master.house import KIT, TEMPLATE, Actor, House, beat, job, pods, seat, status, train
-from tests.kube.api_server import Refuse
+from tests.kube.api_server import Refuse, status_body
 from tests.kube.follower import until
 
 
@@ -299,6 +299,23 @@ async def test_a_quota_refuses_the_pods(api, house):
 
     await house.until(lambda: "403" in status(api).get("reason", ""))
     await house.until(lambda: len(pods(api)) == 2)
+
+
+@pytest.mark.parametrize(("what", "collection"), [("pod", calls.PODS), ("policy", calls.POLICIES)])
+async def test_a_refusal_ends_with_its_remedy(api, house, what, collection):
+    """However long names and message are: the event says first what was refused, and last what would be right."""
+    said = f"{what} {'n' * 63} is forbidden: {'x' * 900}: label the Namespace"
+    refuse = Refuse(403, body=status_body(403, said, "Forbidden"))
+    api.refused["POST" if what == "pod" else "PATCH", collection] = [refuse] * 1000
+    job(api)
+
+    def notes():
+        events = api.objects.get(calls.EVENTS, {}).values()
+        return [one["note"] for one in events if one["reason"] == "StartRefused"]
+
+    await house.until(notes)
+    assert f"403 Forbidden: {what} nnn" in notes()[0]
+    assert notes()[0].endswith("x: label the Namespace")
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from scheduler.elastic.job import Spec
 from scheduler.elastic.job.spec import Checkpoint
 from tests.elastic.membership.workers import Pod
-from tests.elastic.membership.world import TEMPLATE, Faults, Patient
+from tests.elastic.membership.world import TEMPLATE, Faults, Patient, edited
 
 RECOVERY_S = 1200.0
 """In which a job must train again when nothing goes wrong any more: pauses between starts (300 s) and a limit of a
@@ -106,6 +106,12 @@ def _suspend(walk: Walk) -> None:
     walk.world.change(suspend=walk.rng.random() < 0.5)
 
 
+def _template(walk: Walk) -> None:
+    """Before there is any status, a master that begins knows of no edit."""
+    if walk.world.stored is not None:
+        walk.world.change(template=edited(walk.world.generation))
+
+
 def _cordon(walk: Walk) -> None:
     if len(walk.world.cordoned) < 3:
         walk.world.cordon(walk.rng.choice(walk.world.nodes))
@@ -161,6 +167,7 @@ ACTIONS: dict[str, tuple[int, Callable[[Walk], None]]] = {
     "user": (2, _user),
     "bounds": (1, _bounds),
     "suspend": (2, _suspend),
+    "template": (2, _template),
     "another": (2, _another),
     "cordon": (2, _cordon),
     "uncordon": (2, _uncordon),

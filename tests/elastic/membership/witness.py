@@ -105,6 +105,7 @@ class Witness:
         }
         if first_time and staying:
             self._size(record)
+            self._template(record)
             self._state(record)
         assert sum(one.checkpoint for one in effect.assignments.values()) <= 1
 
@@ -125,6 +126,12 @@ class Witness:
         assert self.spec is not None
         size = len(record.ring)
         assert self.spec.min_workers <= size <= self.spec.max_workers, f"{size} workers"
+
+    def _template(self, record: Round) -> None:
+        """One ring, one program."""
+        people = [self.world.pods.get(seat.uid) for seat in record.ring]
+        made = [pod.template for pod in people if pod]
+        assert all(one == made[0] for one in made), "a ring of two templates"
 
     def _state(self, record: Round) -> None:
         """Rank 0 has the newest state of all that live and were not given up."""

@@ -5,6 +5,7 @@ for every process begins with weights of its own. The commit is what a failure t
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from scheduler.elastic.membership.effects import Assignment
 from scheduler.elastic.membership.events import Exited
@@ -26,6 +27,8 @@ class Pod:
     role: str
     made: float
     avoid: tuple[str, ...] = ()
+    template: dict[str, Any] = field(default_factory=dict)
+    """What it was made from."""
     node: str = ""
     gated: bool = True
     phase: str = "Pending"
@@ -33,6 +36,10 @@ class Pod:
     kill_at: float = 0.0
     broken: str = ""
     """Its image cannot be pulled."""
+    cause: str = ""
+    """Why it ended, as its kubelet says."""
+    plain: bool = False
+    """That is an exit code, and no more."""
     crashes: bool = False
     """Its process ends with code 1 while it warms up."""
     cut: bool = False

@@ -14,6 +14,7 @@ from typing import Any
 
 from scheduler.elastic.job import Spec, Status, decode_status, encode_status
 from scheduler.elastic.job.status import Phase
+from scheduler.elastic.job.wire import accepted_template
 from scheduler.elastic.membership import Limits, Membership, effects, events
 from tests.elastic.membership.witness import Witness
 from tests.elastic.membership.workers import GRACE_S, START_S, WARM_S, Pod
@@ -28,6 +29,11 @@ EVICTION_S = 60.0
 SIZING_S = 5.0
 """Seconds after which the policy says again what it wants."""
 TEMPLATE = {"spec": {"containers": [{"name": "worker", "image": "train"}]}}
+
+
+def edited(number: int = 2) -> dict[str, Any]:
+    """The template with another image."""
+    return {"spec": {"containers": [{"name": "worker", "image": f"train:{number}"}]}}
 
 
 class Crash(Exception):  # noqa: N818 - it is what happens, not what is wrong
@@ -74,7 +80,7 @@ class World:
         self.pods: dict[str, Pod] = {}
         self.made = 0
         self.stored: dict[str, Any] | None = None
-        self.writing: tuple[float, Status] | None = None
+        self.writing: tuple[float, Status, dict[str, Any]] | None = None
         self.post: list[tuple[float, int, Callable[[], None]]] = []
         self.posted = 0
         self.disk: int | None = None
@@ -101,7 +107,7 @@ class World:
         self.unseen = None
         self.writing = None
         self.membership = Membership("ns/job", selector="gangwright.io/elastic-job=job", limits=self.limits)
-        self.handle(events.Restored(decode_status(self.stored)))
+        self.handle(events.Restored(decode_status(self.stored), accepted_template(self.stored)))
         self.handle(events.SpecSeen(self.spec, self.generation))
         for node in sorted(self.cordoned):
             self.handle(events.NodeDoomed(node))
@@ -149,6 +155,7 @@ class World:
     def _startworker(self, effect: effects.StartWorker) -> None:
         self.made += 1
         pod = Pod(f"u{self.made}", f"w{self.made}", effect.number, effect.role, self.now, effect.avoid)
+        pod.template = self.membership.spec.template
         self.pods[pod.uid] = pod
         self.tell(pod)
 
@@ -163,7 +170,8 @@ class World:
                 pod.called = max(pod.called, effect.round)
 
     def _persist(self, effect: effects.Persist) -> None:
-        self.writing = (self.now + WRITE_S, effect.status)
+        accepted = {"template": self.witness.spec.template}
+        self.writing = (self.now + WRITE_S, effect.status, encode_status(effect.status, accepted))
 
     def _publish(self, effect: effects.Publish) -> None:
         for uid, assignment in effect.assignments.items():
@@ -196,6 +204,8 @@ class World:
             pod.number,
             float(int(pod.made)),  # the API server writes whole seconds
             pod.avoid,
+            pod.cause,
+            pod.plain,
         )
 
     def tell(self, pod: Pod) -> None:
@@ -334,8 +344,7 @@ class World:
 
     def _write(self) -> None:
         if self.writing and self.up and self.now >= self.writing[0]:
-            status, self.writing = self.writing[1], None
-            self.stored = encode_status(status)
+            (_, status, self.stored), self.writing = self.writing, None
             self.witness.stored(status)
             self.later(0.0, lambda: self.handle(events.Persisted(status.round)))
 
@@ -685,6 +694,13 @@ class World:
 
     def kill(self, pod: Pod, *, signal: int = 9) -> None:
         self.end(pod, None, signal)
+
+    def die_out(self, pod: Pod) -> None:
+        """All of its container is killed, its agent too: the kubelet alone can tell of it."""
+        pod.child, pod.report = "ended", None
+        pod.frozen = pod.hung = False
+        self._pod_over(pod, 137)
+        self._break(pod.round)
 
     def freeze(self, pod: Pod) -> None:
         pod.frozen, pod.progress = True, self.now

@@ -1,9 +1,15 @@
 """The settings of the rendezvous that contradict each other, or would lose workers for nothing."""
 
+import dataclasses
+
 import pytest
 
+from scheduler.elastic.agent.backoff import Backoff
+from scheduler.elastic.agent.calling import LATE
+from scheduler.elastic.agent.master import BEAT
 from scheduler.errors import SettingsError
-from scheduler.settings import load
+from scheduler.settings import Settings, load
+from scheduler.settings_rules import check
 
 TLS = {"rendezvous.cert": "tls.crt", "rendezvous.key": "tls.key"}
 WRONG = {
@@ -11,6 +17,9 @@ WRONG = {
     "a certificate without its key": ({"rendezvous.cert": "tls.crt", "rendezvous.ca": "ca.crt"}, "rendezvous.cert"),
     "a certificate without its authority": (TLS, "rendezvous.cert"),
     "no place for our own": ({"rendezvous.secret": '""'}, "rendezvous.secret"),
+    "a silence that leaves no time for another beat": (
+        {"rendezvous.beat": "100ms", "rendezvous.silentAfter": "4s"}, "rendezvous.silentAfter",
+    ),
     "a silence of one beat": ({"rendezvous.beat": "5s"}, "rendezvous.silentAfter"),
     "values larger than bodies": ({"rendezvous.valueLimit": "2Mi"}, "rendezvous.valueLimit"),
     "a round larger than all": ({"rendezvous.roundLimit": "256Mi"}, "rendezvous.roundLimit"),
@@ -56,3 +65,24 @@ def test_right_settings_are_taken(flags, taken):
     own = load(environ={}, flags=flags).rendezvous
 
     assert {name: getattr(own, name) for name in taken} == taken
+
+
+@pytest.mark.parametrize("silent", [5.0, 10.0, 600.0])
+def test_an_unanswered_beat_leaves_time_for_two_more(silent):
+    """The agent waits for its turn, gives a beat up, and sends another, twice: whatever the settings are."""
+    load(environ={}, flags={"rendezvous.silentAfter": f"{silent:g}s"})
+    backoff = Backoff()
+    accepted = [beat / 1000 for beat in range(100, 60_001) if _accepted(beat / 1000, silent)]
+    tries = 2 * BEAT + backoff.pause() + backoff.pause()
+
+    assert LATE * max(accepted) + tries < silent
+
+
+def _accepted(beat, silent):
+    settings = Settings()
+    own = dataclasses.replace(settings.rendezvous, beat=beat, silent_after=silent)
+    try:
+        check(dataclasses.replace(settings, rendezvous=own))
+    except SettingsError:
+        return False
+    return True

@@ -115,6 +115,21 @@ def test_it_is_gated_and_goes_with_the_job():
     assert (owner["uid"], owner["controller"]) == ("uid-job", True)
 
 
+def test_metadata_of_a_template_is_labels_and_annotations():
+    """No template says where its pod lives, what it is called, whose it is, or what holds it when it is deleted."""
+    written = {
+        "namespace": "kube-system",
+        "name": "etcd",
+        "generateName": "etcd-",
+        "finalizers": ["example.com/never"],
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n0", "uid": "u"}],
+    }
+    spec = copy.deepcopy(TEMPLATE)
+    spec["metadata"] |= written
+
+    assert made(msgspec.structs.replace(SPEC, template=spec))["metadata"] == made(SPEC)["metadata"]
+
+
 def test_a_gate_of_somebody_else_stays():
     """Others may hold the pod back too; our own gate is there once."""
     gates = [{"name": "other"}, {"name": "gangwright.io/planned"}]

@@ -93,8 +93,13 @@ class Master:
         """Starts it again on the same ports, after `kill` or stopping it first, and waits until it acts."""
         self.program.restart(within)
 
+    @property
+    def readyz(self) -> str:
+        """Where kubelet asks whether it is ready."""
+        return f"http://{HOST}:{self._probes}/readyz"
+
     def ready(self) -> bool:
-        return answers(f"http://{HOST}:{self._probes}/readyz")
+        return answers(self.readyz)
 
     def metrics(self) -> Metrics:
         """What /metrics says now."""

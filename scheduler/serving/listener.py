@@ -1,0 +1,328 @@
+"""The listening socket: connections are counted when they are accepted, before TLS, and bounded before they are trusted.
+
+Lives here: what aiohttp's server does not bound: connections, how long a peer may stay unknown, and the time for a
+request's head. Never here: HTTP; a connection passes bytes on to the protocol behind it.
+
+Why a connection is closed instead of a new one being refused: kube-scheduler and workers must always get in. So the
+newest stays, and the oldest stranger goes. A stranger is a connection whose peer has not shown who it is: by a token or
+certificate where the server asks for one, else by a request that was answered.
+"""
+
+import asyncio
+import errno
+import resource
+import socket
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any, Final, Never
+
+import structlog
+from aiohttp import web
+
+from scheduler.serving.tls import Identity
+
+HEAD_LIMIT: Final = 5.0
+"""Seconds for a TLS handshake, and from the first byte of a request until its head is complete; each is few segments."""
+
+STRANGER_LIMIT: Final = 10.0
+"""Seconds from its acceptance until a connection has shown a token or certificate, where the server asks for one. A
+worker does so with its first request; reviewing its token takes milliseconds."""
+
+STRANGERS: Final = 2048
+"""Strangers at a time. Each takes 42 KiB with TLS, so all of them take 86 MiB. 2,048 workers may still connect in one
+moment."""
+
+STRANGERS_BYTES: Final = 32 * 2**20
+"""Bytes that all strangers together may have sent where the server asks for tokens: HTTP keeps a head, and the beginning
+of a body, until it is known who sends them. A worker's first request has two thousand."""
+
+FILES: Final = 256
+"""Open files that are left to everything else, such as connections to the API server."""
+
+AT_ONCE: Final = 64
+"""Connections that are accepted until everything else has a turn; each takes 30 microseconds."""
+
+RETRY: Final = 1.0
+"""Seconds until the next try where no connection can be accepted."""
+
+_NO_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
+_log = structlog.get_logger("serving")
+
+
+class Listener:
+    """Accepts connections while `run` runs.
+
+    make: the protocol behind a connection, such as aiohttp's server. most: connections at a time. identity: who we are,
+    with TLS. credentials: a peer stays a stranger until `authenticated` is told; else until it was answered.
+    stranger_limit: seconds that it may stay one. head_limit: seconds for a head, and for a handshake. closed: told the
+    cause of every connection that was cut.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], asyncio.Protocol],
+        *,
+        most: int,
+        identity: Identity | None = None,
+        credentials: bool = False,
+        stranger_limit: float = STRANGER_LIMIT,
+        head_limit: float = HEAD_LIMIT,
+        closed: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.make = make
+        self.identity = identity
+        self.credentials = credentials
+        self.stranger_limit = stranger_limit
+        self.head_limit = head_limit
+        self.closed = closed
+        self.open: dict[Connection, None] = {}
+        """All connections, the oldest first."""
+        self.strangers: dict[Connection, None] = {}
+        """Those of them that are strangers, the oldest first."""
+        self.heard = 0
+        """Bytes that the strangers have sent."""
+        self._speaking: OrderedDict[str, deque[Connection]] = OrderedDict()
+        """Connections that have begun to speak, by address; each address has its turn."""
+        self._most = max(2, min(most, _files() - FILES))
+
+    async def run(self, listening: socket.socket) -> Never:
+        """Accept connections until cancelled."""
+        loop = asyncio.get_running_loop()
+        turn = 0
+        while True:
+            turn += 1
+            try:
+                accepted, (address, *_) = await loop.sock_accept(listening)
+            except OSError as error:
+                if error.errno in _NO_FILES and self.strangers:
+                    self._close_oldest()
+                    await asyncio.sleep(0)  # its socket is closed by then
+                elif error.errno != errno.ECONNABORTED:
+                    _log.warning("no connection can be accepted", error=error.strerror)
+                    await asyncio.sleep(RETRY)
+            else:
+                self._make_room()
+                Connection(self, accepted, address)
+            if turn % AT_ONCE == 0:
+                await asyncio.sleep(0)  # however many come, those that are here have their turn
+
+    def speaks(self, connection: "Connection") -> None:
+        """It has sent its first byte. One connection begins in each turn of the event loop, for a handshake takes a
+        millisecond; addresses take turns, so that a thousand of one do not go before the first of another.
+        """
+        if not self._speaking:
+            asyncio.get_running_loop().call_soon(self._next_begins)
+        self._speaking.setdefault(connection.address, deque()).append(connection)
+
+    def _next_begins(self) -> None:
+        address, waiting = self._speaking.popitem(last=False)
+        waiting.popleft().stand()
+        if waiting:
+            self._speaking[address] = waiting
+        if self._speaking:
+            asyncio.get_running_loop().call_soon(self._next_begins)
+
+    def heard_more(self, size: int) -> None:
+        """Strangers have sent so many more bytes; too many together cost the one that has sent most its connection."""
+        self.heard += size
+        if self.heard > STRANGERS_BYTES:
+            max(self.strangers, key=lambda one: one.heard).close("full")
+
+    def close(self) -> None:
+        """End the connections that have asked nothing yet; the others are their protocols' to end."""
+        for connection in list(self.open):
+            connection.give_up()
+
+    def _make_room(self) -> None:
+        full = len(self.open) >= self._most
+        if self.strangers and (full or len(self.strangers) >= STRANGERS):
+            self._close_oldest()
+        elif full:
+            idle = [connection for connection in self.open if not connection.busy]
+            min(idle or self.open, key=lambda one: one.last).close("full")
+
+    def _close_oldest(self) -> None:
+        next(iter(self.strangers)).close("full")
+
+
+class Connection(asyncio.Protocol):
+    """One connection, from its acceptance. `begin` and `finish` are called around each request by its handler."""
+
+    def __init__(self, listener: Listener, accepted: socket.socket, address: str) -> None:
+        self.address = address
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._inner: asyncio.Protocol | None = None
+        """The protocol behind it, from the first byte on: one that only makes a handshake costs no more than that."""
+        self._transport: asyncio.BaseTransport | None = None
+        self._head: asyncio.TimerHandle | None = None
+        self.busy = False
+        self.heard = 0
+        """Bytes that it has sent as a stranger."""
+        self.last = self._loop.time()
+        """When it was last heard of, by the loop's clock."""
+        self._unknown = self._loop.call_later(listener.stranger_limit, self.close, "silent")
+        listener.open[self] = listener.strangers[self] = None
+        self._accepted: socket.socket | None = accepted
+        self._standing: asyncio.Task[Any] | None = None
+        # The client of TLS and of HTTP speaks first: one that is silent costs no more than its socket.
+        self._loop.add_reader(accepted, self._begin, accepted)
+
+    def _begin(self, accepted: socket.socket) -> None:
+        self._loop.remove_reader(accepted)
+        self._listener.speaks(self)
+
+    def stand(self) -> None:
+        """Begin with TLS, or without it with the first request."""
+        if self._accepted is None:
+            return
+        tls: dict[str, Any] = {}
+        if self._listener.identity is not None:
+            self._listener.identity.refresh()
+            tls = {"ssl": self._listener.identity.context, "ssl_handshake_timeout": self._listener.head_limit}
+        self._standing = self._loop.create_task(
+            self._loop.connect_accepted_socket(lambda: self, self._accepted, **tls)
+        )
+        self._standing.add_done_callback(self._stood)
+
+    def _stood(self, standing: "asyncio.Task[Any]") -> None:
+        self._standing = None
+        if not standing.cancelled():
+            standing.exception()  # whatever it is, the peer's side has the word for it
+        if self in self._listener.open and self._transport is None:
+            self._listener.closed("handshake")
+            self._forget()
+        self._free()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._accepted = None
+        if self not in self._listener.open:
+            self._abort()
+        elif self._listener.identity is not None and not self._listener.identity.admit(transport):
+            self.close("certificate")
+        else:
+            self.last = self._loop.time()
+
+    def data_received(self, data: bytes) -> None:
+        if self._listener.credentials and self in self._listener.strangers:
+            self.heard += len(data)
+            self._listener.heard_more(len(data))
+        if self not in self._listener.open or self._transport is None:
+            return
+        if self._inner is None:
+            self._inner = self._listener.make()
+            self._inner.connection_made(self._transport)
+        if not self.busy and self._head is None:
+            self._head = self._loop.call_later(self._listener.head_limit, self.close, "slow")
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received() if self._inner is not None else None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget()
+        inner, self._inner, self._transport = self._inner, None, None
+        if inner is not None:
+            inner.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        if self._inner is not None:
+            self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._inner is not None:
+            self._inner.resume_writing()
+
+    def begin(self) -> None:
+        """A request's head is complete."""
+        self._stop_head()
+        self.busy = True
+
+    def finish(self) -> None:
+        """The request was answered."""
+        self.busy = False
+        self.last = self._loop.time()
+        if not self._listener.credentials:
+            self.authenticated()
+
+    def authenticated(self) -> None:
+        """The peer has shown who it is."""
+        self._unknown.cancel()
+        if self in self._listener.strangers:
+            del self._listener.strangers[self]
+            self._listener.heard -= self.heard
+
+    def close(self, cause: str) -> None:
+        """Cut the connection, without waiting for what it might still have to say."""
+        self._listener.closed(cause)
+        self._forget()
+        self._abort()
+
+    def give_up(self) -> None:
+        """End it if there is no protocol behind it yet."""
+        if self._inner is None:
+            self._forget()
+            self._abort()
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            transport: Any = self._transport
+            transport.abort()
+        elif self._standing is not None:
+            self._standing.cancel()
+        elif self._accepted is not None:
+            self._loop.remove_reader(self._accepted)
+            self._free()
+
+    def _free(self) -> None:
+        """Close the socket if it has no transport that does."""
+        if self._accepted is not None:
+            self._accepted.close()
+            self._accepted = None
+
+    def _forget(self) -> None:
+        """It counts no longer."""
+        self.authenticated()
+        self._stop_head()
+        self._listener.open.pop(self, None)
+
+    def _stop_head(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+
+def connection_of(request: web.Request) -> Connection | None:
+    """The connection that a request came by; None for a request that came by no listener."""
+    found = request.transport.get_protocol() if request.transport else None
+    return found if isinstance(found, Connection) else None
+
+
+def authenticated(request: web.Request) -> None:
+    """Whoever sent this has shown who it is, so its connection is no stranger's any more."""
+    connection = connection_of(request)
+    if connection is not None:
+        connection.authenticated()
+
+
+def listening(host: str, port: int, backlog: int) -> socket.socket:
+    """A socket to accept from. host: empty for every address of both families. Raises OSError."""
+    if not host and socket.has_dualstack_ipv6():
+        own = socket.create_server(("", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
+    else:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        own = socket.create_server((host, port), family=family, backlog=backlog)
+    own.setblocking(False)
+    return own
+
+
+def _files() -> int:
+    """Files that we may have open: as many as we are let, for a container often begins with 1,024 of a million."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = hard if hard != resource.RLIM_INFINITY else max(soft, 2**20)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    except (OSError, ValueError):
+        return soft
+    return most
