@@ -1,4 +1,4 @@
-"""`python -m bench.elastic resize | failures | floods | experiments`."""
+"""`python -m bench.elastic resize | failures | floods | refused | experiments`."""
 
 import json
 from pathlib import Path
@@ -9,6 +9,7 @@ import typer
 from bench.elastic import failures as failing
 from bench.elastic import flood as flooding
 from bench.elastic import overhead as cost
+from bench.elastic import refused as hopeless
 from bench.elastic import resize as resizing
 from bench.elastic.experiments import convergence
 from bench.elastic.experiments.running import EXPERIMENTS, Lengths
@@ -95,6 +96,20 @@ def floods(
     with stage(flooding.WORKERS + 2, INSTALLED) as running:
         for line in flooding.floods(running, seconds, kinds):
             _print({**line, "missed": flooding.missed(line)})
+
+
+@app.command()
+def refused(
+    *,
+    jobs: Annotated[int, typer.Option(min=1, help="Jobs of which the API server makes no pod.")] = 300,
+    minutes: Annotated[int, typer.Option(min=1, help="Minutes to look; the last one counts.")] = 6,
+) -> None:
+    """What the master uses for jobs whose pods are refused for good: a line a minute, then the last against its target."""
+    found = []
+    for line in hopeless.minutes(jobs, minutes):
+        found.append(line)
+        _print(line)
+    _print(hopeless.summary(found))
 
 
 @app.command()

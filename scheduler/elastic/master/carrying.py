@@ -6,8 +6,9 @@ one job waits for another's, but for a turn at the API server.
 
 import asyncio
 import secrets
+from collections import defaultdict
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -34,6 +35,10 @@ STANDS: Final = 60.0
 """Seconds for which a NetworkPolicy that was seen to stand is taken to do so. Whoever may delete it may do so at any
 time, and nothing tells of it; a quorum, and what grows in one go, costs one look."""
 
+STANDS_REFUSED: Final = 3600.0
+"""The same while the API server refuses the job's pods: no worker begins that could miss it. The first that is made has
+it looked at again, long before it can run."""
+
 LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Of the word of chance in a name: as Kubernetes has them, so that no word is spelt by accident."""
 
@@ -46,6 +51,7 @@ _log = structlog.get_logger("elastic")
 class Site:
     """What is the same for all jobs. port: where workers reach the rendezvous. clock: seconds since the epoch. met:
     told of a job and a round in which all its members train. broken: of one in which a member's process has ended.
+    refused: by namespace, the jobs whose last pod the API server refused.
     """
 
     trying: Trying
@@ -55,6 +61,7 @@ class Site:
     clock: Callable[[], float]
     met: Callable[[str, int], None] = lambda _job, _round: None
     broken: Callable[[str, int], None] = lambda _job, _round: None
+    refused: defaultdict[str, set[Uid]] = field(default_factory=lambda: defaultdict(set))
 
 
 class Carrying:
@@ -71,6 +78,7 @@ class Carrying:
 
     def close(self) -> None:
         """Give up whatever is under way."""
+        self._site.refused[self._owner.namespace].discard(self._owner.uid)
         for task in self._tasks:
             task.cancel()
 
@@ -106,7 +114,8 @@ class Carrying:
             _log.error("a task of a job failed", job=self._owner.key, exc_info=error)
 
     async def _start(self, effect: StartWorker, spec: Spec, name: str) -> None:
-        error = await self._confine()
+        crowd = self._site.refused[self._owner.namespace]
+        error = await self._confine(STANDS_REFUSED if self._owner.uid in crowd else STANDS)
         if error is not None:
             self._refused(effect.number, f"without its NetworkPolicy no worker starts: {error.words}")
             return
@@ -118,19 +127,27 @@ class Carrying:
             return
         error = await self._site.trying.until_answered("start", calls.create_pod(pod), STARTS)
         if error is not None and error.reason != "AlreadyExists":  # then it was our own earlier try
-            self._refused(effect.number, error.words)
+            self._refused(effect.number, error.words.replace(name, f"{self._owner.name}-…"))
+        elif self._owner.uid in crowd:
+            crowd.discard(self._owner.uid)
+            error = await self._confine(STANDS)
+            # It stood before the first try, and the next start does not begin without it.
+            if error is not None:
+                _log.warning("policy not seen", job=self._owner.key, error=str(error))
 
     def _refused(self, number: int, why: str) -> None:
         _log.warning("worker refused", job=self._owner.key, number=number, error=why)
+        crowd = self._site.refused[self._owner.namespace]
+        crowd.add(self._owner.uid)
         # The API server says first what it refuses, and at the end what would be right.
-        self._report(StartRefused(number, abridged(why)))
+        self._report(StartRefused(number, abridged(why), len(crowd)))
 
-    async def _confine(self) -> errors.KubeError | None:
+    async def _confine(self, stands: float) -> errors.KubeError | None:
         """One row of tries for all that wait for it. One after the other they would grow ever more, for each takes as
         long as the membership waits for a pod before it asks for another.
         """
         site = self._site
-        if site.confinement is Confinement.NONE or site.clock() - self._confined_at < STANDS:
+        if site.confinement is Confinement.NONE or site.clock() - self._confined_at < stands:
             return None
         if self._confining is None or self._confining.done():
             self._confining = self._begin(self._write_policy())
@@ -139,8 +156,7 @@ class Carrying:
     async def _write_policy(self) -> errors.KubeError | None:
         call = calls.confine(self._owner, self._site.confinement, self._site.port)
         error = await self._site.trying.until_answered("policy", call, STARTS)
-        if error is None:
-            self._confined_at = self._site.clock()
+        self._confined_at = self._site.clock() if error is None else float("-inf")
         return error
 
     async def _stop(self, effect: StopWorker, name: str) -> None:

@@ -49,7 +49,7 @@ from scheduler.elastic.membership.events import (
 )
 from scheduler.elastic.membership.limits import Limits
 from scheduler.elastic.sizing.view import JobView
-from scheduler.elastic.workers import Owner, problems
+from scheduler.elastic.workers import Owner, Thing, problems
 
 ROUNDS: Final = 3
 """Published rounds of a worker whose values it may still read and write."""
@@ -94,6 +94,7 @@ class Charge:
         self._accepting = Accepting(self._problems, counting.refused)
         self._unreadable = ""
         """Why the status that stands cannot be read: as long as it is so, the job is left alone."""
+        self._shown: tuple[float | None, Thing] = (None, {})  # when the rules had looked, and the status then
         self._failures = 0
         self._began = site.clock()
         """When it was begun, or begun anew."""
@@ -318,12 +319,14 @@ class Charge:
                 self.rounds[uid] = (*self.rounds.get(uid, ()), number)[-ROUNDS:]
 
     def refresh(self) -> None:
-        """Bring the figures in the status up to date."""
+        """Bring the figures in the status up to date; they are where the rules have not looked since."""
         with self._ours() as membership:
             if membership is not None:
-                status = membership.status(self._site.clock())
-                self._counting.seen(self.owner.key, status)
-                self._writing.want(encode_status(status, self._accepting.written))
+                if membership.looked_at != self._shown[0]:
+                    status = membership.status(self._site.clock())
+                    self._counting.seen(self.owner.key, status)
+                    self._shown = membership.looked_at, encode_status(status, self._accepting.written)
+                self._writing.want(self._shown[1])
 
     # ── workers that ask ────────────────────────────────────────────────────────────────────────────────
 

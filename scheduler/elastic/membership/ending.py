@@ -8,6 +8,7 @@ A member whose process was killed by a signal is started again inside its pod, a
 state comes from those that live. One that ended with a code of its own had a reason, and its pod goes.
 """
 
+import zlib
 from typing import Final
 
 import msgspec
@@ -30,6 +31,8 @@ WAITS_FOR: Final = {"core": ("core",), "surplus": ("core", "surplus")}
 """Role → those whose failures its next start waits for. Without its quorum a job does not train: whatever becomes of
 surplus, a core is not kept waiting for it.
 """
+ALONE = 5
+"""Failures in a row after which a job does not wait for others: some 15 s, in which a pod that goes may hold a quota."""
 REMEMBERED = 1000
 """Pods that are gone; words come late by seconds, and a job makes few pods a second."""
 TAIL = 3
@@ -256,9 +259,9 @@ def begin_again(s: State) -> None:
     s.restarts += 1
 
 
-def failed_again(s: State, role: str, why: str, now: float, *, pause: bool = True) -> None:
+def failed_again(s: State, role: str, why: str, now: float, *, pause: bool = True, crowd: int = 0) -> None:
     """The next start of this role waits: not after the first failure in a row, then one second, doubled by each further
-    one.
+    one. In a crowd, of so many jobs of the namespace, one that has failed for a while waits for its turn.
 
     Those that fail together are one, however many they are: who fails before the next start is no failure of that.
     """
@@ -267,8 +270,16 @@ def failed_again(s: State, role: str, why: str, now: float, *, pause: bool = Tru
         return
     failures, until = former.failures + 1, former.until
     if pause and failures > 1:
-        until = now + min(s.limits.backoff_most, 2.0 ** min(failures - 2, 20))
+        usual = min(s.limits.backoff_most, 2.0 ** min(failures - 2, 20))
+        turn = crowd * s.limits.backoff_each
+        crowded = failures > ALONE and turn > s.limits.backoff_most
+        until = now + (turn * _apart(s.key) if crowded else usual)
     s.backoff[role] = Backoff(failures, now, until, why)
+
+
+def _apart(key: str) -> float:
+    """From 0.5 to 1.5, by the job's name: many that were refused together are not tried together again."""
+    return 0.5 + zlib.crc32(key.encode()) / 2**32
 
 
 def waited_for(s: State, role: str, now: float) -> Backoff | None:

@@ -82,6 +82,8 @@ class StartRefused(Struct, frozen=True):
 
     number: int
     why: str
+    crowd: int = 1
+    """Jobs of its namespace that the API server makes no pod of at present, this one included."""
 
 
 class LostSight(Struct, frozen=True):

@@ -48,6 +48,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     """After a change of what is wanted, until members are interrupted for it, so that one round takes several
     changes.
     """
+    stand: float = 1.5
+    """After a change of how many workers there are to be, until surplus is started for it. A size that is taken back
+    within a second makes no pod then, and a growth takes ten seconds and more in any case.
+    """
     settle: float = 60.0
     """After a round was published, for all its members to train, until another change that can wait may interrupt
     them.
@@ -86,6 +90,11 @@ class Limits(Struct, frozen=True, kw_only=True):
     backoff_most: float = 300.0
     """Longest pause between starts of a role that fail in a row, from one second, doubled by each; as the kubelet's
     CrashLoopBackOff.
+    """
+    backoff_each: float = 2.0
+    """Of pause for each job of the namespace whose pods the API server refuses, where that comes to more than
+    `backoff_most`; half as much for some, and half as much again for others, so that they do not try together. So a
+    namespace makes one such try in about this time, however many jobs it has. Up to 150 notice nothing.
     """
     steady: float = 60.0
     """Of training, after which starts that fail are no longer in a row, and nodes are not held for nothing. So long a

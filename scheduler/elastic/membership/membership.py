@@ -41,7 +41,7 @@ not go: a finalizer may keep it for ever.
 STEADY: Final = 0.5
 """The same while the job trains: half a beat."""
 AT_REST: Final = 60.0
-"""The same while nobody is at work, nor will be before somebody says so."""
+"""The same while no worker has a node: whatever comes next is told, or has its moment."""
 
 NOTES: Final[dict[type[Any], Callable[[State, Any, float], None]]] = {
     events.Restored: noting.restored,
@@ -90,8 +90,10 @@ class Membership:
         s = self._s
         self._rested(now)
         due = now >= self.next_deadline(now)
+        # A policy says the same of every job every few seconds.
+        known = isinstance(event, events.Beat) or event == s.sized
         NOTES[type(event)](s, event, now)
-        if due or not isinstance(event, events.Beat):
+        if due or not known:
             self._look(now)
         todo, s.todo = s.todo, []
         return todo
@@ -108,6 +110,9 @@ class Membership:
                 break
         ending.forgive(s, now)
         reporting.turn(s, now)
+        busy = s.flight or s.pending or s.starts or any(w.going for w in roll.entitled(s))
+        pause = BUSY if busy else AT_REST if roll.at_rest(s) else STEADY
+        s.due = min(now + pause, staffing.due(s, now))
 
     def _rested(self, now: float) -> None:
         """A master that slept has heard nobody, and must not hold that against anybody."""
@@ -126,13 +131,14 @@ class Membership:
         """
         return reporting.status(self._s, now)
 
+    @property
+    def looked_at(self) -> float | None:
+        """When the rules last looked at the job; while it waits for nothing but time, its status is as it was then."""
+        return self._s.looked_at
+
     def next_deadline(self, now: float) -> float:
         """When `Elapsed` is due, at the latest; it does not move with every beat."""
-        s = self._s
-        if s.looked_at is None:
-            return now
-        busy = s.flight or s.pending or s.starts or any(w.going for w in roll.entitled(s))
-        return s.looked_at + (BUSY if busy else AT_REST if roll.at_rest(s) else STEADY)
+        return now if self._s.looked_at is None else self._s.due
 
     def beat_answer(self, uid: Uid) -> tuple[int, str | None]:
         """The newest round that was announced or published, and why the worker's process is to be killed, if it is."""

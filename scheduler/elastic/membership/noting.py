@@ -188,9 +188,10 @@ def start_refused(s: State, event: StartRefused, now: float) -> None:
     start = s.starts.pop(event.number, None) or s.unseen.pop(event.number, None)
     if start is None:
         return
+    if event.why != s.refusal:  # the status says it all the time
+        s.do(Tell("Warning", "StartRefused", f"the API server made no pod: {event.why}"))
     s.refusal = event.why
-    s.do(Tell("Warning", "StartRefused", f"the API server made no pod: {event.why}"))
-    ending.failed_again(s, start.role, event.why, now)
+    ending.failed_again(s, start.role, event.why, now, crowd=event.crowd)
 
 
 def lost_sight(s: State, event: LostSight, _now: float) -> None:

@@ -5,6 +5,7 @@ on, except that a restarted master reads `assignment`, `barred` and `restarts` b
 """
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final
 
 from scheduler.elastic.job.status import (
@@ -121,11 +122,16 @@ def _coming(s: State) -> str:
 def _refused(s: State, now: float) -> str:
     waits = staffing.delayed(s, now)
     said = [
-        f"the next start of {' and '.join(role for role in waits if waits[role] is one)} is in "
-        f"{one.until - now:.0f} s, after {one.failures} failures in a row: {one.why}"
+        f"the next start of {' and '.join(role for role in waits if waits[role] is one)} is at "
+        f"{_moment(one.until)}, after {one.failures} failures in a row: {one.why}"
         for one in dict.fromkeys(waits.values())
     ]
     return "; ".join(said) or (s.refusal if s.starts else "")
+
+
+def _moment(at: float) -> str:
+    """On the clock, for seconds that are left would be another text at every look."""
+    return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S} UTC"
 
 
 def _why_this_size(s: State) -> str:

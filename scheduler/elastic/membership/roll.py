@@ -141,11 +141,16 @@ def allowed(s: State) -> bool:
 
 
 def at_rest(s: State) -> bool:
-    """The job is over or suspended, and no process of it is left; pods may be: for people to read, or because a
-    finalizer keeps them. One that is deleted before it has a node never gets a process.
+    """Nothing happens before it is told, or before its moment (`staffing.due`).
+
+    The job is over or suspended, or no spec of it was ever accepted, and no process of it is left; pods may be: for
+    people to read, or because a finalizer keeps them. One that is deleted before it has a node never gets a process.
+    Else none of its pods has a node, nor is to be deleted once more: they wait for seats, or the API server makes none.
     """
-    pauses = s.over is not None or (s.spec is not None and s.spec.suspend)
-    return pauses and not any(w.alive and (w.node or not w.deleting) for w in s.workers.values())
+    people = s.workers.values()
+    if s.over is not None or s.spec is None or s.spec.suspend:
+        return not any(w.alive and (w.node or not w.deleting) for w in people)
+    return not any(w.node or (w.stopped and not w.deleting) for w in people)
 
 
 def busy(s: State) -> list[Worker]:

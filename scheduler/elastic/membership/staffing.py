@@ -46,26 +46,40 @@ def _parting(s: State) -> list[Worker]:
     return [w for w in waiting if w.uid not in kept and not roll.released(s, w)]
 
 
-def _missing(s: State) -> dict[str, int]:
-    """So many are too few: cores for the quorum, surplus for what is wanted."""
+def _missing(s: State, staff: int) -> dict[str, int]:
+    """So many are too few: cores for the quorum, surplus up to `staff` workers."""
     least = s.spec.min_workers if s.spec else 0
     lasting = roll.lasting(s)
     coming = [start.role for start in s.starts.values()]
     cores = max(0, least - sum(w.role == "core" for w in lasting) - coming.count("core"))
-    return {"core": cores, "surplus": max(0, wanting.staff(s) - len(lasting) - len(coming) - cores)}
+    return {"core": cores, "surplus": max(0, staff - len(lasting) - len(coming) - cores)}
 
 
 def delayed(s: State, now: float) -> dict[str, Backoff]:
     """Roles of which somebody is missing who may not be started yet, and the failures that this waits for."""
-    lacking = {} if _pauses(s) else _missing(s)
+    lacking = {} if _pauses(s) else _missing(s, wanting.staff(s))
     waits = {role: ending.waited_for(s, role, now) for role, count in lacking.items() if count}
     return {role: former for role, former in waits.items() if former is not None}
 
 
+def due(s: State, now: float) -> float:
+    """When a start that waits for its time alone may be made, or made again elsewhere; infinity when there is none."""
+    moments = [former.until for former in delayed(s, now).values()]
+    moments += [node.until for node in s.barred.values() if node.until > now]
+    moments += [at + s.limits.stand for at in (s.want_at, s.staff_at) if at + s.limits.stand > now]
+    return min(moments, default=float("inf"))
+
+
+def _stood(s: State, now: float) -> int:
+    """How many workers there may be, by what has been wanted for a moment; of those ahead by turns, what is wanted."""
+    whole, wanted = (at + s.limits.stand <= now for at in (s.staff_at, s.want_at))
+    return wanting.staff(s) if whole else s.want if wanted else 0
+
+
 def _start(s: State, now: float) -> None:
-    """Cores up to the quorum, surplus up to what is wanted."""
+    """Cores up to the quorum, surplus up to what has been wanted for a moment."""
     least = s.spec.min_workers if s.spec else 0
-    lacking, waits = _missing(s), delayed(s, now)
+    lacking, waits = _missing(s, _stood(s, now)), delayed(s, now)
     present = len(roll.lasting(s)) + len(s.starts) + lacking["core"]
     for _ in range(lacking["core"] if "core" not in waits else 0):
         _ask(s, "core", 0.0, now)

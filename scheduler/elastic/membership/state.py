@@ -126,6 +126,10 @@ class State:
     want: int = 0
     wanted_by: str = ""
     want_at: float = 0.0
+    staff: int = 0
+    """How many workers there were to be at the last look; see `wanting.staff`."""
+    staff_at: float = float("-inf")
+    """Since when; the first wish after none counts as old."""
     doomed: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Node → why, since when."""
     slow: Uid | None = None
@@ -155,6 +159,8 @@ class State:
     """Members that are silent and are not given up for it, in a sentence."""
     looked_at: float | None = None
     """When the rules last looked at the job."""
+    due: float = 0.0
+    """When they look again, if nothing happens before."""
     started_at: float | None = None
     last_resize: Resize | None = None
     resized: int = 0

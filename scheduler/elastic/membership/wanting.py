@@ -72,10 +72,16 @@ def staff(s: State) -> int:
 
 
 def look(s: State, now: float) -> None:
-    """Note a change; members are not interrupted for it before others had a moment to join it."""
+    """Note a change. Members are not interrupted for it before others had a moment to join it, nor is surplus started
+    before it has stood for a moment.
+    """
     want, by, why = said(s)
     if want != s.want:
         if s.want:
             s.do(Tell("Normal", "Wanted", f"{want} workers instead of {s.want}: {why}"))
         s.want_at = now
+    first = s.want == 0
     s.want, s.wanted_by = want, by
+    count = staff(s)
+    if count != s.staff:
+        s.staff, s.staff_at = count, float("-inf") if first else now

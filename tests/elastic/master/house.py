@@ -35,7 +35,7 @@ from tests.kube.writable import Writable
 JOBS, PODS, NODES = calls.JOBS, calls.PODS, calls.NODES
 TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "tf", "command": ["python", "train.py"]}]}}
 KIT = Kit("gangwright:test", "https://rendezvous.example:10273", "PEM")
-LIMITS = Limits(coalesce=0.0, settle=0.2, newcomers=0.2, again=0.5)
+LIMITS = Limits(coalesce=0.0, stand=0.0, settle=0.2, newcomers=0.2, again=0.5)
 """So that a test does not wait for what is about people's patience."""
 
 

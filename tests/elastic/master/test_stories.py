@@ -644,6 +644,7 @@ async def test_a_fault_of_ours_at_one_job(api, house, monkeypatch):
         raise ZeroDivisionError
 
     house.charge()._membership.handle = fail
+    house.charge().feed(Elapsed())
     await house.until(lambda: house.value("broken_total") == 1)
 
     assert len(await train(house, 2)) == 2

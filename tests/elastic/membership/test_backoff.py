@@ -2,11 +2,12 @@
 
 import itertools
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
 from scheduler.elastic.job import Spec
-from scheduler.elastic.membership import effects, events
+from scheduler.elastic.membership import Limits, Membership, effects, events
 from tests.elastic.membership.training import a_job
 from tests.elastic.membership.world import TEMPLATE, World
 
@@ -43,15 +44,16 @@ def test_pods_that_are_refused_together_are_refused_once(least: int, monkeypatch
     assert pauses == pytest.approx([1, 2, 4, 8, 16, 32, 64], abs=0.5)
 
 
-def refuse(monkeypatch: pytest.MonkeyPatch, role: str) -> None:
-    """The quota takes no pod of this role any more."""
+def refuse(monkeypatch: pytest.MonkeyPatch, role: str, crowd: int = 1) -> None:
+    """The quota takes no pod of this role any more, nor one of so many jobs."""
     make = World._startworker
 
     def asked(world: World, effect: effects.StartWorker) -> None:
         if effect.role != role:
             make(world, effect)
         else:
-            world.later(0.1, lambda: world.handle(events.StartRefused(effect.number, f"no {role} any more")))
+            refused = events.StartRefused(effect.number, f"no {role} any more", crowd)
+            world.later(0.1, lambda: world.handle(refused))
 
     monkeypatch.setattr(World, "_startworker", asked)
 
@@ -115,7 +117,8 @@ def test_what_the_next_start_waits_for_is_told_of_each_role(monkeypatch: pytest.
     assert coming is not None
     assert coming.at is not None
     assert (coming.reason, coming.at > world.now) == ("the next start of surplus, after failures", True)
-    wait = f"the next start of surplus is in {coming.at - world.now:.0f} s, after 8 failures in a row"
+    moment = datetime.fromtimestamp(coming.at, UTC)
+    wait = f"the next start of surplus is at {moment:%H:%M:%S} UTC, after 8 failures in a row"
     assert world.status.reason == f"{wait}: no surplus any more"
 
     world.size(2)
@@ -126,7 +129,7 @@ def test_what_the_next_start_waits_for_is_told_of_each_role(monkeypatch: pytest.
     world.size(6)
     world.end(world.members()[1], 1, None)
     world.run(4)
-    assert "the next start of core is in " in world.status.reason
+    assert "the next start of core is at " in world.status.reason
     assert ": no core any more" in world.status.reason
     assert world.status.next_change is not None
     assert world.status.next_change.reason == "the next start of core, after failures"
@@ -194,3 +197,137 @@ def test_newcomers_that_fail_one_after_the_other_are_in_a_row_though_the_others_
         starts.append(world.now)
 
     assert starts[-1] - starts[-2] >= 250
+
+
+def refused_alone(crowd: int, seconds: float, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A job of one core that is refused for so long, one of so many."""
+    refuse(monkeypatch, "core", crowd)
+    world = World(Spec(min_workers=1, max_workers=1, template=TEMPLATE))
+    world.run(seconds)
+    return world
+
+
+def waits(world: World) -> float:
+    """Seconds until its next start, from the last failure on."""
+    at = world.status.next_change.at if world.status.next_change else None
+    assert at is not None
+    return at - world.membership._s.backoff["core"].failed_at
+
+
+@pytest.mark.parametrize("crowd", [1, 20, 150])
+def test_few_jobs_that_are_refused_do_not_wait_for_each_other(
+    crowd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits for as long as it would alone: five minutes at the most."""
+    world = refused_alone(crowd, 700, monkeypatch)
+
+    assert (waits(world), starts(world, "core")) == (pytest.approx(300), 11)
+
+
+def test_many_jobs_that_are_refused_share_the_tries_of_their_namespace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The status says when it is this one's turn, and before that it is not tried."""
+    world = refused_alone(5000, 100, monkeypatch)
+    before, turn = starts(world, "core"), waits(world)
+
+    assert 5_000 <= turn <= 15_000
+    world.run(turn - 200)
+    assert starts(world, "core") == before
+    assert world.run(200, lambda: starts(world, "core") == before + 1)
+
+
+def turn(name: str, crowd: int) -> float:
+    """Seconds that a job of this name waits for its turn, once it has failed for a while."""
+    membership, now = Membership(name), 1000.0
+    spec = Spec(min_workers=1, max_workers=1, template=TEMPLATE)
+    begun = (events.Restored(None), events.SpecSeen(spec), events.Listed())
+    todo = [effect for event in begun for effect in membership.handle(event, now)]
+    while True:
+        number = next(one.number for one in todo if isinstance(one, effects.StartWorker))
+        todo = membership.handle(events.StartRefused(number, "full", crowd), now)
+        coming = membership.status(now).next_change
+        if coming is None or coming.at is None:
+            continue  # it is tried again at once
+        if coming.at - now > Limits().backoff_most:
+            return coming.at - now
+        now = coming.at
+        todo = membership.handle(events.Elapsed(), now)
+
+
+def test_they_come_to_a_try_every_two_seconds() -> None:
+    """However many they are; and those that were refused together are tried one after the other."""
+    turns = sorted(turn(f"team/job-{place}", 1000) for place in range(1000))
+
+    assert sum(1 / one for one in turns) == pytest.approx(0.5, rel=0.15)
+    assert max(later - before for before, later in itertools.pairwise(turns)) < 30
+
+
+def test_a_job_that_is_refused_for_a_moment_does_not_wait_for_a_crowd(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pod that goes may still hold the quota: those tries are as soon as everywhere."""
+    world = refused_alone(5000, 14, monkeypatch)
+
+    assert waits(world) == pytest.approx(8)
+    assert starts(world, "core") == 5
+
+
+def test_a_job_that_waits_for_its_next_start_alone_is_looked_at_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All else is told: there are no looks meanwhile but one a minute, and none is late."""
+    world = refused_alone(1, 140, monkeypatch)
+    until, before = world.membership._s.backoff["core"].until, starts(world, "core")
+
+    world.handle(events.Elapsed())
+    assert world.membership.next_deadline(world.now) == world.now + 60 < until
+    world.run(until - world.now - 10)
+    world.handle(events.Elapsed())
+    assert world.membership.next_deadline(world.now) == until
+    world.run(9.8)
+    assert starts(world, "core") == before
+    world.run(0.3)
+    assert starts(world, "core") == before + 1
+
+
+def test_a_pod_that_appears_while_its_job_waits_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose refusal was no answer of the API server's own: it is placed, trains, and the job waits no more."""
+    world = refused_alone(1, 140, monkeypatch)
+    monkeypatch.undo()
+    number = world.sentences(effects.StartWorker)[-1].number
+    world._startworker(effects.StartWorker(number, "core", 0.0))
+
+    assert world.run(15, lambda: world.trains(1)), world.status.reason
+
+
+def test_a_job_whose_template_was_mended_starts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failures of pods that were made of another say nothing of its own."""
+    world = refused_alone(5000, 140, monkeypatch)
+    before = starts(world, "core")
+    world.change(max_workers=2)
+    world.run(5)
+    assert starts(world, "core") == before
+    world.change(template={"spec": {"containers": [{"name": "worker", "image": "mended"}]}})
+
+    assert starts(world, "core") == before + 1
+
+
+def test_the_same_refusal_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event says it when it is new, or when a pod was made since; else the status says it, all the time."""
+    world = refused_alone(1, 100, monkeypatch)
+    assert [one.reason for one in world.sentences(effects.Tell)] == ["StartRefused"]
+    assert "no core any more" in world.status.reason
+
+    monkeypatch.setattr(World, "_startworker", lambda *_: None)
+    assert world.run(40, lambda: bool(world.membership._s.starts))
+    number = world.sentences(effects.StartWorker)[-1].number
+    world.handle(events.StartRefused(number, "another quota"))
+    assert [one.message for one in world.sentences(effects.Tell)][1:] == [
+        "the API server made no pod: another quota"
+    ]
+
+    world.handle(events.WorkerSeen("u", "w"))
+    world.handle(events.WorkerGone("u"))
+    assert world.run(300, lambda: bool(world.membership._s.starts))
+    number = world.sentences(effects.StartWorker)[-1].number
+    world.handle(events.StartRefused(number, "another quota"))
+    assert len(world.sentences(effects.Tell)) == 3

@@ -185,6 +185,37 @@ def test_a_job_in_which_nobody_is_at_work_is_left_in_peace(ends: Callable[[World
     assert world.phase is Phase.SUCCEEDED or world.run(30, lambda: world.trains(2))
 
 
+def test_a_job_whose_spec_was_never_accepted_is_left_in_peace() -> None:
+    """Nothing can be done for it before it is edited."""
+    membership = Membership("ns/job")
+    for event in (events.Restored(None), events.SpecRefused(()), events.Listed()):
+        membership.handle(event, 1000.0)
+
+    assert membership.next_deadline(1000.0) == 1060.0
+
+
+def test_a_job_whose_workers_wait_for_seats_is_left_in_peace() -> None:
+    """It is looked at when one gets its node, which is told."""
+    world = World(Spec(min_workers=2, max_workers=2, template=TEMPLATE), nodes=0)
+    world.run(20)
+    assert rest(world) == pytest.approx(60.0)
+    world.nodes = ["n0", "n1"]
+
+    assert world.run(30, lambda: world.trains(2))
+
+
+def test_a_job_that_keeps_away_from_a_node_is_looked_at_when_that_is_as_good_as_any() -> None:
+    """Its pod, which waits for a seat elsewhere, is made again at that moment."""
+    world = World(Spec(min_workers=1, max_workers=1, template=TEMPLATE), nodes=1)
+    next(iter(world.pods.values())).crashes = True
+    assert world.run(30, lambda: [pod.gated for pod in world.pods.values()] == [True] and world.made == 2)
+    bar = world.status.barred[0]
+    world.run(10)
+
+    assert rest(world) == pytest.approx(bar.until - world.now)
+    assert world.run(60, lambda: world.trains(1))
+
+
 def kept(monkeypatch: pytest.MonkeyPatch, *pods: Pod) -> None:
     """A finalizer that nobody takes away: these pods stay, whatever has become of their containers."""
     remove, uids = World.remove, {pod.uid for pod in pods}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from scheduler.elastic.job import Spec
 from scheduler.elastic.job.spec import Checkpoint
 from tests.elastic.membership.workers import Pod
-from tests.elastic.membership.world import TEMPLATE, Faults, World, edited
+from tests.elastic.membership.world import TEMPLATE, Faults, Patient, edited
 
 RECOVERY_S = 1200.0
 """In which a job must train again when nothing goes wrong any more: pauses between starts (300 s) and a limit of a
@@ -38,7 +38,7 @@ class Walk:
             max_restarts=1_000_000,
             checkpoint=Checkpoint(path=self.rng.choice(["", "/ckpt"])),
         )
-        self.world = World(spec, nodes=9, faults=faults)
+        self.world = Patient(spec, nodes=9, faults=faults)
         self.world.meet_s = self.rng.choice([0.0, 0.3])
         self.world.asks = self.rng.choice([False, True])
 
