@@ -23,7 +23,7 @@ from tests.stories.elastic.jobs import JOBS, job
 
 Line = dict[str, Any]
 
-FLOODS: Final = ("none", "silent", "idle", "bodies", "handshakes")
+FLOODS: Final = ("none", "silent", "hellos", "idle", "bodies", "handshakes")
 
 TARGETS: Final = {"peak_mib": 256.0, "p99_ms": 1000.0, "misses": 0}
 """The most, of every flood."""

@@ -42,6 +42,8 @@ PROBE: Final = 10
 PROBE_LIMIT: Final = 2.0
 """Seconds: `timeoutSeconds` of the probes in the manifests."""
 
+HELLO: Final = b"\x16\x03\x01\x00\x10\x01\x01\xff\xb8\x03\x03" + bytes(10)
+
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Line = dict[str, Any]
 
@@ -94,6 +96,12 @@ class Attackers:
 
     async def silent(self) -> None:
         reader, writer = await self._connected(secure=False)
+        await self._until_cut(reader, writer)
+
+    async def hello(self) -> None:
+        """The beginning of a ClientHello that says it has as many bytes as OpenSSL takes."""
+        reader, writer = await self._connected(secure=False)
+        writer.write(HELLO)
         await self._until_cut(reader, writer)
 
     async def idle(self) -> None:
@@ -180,6 +188,7 @@ def attack(kind: str, place: Place, seconds: float) -> Line:
     attackers = Attackers(place, seconds)
     floods = {
         "silent": lambda: attackers.keep(4000, attackers.silent),
+        "hellos": lambda: attackers.keep(2000, attackers.hello),
         "idle": lambda: attackers.keep(1500, attackers.idle),
         "bodies": lambda: attackers.keep(500, attackers.held_body),
         "handshakes": lambda: attackers.pace(200, attackers.handshake),

@@ -1,18 +1,19 @@
 """The listening socket: connections are counted when they are accepted, before TLS, and bounded before they are trusted.
 
-Lives here: what aiohttp's server does not bound: connections, how long a peer may stay unknown, and the time for a
-request's head. Never here: HTTP; a connection passes bytes on to the protocol behind it.
+Lives here: what aiohttp's server does not bound: connections, handshakes, how long a peer may stay unknown, and the time
+for a request's head. Never here: HTTP; a connection passes bytes on to the protocol behind it.
 
 Why a connection is closed instead of a new one being refused: kube-scheduler and workers must always get in. So the
 newest stays, and the oldest stranger goes. A stranger is a connection whose peer has not shown who it is: by a token or
-certificate where the server asks for one, else by a request that was answered.
+certificate where the server asks for one, else by a request that was answered. A quarter of all connections is left to
+strangers, however many are known.
 """
 
 import asyncio
 import errno
 import resource
 import socket
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, Never
 
@@ -26,11 +27,14 @@ HEAD_LIMIT: Final = 5.0
 
 STRANGER_LIMIT: Final = 10.0
 """Seconds from its acceptance until a connection has shown a token or certificate, where the server asks for one. A
-worker does so with its first request; reviewing its token takes milliseconds."""
+worker does so with its first request; reviewing its token takes milliseconds, and is waited for."""
 
 STRANGERS: Final = 2048
-"""Strangers at a time. Each takes 42 KiB with TLS, so all of them take 86 MiB. 2,048 workers may still connect in one
-moment."""
+"""Strangers at a time. Each takes 42 KiB as soon as its TLS stands, so all of them take 86 MiB."""
+
+HANDSHAKES: Final = 256
+"""Handshakes under way at a time; a fast one takes milliseconds. OpenSSL sets aside what a hello says that it is going
+to send, with all copies up to 450 KiB."""
 
 STRANGERS_BYTES: Final = 32 * 2**20
 """Bytes that all strangers together may have sent where the server asks for tokens: HTTP keeps a head, and the beginning
@@ -43,7 +47,7 @@ AT_ONCE: Final = 64
 """Connections that are accepted until everything else has a turn; each takes 30 microseconds."""
 
 RETRY: Final = 1.0
-"""Seconds until the next try where no connection can be accepted."""
+"""Seconds until the next try where no connection can be accepted, or until the next look at a busy stranger."""
 
 _NO_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _log = structlog.get_logger("serving")
@@ -79,11 +83,13 @@ class Listener:
         """All connections, the oldest first."""
         self.strangers: dict[Connection, None] = {}
         """Those of them that are strangers, the oldest first."""
+        self.handshakes: dict[Connection, None] = {}
+        """Those whose TLS has begun and does not stand, the oldest first."""
         self.heard = 0
         """Bytes that the strangers have sent."""
-        self._speaking: OrderedDict[str, deque[Connection]] = OrderedDict()
-        """Connections that have begun to speak, by address; each address has its turn."""
-        self._most = max(2, min(most, _files() - FILES))
+        self._speaking: OrderedDict[str, dict[Connection, None]] = OrderedDict()
+        """Connections that have sent a first byte, by address; each address has its turn."""
+        self._most = _within_files(most)
 
     async def run(self, listening: socket.socket) -> Never:
         """Accept connections until cancelled."""
@@ -93,16 +99,17 @@ class Listener:
             turn += 1
             try:
                 accepted, (address, *_) = await loop.sock_accept(listening)
+                self._make_room()
+                Connection(self, accepted, address)
             except OSError as error:
                 if error.errno in _NO_FILES and self.strangers:
-                    self._close_oldest()
+                    self._close_oldest(self.strangers)
                     await asyncio.sleep(0)  # its socket is closed by then
                 elif error.errno != errno.ECONNABORTED:
                     _log.warning("no connection can be accepted", error=error.strerror)
                     await asyncio.sleep(RETRY)
-            else:
-                self._make_room()
-                Connection(self, accepted, address)
+            except Exception:  # noqa: BLE001 - one connection's fault must not leave us deaf
+                _log.exception("a connection could not begin")
             if turn % AT_ONCE == 0:
                 await asyncio.sleep(0)  # however many come, those that are here have their turn
 
@@ -112,15 +119,42 @@ class Listener:
         """
         if not self._speaking:
             asyncio.get_running_loop().call_soon(self._next_begins)
-        self._speaking.setdefault(connection.address, deque()).append(connection)
+        self._speaking.setdefault(connection.address, {})[connection] = None
 
     def _next_begins(self) -> None:
         address, waiting = self._speaking.popitem(last=False)
-        waiting.popleft().stand()
+        connection = next(iter(waiting), None)
+        if connection is not None:
+            del waiting[connection]
         if waiting:
             self._speaking[address] = waiting
         if self._speaking:
             asyncio.get_running_loop().call_soon(self._next_begins)
+        if connection is not None:
+            connection.stand()
+        if len(self.handshakes) > HANDSHAKES:
+            self._close_oldest(self.handshakes)
+
+    def forget(self, connection: "Connection") -> None:
+        """It counts no longer, and waits for no turn."""
+        self.open.pop(connection, None)
+        self.handshakes.pop(connection, None)
+        self.known(connection)
+        self._speaking.get(connection.address, {}).pop(connection, None)
+
+    def known(self, connection: "Connection") -> None:
+        """It is no stranger any more. What is left to strangers is not taken by known ones: of these the one that was
+        quiet for longest makes room.
+        """
+        if connection not in self.strangers:
+            return
+        del self.strangers[connection]
+        self.heard -= connection.heard
+        known = len(self.open) - len(self.strangers)
+        if connection in self.open and known > self._most - max(1, self._most // 4):
+            others = [one for one in self.open if one not in self.strangers and one is not connection]
+            if others:
+                min(others, key=lambda one: (one.busy, one.last)).close("full")
 
     def heard_more(self, size: int) -> None:
         """Strangers have sent so many more bytes; too many together cost the one that has sent most its connection."""
@@ -134,15 +168,13 @@ class Listener:
             connection.give_up()
 
     def _make_room(self) -> None:
-        full = len(self.open) >= self._most
-        if self.strangers and (full or len(self.strangers) >= STRANGERS):
-            self._close_oldest()
-        elif full:
-            idle = [connection for connection in self.open if not connection.busy]
-            min(idle or self.open, key=lambda one: one.last).close("full")
+        full = len(self.open) >= self._most or len(self.strangers) >= STRANGERS
+        if full and self.strangers:
+            self._close_oldest(self.strangers)
 
-    def _close_oldest(self) -> None:
-        next(iter(self.strangers)).close("full")
+    @staticmethod
+    def _close_oldest(connections: "dict[Connection, None]") -> None:
+        next(iter(connections)).close("full")
 
 
 class Connection(asyncio.Protocol):
@@ -155,20 +187,26 @@ class Connection(asyncio.Protocol):
         self._inner: asyncio.Protocol | None = None
         """The protocol behind it, from the first byte on: one that only makes a handshake costs no more than that."""
         self._transport: asyncio.BaseTransport | None = None
+        self._standing: asyncio.Task[Any] | None = None
         self._head: asyncio.TimerHandle | None = None
-        self.busy = False
+        self._content: Any = None
+        """The body of the request that is answered."""
         self.heard = 0
         """Bytes that it has sent as a stranger."""
         self.last = self._loop.time()
         """When it was last heard of, by the loop's clock."""
-        self._unknown = self._loop.call_later(listener.stranger_limit, self.close, "silent")
-        listener.open[self] = listener.strangers[self] = None
+        self._unknown = self._loop.call_later(listener.stranger_limit, self.expire)
         self._accepted: socket.socket | None = accepted
-        self._standing: asyncio.Task[Any] | None = None
         # The client of TLS and of HTTP speaks first: one that is silent costs no more than its socket.
-        self._loop.add_reader(accepted, self._begin, accepted)
+        self._loop.add_reader(accepted, self._speaks, accepted)
+        listener.open[self] = listener.strangers[self] = None
 
-    def _begin(self, accepted: socket.socket) -> None:
+    @property
+    def busy(self) -> bool:
+        """A request of it is being answered."""
+        return self._content is not None
+
+    def _speaks(self, accepted: socket.socket) -> None:
         self._loop.remove_reader(accepted)
         self._listener.speaks(self)
 
@@ -180,6 +218,7 @@ class Connection(asyncio.Protocol):
         if self._listener.identity is not None:
             self._listener.identity.refresh()
             tls = {"ssl": self._listener.identity.context, "ssl_handshake_timeout": self._listener.head_limit}
+            self._listener.handshakes[self] = None
         self._standing = self._loop.create_task(
             self._loop.connect_accepted_socket(lambda: self, self._accepted, **tls)
         )
@@ -197,6 +236,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
         self._accepted = None
+        self._listener.handshakes.pop(self, None)
         if self not in self._listener.open:
             self._abort()
         elif self._listener.identity is not None and not self._listener.identity.admit(transport):
@@ -205,16 +245,19 @@ class Connection(asyncio.Protocol):
             self.last = self._loop.time()
 
     def data_received(self, data: bytes) -> None:
-        if self._listener.credentials and self in self._listener.strangers:
+        listener = self._listener
+        if listener.credentials and self in listener.strangers:
             self.heard += len(data)
-            self._listener.heard_more(len(data))
-        if self not in self._listener.open or self._transport is None:
+            listener.heard_more(len(data))
+        if listener.credentials and self.busy and self._content.at_eof():
+            self.close("ahead")  # what is sent before the answer would be kept until then
+        if self not in listener.open or self._transport is None:
             return
         if self._inner is None:
-            self._inner = self._listener.make()
+            self._inner = listener.make()
             self._inner.connection_made(self._transport)
         if not self.busy and self._head is None:
-            self._head = self._loop.call_later(self._listener.head_limit, self.close, "slow")
+            self._head = self._loop.call_later(listener.head_limit, self.close, "slow")
         self._inner.data_received(data)
 
     def eof_received(self) -> bool | None:
@@ -234,14 +277,14 @@ class Connection(asyncio.Protocol):
         if self._inner is not None:
             self._inner.resume_writing()
 
-    def begin(self) -> None:
+    def begin(self, request: web.Request) -> None:
         """A request's head is complete."""
         self._stop_head()
-        self.busy = True
+        self._content = request.content
 
     def finish(self) -> None:
         """The request was answered."""
-        self.busy = False
+        self._content = None
         self.last = self._loop.time()
         if not self._listener.credentials:
             self.authenticated()
@@ -249,9 +292,14 @@ class Connection(asyncio.Protocol):
     def authenticated(self) -> None:
         """The peer has shown who it is."""
         self._unknown.cancel()
-        if self in self._listener.strangers:
-            del self._listener.strangers[self]
-            self._listener.heard -= self.heard
+        self._listener.known(self)
+
+    def expire(self) -> None:
+        """It has been a stranger for too long; a request that is being answered has limits of its own."""
+        if self.busy:
+            self._unknown = self._loop.call_later(RETRY, self.expire)
+        else:
+            self.close("silent")
 
     def close(self, cause: str) -> None:
         """Cut the connection, without waiting for what it might still have to say."""
@@ -282,10 +330,9 @@ class Connection(asyncio.Protocol):
             self._accepted = None
 
     def _forget(self) -> None:
-        """It counts no longer."""
-        self.authenticated()
+        self._unknown.cancel()
         self._stop_head()
-        self._listener.open.pop(self, None)
+        self._listener.forget(self)
 
     def _stop_head(self) -> None:
         if self._head is not None:
@@ -306,23 +353,40 @@ def authenticated(request: web.Request) -> None:
         connection.authenticated()
 
 
-def listening(host: str, port: int, backlog: int) -> socket.socket:
-    """A socket to accept from. host: empty for every address of both families. Raises OSError."""
+def listening(host: str, port: int, backlog: int) -> list[socket.socket]:
+    """Sockets to accept from, all of one port. host: empty for every address of both families; of a name, each of its
+    addresses. Raises OSError.
+    """
     if not host and socket.has_dualstack_ipv6():
-        own = socket.create_server(("", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
-    else:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        own = socket.create_server((host, port), family=family, backlog=backlog)
-    own.setblocking(False)
+        whole = socket.create_server(("", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
+        whole.setblocking(False)
+        return [whole]
+    found = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM)  # noqa: S104 - as the settings say
+    own: list[socket.socket] = []
+    try:
+        for family, *_, place in dict.fromkeys(found):
+            same = own[0].getsockname()[1] if own else port
+            own.append(socket.create_server((str(place[0]), same), family=family, backlog=backlog))
+            own[-1].setblocking(False)
+    except OSError:
+        for one in own:
+            one.close()
+        raise
     return own
 
 
-def _files() -> int:
-    """Files that we may have open: as many as we are let, for a container often begins with 1,024 of a million."""
+def _within_files(most: int) -> int:
+    """So many connections, or as many as the open files of this process allow. It lets itself have as many as it may,
+    for a container often begins with 1,024 of a million.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = hard if hard != resource.RLIM_INFINITY else max(soft, 2**20)
+    allowed = hard if hard != resource.RLIM_INFINITY else max(soft, 2**20)
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     except (OSError, ValueError):
-        return soft
-    return most
+        allowed = soft
+    if most > allowed - FILES:
+        _log.warning(
+            "fewer connections than set: the process may open no more files", files=allowed, set=most
+        )
+    return max(2, min(most, allowed - FILES))

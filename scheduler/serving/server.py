@@ -84,15 +84,17 @@ async def serve(
     )
     await runner.setup()
     try:
-        own_socket = _listening(section, host, port, backlog)
+        sockets = _listening(section, host, port, backlog)
         listener = _listener(runner, own, identity, metrics, head_limit, credentials=credentials)
-        accepting = asyncio.create_task(listener.run(own_socket), name="accepting")
+        accepting = [asyncio.create_task(listener.run(one), name="accepting") for one in sockets]
         try:
-            yield own_socket.getsockname()[1]
+            yield sockets[0].getsockname()[1]
         finally:
-            accepting.cancel()
-            await asyncio.wait([accepting])
-            own_socket.close()
+            for task in accepting:
+                task.cancel()
+            await asyncio.wait(accepting)
+            for one in sockets:
+                one.close()
             listener.close()
     finally:
         await runner.cleanup()
@@ -147,7 +149,7 @@ def _listener(
     return listener
 
 
-def _listening(section: str, host: str, port: int, backlog: int) -> socket.socket:
+def _listening(section: str, host: str, port: int, backlog: int) -> list[socket.socket]:
     try:
         return listening(host, port, backlog)
     except OSError as error:
@@ -161,7 +163,7 @@ async def _on_connection(request: web.Request, handler: _Handler) -> web.StreamR
     connection = connection_of(request)
     if connection is None:
         return await handler(request)
-    connection.begin()
+    connection.begin(request)
     try:
         return await handler(request)
     finally:

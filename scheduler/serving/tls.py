@@ -58,7 +58,7 @@ class Server(Protocol):
 
 
 class Identity:
-    """The context for `loop.create_server`. Raises SettingsError when the files cannot be used.
+    """The context for connections that are accepted. Raises SettingsError when the files cannot be used.
 
     section: of the settings, named in errors. anonymous: who shows no certificate is let in too.
     """

@@ -26,7 +26,7 @@ METRICS: Final = (
     Metric(
         "elastic_connections_closed_total",
         C,
-        "Connections to the rendezvous that were refused or cut, by cause (full, silent, slow, handshake).",
+        "Connections to the rendezvous that were refused or cut, by cause (full, silent, slow, ahead, handshake).",
         ("cause",),
     ),
     Metric(

@@ -77,7 +77,7 @@ METRICS: Final = (
     Metric(
         "connections_closed_total",
         C,
-        "Connections that were refused or cut, by cause (full, silent, slow, handshake, certificate).",
+        "Connections that were refused or cut, by cause (full, silent, slow, ahead, handshake, certificate).",
         ("cause",),
     ),
     Metric(

@@ -111,7 +111,7 @@ def _hindrance(status: api.PodStatus) -> str:
     for container in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
         waiting = container.state.waiting if container.state else None
         if waiting is not None and waiting.reason in HINDRANCES:
-            return _told(waiting.reason, shortened(waiting.message))
+            return _told(waiting.reason, abridged(waiting.message, WORDS))
     return ""
 
 

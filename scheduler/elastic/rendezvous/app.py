@@ -51,6 +51,10 @@ def _handler(
             caller = await door.caller(request, clock())
             request[_CALLER] = caller
             authenticated(request)
+            if (
+                request.method == "GET" and request.can_read_body
+            ):  # unread, it would be kept for as long as the wait
+                raise Refused(Reason.MALFORMED, "a GET has no body")
             return await route.answer(counter, request, caller)
 
     return handle

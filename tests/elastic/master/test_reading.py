@@ -82,6 +82,14 @@ def test_why_it_does_not_start():
     assert known(usual).seen.waiting == ""
 
 
+def test_the_end_of_a_message_stands():
+    """A runtime names the fault last, behind the image and every road on which it was looked for."""
+    message = f'failed to pull and unpack image "{"registry.example/team/" * 9}train:1": 401 Unauthorized'
+    stuck = pod(status={"phase": "Pending", "containerStatuses": waiting("ErrImagePull", message)})
+    assert known(stuck).seen.waiting.startswith("ErrImagePull: failed to pull")
+    assert known(stuck).seen.waiting.endswith("401 Unauthorized")
+
+
 def ended(name="worker", code=1, reason="Error", message="", **more):
     return {
         "name": name,

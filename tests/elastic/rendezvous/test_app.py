@@ -299,6 +299,15 @@ async def test_nobody_holds_up_the_others_by_asking_too_often(monkeypatch, bound
     assert running.refusals("TooOften") == 1 + (bound == "STRANGERS")
 
 
+async def test_a_question_has_no_body():
+    """It would be kept, unread, for as long as the question waits."""
+    async with served() as running:
+        running.hire("a")
+        answer = await running.ask("GET", "/v1/announced?round=0&wait=30", "a", b"x" * 1000)
+
+    assert (answer.status, answer.reason, answer.message) == (400, "Malformed", "a GET has no body")
+
+
 async def test_a_body_that_does_not_come_is_waited_for_shortly(monkeypatch):
     """Whoever sends a letter now and then does not keep a place for ever."""
     monkeypatch.setattr(asking, "BODY_TIME", 0.05)

@@ -33,7 +33,7 @@ async def flooded(jobs, kubelet, elastic, seconds):
 
 
 async def test_floods_of_a_moment(jobs, kubelet, elastic):
-    """4,000 silent connections, 1,500 with a handshake, 500 held bodies, 200 handshakes a second: memory is bounded, and
+    """4,000 silent connections, 2,000 half hellos, 1,500 handshakes, 500 held bodies, 200 handshakes a second: memory is bounded, and
     beats are answered in the time that an agent gives them.
     """
     await flooded(jobs, kubelet, elastic, 3)
