@@ -31,7 +31,6 @@ TARGETS: Final = {"peak_mib": 256.0, "p99_ms": 1000.0, "misses": 0}
 SPARE: Final = 60.0
 """Seconds that peers may take beyond their time."""
 
-
 WORKERS: Final = 2
 """Of the job that trains. Two more jobs have one worker each, whose tokens the peers have."""
 
@@ -98,9 +97,13 @@ def flood(kind: str, seconds: float, pid: int, honest: Place, hostile: Place) ->
     Path(f"/proc/{pid}/clear_refs").write_text("5")
     before = _mib(pid, "VmRSS")
     peers = [_started("honest", seconds, honest)]
-    if kind != "none":
-        peers.append(_started(kind, seconds, hostile))
-    told, *attacked = [_said(peer, seconds) for peer in peers]
+    try:
+        if kind != "none":
+            peers.append(_started(kind, seconds, hostile))
+        told, *attacked = [_said(peer, seconds) for peer in peers]
+    finally:
+        for peer in peers:
+            peer.kill()
     return {
         "flood": kind,
         "seconds": seconds,
@@ -145,10 +148,7 @@ def _started(kind: str, seconds: float, place: Place) -> "subprocess.Popen[str]"
 
 
 def _said(peer: "subprocess.Popen[str]", seconds: float) -> Line:
-    try:
-        out, _ = peer.communicate(timeout=seconds + SPARE)
-    finally:
-        peer.kill()
+    out, _ = peer.communicate(timeout=seconds + SPARE)
     if peer.returncode:
         raise subprocess.CalledProcessError(peer.returncode, peer.args)
     found: Line = json.loads(out)

@@ -83,8 +83,8 @@ async def submit(api: Client, namespace: str, name: str = "train", **spec: Any) 
 
 
 async def workers(api: Client, namespace: str, count: int) -> list[dict[str, Any]]:
-    """The job's pods, as soon as there are so many."""
-    async with asyncio.timeout(30):
+    """The job's pods, as soon as there are so many. The garbage collector looks for new kinds of owners every 30 s."""
+    async with asyncio.timeout(75):
         while True:
             found = await api.items(where("pods", namespace), labels="gangwright.io/elastic-job=train")
             if len(found) == count:
