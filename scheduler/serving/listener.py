@@ -347,7 +347,7 @@ def connection_of(request: web.Request) -> Connection | None:
 
 
 def authenticated(request: web.Request) -> None:
-    """Whoever sent this has shown who it is, so its connection is no stranger's any more."""
+    """The sender of this request has shown who it is. So its connection is no stranger any more."""
     connection = connection_of(request)
     if connection is not None:
         connection.authenticated()

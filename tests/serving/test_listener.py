@@ -71,7 +71,7 @@ async def raws(count, port, **tls):
 
 @asynccontextmanager
 async def running(*, credentials=True, most=64, **options):
-    """A server over plain TCP; whoever asks for /known is known from then on."""
+    """A server over plain TCP. A connection that asks for /known is known from then on."""
 
     async def answer(request):
         if request.path == "/known":
@@ -309,7 +309,7 @@ async def test_idle_handshakes_are_counted_and_closed(listeners):
         async with raws(10, run.open.port) as bare, raws(12, run.open.port, ssl=trust) as secure:
             *idle, worker, forger = secure
             assert (await worker.ask(f"{head}{run.tokens['a']}\r\n\r\n{beat}".encode())).status == 200
-            assert (await forger.ask(f"{head}nobody\r\n\r\n{beat}".encode())).status == 401
+            assert (await forger.ask(f"{head}unknown\r\n\r\n{beat}".encode())).status == 401
             await until(lambda: len(listeners[0].open) == 22 and not listeners[0].handshakes)
             assert len(listeners[0].strangers) == 21
             time_passes(listeners)
