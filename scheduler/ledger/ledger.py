@@ -80,7 +80,7 @@ class Ledger:
         self.deleted: dict[Uid, Pod] = {}
         """Bound pods that are on their way out, ours and others'."""
         self.lowest = self.highest = 0
-        """No pod that we have ever seen had a lower priority, nor one a higher."""
+        """No pod that we have ever seen had a lower priority, and none of ours a higher one: strangers ask for nothing."""
         self.standing = 0
         """Changes when there may be somebody new who could be asked to leave for another."""
         self.freed_at = -1
@@ -236,7 +236,7 @@ class Ledger:
         return record.run
 
     def stands(self, priority: int) -> None:
-        """Somebody of this priority has his place from now on; of highest priority he gives way to hardly anybody."""
+        """A pod of this priority has its place from now on. Of our highest priority it gives way to hardly any gang."""
         if priority < self.highest or self.usage.shares or self.policy.order is Order.LAS:
             self.standing += 1
 
@@ -255,7 +255,6 @@ class Ledger:
 
     def _pod_seen(self, event: ev.PodSeen, now: float) -> None:
         self.lowest = min(self.lowest, event.pod.priority)
-        self.highest = max(self.highest, event.pod.priority)
         self._note_leaving(event.pod)
         pods.seen(self, event.pod, now)
 

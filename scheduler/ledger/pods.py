@@ -20,6 +20,7 @@ def seen(ledger: "Ledger", pod: Pod, now: float) -> None:
     if pod.scheduler not in ledger.policy.scheduler_names or pod.native_group:
         _stranger_seen(ledger, pod)
         return
+    ledger.highest = max(ledger.highest, pod.priority)
     before = ledger.roll.pod(pod.uid)
     if before == pod:
         return

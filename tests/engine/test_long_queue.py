@@ -127,6 +127,24 @@ def test_filter_asks_no_more_than_so_many_questions_when_room_came_back(work, wa
     assert work.done()[0] <= door.INLINE_QUESTIONS
 
 
+def test_a_stranger_that_is_bound_is_news_to_no_gang(work):
+    """Pods of other schedulers ask us for nothing. So the priority of a system pod makes no victim of any pod, nor does
+    it make a gang ask again, also where a placeholder of priority below zero might give way.
+    """
+    world = a_queue(MANY)
+    world.steal(FULL, cpu=0.1, priority=2_000_001_000)
+    world.steal(FULL, cpu=0.1, priority=-10)
+    world.watch()
+    world.plan()
+    work.done()
+
+    world.steal(FULL, cpu=0.1)
+    world.watch()
+    world.plan()
+
+    assert work.done()[0] == 0
+
+
 @pytest.mark.parametrize("waiting", [0, MANY])
 def test_preempt_looks_at_nobody_who_waits(work, waiting):
     """Whose victims they are is worked out from the pod and the nodes; the queue is not gone through."""
