@@ -47,6 +47,9 @@ ASK_EVERY: Final = 1.0
 ANNOUNCERS: Final = 2
 """Calls at once for what people are told."""
 
+BROKEN: Final = "gangwright failed to write this pod; please report this, with the traceback in its log"
+"""What people are told of a call that could not be made. It is of no use twice, so the gang waits for a while."""
+
 KINDS: Final[tuple[tuple[type[errors.KubeError], FailureKind], ...]] = (
     (errors.NotFound, FailureKind.NOT_FOUND),
     (errors.Gone, FailureKind.NOT_FOUND),
@@ -110,6 +113,9 @@ class Actions:
                 await self._call(call)
         except errors.KubeError as error:
             self._tell(EffectFailed(effect, _kind(error), _words(error)))
+        except Exception:  # noqa: BLE001 - whatever it was, it is the fault of this one effect
+            _log.exception("an effect broke", gang=str(effect.gang), kind=("an effect broke", effect.gang))
+            self._tell(EffectFailed(effect, FailureKind.INVALID, BROKEN))
         else:
             self._tell(EffectDone(effect))
 

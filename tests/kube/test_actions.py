@@ -9,12 +9,13 @@ import stamina
 
 from scheduler import errors
 from scheduler.errors import Unreachable
-from scheduler.kube.actions import Actions, Outcome
+from scheduler.kube.actions import BROKEN, Actions, Outcome
 from scheduler.kube.client import Client
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Effect, Evict, Nominate, Ungate
 from scheduler.model.events import EffectDone, EffectFailed, FailureKind
 from scheduler.model.workload import GangKey, PodKey, Uid
+from scheduler.objects import patches
 from tests.kube.api_server import ApiServer, Refuse, status_body
 
 GANG = GangKey("team", "g")
@@ -98,6 +99,29 @@ async def test_effects_on_different_pods_go_side_by_side(api: ApiServer, running
     first = (await running.until(1))[0]
 
     assert first == EffectDone(an_ungating("p2"))
+
+
+async def test_a_call_that_cannot_be_made_stops_no_other(running: Running, monkeypatch, capsys):
+    """Whatever goes wrong with one effect, it has failed for good, and all others are carried out."""
+    made = patches.calls
+
+    def calls(effect, epoch):
+        if effect.key.name == "p1":
+            raise ValueError("as scripted")
+        return made(effect, epoch)
+
+    monkeypatch.setattr(patches, "calls", calls)
+    running.actions.submit([an_ungating("p1"), an_announcement("p1"), an_ungating("p2")])
+
+    outcomes = await running.until(3)
+    assert EffectDone(an_ungating("p2")) in outcomes
+    broken = {EffectFailed(one, FailureKind.INVALID, BROKEN) for one in (an_ungating(), an_announcement())}
+    assert broken <= set(outcomes)
+    told = capsys.readouterr()
+    assert "ValueError: as scripted" in told.out + told.err
+    monkeypatch.undo()
+    running.actions.submit([an_ungating("p1")])
+    assert (await running.until(4))[3] == EffectDone(an_ungating("p1"))
 
 
 async def test_people_wait_in_a_line_of_their_own(api: ApiServer, running: Running):
