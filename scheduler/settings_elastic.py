@@ -128,8 +128,9 @@ class RendezvousServer:
 
     connections: Annotated[int, reader.whole(4, 65536)] = 8192
     """Connections at a time, or as many as the process may open files, less 256. A worker keeps a few, and one for each
-    question that waits; each takes 42 KiB at rest. At most 2,048 of them may not have shown a token yet, and for no
-    longer than 10 s. Beyond a bound the oldest of these is closed; a quarter of all is left to them."""
+    question that waits; each takes 48 KiB at rest, all of them 384 MiB of the 512 in the manifests. At most 2,048 may
+    not have shown a token yet, and for no longer than 10 s. Beyond a bound the oldest of these is closed; a quarter of
+    all is left to them."""
 
     backlog: Annotated[int, reader.whole(512, 65535)] = 4096
     """Connections that may wait to be taken: all members of a job come in one moment, and who finds the queue full

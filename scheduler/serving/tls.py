@@ -33,9 +33,8 @@ BUFFER: Final = 16 * 2**10
 default they are 256 KiB, so that 2,000 connections without a word take 600 MiB. Reading a large list from the API server
 takes a quarter more of the processor with it, 0.4 ms a MB."""
 
-sslproto.SSLProtocol.max_size = (
-    BUFFER  # for all connections of the process: asyncio has no other way to say it
-)
+# For all connections of the process: asyncio has no other way to say it.
+sslproto.SSLProtocol.max_size = BUFFER
 
 _log = structlog.get_logger("serving")
 

@@ -51,10 +51,9 @@ def _handler(
             caller = await door.caller(request, clock())
             request[_CALLER] = caller
             authenticated(request)
-            if (
-                request.method == "GET" and request.can_read_body
-            ):  # unread, it would be kept for as long as the wait
-                raise Refused(Reason.MALFORMED, "a GET has no body")
+            # A body that is not read would be kept for as long as the question waits.
+            if request.method == "GET" and request.can_read_body:
+                raise Refused(Reason.MALFORMED, "the body of a GET: leave it out")
             return await route.answer(counter, request, caller)
 
     return handle

@@ -22,7 +22,8 @@ BODY_TIME: Final = 10.0
 """Seconds for a whole body, which is small."""
 
 BODIES: Final = 32 * 2**20
-"""Bytes of all bodies that are being read. One worker may hold a quarter, which is eight of the largest."""
+"""Bytes of all bodies that are being read. One worker may hold a quarter, which is eight of the largest. It is more
+where `rendezvous.bodyLimit` is so large that a quarter would hold no body of that size."""
 
 STRANGERS_BURST, STRANGERS_RATE = 1024, 32
 """Tokens not seen before, of one address: at once, and a second. Each costs the API server a review; behind one address

@@ -20,7 +20,7 @@ from scheduler.elastic.rendezvous.desk import Desk
 from scheduler.elastic.rendezvous.refusals import Reason, Refused
 from scheduler.elastic.rendezvous.values import Values
 from scheduler.elastic.rendezvous.waits import Waits
-from scheduler.serving.body import Bodies
+from scheduler.serving.body import SHARE, Bodies
 from scheduler.settings_elastic import RendezvousServer
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Counter:
         self._values = values
         self._waits = waits
         self._bounds = bounds
-        self._bodies = Bodies(asking.BODIES)
+        self._bodies = Bodies(max(asking.BODIES, SHARE * bounds.body_limit))
 
     async def beat(self, request: web.Request, caller: Caller) -> web.Response:
         return _json(await self._desk.beat(caller.uid, await self._body(bodies.Beat, request, caller)))

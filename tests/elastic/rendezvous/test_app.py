@@ -299,13 +299,33 @@ async def test_nobody_holds_up_the_others_by_asking_too_often(monkeypatch, bound
     assert running.refusals("TooOften") == 1 + (bound == "STRANGERS")
 
 
+async def test_a_body_of_the_largest_size_is_read_however_large_that_is():
+    """One worker's share of all bodies holds one of the size that `rendezvous.bodyLimit` allows."""
+
+    async def large():
+        yield b'{"why": "told to go", "grace_s": 1.0, "more": "'
+        for _ in range(12):
+            yield b"x" * 2**20
+        yield b'"}'
+
+    async with served(body_limit=2**24) as running:
+        running.hire("a")
+        answer = await running.ask("POST", "/v1/leave", "a", large())
+
+    assert answer.status == 200
+
+
 async def test_a_question_has_no_body():
     """It would be kept, unread, for as long as the question waits."""
     async with served() as running:
         running.hire("a")
         answer = await running.ask("GET", "/v1/announced?round=0&wait=30", "a", b"x" * 1000)
 
-    assert (answer.status, answer.reason, answer.message) == (400, "Malformed", "a GET has no body")
+    assert (answer.status, answer.reason, answer.message) == (
+        400,
+        "Malformed",
+        "the body of a GET: leave it out",
+    )
 
 
 async def test_a_body_that_does_not_come_is_waited_for_shortly(monkeypatch):
