@@ -6,18 +6,28 @@ leave untouched; and room made for a gang by those who give way. Never here: how
 One pass goes from the head of the queue to its end. When queue or room change meanwhile, the head is asked about again
 before the pass goes on, so nothing younger overtakes a gang that could be seated; but at most HEAD times a step, so
 that gangs at the head that never fit cannot keep the rest from being asked.
+
+A pass is bounded, however many gangs of a namespace are unlike all others. Gangs that need no less than one that was
+refused are told so without a question (`dominance`), and of the rest a namespace is refused so many questions a pass
+(`wanting.Rounds`). A gang that is set aside stands in front still, as far as the setting `backfill` says so:
+`none`: nothing passes it, for the only gang that is asked about is never set aside. `reserve`: the first that waits is
+never set aside, and what passes does not delay its reservation. `free`: what fits may pass what was told to wait, and
+so it may pass what is asked about in the next pass.
 """
 
 from collections.abc import Hashable
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from scheduler.engine import running
+from scheduler.engine.dominance import Refused, Size, shrunk
 from scheduler.engine.front import RESERVE_EVERY, Front, waits
 from scheduler.engine.question import Answer, MakingRoom, Question, below_ceiling, decide
 from scheduler.engine.ranking import Ranking
 from scheduler.engine.rights import Rights
-from scheduler.engine.shapes import Shapes
+from scheduler.engine.running import BLOCKED
+from scheduler.engine.shapes import Shapes, Told
 from scheduler.engine.sieve import LASTING, Sieve
 from scheduler.ledger import Ledger
 from scheduler.ledger.records import GangRecord
@@ -135,10 +145,12 @@ class Asking:
             told=self._answers(0, short=False),
             told_behind=self._answers(fence, short=False),
             told_short=self._answers(fence, short=True),
+            sizes=self._shapes.sizes,
             highest=ledger.highest,
             longest=front.longest,
             may_try=self._may_try,
             mark=ledger.mark_told,
+            has_turn=self._pass.rounds.has_turn,
         )
 
     def _strictly_first(self, now: float) -> GangRecord | None:
@@ -236,11 +248,11 @@ class Asking:
         """The planner's answer, or the one it gave to an equal question about equal room."""
         known = None
         if question.shape is not None and question.making is None:
-            known = self._answers(question.fence, short=question.short).get(question.shape)
+            known = self._answers(question.fence, short=question.short).alike.get(question.shape)
         return known or decide(question, self.policy, self._masks)
 
-    def _answers(self, fence: int, *, short: bool) -> dict[int, Wait]:
-        """Answers by shape, for as long as there is no more room than there was."""
+    def _answers(self, fence: int, *, short: bool) -> Told:
+        """What was answered, for as long as there is no more room than there was."""
         return self._shapes.answers(self._answers_at(), fence, short=short)
 
     def _answers_at(self) -> tuple[int, int]:
@@ -264,8 +276,7 @@ class Asking:
         fresh = question.snapshot.generation == ledger.nodes.generation
         usage = ledger.usage.below(question.gang.key.namespace)
         decision = below_ceiling(usage, question.gang, decision)  # it may use more by now
-        if isinstance(decision, Wait) and fresh and question.shape is not None and decision.ceiling is None:
-            self._answers(question.fence, short=question.short)[question.shape] = decision
+        self._learn(question, decision, fresh=fresh)
         event = Decided(
             question.gang,
             decision,
@@ -284,6 +295,36 @@ class Asking:
             self._needy = record if self._may_make_room(record, now) else None
             self._look_again(record, now)
         return effects
+
+    def _learn(self, question: Question, decision: Decision, *, fresh: bool) -> None:
+        """Remember what this answer says of other gangs, and that the gang's namespace has had one of its turns."""
+        record, shape = self._ledger.roll.gangs.get(question.gang.key), question.shape
+        told = self._answers(question.fence, short=question.short)
+        known = shape is not None and told.alike.get(shape) is decision
+        if record is None or isinstance(decision, Place) or question.told is not None or known:
+            return
+        self._pass.rounds.refused(record)
+        if shape is None or not fresh or not isinstance(decision, Wait) or decision.ceiling is not None:
+            return
+        told.alike[shape] = decision
+        size = self._shapes.sizes.get(shape)
+        if size is not None and decision.reason in BLOCKED:
+            told.refused.add(size, decision.reason)
+            self._ask_for_the_least(question, record, size.kind, told.refused)
+
+    def _ask_for_the_least(self, question: Question, record: GangRecord, kind: int, refused: Refused) -> None:
+        """Where even the least that any of those behind needs is refused, none of them need be asked about."""
+        wanting, sizes = self._ledger.wanting, self._shapes.sizes
+        reach = min(refused.reach(kind), len(wanting))
+        shapes = {other.verdict_shape for other in islice(wanting.behind(record), reach)}
+        amounts = refused.least(kind, (sizes.get(shape) for shape in shapes if shape is not None))
+        asked = replace(question, gang=shrunk(question.gang, amounts)) if amounts else None
+        if asked is not None and asked.size > INLINE_LIMIT:
+            return
+        answer = decide(asked, self.policy, self._masks) if asked is not None else None
+        if amounts and isinstance(answer, Wait) and answer.reason in BLOCKED:
+            refused.add(Size(kind, amounts), answer.reason)
+        refused.tried(kind, reach, refused=not isinstance(answer, Place))
 
     def _sat_down(self, question: Question, decision: Decision, record: GangRecord | None) -> None:
         """Who sat down beside the reservation and stays beyond its start uses some of the room that is left then."""
@@ -338,6 +379,7 @@ class Asking:
             if record is not None:
                 self._ask_by(record, min(record.verdict_until, max(answer.start, now + RESERVE_EVERY)))
         elif record is not None and question.making is not None and question.making.stays is None:
+            self._pass.rounds.refused(record)
             kind = self._kind(record, now)
             if kind is not None and record.verdict_shape == question.shape and self._may_take(record, now):
                 self._hopeless().add(kind)

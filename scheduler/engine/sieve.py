@@ -10,6 +10,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from scheduler.engine.dominance import Refused, Size
+from scheduler.engine.running import BLOCKED
+from scheduler.engine.shapes import Told
 from scheduler.ledger.records import GangRecord
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.workload import GangKey
@@ -39,11 +42,13 @@ class Sieve:
     version: int
     standing: int
     """The counters of now, of room, of nodes and of those who could be asked to leave."""
-    told: Mapping[int, Wait]
-    """What was answered since there is so much room, by shape, where no reservation stands in the way."""
-    told_behind: Mapping[int, Wait]
-    told_short: Mapping[int, Wait]
+    told: Told
+    """What was answered since there is so much room, where no reservation stands in the way."""
+    told_behind: Told
+    told_short: Told
     """The same for those behind the reservation, and for the short ones of them."""
+    sizes: Mapping[int, Size]
+    """By shape, how much it asks for, where that compares with others."""
     highest: int
     """No gang has a priority above this."""
     longest: Callable[[GangRecord], float]
@@ -52,6 +57,8 @@ class Sieve:
     """Somebody may give way to this gang who was not asked about yet."""
     mark: Callable[[GangKey], None]
     """Another reason is to be told of this gang than before."""
+    has_turn: Callable[[GangRecord], bool]
+    """Its namespace may ask once more in this pass."""
 
     @property
     def under(self) -> Hashable:
@@ -63,9 +70,15 @@ class Sieve:
         return (*apart, *place, self.room, self.version, self.standing)
 
     def first_open(self, records: Iterable[GangRecord]) -> GangRecord | None:
-        """The first of these, which are in the order of the queue, about whom an answer would tell something new."""
+        """The first of these, which are in the order of the queue, about whom an answer would tell something new, and
+        whose turn it is.
+        """
         doubtful = records if self.only is not None else self._doubtful(records)
-        return next(filter(self.is_open, doubtful), None)
+        return next(filter(self._is_next, filter(self.is_open, doubtful)), None)
+
+    def _is_next(self, record: GangRecord) -> bool:
+        """Strict order goes before turns, and so does the first that waits: others depend on their answers."""
+        return record is self.only or record is self.first or self.has_turn(record)
 
     def is_open(self, record: GangRecord) -> bool:
         """An answer about this gang would tell something new, and is not known from a gang like it."""
@@ -93,9 +106,10 @@ class Sieve:
         return self._tell(record, fence, short=fence > 0 and self.longest(record) <= self.spare)
 
     def _tell(self, record: GangRecord, fence: int, *, short: bool) -> bool:
-        """Gives this gang the answer that is known of its shape, if one is."""
+        """Gives this gang the answer that is known of its shape or of less, if one is."""
         told = self.told_short if short else self.told_behind if fence else self.told
-        known = None if record.verdict_shape is None else told.get(record.verdict_shape)
+        shape = record.verdict_shape
+        known = None if shape is None else told.alike.get(shape) or self._no_less(record, shape, told.refused)
         if known is None:
             return False
         before = record.verdict
@@ -105,16 +119,34 @@ class Sieve:
         record.verdict_fence, record.verdict_short = fence, short
         return True
 
+    def _no_less(self, record: GangRecord, shape: int, refused: Refused) -> Wait | None:
+        """The answer to a gang that needs no less than one that was refused: its own last one, with another reason
+        where that is known. So its figures are its own, as they were when it was last asked about itself.
+
+        Only to one that was told to wait for room on the nodes as they are: of another it is not known whether it
+        fits the empty cluster.
+        """
+        own, size = record.verdict, self.sizes.get(shape)
+        if size is None or record.verdict_version != self.version:
+            return None
+        if not isinstance(own, Wait) or own.reason not in BLOCKED:
+            return None
+        why = refused.why(size)
+        if why is None or why is own.reason or why is Reason.RESERVED:
+            return own if why is not None else None
+        return Wait(why, own.shortfall)
+
     def _doubtful(self, records: Iterable[GangRecord]) -> Iterator[GangRecord]:
         """Those of them whose case is not plain. A case is plain where a gang, behind the reservation if one stands,
         cannot make anybody give way, and was told since there is so much room or is told now what is known of its
-        shape.
+        shape or of less.
 
         All in one piece, `_tell` too, and what it looks up at hand, since thousands pass through it while a verb waits.
         """
         now, first, room, fence, spare = self.now, self.first, self.room, self.fence, self.spare
         above, some_take, longest, mark = self.above, self.highest > self.above, self.longest, self.mark
         answers = (self.told_behind, self.told_short) if fence else (self.told, self.told)
+        alike, refused = [told.alike for told in answers], [told.refused for told in answers]
         behind = not fence
         for record in records:
             behind = behind or record.order > self.order
@@ -142,7 +174,9 @@ class Sieve:
                 seconds = record.reach.high
                 short = (longest(record) if seconds is None else seconds) <= spare
             shape = record.verdict_shape
-            known = None if shape is None else answers[short].get(shape)
+            known = None
+            if shape is not None:
+                known = alike[short].get(shape) or self._no_less(record, shape, refused[short])
             if known is None:
                 yield record
                 continue

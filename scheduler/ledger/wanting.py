@@ -2,7 +2,8 @@
 
 import operator
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any, Final, TypeAlias
 
@@ -135,6 +136,11 @@ class Wanting:
             self._comes(record)
         self._changed()
 
+    def behind(self, record: GangRecord) -> Iterator[GangRecord]:
+        """Those behind this gang, in order."""
+        queue = self.queue()
+        return islice(queue, bisect_right(queue, record.order, key=_ORDER), None)
+
     def waiting(self) -> list[Waiting]:
         """Everybody who waits, in order."""
         return [self._waiting[record.key] for record in self.queue()]
@@ -192,6 +198,50 @@ class Wanting:
         self.version += 1
 
 
+FIRST: Final = 16
+"""The first gangs of a namespace that are asked about in vain in every pass; then come others, by turns."""
+
+ROUND: Final = 32
+"""Gangs of a namespace that are asked about in vain in one pass at most, so that it does not keep others waiting."""
+
+
+class Rounds:
+    """Whose turn it is of a namespace of which more gangs are refused than one pass has time for.
+
+    Whoever is set aside keeps its place in the queue. Next time those behind the last that was asked have their turn.
+    """
+
+    def __init__(self) -> None:
+        self._refused: Counter[str] = Counter()
+        self._resume: dict[str, Turn] = {}
+        """By namespace, the place of the last gang that was asked about beyond the first ones."""
+        self._aside: dict[int, GangRecord] = {}
+
+    def has_turn(self, record: GangRecord) -> bool:
+        """This gang may be asked about in this pass; if not, it is looked at again in the next."""
+        namespace = record.key.namespace
+        refused = self._refused[namespace]
+        if refused < FIRST or (refused < ROUND and record.order > self._resume.get(namespace, ())):
+            return True
+        self._aside[id(record)] = record
+        return False
+
+    def refused(self, record: GangRecord) -> None:
+        """It was asked about in vain."""
+        namespace = record.key.namespace
+        if self._refused[namespace] >= FIRST:
+            self._resume[namespace] = record.order
+        self._refused[namespace] += 1
+
+    def over(self, wanting: Wanting) -> None:
+        """The pass is over; where the turns came to the end of the queue, they begin at its head again."""
+        for record in self._aside.values():
+            wanting.touch(record)
+        self._resume = {name: turn for name, turn in self._resume.items() if self._refused[name] >= ROUND}
+        self._refused.clear()
+        self._aside.clear()
+
+
 HEAD: Final = 4
 """Gangs at the head of the queue that are asked about again between two steps of a pass, when room has changed."""
 
@@ -212,9 +262,11 @@ class Pass:
         self._passed: Turn = ()
         """Nobody up to this place in the queue is open, but for those who were touched: under these circumstances."""
         self._under: Hashable = None
+        self.rounds = Rounds()
 
     def next(self, wanting: Wanting, room: int, under: Hashable, first_open: FirstOpen) -> GangRecord | None:
-        """The next open gang; None at the end of a pass in which nothing changed.
+        """The next open gang; None at the end of a pass in which nothing changed. Asked once more, the next pass begins,
+        with those who were set aside in this one: None twice means that all have been asked about.
 
         under: what decides, beside the gang itself, whether it is open.
         """
@@ -232,10 +284,12 @@ class Pass:
                 return record
             if (record := self._onwards(wanting, queue, first_open)) is not None:
                 return record
+            self.rounds.over(wanting)
+            self._cursor, self._head = (), 0
             if self._began == now:
-                self._cursor, self._head, self._left = (), 0, HEAD
+                self._left = HEAD
                 return None
-            self._began, self._cursor, self._head = now, (), 0
+            self._began = now
 
     def again(self) -> None:
         """Ask from the head once more, whatever changed."""

@@ -7,6 +7,8 @@ from typing import TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.engine.dominance import Size
+from scheduler.engine.shapes import Told
 from scheduler.engine.sieve import Sieve
 from scheduler.ledger.records import UNASKED, GangRecord
 from scheduler.ledger.runtimes import Reach
@@ -76,7 +78,9 @@ class Scene:
     marked: list[GangKey] = field(default_factory=list)
 
     def sieve(self) -> Sieve:
-        free, behind, short = ({shape: WAITS[(shape + skip) % 4] for shape in (0, 1)} for skip in range(3))
+        told = [Told({shape: WAITS[(shape + skip) % 4] for shape in (0, 1)}) for skip in range(3)]
+        for own, reason in zip(told, (Reason.NO_ROOM, Reason.NO_DOMAIN, Reason.RESERVED), strict=True):
+            own.refused.add(Size(0, (2,)), reason)
         return Sieve(
             now=NOW,
             only=None if self.only is None else self.queue[self.only],
@@ -88,13 +92,15 @@ class Scene:
             room=7,
             version=2,
             standing=9,
-            told=free,
-            told_behind=behind if self.fence else free,
-            told_short=short,
+            told=told[0],
+            told_behind=told[1] if self.fence else told[0],
+            told_short=told[2],
+            sizes={shape: Size(0, (shape,)) for shape in (1, 2)},
             highest=5,
             longest=lambda record: LONGEST[record.key.namespace],
             may_try=lambda record, _now: record.verdict_shape == 1,
             mark=self.marked.append,
+            has_turn=lambda _record: True,
         )
 
 

@@ -1,0 +1,119 @@
+"""A gang that needs no less than one that was refused for room is refused too, without a question.
+
+Why that is so: a gang of one demand gets seats exactly when enough members fit, each alone, on the nodes it may have: in
+one domain where the level is required, else in all. A node holds no more members of a demand that asks for more of
+anything. So with the same nodes, the same domains and the same priority, whoever asks for no fewer members, each of no
+less, finds no more room.
+
+Gangs compare only where that holds. Gangs of several demands do not: a small one may miss the seats that a large one
+finds. Nor do gangs that must be spread evenly: a larger member is at home in fewer domains, which are more easily even.
+
+The least that many gangs ask for, resource by resource, is asked about like a gang. Where even that is refused, all of
+them are. It is never seated, so the order of the queue stays what it is.
+
+Lives here: what compares with what, what was refused, and the least of many. Never here: when to ask (`asking`).
+"""
+
+import operator
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+from typing import Final, NamedTuple, TypeAlias
+
+from scheduler.model.decision import Reason
+from scheduler.model.workload import Gang, Role, Strategy, Uid
+
+LEAST: Final = 16
+"""Refusals remembered of one kind, of which none covers another; the oldest goes first."""
+
+ALL: Final = 1 << 20
+"""Gangs that one least request stands for at first: more than any queue has."""
+
+Amounts: TypeAlias = tuple[int, ...]
+"""Members of the quorum, then what each member requests of each resource."""
+
+
+class Size(NamedTuple):
+    """How much a gang asks for. Sizes of one kind compare; kinds are numbers, because they are hashed so often."""
+
+    kind: int
+    amounts: Amounts
+
+
+def size_of(gang: Gang, number: Callable[[Hashable], int]) -> Size | None:
+    """None: whether this gang fits says nothing about others.
+
+    number: a number of its own for all that decides about a gang's seats beside the amounts.
+    """
+    role = _only(gang)
+    if role is None or (gang.required and gang.strategy is Strategy.SPREAD):
+        return None
+    demand = role.demand
+    names = tuple(name for name, _ in demand.requests)
+    how = (gang.strategy, gang.level, gang.required, gang.priority, gang.anchors, gang.barred)
+    kind = (names, demand.where, demand.ports, how)
+    return Size(number(kind), (len(role.quorum), *(amount for _, amount in demand.requests)))
+
+
+def shrunk(gang: Gang, amounts: Amounts) -> Gang:
+    """A gang of this one's kind that asks for these amounts, and for no surplus. Only to ask about, never to seat."""
+    role = _only(gang)
+    if role is None:
+        return gang
+    names = (name for name, _ in role.demand.requests)
+    demand = replace(role.demand, requests=tuple(zip(names, amounts[1:], strict=True)))
+    members = tuple(Uid(str(number)) for number in range(amounts[0]))
+    return replace(gang, roles=(Role("", demand, members),))
+
+
+def _only(gang: Gang) -> Role | None:
+    """The one role with a quorum."""
+    found = [role for role in gang.roles if role.quorum]
+    return found[0] if len(found) == 1 else None
+
+
+class Refused:
+    """What was refused for room since there is so much, by kind: sizes of which none covers another."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, list[tuple[Amounts, Reason]]] = {}
+        self._reach: dict[int, int] = {}
+
+    def add(self, size: Size, reason: Reason) -> None:
+        """reason: why; RESERVED says that there would be room, were none of it kept."""
+        own = size.amounts
+        kept = [
+            (amounts, why)
+            for amounts, why in self._found.get(size.kind, ())
+            if not (covers(own, amounts) and (why is reason or why is Reason.RESERVED))
+        ]
+        self._found[size.kind] = [*kept, (own, reason)][-LEAST:]
+
+    def why(self, size: Size) -> Reason | None:
+        """Why a gang of this size is refused; None: nothing says that it is. RESERVED only where no more is known."""
+        found, own = None, size.amounts
+        for amounts, reason in self._found.get(size.kind, ()):
+            if covers(amounts, own):
+                if reason is not Reason.RESERVED:
+                    return reason
+                found = reason
+        return found
+
+    def least(self, kind: int, sizes: Iterable[Size | None]) -> Amounts | None:
+        """The least that is asked for of each by those of this kind of whom it is not known that they are refused. None:
+        there is at most one size of them, so to ask about that itself costs no more.
+        """
+        found = [own.amounts for own in sizes if own and own.kind == kind and self.why(own) is None]
+        return tuple(map(min, zip(*found, strict=True))) if len(found) > 1 else None
+
+    def reach(self, kind: int) -> int:
+        """How many gangs of the queue the next least request stands for."""
+        return self._reach.get(kind, ALL)
+
+    def tried(self, kind: int, gangs: int, *, refused: bool) -> None:
+        """A request that stood for so many was refused, so that the next stands for more; or not, and for fewer."""
+        self._reach[kind] = min(ALL, 2 * gangs) if refused else max(1, gangs // 2)
+
+
+def covers(small: Amounts, large: Amounts) -> bool:
+    """Whoever cannot have the small one cannot have the large one."""
+    return all(map(operator.le, small, large))
