@@ -81,8 +81,8 @@ class Asking:
     # ── who is next ─────────────────────────────────────────────────────────────────────────────────────
 
     def ask(self, now: float) -> Question | None:
-        """The next gang of the queue that a decision is of use for; None: all have been asked about, or no answer would
-        be taken now.
+        """The next gang of the queue that a decision is of use for; None: the pass is over, or no answer would be taken
+        now.
         """
         if self.away is not None or not self._ledger.ready:
             return None

@@ -7,7 +7,7 @@ A filter call reads as numbered steps: is it ours at all, is its seat known, and
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -109,8 +109,15 @@ class Engine:
     # ── plans ───────────────────────────────────────────────────────────────────────────────────────────
 
     def ask(self, now: float) -> Question | None:
-        """The next question that an answer is of use for; None: all has been asked."""
+        """The next question that an answer is of use for; None: the pass is over. Whoever was set aside in it is asked
+        about in the next one, which begins when this is called again; None twice: all has been asked.
+        """
         return self.asking.ask(now)
+
+    def questions(self, now: float) -> Iterator[Question]:
+        """Pass after pass until all has been asked; each is settled before the next is taken."""
+        while (question := self.ask(now) or self.ask(now)) is not None:
+            yield question
 
     def answer(self, question: Question) -> Made:
         """The planner's answer, or the one it gave to an equal question about equal room."""
@@ -124,7 +131,7 @@ class Engine:
     def plan(self, now: float) -> list[Effect]:
         """Ask about everybody who waits."""
         effects: list[Effect] = []
-        while (question := self.ask(now)) is not None:
+        for question in self.questions(now):
             effects += self.settle(question, self.answer(question), now)
         return effects
 

@@ -93,7 +93,7 @@ def judge(document: Document, more: Iterable[ev.Event] = ()) -> Judgement:
 
 def _ask(engine: Engine, now: float) -> Iterator[Step]:
     places = {record.key: number for number, record in enumerate(engine.ledger.wanting.queue(), start=1)}
-    while (question := engine.ask(now)) is not None:
+    for question in engine.questions(now):
         decision = engine.answer(question)
         engine.settle(question, decision, now)
         key, nodes = question.gang.key, len(question.snapshot.names)
