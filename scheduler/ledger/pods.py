@@ -42,6 +42,8 @@ def seen(ledger: "Ledger", pod: Pod, now: float) -> None:
         record.spec = None
     if before is not None and before.nominated and not pod.nominated:
         record.verdict_standing = -1  # kube-scheduler makes no room for it any more: others may be asked to
+    if pod.nominated and not (before is not None and before.nominated):
+        record.verdict_shape = None  # no other gang has the room of its nomination
     ledger.nominated(pod, counts=member.hold is None)
     ledger.mark(record.key)
 

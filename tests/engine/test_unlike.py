@@ -157,6 +157,20 @@ def test_one_that_fits_behind_those_that_do_not_is_found(asked) -> None:
     assert len(asked) <= 50
 
 
+@pytest.mark.parametrize("needs", [1.0, 2.0])
+def test_room_that_is_promised_to_a_gang_is_no_room_for_those_that_need_less(needs) -> None:
+    """kube-scheduler nominates it for a node, so it has room where one that needs as much or less is refused."""
+    mine = one("mine", 1, gpu=1, cpu=needs)
+    engine = an_engine(GPUS, FREE, NOW, *map(runs, range(GPUS)), one("less", 0, gpu=1, cpu=1.0), mine)
+    engine.plan(NOW)
+    engine.observe([ev.PodSeen(replace(mine, nominated="n0"))], 110.0)
+    ends(engine, 0, 110.0)
+
+    engine.plan(110.0)
+
+    assert {key.name for key, record in engine.ledger.roll.gangs.items() if record.plan} == {"mine"}
+
+
 def test_a_reason_is_another_where_it_is_known_to_be() -> None:
     """What would have room were none of it reserved, and then would not, is told so, with its own figures."""
     refused = Refused()
