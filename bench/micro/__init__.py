@@ -6,6 +6,8 @@ Lives here: measurements without a cluster. `python -m bench.micro` prints one l
     plan_1000_15000_ms    deciding a gang of 1,000 on 15,000 nodes  /   required and preferred (`plan`)
     preempt_100_over_1000_ms  choosing whom a gang of 100 displaces on 100 full nodes with 1,000 pods (`preempt`)
     plan_10000_waiting_ms  one pass over 10,000 waiting gangs after a pod has ended, the worst of all orders (`queue`)
+    plan_10000_unlike_ms   the same where each asks for CPU that no other asks for
+    stranger_bind_ms       one pass over 5,000 after a pod of another scheduler was bound
     filter_held_p99_ms    a filter call for a pod whose seat is held, over HTTP, to an idle service (`filtering`)
     filter_bare_p99_ms    the same to a server that looks at nothing, in turns with it: the machine's own part (`bare`)
     filter_busy_p99_ms    the same while the service plans for 1,000 gangs that wait

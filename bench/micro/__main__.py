@@ -22,6 +22,8 @@ def main() -> None:
     _say(f"preempt_100_over_1000_ms: {found['preempt_100_over_1000_ms']:.2f}, worst of all: {case}")
     found["plan_10000_waiting_ms"], case = queue.worst()
     _say(f"plan_10000_waiting_ms: {found['plan_10000_waiting_ms']:.2f}, worst of all: {case}")
+    found["plan_10000_unlike_ms"] = queue.unlike()
+    _say(f"plan_10000_unlike_ms: {found['plan_10000_unlike_ms']:.2f}")
     found["stranger_bind_ms"] = queue.stranger_bind()
     _say(f"stranger_bind_ms: {found['stranger_bind_ms']:.2f}")
     found["filter_held_p99_ms"], found["filter_bare_p99_ms"] = filtering.held_p99()

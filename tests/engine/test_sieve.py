@@ -12,7 +12,7 @@ from scheduler.engine.shapes import Told
 from scheduler.engine.sieve import Sieve
 from scheduler.ledger.records import UNASKED, GangRecord
 from scheduler.ledger.runtimes import Reach
-from scheduler.model.decision import Reason, Wait
+from scheduler.model.decision import Reason, Shortfall, Wait
 from scheduler.model.workload import GangKey
 from tests.builders import a_gang
 from tests.engine.cast import a_gang_of_pods
@@ -144,6 +144,26 @@ def test_who_is_like_another_is_told_the_same() -> None:
 
     assert scene.sieve().first_open([record]) is None
     assert (record.verdict, record.verdict_room, scene.marked) == (WAITS[0], 7, [record.key])
+
+
+def test_who_needs_no_less_is_told_in_its_own_figures() -> None:
+    """Less was refused: it is not asked about, people hear of another reason, and the figures stay its own."""
+    own = Shortfall(1, "2 cpu", "host", "", 0, {"room": 4})
+    record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict_for=WANTED[0])
+    record.verdict, record.verdict_shape, record.verdict_version = Wait(Reason.RESERVED, own), 2, 2
+    scene = Scene([record], fence=0, before=0, above=float("inf"), first=None, only=None)
+
+    assert scene.sieve().first_open([record]) is None
+    assert (record.verdict, record.verdict_room, scene.marked) == (Wait(Reason.NO_ROOM, own), 7, [record.key])
+
+
+def test_who_was_last_asked_about_on_other_nodes_is_asked_about() -> None:
+    """It may fit none of these, however much of them is free, and is to be told so."""
+    record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict_for=WANTED[0])
+    record.verdict, record.verdict_shape, record.verdict_version = Wait(Reason.NO_ROOM), 2, 1
+    scene = Scene([record], fence=0, before=0, above=float("inf"), first=None, only=None)
+
+    assert scene.sieve().first_open([record]) is record
 
 
 def test_another_reason_is_announced_to_everybody_it_is_true_for() -> None:

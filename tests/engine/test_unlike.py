@@ -395,7 +395,7 @@ def _whole(number: int, gpu: int = 64) -> Demand:
     return replace(a_demand(gpu=gpu), tolerations=(Toleration(f"own-{number}", exists=True),))
 
 
-def test_a_room_change_in_every_pass_bounds_questions_about_victims_too() -> None:
+def test_questions_about_victims_count_as_well() -> None:
     """Gangs that may make others leave ask twice in vain, for a seat and for room; both count."""
     waits = (replace(alone(number), priority=1, preempts=True) for number in range(100))
     stay = [replace(runs(number), priority=2) for number in range(GPUS)]
