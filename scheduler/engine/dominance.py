@@ -1,9 +1,9 @@
 """A gang that needs no less than one that was refused for room is refused too, without a question.
 
-Why that is so: a gang of one demand gets seats exactly when enough members fit, each alone, on the nodes it may have: in
-one domain where the level is required, else in all. A node holds no more members of a demand that asks for more of
-anything. So with the same nodes, the same domains and the same priority, whoever asks for no fewer members, each of no
-less, finds no more room.
+Why that is so: the nodes that a gang may have hold so many members of its demand, and it gets seats exactly when those
+suffice. They are counted in one domain where the level is required, else in all. A node holds no more members of a
+demand that asks for more of anything. So at the same nodes, domains and priority a gang of no fewer members, each of
+which needs no less, finds no more room.
 
 Gangs compare only where that holds. Gangs of several demands do not: a small one may miss the seats that a large one
 finds. Nor do gangs that must be spread evenly: a larger member is at home in fewer domains, which are more easily even.
@@ -26,7 +26,7 @@ LEAST: Final = 16
 """Refusals remembered of one kind, of which none covers another; the oldest goes first."""
 
 ALL: Final = 1 << 20
-"""Gangs that one least request stands for at first: more than any queue has."""
+"""Gangs that one such request stands for at first: more than any queue has."""
 
 Amounts: TypeAlias = tuple[int, ...]
 """Members of the quorum, then what each member requests of each resource."""
@@ -99,14 +99,14 @@ class Refused:
         return found
 
     def least(self, kind: int, sizes: Iterable[Size | None]) -> Amounts | None:
-        """The least that is asked for of each by those of this kind of whom it is not known that they are refused. None:
-        there is at most one size of them, so to ask about that itself costs no more.
+        """The least of each that sizes of this kind ask for, but for those that are known to be refused. None: at most
+        one is left, so to ask about that itself costs no more.
         """
         found = [own.amounts for own in sizes if own and own.kind == kind and self.why(own) is None]
         return tuple(map(min, zip(*found, strict=True))) if len(found) > 1 else None
 
     def reach(self, kind: int) -> int:
-        """How many gangs of the queue the next least request stands for."""
+        """How many gangs of the queue the next request for the least stands for."""
         return self._reach.get(kind, ALL)
 
     def tried(self, kind: int, gangs: int, *, refused: bool) -> None:
@@ -115,5 +115,5 @@ class Refused:
 
 
 def covers(small: Amounts, large: Amounts) -> bool:
-    """Whoever cannot have the small one cannot have the large one."""
+    """A gang that cannot have the small one cannot have the large one."""
     return all(map(operator.le, small, large))

@@ -109,8 +109,8 @@ class Engine:
     # ── plans ───────────────────────────────────────────────────────────────────────────────────────────
 
     def ask(self, now: float) -> Question | None:
-        """The next question that an answer is of use for; None: the pass is over. Whoever was set aside in it is asked
-        about in the next one, which begins when this is called again; None twice: all has been asked.
+        """The next question that an answer is of use for; None: the pass is over. Gangs that it set aside are asked
+        about in the next one, which begins when this is called again. None twice: all have been asked about.
         """
         return self.asking.ask(now)
 

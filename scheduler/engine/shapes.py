@@ -72,7 +72,7 @@ class Shapes:
         return self._no_room
 
     def answers(self, at: tuple[int, int], fence: int, *, short: bool) -> Told:
-        """The answers to those under this fence who are short of it or not; forgotten when `at` changes, or
+        """The answers to gangs under this fence that are short of it or not; forgotten when `at` changes, or
         with another fence after this one: on a full cluster that alone happens for weeks.
         """
         if self._at != at:

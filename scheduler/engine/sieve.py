@@ -70,7 +70,7 @@ class Sieve:
         return (*apart, *place, self.room, self.version, self.standing)
 
     def first_open(self, records: Iterable[GangRecord]) -> GangRecord | None:
-        """The first of these, which are in the order of the queue, about whom an answer would tell something new, and
+        """The first of these, which are in the order of the queue, about which an answer would tell something new, and
         whose turn it is.
         """
         doubtful = records if self.only is not None else self._doubtful(records)

@@ -208,7 +208,9 @@ ROUND: Final = 32
 class Rounds:
     """Whose turn it is of a namespace of which more gangs are refused than one pass has time for.
 
-    Whoever is set aside keeps its place in the queue. Next time those behind the last that was asked have their turn.
+    A gang that is set aside keeps its place in the queue. In the next pass those behind the last that was asked about
+    have their turn. So the first ones are asked about in every pass, and of N others each one in N / (ROUND - FIRST) + 1
+    passes. Only what costs a question counts, and what is seated does not.
     """
 
     def __init__(self) -> None:
@@ -265,8 +267,8 @@ class Pass:
         self.rounds = Rounds()
 
     def next(self, wanting: Wanting, room: int, under: Hashable, first_open: FirstOpen) -> GangRecord | None:
-        """The next open gang; None at the end of a pass in which nothing changed. Asked once more, the next pass begins,
-        with those who were set aside in this one: None twice means that all have been asked about.
+        """The next open gang; None at the end of a pass in which nothing changed. The next call begins the next pass,
+        with those that were set aside: None twice means that all have been asked about.
 
         under: what decides, beside the gang itself, whether it is open.
         """

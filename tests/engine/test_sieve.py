@@ -146,7 +146,7 @@ def test_who_is_like_another_is_told_the_same() -> None:
     assert (record.verdict, record.verdict_room, scene.marked) == (WAITS[0], 7, [record.key])
 
 
-def test_who_needs_no_less_is_told_in_its_own_figures() -> None:
+def test_a_gang_that_needs_no_less_is_told_in_its_own_figures() -> None:
     """Less was refused: it is not asked about, people hear of another reason, and the figures stay its own."""
     own = Shortfall(1, "2 cpu", "host", "", 0, {"room": 4})
     record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict_for=WANTED[0])
@@ -157,7 +157,7 @@ def test_who_needs_no_less_is_told_in_its_own_figures() -> None:
     assert (record.verdict, record.verdict_room, scene.marked) == (Wait(Reason.NO_ROOM, own), 7, [record.key])
 
 
-def test_who_was_last_asked_about_on_other_nodes_is_asked_about() -> None:
+def test_a_gang_that_was_asked_about_on_other_nodes_is_asked_about_again() -> None:
     """It may fit none of these, however much of them is free, and is to be told so."""
     record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict_for=WANTED[0])
     record.verdict, record.verdict_shape, record.verdict_version = Wait(Reason.NO_ROOM), 2, 1

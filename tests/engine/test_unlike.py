@@ -120,7 +120,7 @@ def test_a_pass_over_unlike_gangs_takes_a_few_questions(asked, waits, policy) ->
 
 
 def test_each_is_told_its_own_figures() -> None:
-    """Whoever was not asked about is refused in its own words, at the room that there is now."""
+    """A gang that was not asked about is refused in its own words, at the room that there is now."""
     engine = a_queue(both_ways)
     ends(engine, 0, 110.0)
     list(planned_out(engine, 110.0))
@@ -290,9 +290,7 @@ def test_gangs_of_several_demands_do_not_compare() -> None:
 
 
 def a_story(seed: int, policy: Policy) -> tuple[list[set[str]], dict[str, Reason]]:
-    """Room that comes back bit by bit to gangs that are unlike; who was seated after each step, and why the others
-    wait.
-    """
+    """Room comes back bit by bit to gangs that are unlike: which are seated after each step, and why the others wait."""
     chance = random.Random(seed)
     waiting = [
         pod
@@ -408,7 +406,7 @@ def test_questions_about_victims_count_as_well() -> None:
     assert len(set(found)) < len(found)
 
 
-# ── who stands in front ─────────────────────────────────────────────────────────────────────────────────
+# ── what stands in front ─────────────────────────────────────────────────────────────────────────────────
 
 
 def eve(number: int) -> Pod:
@@ -434,7 +432,7 @@ def test_strictly_nothing_passes_those_who_wait() -> None:
     assert behind_eve(Policy(backfill=Backfill.NONE), 1.0) is None
 
 
-def test_behind_the_reservation_passes_who_leaves_in_time() -> None:
+def test_behind_the_reservation_passes_what_leaves_in_time() -> None:
     """Backfill `reserve`: the first keeps its reservation, however many behind it have not had their turn."""
     assert behind_eve(RESERVE, 1.0) == "seated"
     assert behind_eve(RESERVE, 1e7) == Reason.RESERVED
