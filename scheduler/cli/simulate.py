@@ -35,7 +35,8 @@ from scheduler.model.decision import TEXT, Place, Reason, Refuse
 from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.replay import Document
 from scheduler.status import views
-from scheduler.status.shapes import TrialAnswer, TrialRequest, VictimRow
+from scheduler.status.asked import TrialRequest
+from scheduler.status.shapes import TrialAnswer, VictimRow
 
 STARTS: Final = "starts now"
 MAKES_ROOM: Final = "makes room"

@@ -25,7 +25,9 @@ from scheduler.ledger import (
     verdicts,
 )
 from scheduler.ledger.applying import as_waiting
+from scheduler.ledger.budgets import Budgets
 from scheduler.ledger.census import Case, Census
+from scheduler.ledger.comebacks import Comebacks
 from scheduler.ledger.nodes import NodeTable
 from scheduler.ledger.quotas import Quotas
 from scheduler.ledger.records import UNASKED, GangRecord, Hold, Member, Plan, Spec, Step
@@ -60,6 +62,7 @@ class Ledger:
         self.groups: dict[tuple[str, GangKey], Group] = {}
         self.owners: dict[str, OwnerTraits] = {}
         self.quotas = Quotas()
+        self.budgets = Budgets()
         self.tally = Tally()
         self.synced = False
         self.acting = False
@@ -69,6 +72,7 @@ class Ledger:
         self.usage = Usages(policy.shares)
         self.runtimes = Runtimes()
         self.rivals = Rivals()
+        self.comebacks = Comebacks()
         self.paused = Paused()
         self.moves = moving.Moves()
         self.suspendable: dict[GangKey, GangRecord] = {}
@@ -102,14 +106,16 @@ class Ledger:
             ev.OwnerGone: partial(surroundings.owner_gone, self),
             ev.QuotaSeen: lambda event, _now: self.quotas.seen(event.quota),
             ev.QuotaGone: lambda event, _now: self.quotas.gone(event.namespace, event.name),
+            ev.BudgetSeen: partial(surroundings.budget_seen, self),
+            ev.BudgetGone: partial(surroundings.budget_gone, self),
             ev.Asked: partial(verdicts.asked, self),
             ev.Scored: partial(verdicts.scored, self),
             ev.Decided: partial(verdicts.decided, self),
             ev.Freed: partial(verdicts.freed, self),
             ev.MoveFound: partial(moving.begin, self),
             ev.PolicyChanged: partial(surroundings.policy_changed, self),
-            ev.EffectDone: self._effect_done,
-            ev.EffectFailed: self._effect_failed,
+            ev.EffectDone: partial(outcomes.done, self),
+            ev.EffectFailed: partial(outcomes.failed, self),
             ev.Synced: partial(duty.synced, self),
             ev.TookOver: partial(duty.took_over, self),
             ev.LostSight: partial(duty.lost_sight, self),
@@ -330,20 +336,6 @@ class Ledger:
         if not member.bound:
             self.nodes.take(member.pod.uid)
             self.usage.take(member.pod.uid)
-
-    # ── outcomes ────────────────────────────────────────────────────────────────────────────────────────
-
-    def _effect_done(self, event: ev.EffectDone, now: float) -> None:
-        record = self.roll.gangs.get(event.effect.gang)
-        if record is not None:
-            outcomes.done(record, event.effect, now)
-            self.mark(record.key)
-
-    def _effect_failed(self, event: ev.EffectFailed, now: float) -> None:
-        record = self.roll.gangs.get(event.effect.gang)
-        if record is not None:
-            outcomes.failed(self, record, event, now)
-            self.mark(record.key)
 
     # ── time, and who acts ──────────────────────────────────────────────────────────────────────────────
 

@@ -13,6 +13,7 @@ from scheduler.ledger.records import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey, Owner
 from scheduler.status import asleep, shapes, terrain, trial, views
+from scheduler.status.asked import TrialRequest
 from scheduler.status.desk import Desk, DeskError, Trial
 from scheduler.status.problems import NOT_ACTING, Problem, reading
 from scheduler.status.reviews import Reviews, Right
@@ -129,7 +130,7 @@ class Answers:
     # ── trying out, and acting ──────────────────────────────────────────────────────────────────────────
 
     async def simulate(self, ask: Ask) -> shapes.TrialAnswer:
-        asked: shapes.TrialRequest = ask.body
+        asked: TrialRequest = ask.body
         await self._demand(ask.subject, Right("create", "pods", asked.namespace))
         desk = self._acting_desk()
         try:

@@ -62,6 +62,10 @@ GATED = Pod(
     plan=PlanNote("p-9", {ME: "n2", Uid("other"): "n2"}),
     owner=Owner("Job", "train", "0f0f0f0f-0000-4000-8000-000000000001", "batch/v1"),
     pending=Pending("SchedulingGated", NEW_YEAR + 1),
+    labels=(
+        "batch.kubernetes.io/job-completion-index=3,batch.kubernetes.io/job-name=train,"
+        "controller-uid=0f0f0f0f-0000-4000-8000-000000000001,gangwright.io/gang=train"
+    ),
 )
 
 RUNNING = Pod(
@@ -78,6 +82,7 @@ RUNNING = Pod(
     pinned="n7",
     seat=SeatNote("n7", "p-3", pin=True),
     bound_at=NEW_YEAR + 2,
+    labels="kueue.x-k8s.io/pod-group-name=serve",
 )
 
 
