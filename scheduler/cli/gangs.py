@@ -252,7 +252,7 @@ def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | No
     for text in _elastic_words(own, now):
         screen.line(f"  {text}")
     if found.preempted is not None:
-        screen.line(f"  {_preempted(found.preempted)}")
+        screen.line(f"  {preempted(found.preempted)}")
     for name, value in _facts(found, now):
         screen.line(f"  {name}: {value}")
     for short in found.shortfalls:
@@ -305,7 +305,7 @@ def _facts(found: GangDetail, now: float) -> Iterator[tuple[str, str]]:
         yield "barred node", f"{bar.node}, until {_clock(bar.until)}"
 
 
-def _preempted(own: PreemptedRow) -> str:
+def preempted(own: PreemptedRow) -> str:
     """For which gang it gave way last, and when."""
     when = datetime.fromtimestamp(own.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     if own.id is None:

@@ -16,6 +16,7 @@ from scheduler.model.workload import (
     PlanNote,
     Pod,
     PodKey,
+    Preempted,
     SeatNote,
     Uid,
     Wish,
@@ -111,6 +112,23 @@ def test_what_people_were_told_is_read(kind: str, status: str, *, told: bool) ->
     conditions = f'status: {{conditions: [{{type: {kind}, status: "{status}"}}]}}'
     found = pod_of("{metadata: {name: p, namespace: team, uid: u}, " + conditions + "}")
     assert found.told_waiting is told
+
+
+@pytest.mark.parametrize(
+    ("reason", "read"),
+    [("PreemptedByGang", Preempted("for\\x1b you", NEW_YEAR)), ("EvictionByEvictionAPI", None)],
+)
+def test_for_whom_a_pod_gave_way_is_read(reason: str, read: Preempted | None) -> None:
+    """Of our own reason alone, and as text that no terminal takes for an order."""
+    condition = (
+        f'{{type: DisruptionTarget, status: "True", reason: {reason}, message: "for\\e you", '
+        'lastTransitionTime: "2026-01-01T00:00:00Z"}'
+    )
+    found = pod_of(
+        "{metadata: {name: p, namespace: team, uid: u}, status: {conditions: [" + condition + "]}}"
+    )
+    assert found.preempted == read
+    assert found.disrupted
 
 
 @pytest.mark.parametrize(
