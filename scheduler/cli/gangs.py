@@ -306,12 +306,12 @@ def _facts(found: GangDetail, now: float) -> Iterator[tuple[str, str]]:
 
 
 def preempted(own: PreemptedRow) -> str:
-    """For which gang it gave way last, and when."""
+    """Which gang it gave way to last, and when."""
     when = datetime.fromtimestamp(own.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     if own.id is None:
         return f"was preempted at {when}: {own.message}"
-    whom = f"{own.namespace}/{own.gang}" if own.gang else f"gang {own.id} of another namespace"
-    return f"was preempted by {whom} (priority {own.priority}) at {when}"
+    winner = f"{own.namespace}/{own.gang}" if own.gang else f"gang {own.id} of another namespace"
+    return f"was preempted by {winner} (priority {own.priority}) at {when}"
 
 
 def _clock(time: float) -> str:

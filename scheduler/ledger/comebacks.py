@@ -1,7 +1,7 @@
 """Pods of another scheduler come back: their owner makes them again, and that scheduler does not know our seats.
 
 So such an owner is asked once, and then left alone for a while: another round would only evict its new pods. The same
-holds of an owner whose pod was bound into room that was made for a gang. Lives here: which owners these are, and who
+holds of an owner whose pod was bound into room that was made for a gang. Lives here: which owners these are, and what
 took the room. Never here: why a pod may be asked at all (engine.rights). Kept in memory alone: a restart forgets it.
 """
 
@@ -44,7 +44,7 @@ class Comebacks:
         self._owners = frozenset(self._until)
 
     def owners(self, now: float) -> frozenset[str]:
-        """Who is left alone now."""
+        """The owners that are left alone now."""
         while self._until and next(iter(self._until.values())) <= now:
             self._until.popitem(last=False)
             self._owners = frozenset(self._until)

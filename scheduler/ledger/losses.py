@@ -1,8 +1,8 @@
-"""Who gives way for a gang learns it: an event on the pod and its owner, a condition on the pod, and our own memory.
+"""A pod that gives way for a gang learns it: an event on it and its owner, a condition on it, and our own memory.
 
-Told when the API server has taken the request, so that an eviction that a budget refuses is told to no one. Lives here:
-what is said. Never here: who gives way (freeing). A gang of the same namespace is named. Of one of another namespace
-people read its priority and the uid of a pod, as kube-scheduler tells it: names are not for everybody to read.
+It is told once the API server has taken the request: an eviction that a budget refuses is not told. Lives here: what is
+said. Never here: which pod gives way (freeing). A gang of the same namespace is named. Of one of another namespace
+people read its priority and the uid of a pod, as kube-scheduler tells it: its name is hidden from them.
 """
 
 from typing import TYPE_CHECKING

@@ -147,7 +147,7 @@ class Plan:
     victims: dict[Uid, Victim] = field(default_factory=dict)
     """Who still has to leave."""
     parted: dict[Uid, Victim] = field(default_factory=dict)
-    """Who was asked and is gone, before we heard what became of asking."""
+    """Victims that were asked and are gone, before we heard what became of asking."""
     units: tuple[Unit, ...] = ()
     """Who was asked to leave for it, as it was decided."""
     free_by: float = float("inf")
@@ -200,7 +200,7 @@ class Failure(NamedTuple):
 
 
 class GaveWay(NamedTuple):
-    """For which gang it last gave way."""
+    """The gang that it last gave way to."""
 
     gang: GangKey
     name: str

@@ -70,8 +70,10 @@ def condition(effect: Announce, *, seated: bool, now: float) -> dict[str, Any]:
 
 
 def disruption(effect: Announce, now: float) -> dict[str, Any]:
-    """Kubernetes' own condition of a pod that is evicted, with our reason and for whom. It is written once the Eviction
-    API has taken the pod, for that writes the same condition with a reason of its own. `now`: seconds since the epoch.
+    """Kubernetes' own condition of a pod that is evicted, with our reason and our words.
+
+    It is written once the Eviction API has taken the pod, for that writes the same condition with a reason of its own.
+    `now`: seconds since the epoch.
     """
     return {
         "type": labels.DISRUPTED,

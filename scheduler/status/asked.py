@@ -8,7 +8,7 @@ from scheduler.model import names
 
 
 class Asked(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What is taken. A field that is not known is an error: whoever wrote it meant something by it."""
+    """What is taken. A field that is not known is an error: it was meant to say something."""
 
 
 class Nothing(Asked, frozen=True):

@@ -1,7 +1,7 @@
-"""What befell a gang before it came to where it is now: for whom it gave way last. Pure.
+"""What befell a gang before it came to where it is now: the gang that it gave way to last. Pure.
 
-The ledger remembers it until a restart, also when the gang is made again under its name. After that, and for who reads
-the cluster without the service, pods that are still there tell it by their condition.
+The ledger remembers it until a restart, also when the gang is made again under its name. After that, and where the
+cluster is read without the service, pods that are still there tell it by their condition.
 """
 
 from scheduler.ledger.records import GangRecord
@@ -10,7 +10,7 @@ from scheduler.status.sight import Sight
 
 
 def preempted(record: GangRecord, sight: Sight) -> shapes.PreemptedRow | None:
-    """For which gang it gave way last; None where that is not known, or it never did."""
+    """The gang that it gave way to last; None where that is not known, or it never did."""
     said = [m.pod.preempted for m in record.members.values() if m.pod.preempted is not None]
     words, known = max(said, key=lambda own: own.at, default=None), record.gave_way
     message = words.words if words is not None else None

@@ -193,7 +193,7 @@ class LeavingRow(Part, frozen=True):
 
 
 class PreemptedRow(Part, frozen=True):
-    """For which gang this gang, or some of it, gave way last; known until a restart, or by the pods that tell it."""
+    """The gang that this gang, or some of it, gave way to last; known until a restart, or by pods that tell it."""
 
     id: str | None
     """Null where only the pods tell it, as are the next three."""

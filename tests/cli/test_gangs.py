@@ -112,7 +112,7 @@ async def test_explain_tells_what_a_gang_lacks(cluster):
     assert "large-4" in said.out
 
 
-async def test_explain_tells_for_whom_a_gang_gave_way(cluster):
+async def test_explain_tells_which_gang_a_gang_gave_way_to(cluster):
     """Without the service a pod that is still there tells it."""
     cluster.gang("low", 2, gpus=1)
     pod = cluster.pod("low-2", gang="low", quorum=2, node="r0-n0")
@@ -129,7 +129,7 @@ async def test_explain_tells_for_whom_a_gang_gave_way(cluster):
     ("gang", "words"),
     [("high", "team/high (priority 7)"), (None, "gang 00ff of another namespace (priority 7)")],
 )
-def test_the_service_tells_for_whom_a_gang_gave_way(gang, words):
+def test_the_service_tells_which_gang_a_gang_gave_way_to(gang, words):
     """By name where the reader may know it."""
     row = PreemptedRow("00ff", gang and "team", gang, 7, None, 0.0)
 

@@ -64,7 +64,7 @@ def test_a_budget_that_keeps_all_is_waited_for() -> None:
     assert len(world.bound("high")) == 4
 
 
-# ── read before anybody is chosen ────────────────────────────────────────────────────────────────────────────
+# ── read before a pod is chosen ───────────────────────────────────────────────────────────────────────────────
 
 
 def a_budget(app: str, allowed: int, name: str = "budget") -> Budget:
@@ -121,7 +121,7 @@ def test_pods_of_one_budget_count_together() -> None:
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["it allows more", "it is gone"])
-def test_who_may_leave_once_the_budget_allows_it_leaves_then(gone: bool) -> None:
+def test_a_gang_leaves_once_its_budget_allows_it(gone: bool) -> None:
     """What changed of a budget is a reason to ask again."""
     world = a_stage(4)
     world.submit(labelled(a_gang_of_pods("low", 4, gpu=1), "low"))
@@ -139,8 +139,8 @@ def test_who_may_leave_once_the_budget_allows_it_leaves_then(gone: bool) -> None
     assert seats(world, "important") == 4
 
 
-def test_who_was_chosen_and_not_asked_yet_counts() -> None:
-    """A second gang counts on nobody of the budget whom the first has chosen: one of two may leave, and one does."""
+def test_a_pod_that_was_chosen_and_not_asked_yet_counts() -> None:
+    """A second gang counts on no pod that the first has chosen: one of two may leave by their budget, and one does."""
     world = a_stage(1, 1, policy=replace(PLAIN, evictions_per_namespace=0))
     singles(world, "web", 2)
     world.api.put_budget(a_budget("web", 1))

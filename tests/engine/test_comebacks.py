@@ -1,4 +1,4 @@
-"""Pods of another scheduler give way once: their successors are bound into the room by a scheduler that asks nobody."""
+"""Pods of another scheduler give way once: their successors are bound into the room by a scheduler that does not ask."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def told(world: World) -> list[str]:
 
 def test_an_owner_whose_pods_come_back_is_asked_once_an_hour() -> None:
     """Six pods of four devices fill three nodes, and a gang of two needs two nodes: four are evicted once, and their
-    successors take the room. In the next hour nobody of them is evicted, however often the gang might ask.
+    successors take the room. In the next hour none of them is evicted, however often the gang might ask.
     """
     world = a_stage(8, 8, 8)
     another_scheduler(world)
@@ -70,10 +70,10 @@ def test_an_owner_whose_pods_come_back_is_asked_once_an_hour() -> None:
 
 
 @pytest.mark.parametrize(
-    ("namespace", "who"),
+    ("namespace", "taker"),
     [("default", "pod default/web-x"), ("web", "a pod of another namespace (pod uid web-x")],
 )
-def test_the_gang_is_told_who_took_the_room(namespace: str, who: str) -> None:
+def test_the_gang_is_told_which_pod_took_the_room(namespace: str, taker: str) -> None:
     """By name where the gang's people may know it, and on which node."""
     world = a_stage(1, 1)
     another_scheduler(world)
@@ -82,11 +82,11 @@ def test_the_gang_is_told_who_took_the_room(namespace: str, who: str) -> None:
     world.settle(COOLDOWN)
 
     text = told(world)[0]
-    assert who in text
+    assert taker in text
     assert f"of {DEFAULT} took its room on n" in text
 
 
-def test_who_took_the_room_is_not_asked_for_it_again() -> None:
+def test_the_pod_that_took_the_room_is_not_asked_for_it_again() -> None:
     """A second controller's pod waited for room, and is bound into it before the gang: its pod stays, too."""
     world = a_stage(1)
     another_scheduler(world)
@@ -135,7 +135,7 @@ def test_an_eviction_that_was_refused_does_not_count() -> None:
 
 
 def test_pods_of_our_scheduler_and_pods_without_an_owner_are_not_left_alone() -> None:
-    """What nobody makes again does not come back; what comes back to us waits in our queue."""
+    """A pod that is not made again does not come back; what comes back to us waits in our queue."""
     world = a_stage(1, 1)
     (bare,) = world.submit([a_pod("bare", gpu=1, scheduler=DEFAULT)])
     world.api.bind(bare.uid, bare.key, "n0")

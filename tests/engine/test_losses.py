@@ -1,4 +1,4 @@
-"""Who gives way is told for whom, once and only when it leaves; and we remember it when it is made again."""
+"""A pod that gives way is told for which gang, once and only when it leaves; and its gang remembers it."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ def told(world: World) -> list[Announce]:
 
 
 def test_every_pod_is_told_and_its_owner_once() -> None:
-    """By an event and a condition on each of four pods, and by one event on their owner, who takes their room."""
+    """By an event and a condition on each of four pods, and by one event on their owner: the gang that has their room."""
     world = a_stage(4, grace=GRACE)
     a_set(world, "low", 4)
     world.settle(1)
@@ -35,7 +35,7 @@ def test_every_pod_is_told_and_its_owner_once() -> None:
 
 
 def test_a_gang_of_another_namespace_is_not_named() -> None:
-    """As kube-scheduler tells it: by the uid of a pod of it. Whose names may be read is not for events to say."""
+    """As kube-scheduler tells it: by the uid of a pod of it. Events do not say names of others."""
     world = a_stage(1, grace=GRACE)
     world.submit([a_pod("low", gpu=1, namespace="team")])
     world.settle(1)
@@ -108,7 +108,7 @@ def test_a_pod_that_is_gone_before_we_hear_of_its_eviction_is_told() -> None:
 
 
 def test_the_gang_that_is_made_again_remembers() -> None:
-    """All its pods are gone, and its owner has made it anew under its name: it still knows for whom that was."""
+    """All its pods are gone, and its owner has made it again under its name: it still knows which gang that was for."""
     world = a_stage(2)
     a_set(world, "low", 2)
     world.settle(1)

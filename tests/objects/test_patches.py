@@ -254,7 +254,7 @@ def test_a_condition_that_says_the_same_keeps_its_time() -> None:
 
 def test_a_pod_that_is_evicted_for_a_gang_says_so_itself() -> None:
     """Kubernetes' own condition gets our reason and our words, so that a failure policy and a reader find both."""
-    *events, status = announced(reason=Reason.PREEMPTED, message="for whom", owner=OWNER, disrupted=True)
+    *events, status = announced(reason=Reason.PREEMPTED, message="for a gang", owner=OWNER, disrupted=True)
 
     assert [json.loads(call.body)["reason"] for call in events] == ["Preempted", "Preempted"]
     assert {json.loads(call.body)["type"] for call in events} == {"Warning"}
@@ -267,7 +267,7 @@ def test_a_pod_that_is_evicted_for_a_gang_says_so_itself() -> None:
         "type": "DisruptionTarget",
         "status": "True",
         "reason": "PreemptedByGang",
-        "message": "for whom",
+        "message": "for a gang",
     }
 
 

@@ -118,7 +118,7 @@ def test_what_people_were_told_is_read(kind: str, status: str, *, told: bool) ->
     ("reason", "read"),
     [("PreemptedByGang", Preempted("for\\x1b you", NEW_YEAR)), ("EvictionByEvictionAPI", None)],
 )
-def test_for_whom_a_pod_gave_way_is_read(reason: str, read: Preempted | None) -> None:
+def test_the_gang_that_a_pod_gave_way_to_is_read(reason: str, read: Preempted | None) -> None:
     """Of our own reason alone, and as text that no terminal takes for an order."""
     condition = (
         f'{{type: DisruptionTarget, status: "True", reason: {reason}, message: "for\\e you", '

@@ -234,8 +234,8 @@ def test_who_is_leaving_for_a_gang_is_told():
     assert "high" in by_name(waits.gangs)
 
 
-def test_for_whom_a_gang_gave_way_is_told():
-    """To those who may read the other's name by name; to others by its number, with priority and time."""
+def test_the_gang_that_a_gang_gave_way_to_is_told():
+    """By name to people who may read that; to others by its number, with priority and time."""
     own = World([a_node("n0", gpu=8)], POLICY)
     owner = an_owner("ReplicaSet", "low")
     own.submit(a_gang_of_pods("low", 2, gpu=4, namespace="team-a", owner=owner))

@@ -165,7 +165,7 @@ async def protect(cluster: Cluster, name: str, **words: object) -> None:
 
 
 @pytest.mark.parametrize("allowed", [0, 1])
-async def test_budgets_are_read_before_anybody_is_asked(cluster: Cluster, door: Proxy, allowed: int):
+async def test_budgets_are_read_before_a_pod_is_asked(cluster: Cluster, door: Proxy, allowed: int):
     """Gangs that their budgets let go in part or not at all are not asked: the other is told that there is no room."""
     await full(cluster)
     for name in ("first", "second"):
@@ -180,8 +180,8 @@ async def test_budgets_are_read_before_anybody_is_asked(cluster: Cluster, door: 
     await cluster.running("storm", 4)
 
 
-async def protected_meanwhile(cluster: Cluster, door: Proxy, **words: object) -> None:
-    """An urgent gang comes, and before anybody is evicted for it, both gangs of `full` have a budget."""
+async def protected_meanwhile(cluster: Cluster, door: Proxy, refusals: int, **words: object) -> None:
+    """An urgent gang comes, and before a pod is evicted for it both gangs of `full` have a budget, which refuses."""
     await full(cluster)
     door.hold_after(0, of=EVICTION)
     await cluster.submit(*urgent("storm", 4))
@@ -189,7 +189,7 @@ async def protected_meanwhile(cluster: Cluster, door: Proxy, **words: object) ->
     for name in ("first", "second"):
         await protect(cluster, name, **words)
     door.open()
-    await asyncio.to_thread(door.until_written, lambda: refused(door) >= 1)
+    await asyncio.to_thread(door.until_written, lambda: refused(door) >= refusals)
 
 
 async def test_a_budget_that_never_allows(cluster: Cluster, door: Proxy, tune: Tune):
@@ -197,7 +197,7 @@ async def test_a_budget_that_never_allows(cluster: Cluster, door: Proxy, tune: T
     not get.
     """
     await tune({"gangs.timeout": "6s"})
-    await protected_meanwhile(cluster, door, maxUnavailable=0)
+    await protected_meanwhile(cluster, door, 4, maxUnavailable=0)
 
     assert "4 pods are still there" in await cluster.told("storm", "MakingRoom")
     assert "needs 4 ×" in await cluster.told("storm", "NoRoom")
@@ -216,18 +216,19 @@ async def test_a_budget_that_takes_a_gang_apart(cluster: Cluster, door: Proxy):
     """A budget that allows one of four: when the others stay, the plan is given up, and the gang is whole again at
     once.
     """
-    await protected_meanwhile(cluster, door, maxUnavailable=1)
+    await protected_meanwhile(cluster, door, 1, maxUnavailable=1)
 
     for name in ("first", "second"):
         await cluster.running(name, 4)
-    assert len(evicted(door)) == 1
+    # What waits at the door goes through one by one, so another one may pass when the first is made again.
+    assert len(evicted(door)) in {1, 2}
     await cluster.told("storm", "NoRoom")
     await cluster.nothing_held()
 
 
 async def test_a_victim_is_deleted_by_its_owner_meanwhile(cluster: Cluster, door: Proxy):
     """Victims that may not be evicted leave by themselves: the gang that waits for their room has it then."""
-    await protected_meanwhile(cluster, door, maxUnavailable=0)
+    await protected_meanwhile(cluster, door, 4, maxUnavailable=0)
     for name in ("first", "second"):
         await cluster.api.delete(where("replicasets", cluster.namespace, name))
 
@@ -265,7 +266,7 @@ async def test_the_api_server_is_away_half_way(cluster: Cluster, door: Proxy, ou
 
 
 def by_a_gang(pod: Object) -> str:
-    """For whom it was evicted, as its condition says: the Eviction API's own reason does not stay there."""
+    """The gang that it was evicted for, by its condition: the Eviction API's own reason does not stay there."""
     conditions = pod["status"].get("conditions", [])
     mine = [own for own in conditions if (own["type"], own["status"]) == ("DisruptionTarget", "True")]
     return next((str(own["message"]) for own in mine if own["reason"] == "PreemptedByGang"), "")
