@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Hashable, Iterable
 
 from scheduler.engine.running import MayTake
 from scheduler.engine.turns import Turns
-from scheduler.ledger import Ledger, attained, freeing, roster
+from scheduler.ledger import Ledger, attained, freeing, history, roster
 from scheduler.ledger.records import GangRecord
 from scheduler.ledger.rivals import line
 from scheduler.model.policy import Policy
@@ -149,7 +149,7 @@ class Rights:
         """When this gang has run longer than it was expected to at the longest; infinity where that harms nobody."""
         if not other.passed or other.since is None:
             return float("inf")
-        return other.since + self._ledger.expect(other).high
+        return other.since + history.expect(self._ledger, other).high
 
     def next_turn(self, record: GangRecord, now: float) -> float:
         """When the gang may ask others to leave that it may not ask now; infinity: never, unless something happens."""
