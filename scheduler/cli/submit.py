@@ -14,7 +14,7 @@ from scheduler.cli.jobs import Thing
 from scheduler.cli.live import Reading
 from scheduler.cli.options import NO, WRONG, Context, Kubeconfig, Namespace, Reach, Settings, duration_of
 from scheduler.cli.rehearsal import refusals
-from scheduler.cli.wishing import Wish, priorities, wish
+from scheduler.cli.wishing import Wish, is_of_storage, priorities, wish
 from scheduler.clock import steady
 from scheduler.engine import Engine
 from scheduler.errors import SettingsError
@@ -81,8 +81,12 @@ async def _submit(
     async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
         policy = await live.policy(client, reach.settings)
         reading = Reading(policy, steady())
-        found = wish(things, namespace, reading, await priorities(client), steady())
-        for text in found.notes:
+        classes = await priorities(client)
+        found = wish(things, namespace, reading, classes, steady())
+        if any(map(is_of_storage, found.unmodelled)):
+            reading = await live.read(client, policy, live.STORAGE)
+            found = wish(things, namespace, reading, classes, steady())
+        for text in (*found.notes, *map(_warning, found.unmodelled)):
             screen.note(text)
         if found.wrong:
             for text in found.wrong:
@@ -96,6 +100,13 @@ async def _submit(
         if not wait or dry_run:
             return 0
         return await _wait(client, reading, found, made, limit)
+
+
+def _warning(field: str) -> str:
+    return (
+        f"warning: {field}: the planner does not model this, and kube-scheduler decides by it, pod by pod: "
+        "Gangwright cannot tell whether every pod finds a node"
+    )
 
 
 async def _paths(client: Client, things: list[Thing], namespace: str) -> list[tuple[str, Thing]]:
