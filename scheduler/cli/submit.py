@@ -14,7 +14,7 @@ from scheduler.cli.jobs import Thing
 from scheduler.cli.live import Reading
 from scheduler.cli.options import NO, WRONG, Context, Kubeconfig, Namespace, Reach, Settings, duration_of
 from scheduler.cli.rehearsal import refusals
-from scheduler.cli.wishing import Wish, is_of_storage, priorities, wish
+from scheduler.cli.wishing import Wish, gang_of, is_of_storage, priorities, wish
 from scheduler.clock import steady
 from scheduler.engine import Engine
 from scheduler.errors import SettingsError
@@ -168,7 +168,7 @@ async def _wait(client: Client, reading: Reading, wanted: Wish, made: set[str], 
 
 def _can_wait(wanted: Wish, pods: list[Pod]) -> bool:
     """They can be told among others: they are a gang, or their names are known before they are made."""
-    return all(pod.membership is not None or pod.key not in wanted.unnamed for pod in pods)
+    return all(gang_of(pod) != GangKey(*pod.key) or pod.key not in wanted.unnamed for pod in pods)
 
 
 async def _look(client: Client, reading: Reading, gangs: list[GangKey], groups: list[GroupSeen]) -> Engine:

@@ -20,6 +20,7 @@ from scheduler.errors import SettingsError
 from scheduler.kube import changes as ch
 from scheduler.kube.client import Client
 from scheduler.kube.listing import listed
+from scheduler.ledger import roster
 from scheduler.model.events import Event, GroupSeen, PodSeen
 from scheduler.model.policy import Policy
 from scheduler.model.workload import GangKey, Group, Pod, PodKey
@@ -78,8 +79,9 @@ class Wish:
 
 
 def gang_of(pod: Pod) -> GangKey:
-    """Its gang; of a pod that is of none the pod's own name."""
-    return pod.membership.gang if pod.membership else GangKey(*pod.key)
+    """Its gang; of a pod that is of none, or a gang of its own, the pod's name."""
+    key = roster.gang_key(pod)
+    return GangKey(*pod.key) if roster.is_gang_of_one(key) else key
 
 
 def is_of_storage(unmodelled: str) -> bool:

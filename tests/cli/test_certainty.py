@@ -6,7 +6,7 @@ from copy import deepcopy
 import pytest
 
 from scheduler.cli.wishing import PRIORITIES
-from tests.cli.manifests import a_job
+from tests.cli.manifests import OURS, a_job
 from tests.cli.speaking import DISCOVERY, TEAM
 
 TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
@@ -292,10 +292,11 @@ async def test_what_runs_already_is_said_to_run(cluster, write):
     assert own["message"].startswith("a gang of this name is there already and running")
 
 
-async def test_a_pod_that_runs_already_is_said_to_run(cluster, write):
-    """A pod alone goes by its own name."""
-    cluster.pod("solo", gpus=8, node="r0-n0")
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "solo"}}
+@pytest.mark.parametrize("said", [{}, {OURS + "strategy": "pack"}], ids=["plain", "with a wish"])
+async def test_a_pod_that_runs_already_is_said_to_run(cluster, write, said):
+    """A pod alone goes by its own name, whatever it says of its place."""
+    cluster.pod("solo", gpus=8, node="r0-n0", annotations=said)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "solo", "annotations": said}}
     pod["spec"] = a_job()["spec"]["template"]["spec"]
 
     said = await cluster.say("simulate", "-f", write(pod), "-n", "team")
