@@ -101,9 +101,11 @@ def simulate(
     """Say whether a job would start now, where, and what it lacks otherwise; or decide on a snapshot again.
 
     With -f the manifests' pods are added to the cluster, or to the snapshot, in thought; a gang that is there already
-    is told as it is. Without -f every gang that waits in the snapshot is asked about. Ends with 0 when all of them would
-    start, now or once those have left whom it names, or run already. Ends with 1 when one would wait. Ends with 2 when
-    it cannot be told, because the planner does not model what the pods ask for, or when the manifests make no pods.
+    is told as it is. Without -f every gang that waits in the snapshot is asked about.
+
+    Ends with 0 when all of them would start, now or once the victims that it names have left, or run already. Ends with
+    1 when one would wait. Ends with 2 when it cannot tell, because the planner does not model a field of the pods, or
+    when the manifests make no pods.
     """
     if not file and taken is None:
         raise SettingsError("-f", "", "name a manifest with -f, a snapshot with --snapshot, or both")
@@ -154,7 +156,7 @@ def _there(
     said: dict[GangKey, Outcome] = {}
     there: set[PodKey] = set()
     for key, pods in wanted.gangs.items():
-        found = look(*key)
+        found = look(*key) if wanted.is_named(pods) else None
         if found is None or not any(own.state not in GONE for own in found.members):
             continue
         left = Counter(own.role for own in found.members if own.state != "leaving" and own.phase != "Failed")
@@ -189,16 +191,16 @@ def _as_it_is(key: GangKey, found: GangDetail) -> Outcome:
 def _certain(wanted: Wish, said: Mapping[GangKey, Outcome]) -> list[Outcome]:
     """The answers in the order of the wish, without a yes that nothing stands behind.
 
-    A gang whose members wait for each other waits, whatever room there is. Of a field that the planner does not model
-    the answer knows, but where it is of a gang that is there, or of an earlier version of the service. Claims are
-    left to the answer: with --server they were not read here.
+    A gang whose members wait for each other waits, whatever room there is. What the planner does not model is in the
+    answer already, except of a gang that is there and of an earlier version of the service. Claims are left to the
+    answer: with --server they were not read here.
     """
     outcomes = []
     for key, pods in wanted.gangs.items():
         if (own := said.get(key)) is None:
             continue  # the service was asked about pods of no gang together
         fields = dict.fromkeys(f for pod in pods for f in pod.unmodelled if not is_of_storage(f))
-        if own.answer in {STARTS, MAKES_ROOM} and key in wanted.held_up:
+        if own.answer in {STARTS, MAKES_ROOM, UNKNOWN} and key in wanted.held_up:
             own = _no(own, WAITS, Reason.MISSING_MEMBERS, wanted.held_up[key])
         elif own.answer in {STARTS, MAKES_ROOM} and fields:
             own = _no(own, UNKNOWN, Reason.UNMODELLED, cannot_tell(fields))

@@ -14,7 +14,7 @@ from scheduler.cli.jobs import Thing
 from scheduler.cli.live import Reading
 from scheduler.cli.options import NO, WRONG, Context, Kubeconfig, Namespace, Reach, Settings, duration_of
 from scheduler.cli.rehearsal import refusals
-from scheduler.cli.wishing import Wish, gang_of, is_of_storage, priorities, wish
+from scheduler.cli.wishing import Wish, is_of_storage, priorities, wish
 from scheduler.clock import steady
 from scheduler.engine import Engine
 from scheduler.errors import SettingsError
@@ -145,7 +145,7 @@ async def _apply(client: Client, path: str, thing: Thing, *, dry_run: bool, forc
 
 async def _wait(client: Client, reading: Reading, wanted: Wish, made: set[str], limit: float) -> int:
     """Look at the gangs until all have their nodes; says what changes. made: uids of what was applied."""
-    gangs, told = [key for key, pods in wanted.gangs.items() if _can_wait(wanted, pods)], dict[GangKey, str]()
+    gangs, told = [key for key, pods in wanted.gangs.items() if wanted.is_named(pods)], dict[GangKey, str]()
     if len(gangs) < len(wanted.gangs):
         screen.note("pods of no gang, whose names are not known yet, are not waited for")
     groups = [event for event in wanted.events if isinstance(event, GroupSeen)]
@@ -164,11 +164,6 @@ async def _wait(client: Client, reading: Reading, wanted: Wish, made: set[str], 
             screen.note(f"not all have their nodes; see: gangwright explain {gangs[0]}")
             return NO
         await asyncio.sleep(min(EVERY, max(0.0, until - steady())))
-
-
-def _can_wait(wanted: Wish, pods: list[Pod]) -> bool:
-    """They can be told among others: they are a gang, or their names are known before they are made."""
-    return all(gang_of(pod) != GangKey(*pod.key) or pod.key not in wanted.unnamed for pod in pods)
 
 
 async def _look(client: Client, reading: Reading, gangs: list[GangKey], groups: list[GroupSeen]) -> Engine:

@@ -71,6 +71,10 @@ class Wish:
         """Fields of the pods that decide about nodes and that the planner does not model."""
         return list(dict.fromkeys(field for pod in self.pods for field in pod.unmodelled))
 
+    def is_named(self, pods: Iterable[Pod]) -> bool:
+        """They can be told among others: they are a gang, or their names are known before they are made."""
+        return all(gang_of(pod) != GangKey(*pod.key) or pod.key not in self.unnamed for pod in pods)
+
     def without(self, gone: Container[PodKey]) -> "Wish":
         """The same without these pods."""
         events = (own for own in self.events if not (isinstance(own, PodSeen) and own.pod.key in gone))

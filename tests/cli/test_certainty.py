@@ -241,6 +241,15 @@ async def test_a_gang_that_waits_for_itself_does_not_start(cluster, write, case)
     assert named in said.err
 
 
+async def test_a_gang_that_waits_for_itself_waits_whatever_cannot_be_told(cluster, write):
+    """That it waits is certain, so it is the answer."""
+    thing = a_set(podManagementPolicy="OrderedReady", volumeClaimTemplates=[{"metadata": {"name": "data"}}])
+
+    said = await cluster.say("simulate", "-f", write(thing), "-n", "team")
+
+    assert (said.code, said.rows[0]["ANSWER"], said.rows[0]["REASON"]) == (1, "waits", "MissingMembers")
+
+
 @pytest.mark.parametrize("case", WAITS_FOR_ITSELF)
 async def test_submit_warns_of_a_gang_that_waits_for_itself(cluster, write, monkeypatch, case):
     """It is applied, with a warning that names field, value and remedy."""
