@@ -14,12 +14,12 @@ from typing import Final
 
 from scheduler.engine import running
 from scheduler.engine.front import RESERVE_EVERY, Front, waits
-from scheduler.engine.question import Answer, MakingRoom, Question, below_ceiling, decide
+from scheduler.engine.question import Answer, Fault, MakingRoom, Question, attempt, below_ceiling
 from scheduler.engine.ranking import Ranking
 from scheduler.engine.rights import Rights
 from scheduler.engine.shapes import Shapes
 from scheduler.engine.sieve import LASTING, Sieve
-from scheduler.ledger import Ledger
+from scheduler.ledger import Ledger, faults
 from scheduler.ledger.records import GangRecord
 from scheduler.ledger.wanting import Pass
 from scheduler.model.cluster import Snapshot
@@ -232,12 +232,12 @@ class Asking:
 
     # ── the answer ──────────────────────────────────────────────────────────────────────────────────────
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: Question) -> Answer | Fault:
         """The planner's answer, or the one it gave to an equal question about equal room."""
         known = None
         if question.shape is not None and question.making is None:
             known = self._answers(question.fence, short=question.short).get(question.shape)
-        return known or decide(question, self.policy, self._masks)
+        return known or attempt(question, self.policy, self._masks)
 
     def _answers(self, fence: int, *, short: bool) -> dict[int, Wait]:
         """Answers by shape, for as long as there is no more room than there was."""
@@ -246,12 +246,23 @@ class Asking:
     def _answers_at(self) -> tuple[int, int]:
         return self._ledger.nodes.room, self._ledger.nodes.version
 
-    def settle(self, question: Question, answer: Answer, now: float) -> list[Effect]:
+    def settle(self, question: Question, answer: Answer | Fault, now: float) -> list[Effect]:
         """Take the planner's answer, which may have been made elsewhere and be stale by now.
 
         Only now it is forgotten who needs room: whoever asks may find the question too large to answer, and drop it.
         """
         self.away, self._needy, self._only_time = None, None, False
+        key = question.gang.key
+        if isinstance(answer, Fault):
+            faults.broke(self._ledger, key, answer.error, now)
+            return []
+        try:
+            return self._taken(question, answer, now)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the others are asked about
+            faults.broke(self._ledger, key, error, now)
+            return []
+
+    def _taken(self, question: Question, answer: Answer, now: float) -> list[Effect]:
         seated = isinstance(answer, Place | Preempt)
         if seated and (over := self._over_ceiling(question.gang)) is not None:  # it may be lower by now
             return self._settle_seat(question, over, now)

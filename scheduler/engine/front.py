@@ -7,7 +7,7 @@ whether his answer was given under it. Never here: how a reservation is worked o
 from typing import Final
 
 from scheduler.engine.running import BLOCKED
-from scheduler.ledger import Ledger
+from scheduler.ledger import Ledger, history
 from scheduler.ledger.records import GangRecord
 from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import Place, Wait
@@ -88,7 +88,7 @@ class Front:
         """
         if (known := record.reach.high) is not None:
             return known
-        record.reach = reach = self._ledger.reach(record)
+        record.reach = reach = history.reach(self._ledger, record)
         return float("inf") if reach.high is None else reach.high
 
     def is_short(self, record: GangRecord, now: float) -> bool:

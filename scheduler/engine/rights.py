@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from scheduler.engine.running import MayTake
 from scheduler.engine.turns import Turns
-from scheduler.ledger import Ledger, attained, budgets, freeing, roster
+from scheduler.ledger import Ledger, attained, budgets, freeing, history, roster
 from scheduler.ledger.records import GangRecord
 from scheduler.ledger.rivals import line
 from scheduler.model.policy import Policy
@@ -152,7 +152,7 @@ class Rights:
         """When this gang has run longer than it was expected to at the longest; infinity where that harms nobody."""
         if not other.passed or other.since is None:
             return float("inf")
-        return other.since + self._ledger.expect(other).high
+        return other.since + history.expect(self._ledger, other).high
 
     def next_turn(self, record: GangRecord, now: float) -> float:
         """When the gang may ask others to leave that it may not ask now; infinity: never, unless something happens."""

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from scheduler.ledger import attained, healing, losses, plans, roster
+from scheduler.ledger import attained, faults, healing, losses, plans, roster
 from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Spec, Step, Victim
 from scheduler.ledger.rivals import line
 from scheduler.model.decision import Reason
@@ -383,7 +383,8 @@ def sweep(ledger: "Ledger", now: float) -> None:
     for key, plan in list(ledger.freeing.items()):
         record = ledger.roll.gangs.get(key)
         if record is None or record.plan is not plan:
-            give_up(ledger, key, plan, now)
+            with faults.guard(ledger, key, now):
+                give_up(ledger, key, plan, now)
     if ledger.freed_at != ledger.nodes.room:
         ledger.freed_at = ledger.nodes.room
         for key in ledger.freeing:

@@ -286,6 +286,10 @@ class GangRecord:
     """When the quorum must be bound; set with the first ungating PATCH."""
     tries: int = 0
     not_before: float = float("-inf")
+    faults: int = 0
+    """Times in a row that a step of ours failed on it."""
+    rests_until: float = float("-inf")
+    """It is not looked at before: a step of ours failed on it."""
     soft: bool = False
     """Pins broke too often: from now on members are nominated."""
     broken_pins: int = 0

@@ -7,7 +7,7 @@ there, are members of the gang, and all its seats fit together. The rest is plan
 
 from typing import TYPE_CHECKING
 
-from scheduler.ledger import freeing, lifecycle, pins, roster
+from scheduler.ledger import faults, freeing, lifecycle, pins, roster
 from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Spec, Step, Victim
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, WritePlan
@@ -25,20 +25,28 @@ def adopt(ledger: "Ledger", now: float) -> list[Effect]:
     )
     for believed in (_is_pinned, _is_nominated):
         for record in records:
-            for member in sorted(record.live(), key=lambda m: m.arrival):
-                if believed(member.pod):
-                    _adopt_seat(ledger, record, member, now)
+            with faults.guard(ledger, record.key, now):
+                for member in sorted(record.live(), key=lambda m: m.arrival):
+                    if believed(member.pod):
+                        _adopt_seat(ledger, record, member, now)
     effects: list[Effect] = []
     for record in records:
-        effects += _adopt_plan(ledger, record, now)
+        with faults.guard(ledger, record.key, now):
+            effects += _adopt_plan(ledger, record, now)
     for record in records:
-        _adopt_rest(ledger, record, now)
-        record.told_waiting = record.told_waiting or any(m.pod.told_waiting for m in record.live())
-        on_its_way = record.plan is not None or any(m.hold is not None for m in record.live())
-        some_bound = any(m.bound for m in record.live())
-        record.was_bound = not on_its_way and some_bound and not _never_whole(ledger, record)
-        _look_back(ledger, record, now)
+        with faults.guard(ledger, record.key, now):
+            _adopt_rest(ledger, record, now)
+            _adopt_history(ledger, record, now)
     return effects
+
+
+def _adopt_history(ledger: "Ledger", record: GangRecord, now: float) -> None:
+    """What it was told, and whether it was whole once."""
+    record.told_waiting = record.told_waiting or any(m.pod.told_waiting for m in record.live())
+    on_its_way = record.plan is not None or any(m.hold is not None for m in record.live())
+    some_bound = any(m.bound for m in record.live())
+    record.was_bound = not on_its_way and some_bound and not _never_whole(ledger, record)
+    _look_back(ledger, record, now)
 
 
 def _look_back(ledger: "Ledger", record: GangRecord, now: float) -> None:

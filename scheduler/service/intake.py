@@ -15,6 +15,7 @@ from scheduler.model.events import Event
 from scheduler.model.topology import Level
 from scheduler.objects.resources import RESOURCES, Resource
 from scheduler.objects.translate import Translator
+from scheduler.objects.volumes import Volumes
 
 Observe = Callable[[Sequence[Event]], None]
 
@@ -44,6 +45,11 @@ class Intake:
     @property
     def synced(self) -> bool:
         return self._told
+
+    @property
+    def volumes(self) -> Volumes:
+        """What claims are bound to, as it is read."""
+        return self._translator.volumes
 
     def missing(self) -> list[str]:
         """Collections whose list has not been read yet."""
