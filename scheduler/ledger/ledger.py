@@ -116,8 +116,8 @@ class Ledger:
             ev.Freed: partial(verdicts.freed, self),
             ev.MoveFound: partial(moving.begin, self),
             ev.PolicyChanged: partial(surroundings.policy_changed, self),
-            ev.EffectDone: partial(outcomes.done, self),
-            ev.EffectFailed: partial(outcomes.failed, self),
+            ev.EffectDone: self._effect_done,
+            ev.EffectFailed: self._effect_failed,
             ev.Synced: partial(duty.synced, self),
             ev.TookOver: partial(duty.took_over, self),
             ev.LostSight: partial(duty.lost_sight, self),
@@ -319,6 +319,20 @@ class Ledger:
         if not member.bound:
             self.nodes.take(member.pod.uid)
             self.usage.take(member.pod.uid)
+
+    # ── outcomes ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _effect_done(self, event: ev.EffectDone, now: float) -> None:
+        record = self.roll.gangs.get(event.effect.gang)
+        if record is not None:
+            outcomes.done(self, record, event.effect, now)
+            self.mark(record.key)
+
+    def _effect_failed(self, event: ev.EffectFailed, now: float) -> None:
+        record = self.roll.gangs.get(event.effect.gang)
+        if record is not None:
+            outcomes.failed(self, record, event, now)
+            self.mark(record.key)
 
     # ── time, and who acts ──────────────────────────────────────────────────────────────────────────────
 

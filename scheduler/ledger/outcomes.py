@@ -9,7 +9,7 @@ from scheduler.ledger import care, freeing, mishaps, plans, pods
 from scheduler.ledger.records import Failure, GangRecord, Mishap, Plan, Sequel
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, Evict, SuspendJob
-from scheduler.model.events import EffectDone, EffectFailed, FailureKind
+from scheduler.model.events import EffectFailed, FailureKind
 
 if TYPE_CHECKING:
     from scheduler.ledger.ledger import Ledger
@@ -30,25 +30,19 @@ _RUNS_ON: Final = Sequel(
 )
 
 
-def done(ledger: "Ledger", event: EffectDone, now: float) -> None:
+def done(ledger: "Ledger", record: GangRecord, effect: Effect, now: float) -> None:
     """It came true."""
-    effect, record = event.effect, ledger.roll.gangs.get(event.effect.gang)
-    if record is None:
-        return
     if record.plan is not None and record.plan.outstanding.pop(effect, None) is not None:
         failed = record.failed
         if failed is not None and (failed.uid == effect.uid or failed.plan != record.plan.name):
             record.failed = None
     if _asks_a_victim(record, effect):
         freeing.answered(ledger, record, effect.uid, None, now)
-    ledger.mark(record.key)
 
 
-def failed(ledger: "Ledger", event: EffectFailed, now: float) -> None:
+def failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now: float) -> None:
     """It did not, and perhaps never will."""
-    effect, kind, record = event.effect, event.kind, ledger.roll.gangs.get(event.effect.gang)
-    if record is None:
-        return
+    effect, kind = event.effect, event.kind
     if _asks_a_victim(record, effect):
         ledger.tally.refusals[kind] += 1
         freeing.answered(ledger, record, effect.uid, kind, now)
@@ -61,7 +55,6 @@ def failed(ledger: "Ledger", event: EffectFailed, now: float) -> None:
         _eviction_failed(record, effect, kind, now)
     else:
         _effect_failed(ledger, record, event, now)
-    ledger.mark(record.key)
 
 
 def _eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: float) -> None:
