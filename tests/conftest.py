@@ -14,6 +14,7 @@ import structlog
 from hypothesis import settings
 from xdist.remote import Producer
 
+from scheduler.ledger.faults import Fault, Faults
 from tests import sides
 from tests.plane.fixtures import api, build_before_tests, make_nodes, namespace, plane
 
@@ -52,6 +53,21 @@ def _log_as_before() -> Iterator[None]:
     root.handlers, root.level = handlers, level
     structlog.reset_defaults()
     structlog.contextvars.clear_contextvars()
+
+
+@pytest.fixture(autouse=True)
+def faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Fault]]:
+    """Steps that failed on one gang, which stop no other gang, yet fail the test: one that expects them clears them."""
+    noted: list[Fault] = []
+    note = Faults.note
+
+    def noting(self: Faults, fault: Fault) -> None:
+        noted.append(fault)
+        note(self, fault)
+
+    monkeypatch.setattr(Faults, "note", noting)
+    yield noted
+    assert not noted, noted[0]
 
 
 def _all_of_the_plane(config: pytest.Config) -> bool:

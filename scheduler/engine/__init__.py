@@ -9,6 +9,6 @@ Never here: a comparison of nodes, a memory of pods, a clock. Called by: service
 
 from scheduler.engine.asking import INLINE_LIMIT
 from scheduler.engine.engine import SCORES_KEPT, Engine
-from scheduler.engine.question import Answer, Question, decide
+from scheduler.engine.question import Answer, Fault, Question, attempt, decide
 
-__all__ = ["INLINE_LIMIT", "SCORES_KEPT", "Answer", "Engine", "Question", "decide"]
+__all__ = ["INLINE_LIMIT", "SCORES_KEPT", "Answer", "Engine", "Fault", "Question", "attempt", "decide"]

@@ -7,12 +7,7 @@ One pass goes from the head of the queue to its end. When queue or room change m
 before the pass goes on, so nothing younger overtakes a gang that could be seated; but at most HEAD times a step, so
 that gangs at the head that never fit cannot keep the rest from being asked.
 
-A pass is bounded, however many gangs of a namespace are unlike all others. Gangs that need no less than one that was
-refused are told so without a question (`dominance`), and of the rest a namespace is refused so many questions a pass
-(`wanting.Rounds`). A gang that is set aside stands in front still, as far as the setting `backfill` says so:
-`none`: nothing passes it, for the only gang that is asked about is never set aside. `reserve`: the first that waits is
-never set aside, and what passes does not delay its reservation. `free`: what fits may pass what was told to wait, and
-so it may pass what is asked about in the next pass.
+A pass is bounded, however many gangs of a namespace are unlike all others: see `dominance` and `wanting.Rounds`.
 """
 
 from collections.abc import Hashable
@@ -23,13 +18,13 @@ from typing import Final
 from scheduler.engine import running
 from scheduler.engine.dominance import Refused, Size, shrunk
 from scheduler.engine.front import RESERVE_EVERY, Front, waits
-from scheduler.engine.question import Answer, MakingRoom, Question, below_ceiling, decide
+from scheduler.engine.question import Answer, Fault, MakingRoom, Question, attempt, below_ceiling
 from scheduler.engine.ranking import Ranking
 from scheduler.engine.rights import Rights
 from scheduler.engine.running import BLOCKED
 from scheduler.engine.shapes import Shapes, Told
-from scheduler.engine.sieve import LASTING, Sieve
-from scheduler.ledger import Ledger
+from scheduler.engine.sieve import Sieve
+from scheduler.ledger import Ledger, faults
 from scheduler.ledger.records import GangRecord
 from scheduler.ledger.wanting import Pass
 from scheduler.model.cluster import Snapshot
@@ -127,7 +122,7 @@ class Asking:
 
     def _sieve(self, now: float) -> Sieve:
         """What holds for everybody in this step of the pass."""
-        only = self._strictly_first(now) if self.policy.backfill is Backfill.NONE else None
+        only = self.front.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
         ledger, front = self._ledger, self.front
         first = front.first()
         fence, order = front.fence()
@@ -153,18 +148,6 @@ class Asking:
             has_turn=self._pass.rounds.has_turn,
         )
 
-    def _strictly_first(self, now: float) -> GangRecord | None:
-        """The first gang that does not wait in vain, nor for a time that was set it."""
-        version, room = self._ledger.nodes.version, self._ledger.nodes.room
-        return next(
-            (
-                record
-                for record in self._ledger.wanting.queue()
-                if record.not_before <= now and not _in_vain(record, version, room)
-            ),
-            None,
-        )
-
     def may_make_room(self, record: GangRecord, gang: Gang, now: float) -> bool:
         """Were this gang told to wait for room, it would be asked how it could have some."""
         keeps = self.policy.backfill is Backfill.RESERVE and self.front.comes_first(record)
@@ -172,7 +155,7 @@ class Asking:
 
     def is_held_up(self, record: GangRecord, now: float) -> bool:
         """It is not asked about, because the order is strict and somebody is before it."""
-        first = self._strictly_first(now) if self.policy.backfill is Backfill.NONE else None
+        first = self.front.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
         return first is not None and first.order < record.order
 
     # ── the question ────────────────────────────────────────────────────────────────────────────────────
@@ -244,12 +227,12 @@ class Asking:
 
     # ── the answer ──────────────────────────────────────────────────────────────────────────────────────
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: Question) -> Answer | Fault:
         """The planner's answer, or the one it gave to an equal question about equal room."""
         known = None
         if question.shape is not None and question.making is None:
             known = self._answers(question.fence, short=question.short).alike.get(question.shape)
-        return known or decide(question, self.policy, self._masks)
+        return known or attempt(question, self.policy, self._masks)
 
     def _answers(self, fence: int, *, short: bool) -> Told:
         """What was answered, for as long as there is no more room than there was."""
@@ -258,12 +241,23 @@ class Asking:
     def _answers_at(self) -> tuple[int, int]:
         return self._ledger.nodes.room, self._ledger.nodes.version
 
-    def settle(self, question: Question, answer: Answer, now: float) -> list[Effect]:
+    def settle(self, question: Question, answer: Answer | Fault, now: float) -> list[Effect]:
         """Take the planner's answer, which may have been made elsewhere and be stale by now.
 
         Only now it is forgotten who needs room: whoever asks may find the question too large to answer, and drop it.
         """
         self.away, self._needy, self._only_time = None, None, False
+        key = question.gang.key
+        if isinstance(answer, Fault):
+            faults.broke(self._ledger, key, answer.error, now)
+            return []
+        try:
+            return self._taken(question, answer, now)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the others are asked about
+            faults.broke(self._ledger, key, error, now)
+            return []
+
+    def _taken(self, question: Question, answer: Answer, now: float) -> list[Effect]:
         seated = isinstance(answer, Place | Preempt)
         if seated and (over := self._over_ceiling(question.gang)) is not None:  # it may be lower by now
             return self._settle_seat(question, over, now)
@@ -318,13 +312,17 @@ class Asking:
         reach = min(refused.reach(kind), len(wanting))
         shapes = {other.verdict_shape for other in islice(wanting.behind(record), reach)}
         amounts = refused.least(kind, (sizes.get(shape) for shape in shapes if shape is not None))
-        asked = replace(question, gang=shrunk(question.gang, amounts)) if amounts else None
-        if asked is not None and asked.size > INLINE_LIMIT:
-            return
-        answer = decide(asked, self.policy, self._masks) if asked is not None else None
-        if amounts and isinstance(answer, Wait) and answer.reason in BLOCKED:
-            refused.add(Size(kind, amounts), answer.reason)
-        refused.tried(kind, reach, refused=not isinstance(answer, Place))
+        why = (
+            None if amounts is None else self._refusal(replace(question, gang=shrunk(question.gang, amounts)))
+        )
+        if amounts is not None and why is not None:
+            refused.add(Size(kind, amounts), why)
+        refused.tried(kind, reach, refused=amounts is None or why is not None)
+
+    def _refusal(self, question: Question) -> Reason | None:
+        """Why this is refused for room; None: it is not, or that takes too long to find out."""
+        answer = attempt(question, self.policy, self._masks) if question.size <= INLINE_LIMIT else None
+        return answer.reason if isinstance(answer, Wait) and answer.reason in BLOCKED else None
 
     def _sat_down(self, question: Question, decision: Decision, record: GangRecord | None) -> None:
         """Who sat down beside the reservation and stays beyond its start uses some of the room that is left then."""
@@ -385,12 +383,3 @@ class Asking:
                 self._hopeless().add(kind)
             self._needy, self._only_time = (record, True) if self.front.is_due(record, now) else (None, False)
         return []
-
-
-def _in_vain(record: GangRecord, version: int, room: int) -> bool:
-    """Nobody's leaving would help it, or nobody has left since; and surplus alone holds up nobody."""
-    verdict = record.verdict if record.verdict_for is record.wanted else None
-    lasting = verdict is not None and verdict.reason in LASTING and record.verdict_version == version
-    if verdict is None or lasting or record.verdict_room != room:
-        return lasting
-    return verdict.reason is Reason.OVER_CEILING or (record.wanted is not None and not record.wanted.quorum)

@@ -19,7 +19,7 @@ from scheduler.engine.inquiry import Inquiry, inquire
 from scheduler.engine.outlook import LONGEST, Forecasts, Outlook, outlook
 from scheduler.engine.preempting import Preempting
 from scheduler.engine.question import Answer as Made
-from scheduler.engine.question import Question
+from scheduler.engine.question import Fault, Question
 from scheduler.engine.trial import Trial, trial
 from scheduler.ledger import Ledger, notices, roster
 from scheduler.ledger.records import GangRecord, Member, Spec, Step
@@ -119,11 +119,11 @@ class Engine:
         while (question := self.ask(now) or self.ask(now)) is not None:
             yield question
 
-    def answer(self, question: Question) -> Made:
+    def answer(self, question: Question) -> Made | Fault:
         """The planner's answer, or the one it gave to an equal question about equal room."""
         return self.asking.answer(question)
 
-    def settle(self, question: Question, answer: Made, now: float) -> list[Effect]:
+    def settle(self, question: Question, answer: Made | Fault, now: float) -> list[Effect]:
         """Take the planner's answer, which may have been made elsewhere and be stale by now."""
         effects = self.asking.settle(question, answer, now)
         return effects + self._draining.mend(question.gang.key, answer, now)

@@ -7,10 +7,11 @@ whether his answer was given under it. Never here: how a reservation is worked o
 from typing import Final
 
 from scheduler.engine.running import BLOCKED
-from scheduler.ledger import Ledger
+from scheduler.engine.sieve import LASTING
+from scheduler.ledger import Ledger, history
 from scheduler.ledger.records import GangRecord
 from scheduler.model.cluster import Snapshot
-from scheduler.model.decision import Place, Wait
+from scheduler.model.decision import Place, Reason, Wait
 from scheduler.model.queueing import Backfill, Reservation
 from scheduler.model.workload import Gang
 from scheduler.placement import reservation as time
@@ -52,6 +53,18 @@ class Front:
             self.reserved = None
         return self._first
 
+    def strictly_first(self, now: float) -> GangRecord | None:
+        """The first gang that does not wait in vain, nor for a time that was set it."""
+        version, room = self._ledger.nodes.version, self._ledger.nodes.room
+        return next(
+            (
+                record
+                for record in self._ledger.wanting.queue()
+                if record.not_before <= now and not _in_vain(record, version, room)
+            ),
+            None,
+        )
+
     def is_first(self, record: GangRecord) -> bool:
         return record is self.first()
 
@@ -88,7 +101,7 @@ class Front:
         """
         if (known := record.reach.high) is not None:
             return known
-        record.reach = reach = self._ledger.reach(record)
+        record.reach = reach = history.reach(self._ledger, record)
         return float("inf") if reach.high is None else reach.high
 
     def is_short(self, record: GangRecord, now: float) -> bool:
@@ -135,3 +148,12 @@ def waits(record: GangRecord) -> bool:
         and isinstance(record.verdict, Wait)
         and record.verdict.reason in BLOCKED
     )
+
+
+def _in_vain(record: GangRecord, version: int, room: int) -> bool:
+    """Nobody's leaving would help it, or nobody has left since; and surplus alone holds up nobody."""
+    verdict = record.verdict if record.verdict_for is record.wanted else None
+    lasting = verdict is not None and verdict.reason in LASTING and record.verdict_version == version
+    if verdict is None or lasting or record.verdict_room != room:
+        return lasting
+    return verdict.reason is Reason.OVER_CEILING or (record.wanted is not None and not record.wanted.quorum)

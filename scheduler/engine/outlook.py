@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from scheduler.engine.running import Running
-from scheduler.ledger import Ledger
+from scheduler.ledger import Ledger, history
 from scheduler.model.cluster import Snapshot
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Estimate, Stay, Waiting
@@ -38,7 +38,9 @@ def outlook(
 ) -> Outlook:
     """What a forecast is made from; of the queue so many gangs at most."""
     waiting = [
-        replace(own, runs=ledger.expect(record), likely=ledger.expect(record, forecast=True))
+        replace(
+            own, runs=history.expect(ledger, record), likely=history.expect(ledger, record, forecast=True)
+        )
         for own in ledger.wanting.waiting()[:longest]
         for record in [ledger.roll.gangs[own.gang.key]]
     ]
@@ -50,7 +52,7 @@ def outlook(
 def _likely(ledger: Ledger, stay: Stay, now: float) -> Stay:
     record = ledger.roll.gangs[stay.key]
     began = now if record.since is None else record.since
-    return replace(stay, likely=ledger.expect(record, forecast=True).after(began))
+    return replace(stay, likely=history.expect(ledger, record, forecast=True).after(began))
 
 
 def foresee(seen: Outlook, budget: int = BUDGET) -> Mapping[GangKey, Estimate]:

@@ -23,6 +23,14 @@ from scheduler.placement.masks import Masks
 Answer: TypeAlias = Decision | Preempt | Reservation
 """Of a question about room, Wait means: neither victims nor time make any."""
 
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The planner failed on a question: the fault of one gang, which stops no other."""
+
+    error: Exception
+
+
 DEARER = 16
 """How many times as long as a seat a question about room takes, at the least."""
 
@@ -72,6 +80,14 @@ class Question:
         members = sum(len(r.quorum) + len(r.surplus) for r in self.gang.roles)
         dearer = DEARER + len(self.making.units) if self.making is not None else 1
         return members * max(1, len(self.snapshot.names)) * dearer
+
+
+def attempt(question: Question, policy: Policy, masks: Masks | None = None) -> Answer | Fault:
+    """The planner's answer, or what it failed on; see `decide`."""
+    try:
+        return decide(question, policy, masks)
+    except Exception as error:  # noqa: BLE001 - whatever it was, it is the fault of this one question
+        return Fault(error)
 
 
 def decide(question: Question, policy: Policy, masks: Masks | None = None) -> Answer:

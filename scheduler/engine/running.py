@@ -119,7 +119,7 @@ class Running:
         since = record.since
         ends_for = (since, self._ledger.runtimes.version(record.key.namespace))
         if since is None or views.ends_for != ends_for:
-            ends = self._ledger.expect(record).after(now if since is None else since)
+            ends = history.expect(self._ledger, record).after(now if since is None else since)
             views.stay, views.ends_for = replace(views.stay, ends=ends), ends_for
         return views.stay
 

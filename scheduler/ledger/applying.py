@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from scheduler.ledger import attained
+from scheduler.ledger import attained, history
 from scheduler.ledger.records import GangRecord
 from scheduler.model.queueing import Order, Waiting
 from scheduler.model.workload import Gang
@@ -21,5 +21,5 @@ def as_waiting(ledger: "Ledger", record: GangRecord, wanted: Gang) -> Waiting:
         first=record.partly_bound and not record.grew,
         attained=attained.before(record, ledger.owners) if order is Order.LAS else 0.0,
         born=attained.born(record, ledger.owners) if order is Order.LAS else None,
-        runs=ledger.expect(record) if order is Order.SHORTEST else None,
+        runs=history.expect(ledger, record) if order is Order.SHORTEST else None,
     )

@@ -1,13 +1,14 @@
 """When a gang began, and how long it ran: read off its pods, and taught to the memory of runtimes.
 
-Lives here: what counts as a run. Never here: what is expected of the next one (runtimes).
+Lives here: what counts as a run, and what is asked of that memory. Never here: how it answers (runtimes).
 """
 
 from typing import TYPE_CHECKING, Final
 
 from scheduler.ledger.lifecycle import STANDS, State
 from scheduler.ledger.records import GangRecord, Spec
-from scheduler.ledger.runtimes import LIE
+from scheduler.ledger.runtimes import LIE, Reach, Run
+from scheduler.model.queueing import Estimate
 from scheduler.model.workload import Phase
 
 if TYPE_CHECKING:
@@ -54,6 +55,32 @@ def keep(ledger: "Ledger", record: GangRecord, now: float) -> None:
             _teach(ledger, record, now - record.since)
         record.since, record.promised, record.doubted = None, None, False
         record.interrupted = True
+
+
+def expect(ledger: "Ledger", record: GangRecord, *, forecast: bool = False) -> Estimate:
+    """How many seconds this gang runs from its start on, as far as is known.
+
+    One that overran by far is expected to have ended long ago: so what it overran counts, not what others took.
+    """
+    if record.doubted and (says := declared(record)) is not None:
+        return Estimate(says, says, says)
+    run = _run(ledger, record)
+    return ledger.runtimes.likely(run) if forecast else ledger.runtimes.of(run)
+
+
+def reach(ledger: "Ledger", record: GangRecord) -> Reach:
+    """How many seconds it runs at the longest, by `expect`: until it is looked at again."""
+    says = declared(record) if record.doubted else None
+    return ledger.runtimes.reach(_run(ledger, record)) if says is None else Reach(says)
+
+
+def _run(ledger: "Ledger", record: GangRecord) -> Run:
+    """What is asked of `runtimes` about it."""
+    default = ledger.policy.default_runtime
+    if record.run is None or record.run_for != record.pulse or record.run[-1] != default:
+        whose = (record.key.namespace, kind(record), len(record.members))
+        record.run, record.run_for = (*whose, declared(record), default), record.pulse
+    return record.run
 
 
 def _teach(ledger: "Ledger", record: GangRecord, ran: float) -> None:

@@ -14,8 +14,8 @@ from scheduler.ledger import (
     books,
     care,
     duty,
+    faults,
     freeing,
-    history,
     moving,
     outcomes,
     pins,
@@ -25,16 +25,19 @@ from scheduler.ledger import (
     verdicts,
 )
 from scheduler.ledger.applying import as_waiting
+from scheduler.ledger.budgets import Budgets
 from scheduler.ledger.census import Case, Census
+from scheduler.ledger.comebacks import Comebacks
 from scheduler.ledger.nodes import NodeTable
 from scheduler.ledger.quotas import Quotas
 from scheduler.ledger.records import UNASKED, GangRecord, Hold, Member, Plan, Spec, Step
 from scheduler.ledger.resuming import Paused
 from scheduler.ledger.rivals import Rivals
 from scheduler.ledger.roll import Roll
-from scheduler.ledger.runtimes import Reach, Run, Runtimes
+from scheduler.ledger.runtimes import Runtimes
 from scheduler.ledger.spares import Spares
 from scheduler.ledger.tally import Tally
+from scheduler.ledger.timers import Timers
 from scheduler.ledger.usage import Usages
 from scheduler.ledger.wanting import Wanting
 from scheduler.model import events as ev
@@ -42,7 +45,7 @@ from scheduler.model.cluster import Snapshot
 from scheduler.model.demand import Demand
 from scheduler.model.effects import Effect
 from scheduler.model.policy import Policy
-from scheduler.model.queueing import Estimate, Order
+from scheduler.model.queueing import Order
 from scheduler.model.workload import Gang, GangKey, Group, OwnerTraits, Pod, Uid
 
 FOREVER = float("inf")
@@ -60,7 +63,9 @@ class Ledger:
         self.groups: dict[tuple[str, GangKey], Group] = {}
         self.owners: dict[str, OwnerTraits] = {}
         self.quotas = Quotas()
+        self.budgets = Budgets()
         self.tally = Tally()
+        self.faults = faults.Faults()
         self.synced = False
         self.acting = False
         self.blind = False
@@ -69,6 +74,7 @@ class Ledger:
         self.usage = Usages(policy.shares)
         self.runtimes = Runtimes()
         self.rivals = Rivals()
+        self.comebacks = Comebacks()
         self.paused = Paused()
         self.moves = moving.Moves()
         self.suspendable: dict[GangKey, GangRecord] = {}
@@ -89,7 +95,7 @@ class Ledger:
         self._holding: dict[Uid, str] = {}
         self._dirty: dict[GangKey, None] = {}
         self._untold: dict[GangKey, None] = {}
-        self._wake: dict[GangKey, float] = {}
+        self._wake = Timers()
         self._effects: list[Effect] = []
         self._take: Mapping[type, Callable[[Any, float], None]] = {
             ev.NodeSeen: partial(surroundings.node_seen, self),
@@ -102,6 +108,8 @@ class Ledger:
             ev.OwnerGone: partial(surroundings.owner_gone, self),
             ev.QuotaSeen: lambda event, _now: self.quotas.seen(event.quota),
             ev.QuotaGone: lambda event, _now: self.quotas.gone(event.namespace, event.name),
+            ev.BudgetSeen: partial(surroundings.budget_seen, self),
+            ev.BudgetGone: partial(surroundings.budget_gone, self),
             ev.Asked: partial(verdicts.asked, self),
             ev.Scored: partial(verdicts.scored, self),
             ev.Decided: partial(verdicts.decided, self),
@@ -127,7 +135,10 @@ class Ledger:
     def take(self, events: Iterable[ev.Event], now: float) -> None:
         """Take in what happened, which is quick; what follows from it is told by the next `settle`."""
         for event in events:
-            self._take[type(event)](event, now)
+            try:
+                self._take[type(event)](event, now)
+            except Exception as error:  # noqa: BLE001 - the others count
+                faults.broke(self, faults.gang_of(self, event), error, now)
 
     def settle(self, now: float) -> list[Effect]:
         """Look once at every gang that was touched since, tell people of those with another verdict; what is to be
@@ -183,7 +194,7 @@ class Ledger:
         """When the next Tick is due, in the time of `now`; infinity when nothing depends on time."""
         if self.blind:
             return FOREVER
-        return min(min(self._wake.values(), default=FOREVER), self.paused.next_due(), self.moves.next_due())
+        return min(self._wake.next(), self.paused.next_due(), self.moves.next_due())
 
     def check(self) -> list[str]:
         """Sentences about what must never be true; empty when all is well. For tests, and cheap enough for them."""
@@ -193,6 +204,7 @@ class Ledger:
             *self.spares.check(self.roll),
             *self._census.check(self.roll.gangs),
             *self.usage.check(self.roll),
+            *self.faults.check(),
         ]
 
     def census(self) -> Counter[Case]:
@@ -211,29 +223,6 @@ class Ledger:
     def _counted(self) -> Census:
         self._census.refresh(self.roll.gangs)
         return self._census
-
-    def expect(self, record: GangRecord, *, forecast: bool = False) -> Estimate:
-        """How many seconds this gang runs from its start on, as far as anybody knows.
-
-        One that overran by far is expected to have ended long ago: so what it overran counts, not what others took.
-        """
-        if record.doubted and (says := history.declared(record)) is not None:
-            return Estimate(says, says, says)
-        run = self._run(record)
-        return self.runtimes.likely(run) if forecast else self.runtimes.of(run)
-
-    def reach(self, record: GangRecord) -> Reach:
-        """How many seconds it runs at the longest, by `expect`: until it is looked at again."""
-        says = history.declared(record) if record.doubted else None
-        return self.runtimes.reach(self._run(record)) if says is None else Reach(says)
-
-    def _run(self, record: GangRecord) -> Run:
-        """What is asked of `runtimes` about it."""
-        default = self.policy.default_runtime
-        if record.run is None or record.run_for != record.pulse or record.run[-1] != default:
-            whose = (record.key.namespace, history.kind(record), len(record.members))
-            record.run, record.run_for = (*whose, history.declared(record), default), record.pulse
-        return record.run
 
     def stands(self, priority: int) -> None:
         """A pod of this priority has its place from now on. Of our highest priority it gives way to hardly any gang."""
@@ -283,7 +272,7 @@ class Ledger:
         self.suspendable.pop(key, None)
         self.looks += 1
         self._dirty.pop(key, None)
-        self._wake.pop(key, None)
+        self._wake.forget(key)
         self.wanting.strike(key)
         for uid in self.spares.take(key, 1, self.roll):
             self.move(uid, key)
@@ -336,7 +325,7 @@ class Ledger:
     def _effect_done(self, event: ev.EffectDone, now: float) -> None:
         record = self.roll.gangs.get(event.effect.gang)
         if record is not None:
-            outcomes.done(record, event.effect, now)
+            outcomes.done(self, record, event.effect, now)
             self.mark(record.key)
 
     def _effect_failed(self, event: ev.EffectFailed, now: float) -> None:
@@ -352,10 +341,14 @@ class Ledger:
         """We know the cluster as it is now, and it is we who act."""
         return self.synced and self.acting and not self.blind
 
+    def wake(self, key: GangKey, at: float) -> None:
+        """Look at this gang then at the latest."""
+        if at < self._wake.at(key):
+            self._wake.set(key, at)
+
     def _tick(self, _event: ev.Tick, now: float) -> None:
-        for key, due in list(self._wake.items()):
-            if due <= now:
-                self.mark(key)
+        for key in self._wake.due(now):
+            self.mark(key)
 
     def _settle(self, now: float) -> None:
         if not self.ready:
@@ -368,20 +361,22 @@ class Ledger:
             key = next(iter(self._dirty))
             del self._dirty[key]
             record = self.roll.gangs.get(key)
-            if record is not None:
+            if record is not None and record.rests_until > now:
+                self.wake(key, record.rests_until)
+            elif record is not None:
                 self._untold.pop(key, None)
-                self._look_after(record, now)
-        self._tell(now)
-
-    def _tell(self, now: float) -> None:
+                with faults.guard(self, key, now):
+                    self._look_after(record, now)
         untold, self._untold = self._untold, {}
         for record in filter(None, map(self.roll.gangs.get, untold)):
-            effects, wake = care.tell(self, record, now)
-            self._effects += effects
-            if wake < self._wake.get(record.key, FOREVER):
-                self._wake[record.key] = wake
+            with faults.guard(self, record.key, now):
+                effects, wake = care.tell(self, record, now)
+                self._effects += effects
+                self.wake(record.key, wake)
 
     def _look_after(self, record: GangRecord, now: float) -> None:
+        if record.faults:
+            record.spec = None  # what we failed on may be another now
         self._census.touch(record.key)
         record.pulse += 1
         self.looks += 1
@@ -393,7 +388,5 @@ class Ledger:
         attained.note(self.suspendable, record, self.owners)
         wanted = self.request(record, now)
         self.wanting.note(record, None if wanted is None else as_waiting(self, record, wanted), now)
-        if wake == FOREVER:
-            self._wake.pop(record.key, None)
-        else:
-            self._wake[record.key] = wake
+        self._wake.set(record.key, wake)
+        record.faults, record.rests_until = 0, -FOREVER

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from scheduler.ledger import healing, pins, plans, roster
+from scheduler.ledger import faults, healing, pins, plans, roster
 from scheduler.ledger.records import GangRecord, Member, Plan, Spec
 from scheduler.ledger.roll import lineage
 from scheduler.model import events as ev
@@ -191,12 +191,13 @@ def carry_on(ledger: "Ledger", now: float) -> list[Effect]:
     effects: list[Effect] = []
     for move in ledger.moves:
         record = ledger.roll.gangs.get(move.gang)
-        if record is not None:
-            effects += _go(ledger, record, move, now)
-        if now >= move.by:
-            _is_over(ledger, record, move, now)
-        if not move.leases and not move.going:
-            ledger.moves.drop(move)
+        with faults.guard(ledger, move.gang, now):
+            if record is not None and record.rests_until <= now:
+                effects += _go(ledger, record, move, now)
+            if now >= move.by:
+                _is_over(ledger, record, move, now)
+            if not move.leases and not move.going:
+                ledger.moves.drop(move)
     return effects
 
 

@@ -7,7 +7,7 @@ there, are members of the gang, and all its seats fit together. The rest is plan
 
 from typing import TYPE_CHECKING
 
-from scheduler.ledger import freeing, lifecycle, pins, roster
+from scheduler.ledger import faults, freeing, lifecycle, pins, roster
 from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Spec, Step, Victim
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, WritePlan
@@ -25,20 +25,28 @@ def adopt(ledger: "Ledger", now: float) -> list[Effect]:
     )
     for believed in (_is_pinned, _is_nominated):
         for record in records:
-            for member in sorted(record.live(), key=lambda m: m.arrival):
-                if believed(member.pod):
-                    _adopt_seat(ledger, record, member, now)
+            with faults.guard(ledger, record.key, now):
+                for member in sorted(record.live(), key=lambda m: m.arrival):
+                    if believed(member.pod):
+                        _adopt_seat(ledger, record, member, now)
     effects: list[Effect] = []
     for record in records:
-        effects += _adopt_plan(ledger, record, now)
+        with faults.guard(ledger, record.key, now):
+            effects += _adopt_plan(ledger, record, now)
     for record in records:
-        _adopt_rest(ledger, record, now)
-        record.told_waiting = record.told_waiting or any(m.pod.told_waiting for m in record.live())
-        on_its_way = record.plan is not None or any(m.hold is not None for m in record.live())
-        some_bound = any(m.bound for m in record.live())
-        record.was_bound = not on_its_way and some_bound and not _never_whole(ledger, record)
-        _look_back(ledger, record, now)
+        with faults.guard(ledger, record.key, now):
+            _adopt_rest(ledger, record, now)
+            _adopt_history(ledger, record, now)
     return effects
+
+
+def _adopt_history(ledger: "Ledger", record: GangRecord, now: float) -> None:
+    """What it was told, and whether it was whole once."""
+    record.told_waiting = record.told_waiting or any(m.pod.told_waiting for m in record.live())
+    on_its_way = record.plan is not None or any(m.hold is not None for m in record.live())
+    some_bound = any(m.bound for m in record.live())
+    record.was_bound = not on_its_way and some_bound and not _never_whole(ledger, record)
+    _look_back(ledger, record, now)
 
 
 def _look_back(ledger: "Ledger", record: GangRecord, now: float) -> None:
@@ -202,11 +210,12 @@ def _adopt_freeing(ledger: "Ledger", record: GangRecord, writer: Member, now: fl
 
 def _victim(ledger: "Ledger", pod: Pod) -> Victim:
     """As it was when the plan was made; who leaves already need not be asked, nor whose Job is suspended."""
-    key = ledger.roll.gang_of.get(pod.uid, gang_of_one(pod.key.namespace, pod.uid))
+    own = ledger.roll.gang_of.get(pod.uid)
+    key, where = own or gang_of_one(pod.key.namespace, pod.uid), None if own else pod.node
     if not _leaves(ledger, pod):
-        return Victim(pod.key, key, GiveWay.EVICT, 0.0, pod.owner)
+        return Victim(pod.key, key, GiveWay.EVICT, 0.0, pod.owner, where)
     way = GiveWay.EVICT if pod.deleting else GiveWay.SUSPEND
-    return Victim(pod.key, key, way, 0.0, pod.owner, asked=True, accepted=True, again=float("inf"))
+    return Victim(pod.key, key, way, 0.0, pod.owner, where, asked=True, accepted=True, again=float("inf"))
 
 
 def _may_take(ledger: "Ledger", record: GangRecord, staying: list[Pod]) -> bool:

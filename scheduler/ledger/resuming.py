@@ -42,8 +42,8 @@ class Paused:
         for uid, due in list(self._due.items()):
             if due > now:
                 continue
-            traits = ledger.owners[uid]
             self._due[uid] = now + EVERY
+            traits = ledger.owners[uid]
             if traits.paused is not None and not (traits.suspended and _has_pods(ledger, uid)):
                 gang = GangKey(traits.namespace, f"job:{uid}")
                 key = PodKey(traits.namespace, traits.paused.name)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from itertools import islice, takewhile
 from typing import Any, Final, TypeAlias
 
-from scheduler.ledger.aging import Aging
 from scheduler.ledger.records import GangRecord
+from scheduler.ledger.timers import Timers
 from scheduler.model.queueing import Waiting
 from scheduler.model.workload import GangKey
 
@@ -51,7 +51,7 @@ class Wanting:
         self.shifted: Callable[[Turn, float], Turn] = lambda turn, _by: turn
         """The turn that a gang has now, of the one that it had; only where it has not come of age meanwhile."""
         self._waiting: dict[GangKey, Waiting] = {}
-        self._aging = Aging()
+        self._aging = Timers()
         self._again = float("-inf")
         """When it is asked anew who has moved."""
         self._records: dict[GangKey, GangRecord] = {}
@@ -122,7 +122,8 @@ class Wanting:
         self._waiting[record.key] = waiting
         known, wanted = self._records.get(record.key) is record, waiting.gang
         order = self.turn(waiting, now)
-        self._aging.note(record.key, self.ages_at(waiting), now)
+        ages_at = self.ages_at(waiting)
+        self._aging.set(record.key, ages_at if ages_at > now else float("inf"))
         self.touch(record)
         same = known and record.wanted == wanted
         if same and record.order == order:
@@ -149,14 +150,14 @@ class Wanting:
         """Work out anew whose turn it is, where that changes by itself: when somebody has waited long, and every few
         seconds, or at once, where others have moved.
         """
-        due = self._aging.due(now)
+        due = self._aging.next() <= now
         if not self._records or not (due or at_once or now >= self._again):
             return
         moved, self._again = self.moved(), now + REORDER
         if not due and not moved:
             return
         before, shifted = self.queue(), self.shifted
-        for key in self._aging.come(now):
+        for key in self._aging.due(now):
             self._records[key].order = self.turn(self._waiting[key], now)
         movers = [record for record in before if record.key.namespace in moved] if moved else []
         for record in movers:
@@ -211,6 +212,11 @@ class Rounds:
     A gang that is set aside keeps its place in the queue. In the next pass those behind the last that was asked about
     have their turn. So the first ones are asked about in every pass, and of N others each one in N / (ROUND - FIRST) + 1
     passes. Only what costs a question counts, and what is seated does not.
+
+    A gang that is set aside stands in front still, as far as the setting `backfill` says so. `none`: nothing passes it,
+    for the only gang that is asked about is never set aside. `reserve`: the first that waits is never set aside, and what
+    passes does not delay its reservation. `free`: what fits may pass what was told to wait, and so it may pass what is
+    asked about in the next pass.
     """
 
     def __init__(self) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from scheduler.model.events import (
+    BudgetGone,
+    BudgetSeen,
     Event,
     GroupGone,
     GroupSeen,
@@ -23,7 +25,7 @@ from scheduler.model.events import (
 )
 from scheduler.model.topology import DEFAULT_LEVELS, Level
 from scheduler.model.workload import Complaint, GangKey, Owner, PodKey, Uid
-from scheduler.objects import api, groups, nodes, owners, pods, quotas
+from scheduler.objects import api, budgets, groups, nodes, owners, pods, quotas
 from scheduler.objects.demand import claims_of
 from scheduler.objects.interner import Interner
 from scheduler.objects.volumes import ClaimKey, Volumes
@@ -37,7 +39,8 @@ class Translator:
         """What could not be read of a node, by its name."""
         self._levels = levels
         self._interner = interner or Interner()
-        self._volumes = Volumes()
+        self.volumes = Volumes()
+        """What claims are bound to."""
         self._claiming: dict[ClaimKey, dict[Uid, api.Pod]] = {}
         self._claims: dict[Uid, list[ClaimKey]] = {}
         self._owned: dict[str, set[Uid]] = {}
@@ -50,6 +53,7 @@ class Translator:
             api.Job: self._job,
             api.StatefulSet: self._stateful_set,
             api.ResourceQuota: self._quota,
+            api.PodDisruptionBudget: self._budget,
             **dict.fromkeys(groups.KINDS, self._group),
         }
         self._on_gone: Mapping[type, Callable[[Any, str, str, str], list[Event]]] = {
@@ -60,6 +64,7 @@ class Translator:
             api.Job: self._owner_gone,
             api.StatefulSet: self._owner_gone,
             api.ResourceQuota: self._quota_gone,
+            api.PodDisruptionBudget: self._budget_gone,
             **dict.fromkeys(groups.KINDS, self._group_gone),
         }
 
@@ -74,7 +79,7 @@ class Translator:
     # Pods
 
     def _pod(self, found: api.Pod) -> list[Event]:
-        pod = pods.pod(found, self._volumes, self._levels, self._interner)
+        pod = pods.pod(found, self.volumes, self._levels, self._interner)
         self._forget_claims(pod.uid)
         if pod.node is None and not pod.phase.ended:
             self._remember_claims(pod.uid, found)
@@ -128,26 +133,32 @@ class Translator:
         return [event for found in list((waiting or {}).values()) for event in self._pod(found)]
 
     def _claim(self, found: api.PersistentVolumeClaim) -> list[Event]:
-        return self._again(self._volumes.see_claim(found))
+        return self._again(self.volumes.see_claim(found))
 
     def _claim_gone(self, _kind: type, namespace: str, name: str, _uid: str) -> list[Event]:
         key = ClaimKey(namespace, name)
-        self._volumes.lose_claim(key)
+        self.volumes.lose_claim(key)
         return self._again(key)
 
     def _volume(self, found: api.PersistentVolume) -> list[Event]:
-        return self._again(self._volumes.see_volume(found))
+        return self._again(self.volumes.see_volume(found))
 
     def _volume_gone(self, _kind: type, _namespace: str, name: str, _uid: str) -> list[Event]:
-        return self._again(self._volumes.lose_volume(name))
+        return self._again(self.volumes.lose_volume(name))
 
-    # Quotas
+    # Quotas and budgets
 
     def _quota(self, found: api.ResourceQuota) -> list[Event]:
         return [QuotaSeen(quotas.quota(found))]
 
     def _quota_gone(self, _kind: type, namespace: str, name: str, _uid: str) -> list[Event]:
         return [QuotaGone(namespace, name)]
+
+    def _budget(self, found: api.PodDisruptionBudget) -> list[Event]:
+        return [BudgetSeen(budgets.budget(found))]
+
+    def _budget_gone(self, _kind: type, namespace: str, name: str, _uid: str) -> list[Event]:
+        return [BudgetGone(namespace, name)]
 
     # Everything else
 

@@ -46,6 +46,7 @@ class Gauges:
             )
         for cause, total in tally.pins_broken.items():
             metrics.pins_broken_total.labels(cause).inc(self._grown("pins", cause, total=total))
+        metrics.gang_faults_total.inc(self._grown("faults", total=self._engine.ledger.faults.total))
         metrics.reseats_total.inc(self._grown("reseats", total=tally.reseats))
         for kind, total in tally.victims.items():
             metrics.victims_total.labels(kind).inc(self._grown("victims", kind, total=total))

@@ -15,6 +15,7 @@ from scheduler.model.events import Event
 from scheduler.model.topology import Level
 from scheduler.objects.resources import RESOURCES, Resource
 from scheduler.objects.translate import Translator
+from scheduler.objects.volumes import Volumes
 
 Observe = Callable[[Sequence[Event]], None]
 
@@ -45,6 +46,11 @@ class Intake:
     def synced(self) -> bool:
         return self._told
 
+    @property
+    def volumes(self) -> Volumes:
+        """What claims are bound to, as it is read."""
+        return self._translator.volumes
+
     def missing(self) -> list[str]:
         """Collections whose list has not been read yet."""
         return sorted(self._missing)
@@ -52,7 +58,10 @@ class Intake:
     def watches(self) -> dict[str, tuple[ch.Resource[Any], ch.Sink[Any]]]:
         """By kind: what to watch, and whom to tell. Kinds of one plural name are told apart by their API group."""
         return {
-            _name(row): (ch.Resource(row.path, row.type, optional=row.optional), self._sink(row))
+            _name(row): (
+                ch.Resource(row.path, row.type, optional=row.optional, dispensable=row.dispensable),
+                self._sink(row),
+            )
             for row in RESOURCES
         }
 

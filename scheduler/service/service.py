@@ -13,15 +13,14 @@ from typing import Final
 import structlog
 
 from scheduler.clock import steady
-from scheduler.engine import INLINE_LIMIT, Engine, Question, decide
+from scheduler.engine import INLINE_LIMIT, Engine, Fault, Question, attempt
 from scheduler.engine import Answer as Made
 from scheduler.kube.actions import Actions
 from scheduler.model.calls import Answer, Failed, FilterCall, PreemptCall, PrioritizeCall, Victims
-from scheduler.model.decision import Reason, Refuse
+from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect
 from scheduler.model.events import Event, LostSight, PodSeen, SawAgain, Synced, Tick, TookOver
 from scheduler.model.workload import Uid
-from scheduler.objects import labels
 
 TURN: Final = 0.001
 """Seconds of planning after which the event loop turns: what a verb waits for at most, beside one gang's own time."""
@@ -47,9 +46,6 @@ SHORTEST: Final = 0.01
 
 IDLE: Final = 0.5
 """Seconds after which the loop looks whether we act, when nothing else wakes it."""
-
-FAILED: Final = "gangwright failed to plan this gang; please report this, with the traceback in its log"
-"""What the owner of such a gang is told; the rest is in our log."""
 
 _log = structlog.get_logger("service")
 
@@ -128,7 +124,15 @@ class Service:
         )
 
     def submit(self, effects: Iterable[Effect]) -> None:
-        """Have these done."""
+        """Have these done, and log on which gangs a step failed meanwhile."""
+        for fault in self.engine.ledger.faults.drain():
+            _log.error(
+                "a step failed on one gang; the others go on",
+                gang=str(fault.gang),
+                error=repr(fault.error),
+                exc_info=None if fault.again else fault.error,
+                kind=("a step failed", fault.gang),
+            )
         if self.actions is not None:
             self.actions.submit(effects)
 
@@ -200,17 +204,12 @@ class Service:
         if asked:
             self._planned(self.clock() - began)
 
-    async def _decision(self, question: Question) -> Made:
-        """The planner's answer. A gang at which it fails is refused, so that the others go on."""
-        try:
-            if question.size <= INLINE_LIMIT:
-                return self.engine.answer(question)
-            self.engine.away = question
-            return await asyncio.to_thread(decide, question, self.engine.policy)
-        except Exception:  # noqa: BLE001 - whatever it was, it is the fault of this one question
-            key = question.gang.key
-            _log.exception("planning failed", gang=str(key), kind=("planning failed", key))
-            return Refuse(Reason.INVALID, labels.GANG, key.name, FAILED)
+    async def _decision(self, question: Question) -> Made | Fault:
+        """The planner's answer; a large question is worked out beside the event loop."""
+        if question.size <= INLINE_LIMIT:
+            return self.engine.answer(question)
+        self.engine.away = question
+        return await asyncio.to_thread(attempt, question, self.engine.policy)
 
     async def _rest(self) -> None:
         """Until something happens, a deadline comes, or it is time to look at the lease."""

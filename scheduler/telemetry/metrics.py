@@ -138,6 +138,12 @@ METRICS: Final = (
         ("resource",),
     ),
     Metric(
+        "gang_faults_total",
+        C,
+        "Steps of Gangwright that failed on one gang: it is refused and tried again, the others go on; the log tells"
+        " more.",
+    ),
+    Metric(
         "domains_spanned_ratio",
         H,
         "Domains that a placed gang spans, as a multiple of the fewest that could hold it.",
@@ -241,6 +247,7 @@ class Metrics:
     watch_restarts_total: Counter
     cache_objects: Gauge
     unreadable_objects_total: Counter
+    gang_faults_total: Counter
     domains_spanned_ratio: Histogram
     fragmentation_ratio: Gauge
     alignment: Histogram

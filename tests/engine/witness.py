@@ -12,6 +12,7 @@ import numpy as np
 
 from scheduler.engine import Answer as Made
 from scheduler.engine import Engine, Question, decide
+from scheduler.ledger import history
 from scheduler.ledger.freeing import ASK_AGAIN
 from scheduler.ledger.healing import is_unreachable
 from scheduler.ledger.records import GangRecord, Spec
@@ -295,7 +296,7 @@ def _overran(engine: Engine, record: GangRecord, unit: Unit, pod: Pod, now: floa
     other = engine.ledger.roll.gangs.get(unit.gang)
     if engine.policy.overrun is not Overrun.SUSPEND or other is None or other.since is None:
         return False
-    late = other.passed and now >= other.since + engine.ledger.expect(other).high
+    late = other.passed and now >= other.since + history.expect(engine.ledger, other).high
     return late and unit.way is GiveWay.SUSPEND and pod.priority <= record.priority
 
 

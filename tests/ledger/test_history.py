@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.ledger import history
 from scheduler.ledger.runtimes import KEPT, LIE
 from scheduler.model.workload import Phase
 from tests.engine.cast import a_gang_of_pods, an_owner
@@ -56,7 +57,7 @@ def run(desk: Desk, gang: str, seconds: float) -> None:
 def expected(desk: Desk) -> float:
     """How long the next gang of this owner is expected to run: seconds."""
     desk.see(*a_gang_of_pods("next", 2, owner=JOB, gpu=1, wish={"runtime": DECLARED}))
-    return desk.ledger.expect(desk.record("next")).middle
+    return history.expect(desk.ledger, desk.record("next")).middle
 
 
 def test_gangs_that_end_teach_what_their_owners_declarations_are_worth(desk: Desk) -> None:
@@ -93,7 +94,7 @@ def test_a_gang_whose_only_speaker_has_ended_is_expected_to_run_on_as_declared(
     desk.change("train-1", membership=silent)
     desk.wait(600.0)
     end(desk, "train-0")
-    assert desk.ledger.expect(desk.record("train")).middle == DECLARED
+    assert history.expect(desk.ledger, desk.record("train")).middle == DECLARED
     desk.wait(10.0)
     end(desk, "train-1")
     assert told == [("default", "Job", 2, DECLARED, 610.0)]
@@ -139,7 +140,7 @@ def test_who_comes_again_without_a_word_is_not_held_to_the_old_one(desk: Desk) -
     desk.lose("train-1")
     desk.change("train-0", membership=silent[0].membership)
     desk.see(silent[1])
-    assert desk.ledger.expect(desk.record("train")).middle == desk.ledger.policy.default_runtime
+    assert history.expect(desk.ledger, desk.record("train")).middle == desk.ledger.policy.default_runtime
 
 
 def test_one_member_that_failed_teaches_nothing(desk: Desk, told: list[Told]) -> None:

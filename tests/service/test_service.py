@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.engine import Engine
-from scheduler.engine import asking as engine_room
+from scheduler.engine import Engine, question
+from scheduler.ledger.faults import FAILED, Fault
 from scheduler.model import events as ev
 from scheduler.model.calls import Allowed, Failed, FilterCall, PreemptCall, Victims
 from scheduler.model.cluster import Node
@@ -155,7 +155,7 @@ async def test_an_answer_that_comes_too_late_is_dropped(world: World, monkeypatc
     """While the thread worked, somebody else took the room: the seats are chosen anew, from the room that is left."""
     taken = asyncio.Event()
     first = [True]
-    decide = room.decide
+    decide = room.attempt
     loop = asyncio.get_running_loop()
 
     def slow(question, policy):
@@ -171,7 +171,7 @@ async def test_an_answer_that_comes_too_late_is_dropped(world: World, monkeypatc
         return decide(question, policy)
 
     monkeypatch.setattr(room, "INLINE_LIMIT", 1)
-    monkeypatch.setattr(room, "decide", slow)
+    monkeypatch.setattr(room, "attempt", slow)
     world.sees(*nodes(2), *(a_member(i, of=4, gpus=2) for i in range(4)))
     world.service.synced()
 
@@ -184,19 +184,18 @@ async def test_an_answer_that_comes_too_late_is_dropped(world: World, monkeypatc
 
 @pytest.mark.parametrize("beside", [False, True])
 async def test_a_gang_at_which_the_planner_fails_is_refused(
-    world: World, monkeypatch: pytest.MonkeyPatch, beside: bool
+    world: World, monkeypatch: pytest.MonkeyPatch, faults: list[Fault], beside: bool
 ):
     """Its owner is told to report it; the gangs behind it are planned as ever, and the loop turns on."""
-    decide = engine_room.decide
+    decide = question.decide
 
-    def fails(question, *rest):
-        if question.gang.key == GANG:
+    def fails(asked, *rest):
+        if asked.gang.key == GANG:
             raise ZeroDivisionError
-        return decide(question, *rest)
+        return decide(asked, *rest)
 
     monkeypatch.setattr(room, "INLINE_LIMIT", 0 if beside else room.INLINE_LIMIT)
-    monkeypatch.setattr(room, "decide", fails)
-    monkeypatch.setattr(engine_room, "decide", fails)
+    monkeypatch.setattr(question, "decide", fails)
     other = GangKey("team", "other")
     first, second = a_member(0, of=1).pod, a_member(1, of=1).pod
     world.sees(*nodes(2), ev.PodSeen(first))
@@ -208,8 +207,10 @@ async def test_a_gang_at_which_the_planner_fails_is_refused(
 
     assert ungated.gang == other
     assert told[0].reason is Reason.INVALID
-    assert room.FAILED in told[0].message
+    assert FAILED in told[0].message
     assert world.engine.away is None
+    assert [fault.gang for fault in faults] == [GANG]
+    faults.clear()
 
 
 async def _see(world: World, pod: Pod, done: asyncio.Event) -> None:
@@ -270,7 +271,7 @@ async def test_a_moment_without_sight_while_a_thread_thinks_ends_the_pass(
     world: World, monkeypatch: pytest.MonkeyPatch
 ):
     """A verb notices it and nobody else: the answer counts no more, and the gang is planned after a look at all."""
-    decide, asked = room.decide, []
+    decide, asked = room.attempt, []
     loop = asyncio.get_running_loop()
 
     async def blink() -> None:
@@ -285,7 +286,7 @@ async def test_a_moment_without_sight_while_a_thread_thinks_ends_the_pass(
         return decide(question, policy)
 
     monkeypatch.setattr(room, "INLINE_LIMIT", 1)
-    monkeypatch.setattr(room, "decide", slow)
+    monkeypatch.setattr(room, "attempt", slow)
     world.sees(*nodes(2), *(a_member(i, of=4) for i in range(4)))
     world.service.synced()
 
@@ -298,14 +299,14 @@ async def test_who_slept_submits_nothing(monkeypatch: pytest.MonkeyPatch):
     again.
     """
     world = World()
-    decide = room.decide
+    decide = room.attempt
 
     def sleeps(question, policy):
         world.acting = False
         return decide(question, policy)
 
     monkeypatch.setattr(room, "INLINE_LIMIT", 0)
-    monkeypatch.setattr(room, "decide", sleeps)
+    monkeypatch.setattr(room, "attempt", sleeps)
     world.sees(*nodes(2), *(a_member(i, of=4) for i in range(4)))
     world.service.synced()
     task = asyncio.create_task(world.service.run())
