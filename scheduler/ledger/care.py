@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from scheduler.ledger import (
+    aside,
     freeing,
     healing,
     history,
@@ -70,12 +71,17 @@ def tell(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect]
     said = notices.words(record)
     effects: list[Effect] = [*mishaps.due(record, ledger.policy, now)]
     effects += notices.due(record, said, ledger.policy, ledger.owners, ledger.quotas, now)
-    times = (mishaps.next_due(record, ledger.policy), notices.next_due(record, said, ledger.policy))
+    times = (
+        mishaps.next_due(record, ledger.policy),
+        notices.next_due(record, said, ledger.policy),
+        notices.aside_due(record, ledger.policy),
+    )
     return effects, min((time for time in times if time > now), default=NEVER)
 
 
 def _spec(ledger: "Ledger", record: GangRecord) -> Spec | None:
     if record.spec is None:
+        aside.set_aside(record, ledger.groups)
         record.spec = spec = roster.spec(record, ledger.groups, ledger.policy)
         if isinstance(spec, Refuse):
             record.verdict = spec

@@ -28,12 +28,21 @@ class Hold:
     """Ends by itself then, in the ledger's time; None: ends with the plan, the pod or the pin."""
 
 
+class Aside(NamedTuple):
+    """Why a member waits without counting for its gang, and the sentence for people."""
+
+    reason: Reason
+    text: str
+
+
 @dataclass(slots=True)
 class Member:
     """One pod of a gang."""
 
     pod: Pod
     hold: Hold | None = None
+    aside: Aside | None = None
+    """None: it counts."""
     allowed: Mask | None = None
     """kube-scheduler's list for this pod, when it asked about it without our gate."""
     allowed_version: int = -1
@@ -81,9 +90,14 @@ class Member:
 
     @property
     def live(self) -> bool:
-        """Still to count on: neither ended nor on its way out. Asked of every member for every event, hence the
-        spelling.
+        """Still to count on: neither ended, nor on its way out, nor aside. Asked of every member for every event,
+        hence the spelling.
         """
+        return self.aside is None and self.stays
+
+    @property
+    def stays(self) -> bool:
+        """Neither ended nor on its way out."""
         pod = self.pod
         phase = pod.phase
         return not (phase is _SUCCEEDED or phase is _FAILED or pod.deleting or self.evicting is not None)
@@ -159,6 +173,8 @@ class Spec:
     quorum: Mapping[str, int]
     wish: Wish = Wish()
     size: int | None = None
+    grouped: bool = False
+    """A group object states it."""
 
     @property
     def total(self) -> int:
@@ -319,6 +335,7 @@ class GangRecord:
             member
             for member in self.members.values()
             if member.evicting is None
+            and member.aside is None
             and not (pod := member.pod).deleting
             and pod.phase is not _SUCCEEDED
             and pod.phase is not _FAILED

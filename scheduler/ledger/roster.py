@@ -105,7 +105,8 @@ def _resolve(
     if strange and set(quorum) != {""}:
         role, known = min(strange), ", ".join(sorted(quorum))
         return Refuse(Reason.CONFLICT, strange[role], role, f"one of the roles with a minimum: {known}")
-    return Spec(quorum, first.wish.over(group.wish) if group else first.wish, size)
+    wish = first.wish.over(group.wish) if group else first.wish
+    return Spec(quorum, wish, size, grouped=group is not None)
 
 
 def _refuse(reason: Reason, complaint: Complaint) -> Refuse:
@@ -173,15 +174,15 @@ def _filling(record: GangRecord) -> list[Member]:
 def strangers(record: GangRecord, spec: Spec) -> list[Uid]:
     """Members of an earlier controller, when the gang's name was taken over by a new one.
 
-    Members of several controllers are one gang only when they carry roles or the size is stated; otherwise the
-    newest controller's pods are the gang, once nothing of the earlier one runs.  What ended under an earlier
-    controller counts for it alone.
+    Members of several controllers are one gang only where `aside.is_of_several` says so; otherwise the newest revision's
+    pods are the gang, once nothing of the earlier one runs.  What ended under an earlier controller counts for it
+    alone.
     """
     newest: dict[str, float] = {}
     for member in record.live():
         owner = _owner(member)
         newest[owner] = max(newest.get(owner, 0.0), member.pod.created)
-    mixed = spec.size is not None or set(spec.quorum) != {""}
+    mixed = spec.grouped or spec.size is not None or set(spec.quorum) != {""}
     former = _ended_before(record, newest, mixed=mixed)
     owned = {owner for owner in newest if owner}
     if mixed or len(owned) < 2 or any(member.bound or member.hold for member in record.live()):

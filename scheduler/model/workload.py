@@ -140,6 +140,8 @@ class Membership:
     surplus: bool = False
     gain: float = 0.0
     wish: Wish = Wish()
+    refused: bool = False
+    """Something that it says cannot be read: it is of this gang, and none of its words count."""
     keys: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Where another format than ours says what: by the field's name, here or in the wish, a label or annotation of
     that format.

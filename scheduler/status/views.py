@@ -309,13 +309,13 @@ def _member(member: Member) -> shapes.MemberRow:
         state=next(word for word, holds in _MEMBER_STATES if holds(member)),
         phase=pod.phase,
         node=pod.node or (member.hold.node if member.hold is not None else None),
-        reason=member.evicting or failing,
+        reason=member.evicting or (member.aside.reason if member.aside is not None else failing),
     )
 
 
 _MEMBER_STATES: Final[tuple[tuple[str, Callable[[Member], bool]], ...]] = (
     ("ended", lambda m: m.pod.phase.ended),
-    ("leaving", lambda m: not m.live),
+    ("leaving", lambda m: not m.stays),
     ("bound", lambda m: m.bound),
     ("held", lambda m: m.hold is not None),
     ("gated", lambda m: m.pod.held_back),
