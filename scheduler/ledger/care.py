@@ -5,6 +5,7 @@ of itself, its lost seats, its time limit, its plan, and last what people are to
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.ledger import (
@@ -88,13 +89,15 @@ def _spec(ledger: "Ledger", record: GangRecord) -> Spec | None:
         elif isinstance(record.verdict, Refuse):
             record.verdict, record.verdict_for = None, None
         if isinstance(spec, Spec):
-            _put_out(ledger, record, roster.strangers(record, spec))
+            if former := roster.strangers(record, spec):
+                _put_out(ledger, record, former)
+                record.jobs.clear()  # what they completed counts for them alone
             spare = roster.beyond_size(record, spec)
             ledger.spares.put(record.key, spare)
             _put_out(ledger, record, spare)
             if not spare and _take_back(ledger, record, spec):
                 return _spec(ledger, record)
-            record.spec = spec
+            record.spec = replace(spec, done=roster.done(record, spec, ledger.owners))
         record.overlooked = roster.overlooked(record)
     return record.spec if isinstance(record.spec, Spec) else None
 

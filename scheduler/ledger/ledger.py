@@ -231,7 +231,7 @@ class Ledger:
         """What is asked of `runtimes` about it."""
         default = self.policy.default_runtime
         if record.run is None or record.run_for != record.pulse or record.run[-1] != default:
-            whose = (record.key.namespace, history.kind(record), len(record.members))
+            whose = (record.key.namespace, history.creditor(record), len(record.members))
             record.run, record.run_for = (*whose, history.declared(record), default), record.pulse
         return record.run
 

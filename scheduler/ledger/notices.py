@@ -242,7 +242,7 @@ def _succeeded(member: Member) -> bool:
 def _of_quorum(spec: Spec, members: Iterable[Member]) -> int:
     """How many of these the quorum counts: of each role no more than it needs, and nobody above it."""
     counts = Counter(roster.role_of(member, spec) for member in members if not roster.is_surplus(member))
-    return sum(min(counts[role], least) for role, least in spec.quorum.items())
+    return sum(min(counts[role] + spec.done.get(role, 0), least) for role, least in spec.quorum.items())
 
 
 def _held_back(record: GangRecord) -> str:

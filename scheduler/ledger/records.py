@@ -175,6 +175,8 @@ class Spec:
     size: int | None = None
     grouped: bool = False
     """A group object states it."""
+    done: Mapping[str, int] = field(default_factory=dict)
+    """By role: pods that succeeded and are no more, as their Jobs count them."""
 
     @property
     def total(self) -> int:
@@ -230,6 +232,8 @@ class GangRecord:
     members: dict[Uid, Member] = field(default_factory=dict)
     spec: Spec | Refuse | Reason | None = None
     """None: to be worked out anew from the members."""
+    jobs: dict[str, str] = field(default_factory=dict)
+    """Owners that have or had members in this run of it, with the role of these: what they completed counts."""
     plan: Plan | None = None
     asked: bool = False
     """kube-scheduler asked about a member without our gate."""

@@ -293,7 +293,7 @@ def _members(engine: Engine, record: GangRecord) -> shapes.Members:
         present=_there(record),
         needed=spec.total if isinstance(spec, Spec) else None,
         held=sum(member.hold is not None and not member.bound for member in members),
-        bound=sum(map(_has_bound, members)),
+        bound=sum(map(_has_bound, members)) + (sum(spec.done.values()) if isinstance(spec, Spec) else 0),
         running=sum(member.pod.phase is Phase.RUNNING for member in members),
     )
 
