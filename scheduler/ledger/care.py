@@ -20,6 +20,7 @@ from scheduler.ledger import (
     pins,
     plans,
     roster,
+    vacancies,
 )
 from scheduler.ledger.lifecycle import STANDS, UNDER_WAY, Facts, State
 from scheduler.ledger.records import GangRecord, Member, Plan, Spec, Step
@@ -49,6 +50,7 @@ def look_after(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[E
     _expire(ledger, record, now)
     effects += _mend(ledger, record, now)
     effects += _keep_time(ledger, record, spec, now)
+    vacancies.tend(ledger, record, now)
     effects += moving.arrive(ledger, record, now)
     effects += _carry_on(ledger, record, now)
     effects += _tidy(record, now)

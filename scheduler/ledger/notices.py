@@ -182,7 +182,9 @@ def sentence(record: GangRecord, why: Reason) -> str:
     verdict = record.verdict
     if why is Reason.PARTLY_BOUND and isinstance(record.spec, Spec):
         lacks = _lacks(record, verdict, "; ")
-        return f"{TEXT[why]}: {_bound(record, record.spec)} of {record.spec.total} are bound{lacks}{_failed(record)}"
+        bound = f"{_bound(record, record.spec)} of {record.spec.total} are bound"
+        kept = f"; kept for those that are missing: {', '.join(record.kept)}" if record.kept else ""
+        return f"{TEXT[why]}: {bound}{kept}{lacks}{_failed(record)}"
     if why is Reason.MISSING_MEMBERS and isinstance(record.spec, Spec):
         return (
             f"{TEXT[why]}: {_there(record, record.spec)} of {record.spec.total} are there{_held_back(record)}"

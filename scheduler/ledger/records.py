@@ -325,6 +325,8 @@ class GangRecord:
     """Members of the quorum when it was last whole; 0: it was not, as far as we know."""
     grew: bool = False
     """It asks for a larger quorum than it had when it was whole: the rest waits in order like everybody."""
+    kept: tuple[str, ...] = ()
+    """Nodes on which a place is kept for the successor of a member that it lost."""
     partly_bound: bool = False
     """Some of the quorum run or have run, and the rest has no seat: it has the first claim on the next room, unless
     the quorum was whole before; then it lost members or grew, and waits in order."""

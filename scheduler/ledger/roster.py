@@ -296,7 +296,7 @@ def request(record: GangRecord, spec: Spec, policy: Policy) -> Gang | None:
     waiting = record.waiting()
     if not waiting:
         return None
-    missing = _missing(record, spec)
+    missing = lacking(record, spec)
     quorum: dict[tuple[str, int], list[Uid]] = {}
     surplus: dict[tuple[str, int], list[Uid]] = {}
     demands: list[Demand] = []
@@ -346,7 +346,8 @@ def asked(
     )
 
 
-def _missing(record: GangRecord, spec: Spec) -> dict[str, int]:
+def lacking(record: GangRecord, spec: Spec) -> dict[str, int]:
+    """By role, how many members with a seat the quorum lacks; none, or fewer than none, where it lacks none."""
     missing = _undone(spec)
     for member in record.members.values():
         role = role_of(member, spec)

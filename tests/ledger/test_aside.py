@@ -119,9 +119,7 @@ def test_revisions_of_a_deployment_are_one_gang() -> None:
     desk.bind("web-0", "web-1")
     desk.lose("web-0")
     desk.see(replace(pods[0], uid="new", key=pods[0].key._replace(name="new"), owner=new, created=5.0))
-    wanted = desk.wanted("web")
-    assert wanted is not None
-    assert wanted.quorum == 1
+    assert desk.seat("new") == "n1"
 
 
 # ── a group object states the gang ──────────────────────────────────────────────────────────────────────
