@@ -317,6 +317,8 @@ def match(ledger: "Ledger", record: GangRecord, gang: Gang) -> dict[Uid, tuple[M
 def _suits(ledger: "Ledger", lease: Lease, role: Role, uid: Uid) -> bool:
     old, new = lease.demand, role.demand
     alike = (old.requests, old.selector, old.ports) == (new.requests, new.selector, new.ports)
+    if lease.owner is not None:  # what replaces a lost pod may ask to keep away from its node
+        alike = old == new
     node = ledger.nodes.get(lease.node)
     there = node is not None and (node.schedulable or new.tolerates_cordon)
     waits = ledger.roll.member(lease.old)

@@ -6,10 +6,11 @@ import pytest
 
 from scheduler.ledger.vacancies import FIRST, LONGEST, MARGIN
 from scheduler.model import events as ev
+from scheduler.model.demand import Demand, Operator, Requirement, Term
 from scheduler.model.effects import Announce
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Owner, OwnerTraits, Phase, Pod
-from tests.builders import a_node, a_taint
+from tests.builders import HOST, a_demand, a_node, a_taint
 from tests.engine.cast import a_gang_of_pods, an_owner, with_membership
 from tests.ledger.desk import Desk
 
@@ -184,12 +185,15 @@ def test_no_place_is_kept_for_a_member_that_succeeded() -> None:
     assert kept(desk) == []
 
 
-def test_a_place_that_does_not_suit_the_successor_is_given_back() -> None:
-    """It needs something else than before, so the planner is asked."""
+@pytest.mark.parametrize(
+    "demand",
+    [a_demand(gpu=4), a_demand(gpu=8, constraints=[(Term((Requirement(HOST, Operator.NOT_IN, ("n2",)),)),)])],
+)
+def test_a_place_that_does_not_suit_the_successor_is_given_back(demand: Demand) -> None:
+    """It needs something else than before, or keeps away from the node: the planner is asked."""
     desk = whole()
     fail(desk)
-    more = a_gang_of_pods("other", 1, gpu=4)[0].demand
-    desk.see(the_next(desk, demand=more))
+    desk.see(the_next(desk, demand=demand))
     assert kept(desk) == []
     assert desk.wanted("train") is not None
 
