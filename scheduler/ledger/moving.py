@@ -287,7 +287,7 @@ def _is_over(ledger: "Ledger", record: GangRecord | None, move: Move, now: float
 
 
 def give_back(ledger: "Ledger", move: Move, lease: Lease) -> None:
-    """The seat is kept for nobody any more."""
+    """The seat is no longer kept."""
     move.leases.remove(lease)
     ledger.nodes.take(lease.name)
     ledger.usage.keep_no_longer(lease.old)
