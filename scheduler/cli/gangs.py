@@ -140,7 +140,7 @@ def _warn(answers: Source) -> bool:
 
 
 def _none(answers: Source, reach: Reach, inside: str, name: str) -> None:
-    """No such gang: perhaps its pods are refused, each under its own name, or it has none while it is suspended."""
+    """No such gang: perhaps it has no pods while it is suspended."""
     said = f"no gang {name} in namespace {inside}"
     for text in _elastic_words(_elastic(reach, inside, name), answers.now):
         screen.note(text)
@@ -149,12 +149,6 @@ def _none(answers: Source, reach: Reach, inside: str, name: str) -> None:
         if row.name == name and row.state == "suspended":
             screen.note(f"{said}: {row.message}")
             return
-    refused = [
-        row.name for row in rows if row.state == "refused" and row.name and row.name.startswith(f"{name}-")
-    ]
-    if refused:
-        screen.note(f"{said}, but refused pods; see: gangwright explain {inside}/{min(refused)}")
-        return
     whole = [row.name for row in rows if row.name and not row.alone and name.startswith(f"{row.name}-")]
     if whole:
         gang = max(whole, key=len)

@@ -5,9 +5,11 @@ of itself, its lost seats, its time limit, its plan, and last what people are to
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.ledger import (
+    aside,
     freeing,
     healing,
     history,
@@ -18,6 +20,7 @@ from scheduler.ledger import (
     pins,
     plans,
     roster,
+    vacancies,
 )
 from scheduler.ledger.lifecycle import STANDS, UNDER_WAY, Facts, State
 from scheduler.ledger.records import GangRecord, Member, Plan, Spec, Step
@@ -47,6 +50,7 @@ def look_after(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[E
     _expire(ledger, record, now)
     effects += _mend(ledger, record, now)
     effects += _keep_time(ledger, record, spec, now)
+    vacancies.tend(ledger, record, now)
     effects += moving.arrive(ledger, record, now)
     effects += _carry_on(ledger, record, now)
     effects += _tidy(record, now)
@@ -70,25 +74,32 @@ def tell(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect]
     said = notices.words(record)
     effects: list[Effect] = [*mishaps.due(record, ledger.policy, now)]
     effects += notices.due(record, said, ledger.policy, ledger.owners, ledger.quotas, now)
-    times = (mishaps.next_due(record, ledger.policy), notices.next_due(record, said, ledger.policy))
+    times = (
+        mishaps.next_due(record, ledger.policy),
+        notices.next_due(record, said, ledger.policy),
+        notices.aside_due(record, ledger.policy),
+    )
     return effects, min((time for time in times if time > now), default=NEVER)
 
 
 def _spec(ledger: "Ledger", record: GangRecord) -> Spec | None:
     if record.spec is None:
+        aside.set_aside(record, ledger.groups)
         record.spec = spec = roster.spec(record, ledger.groups, ledger.policy)
         if isinstance(spec, Refuse):
             record.verdict = spec
         elif isinstance(record.verdict, Refuse):
             record.verdict, record.verdict_for = None, None
         if isinstance(spec, Spec):
-            _put_out(ledger, record, roster.strangers(record, spec))
+            if former := roster.strangers(record, spec):
+                _put_out(ledger, record, former)
+                record.jobs.clear()  # what they completed counts for them alone
             spare = roster.beyond_size(record, spec)
             ledger.spares.put(record.key, spare)
             _put_out(ledger, record, spare)
             if not spare and _take_back(ledger, record, spec):
                 return _spec(ledger, record)
-            record.spec = spec
+            record.spec = replace(spec, done=roster.done(record, spec, ledger.owners))
         record.overlooked = roster.overlooked(record)
     return record.spec if isinstance(record.spec, Spec) else None
 

@@ -50,7 +50,7 @@ def failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now: float
         if record.plan is not None:
             record.plan.outstanding.pop(effect, None)
         if not isinstance(effect, SuspendJob):
-            pods.forget(ledger, effect.uid)
+            pods.forget(ledger, effect.uid, now)
     elif isinstance(effect, Evict):
         _eviction_failed(record, effect, kind, now)
     else:

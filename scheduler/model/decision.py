@@ -36,6 +36,7 @@ class Reason(StrEnum):
     PARTLY_BOUND = "PartlyBound"
     INVALID = "Invalid"
     CONFLICT = "Conflict"
+    NAME_TAKEN = "NameTaken"
     TIMED_OUT = "TimedOut"
     PREEMPTED = "Preempted"
     SUSPENDED = "Suspended"
@@ -75,6 +76,7 @@ TEXT: Mapping[Reason, str] = {
     Reason.PARTLY_BOUND: "gang is partly bound and waits for the rest of its quorum",
     Reason.INVALID: "gang's annotations are not valid",
     Reason.CONFLICT: "gang's members disagree",
+    Reason.NAME_TAKEN: "pods of another controller are the gang of this name",
     Reason.TIMED_OUT: "gang was not bound in time",
     Reason.PREEMPTED: "the pod gives way to a gang that goes before it",
     Reason.SUSPENDED: "the gang's Job is suspended, so it has no pods",

@@ -288,6 +288,8 @@ class JobSpec(_Part):
 
 class JobStatus(_Part):
     conditions: list[Condition] | None = None
+    succeeded: int | None = None
+    failed: int | None = None
 
 
 class VersionedMeta(Meta):
