@@ -58,6 +58,7 @@ def look_after(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[E
     _note_back_off(record, now)
     _set_time(ledger, record, facts, now)
     _enter(ledger, record, facts, now)
+    ledger.wanting.singly.note(ledger, record, facts)
     told, again = tell(ledger, record, now)
     return [*effects, *told], min(again, _wake(ledger, record, now))
 
@@ -161,16 +162,28 @@ def _give_back(record: GangRecord, member: Member) -> list[Effect]:
 def _keep_time(ledger: "Ledger", record: GangRecord, spec: Spec | None, now: float) -> list[Effect]:
     """The quorum was let go and must be bound before its deadline, or the gang is rolled back.
 
+    Where it is clear before that nothing will come of it, a gang that can be rolled back is so at once.
+
     A gang that was whole once is never taken down for members that it lost: the rest of its quorum waits. It backs off
     only where nobody of it runs: members that run stand idle until the others come, so those keep the first claim.
     """
-    if record.deadline is None or record.deadline > now:
+    if record.deadline is None:
         return []
-    record.deadline = None
+    refused = [] if record.was_bound else pins.refused(record, ledger.policy, now)
+    early = record.deadline > now
+    if early and not refused and not _has_no_room(record):
+        return []
     facts = _facts(record, spec)
     if facts.quorum and facts.bound >= facts.quorum:
+        record.deadline = record.deadline if early else None
         return []
     roll_back = facts.bound == 0 or (not record.was_bound and pins.remakeable(record, ledger.owners))
+    if early and not roll_back:
+        return []
+    record.deadline = None
+    for member in refused:  # where nothing was torn it costs nothing to try the node again
+        if member.hold is not None:
+            pins.bar(record, member.hold.node, ledger.policy, now, doubles=facts.bound > 0)
     effects: list[Effect] = []
     for member in _as_they_leave(record):
         if member.bound:
@@ -187,6 +200,18 @@ def _keep_time(ledger: "Ledger", record: GangRecord, spec: Spec | None, now: flo
         back_off(ledger, record, now)
     ledger.tally.decisions[Reason.TIMED_OUT if roll_back else Reason.PARTLY_BOUND] += 1
     return effects
+
+
+def _has_no_room(record: GangRecord) -> bool:
+    """It is torn, and the domain that it asks for has no room for the rest; others may have some for all of it."""
+    wanted, verdict = record.wanted, record.verdict
+    torn = record.partly_bound and not record.was_bound
+    if not torn or wanted is None or not (wanted.required and wanted.quorum):
+        return False
+    return record.verdict_for is wanted and verdict is not None and verdict.reason in _NO_ROOM
+
+
+_NO_ROOM = frozenset({Reason.NO_ROOM, Reason.NO_DOMAIN, Reason.NO_NODE_MATCHES, Reason.NEVER_FITS})
 
 
 def _as_they_leave(record: GangRecord) -> list[Member]:
@@ -339,6 +364,10 @@ def _enter(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> No
         record.waiting_since = None
     if facts.bound == 0:
         record.was_bound, record.whole = False, 0
+    elif (
+        record.partly_bound and not record.was_bound
+    ):  # who was at work there was to go, and a budget kept it
+        record.was_bound = any(member.worked and member.bound for member in record.live())
     if record.state is State.LEAVING:
         record.waiting_since = None
     history.keep(ledger, record, now)

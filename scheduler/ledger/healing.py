@@ -16,7 +16,7 @@ from scheduler.model.cluster import Node
 from scheduler.model.decision import Reason
 from scheduler.model.demand import TaintEffect
 from scheduler.model.effects import Effect
-from scheduler.model.workload import OnMemberLoss, Phase
+from scheduler.model.workload import OnMemberLoss, Phase, Pod
 
 if TYPE_CHECKING:
     from scheduler.ledger.ledger import Ledger
@@ -117,6 +117,23 @@ def _note(ledger: "Ledger", record: GangRecord, facts: Facts, now: float, *, who
     if not well:
         record.well_since = None
 
+
+def turned_away(ledger: "Ledger", record: GangRecord, pod: Pod, now: float, *, news: bool) -> None:
+    """The kubelet of its node would not start this pod, so whoever comes in its place goes elsewhere.
+
+    Kept at once for a gang that is made again, since of a gang of one this pod may stay. news: people are told.
+    """
+    if pod.node is None:
+        return
+    pins.bar(record, pod.node, ledger.policy, now)
+    ledger.roll.keep_scars(record, pod)
+    if news:
+        ledger.tally.decisions[Reason.NOT_STARTED] += 1
+        text = f"{pod.key.name} on {pod.node}: its kubelet refused the pod: {pod.refused}"
+        mishaps.note(record, Reason.NOT_STARTED, [Mishap(pod, text)], _ELSEWHERE)
+
+
+_ELSEWHERE: Final = Sequel(*["the node is barred for its gang for a while"] * 2)
 
 # ── lost ────────────────────────────────────────────────────────────────────────────────────────────────
 

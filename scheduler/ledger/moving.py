@@ -295,8 +295,7 @@ def match(ledger: "Ledger", record: GangRecord, gang: Gang) -> dict[Uid, tuple[M
 def _suits(ledger: "Ledger", lease: Lease, role: Role, uid: Uid) -> bool:
     old, new = lease.demand, role.demand
     alike = (old.requests, old.selector, old.ports) == (new.requests, new.selector, new.ports)
-    node = ledger.nodes.get(lease.node)
-    there = node is not None and (node.schedulable or new.tolerates_cordon)
+    there = ledger.nodes.admits(lease.node, new)
     waits = ledger.roll.member(lease.old)
     own = lease.old == uid or _leaves(waits)
     return alike and there and own and lease.role == role.name

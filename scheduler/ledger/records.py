@@ -263,6 +263,8 @@ class GangRecord:
     """When the quorum must be bound; set with the first ungating PATCH."""
     tries: int = 0
     not_before: float = float("-inf")
+    unmodelled: bool = False
+    """Several are to start together, and kube-scheduler decides about them by rules that the planner does not model."""
     soft: bool = False
     """Pins broke too often: from now on members are nominated."""
     broken_pins: int = 0

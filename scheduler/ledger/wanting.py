@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from scheduler.ledger.aging import Aging
 from scheduler.ledger.records import GangRecord
+from scheduler.ledger.singly import Singly
 from scheduler.model.queueing import Waiting
 from scheduler.model.workload import GangKey
 
@@ -49,6 +50,7 @@ class Wanting:
         """
         self.shifted: Callable[[Turn, float], Turn] = lambda turn, _by: turn
         """The turn that a gang has now, of the one that it had; only where it has not come of age meanwhile."""
+        self.singly = Singly()
         self._waiting: dict[GangKey, Waiting] = {}
         self._aging = Aging()
         self._again = float("-inf")

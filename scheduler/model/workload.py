@@ -192,6 +192,8 @@ class Pending(NamedTuple):
     reason: str
     since: float
     """Seconds since the epoch, by the API server's clock."""
+    message: str = ""
+    """What it says is in the way; read of pods with rules that the planner does not model, and no longer than a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,8 @@ class Pod:
     """Its condition `gangwright.io/Seated` is False: people are told on it that its gang waits."""
     stuck: str = ""
     """Why a container of it does not start, such as ImagePullBackOff; empty where nothing tells."""
+    refused: str = ""
+    """Why the kubelet of its node would not start it, such as OutOfcpu; empty where it did not refuse."""
     disrupted: bool = False
     """The cluster ends it: its condition `DisruptionTarget` is True. Who is dismissed by his owner has none."""
 
