@@ -82,16 +82,16 @@ _PASSING: Final = frozenset({"refused", "room-taken"})
 
 
 def refused(record: GangRecord, policy: Policy, now: float) -> list[Member]:
-    """Members of the quorum that kube-scheduler refuses by rules that the planner does not model, for longer than it
-    takes to make up its mind. No node suits them, or it would have asked about another.
+    """Nominated members of the quorum that kube-scheduler refuses by rules that the planner does not model, for longer
+    than it takes to make up its mind. No node suits them, or it would have asked about another. Of a gang that is torn
+    a member without a seat is one of them.
     """
     if not record.unmodelled or (record.plan is not None and record.plan.step is Step.FREE):
         return []
     return [
         m
         for m in record.live()
-        if m.hold is not None
-        and m.hold.until is None
+        if (record.partly_bound if m.hold is None else m.hold.until is None and m.tied is None)
         and m.failing_since is not None
         and now - m.failing_since >= policy.pin_grace
         and m.pod.unmodelled
@@ -109,7 +109,9 @@ def looks(record: GangRecord, policy: Policy) -> Iterator[float]:
             yield member.evict_again
         if member.hold is not None and member.hold.until is not None:
             yield member.hold.until
-        if member.failing_since is None or not member.live or seat(member) is None:
+        if member.failing_since is None or not member.live:
+            continue
+        if seat(member) is None and not record.unmodelled:
             continue
         yield member.failing_since + policy.pin_grace
         yield member.failing_since + policy.pin_limit
