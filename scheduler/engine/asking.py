@@ -168,7 +168,7 @@ class Asking:
     def about(self, record: GangRecord, gang: Gang, now: float) -> Question:
         """Where does this gang go now?"""
         ledger = self._ledger
-        # Who waits for room is asked about even so: its reservation stands as long as there is none.
+        # A gang that waits for room is asked about even so: its reservation stands as long as there is none.
         told = self._over_ceiling(gang) or (None if waits(record) else self._behind(record))
         if told is not None:
             return Question(

@@ -364,9 +364,7 @@ def _enter(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> No
         record.waiting_since = None
     if facts.bound == 0:
         record.was_bound, record.whole = False, 0
-    elif (
-        record.partly_bound and not record.was_bound
-    ):  # who was at work there was to go, and a budget kept it
+    elif record.partly_bound and not record.was_bound:  # a member at work was to go, and a budget kept it
         record.was_bound = any(member.worked and member.bound for member in record.live())
     if record.state is State.LEAVING:
         record.waiting_since = None

@@ -119,7 +119,7 @@ def _note(ledger: "Ledger", record: GangRecord, facts: Facts, now: float, *, who
 
 
 def turned_away(ledger: "Ledger", record: GangRecord, pod: Pod, now: float, *, news: bool) -> None:
-    """The kubelet of its node would not start this pod, so whoever comes in its place goes elsewhere.
+    """The kubelet of its node would not start this pod, so the next in its place goes elsewhere.
 
     Kept at once for a gang that is made again, since of a gang of one this pod may stay. news: people are told.
     """

@@ -184,7 +184,7 @@ def _refused(record: GangRecord) -> str:
 
 
 def _lets_pass(record: GangRecord, first: GangKey) -> str:
-    """Another namespace's gangs are not for everybody to read."""
+    """The names of another namespace's gangs are not told."""
     whose = (
         f"{first.name} is" if first.namespace == record.key.namespace else "a gang of another namespace is"
     )

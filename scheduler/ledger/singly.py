@@ -30,15 +30,11 @@ class Singly:
 
     def note(self, ledger: "Ledger", record: GangRecord, facts: Facts) -> None:
         """Take in where this gang is now, after its state was worked out."""
-        live = record.live()
-        on_its_way = (record.plan is not None and record.plan.step is not Step.DONE) or any(
-            m.hold is not None and m.hold.until is None for m in live
-        )
         # A bound pod tells no more what it asks of nodes, so a torn gang stays what it was.
         kept = record.unmodelled and facts.bound > 0
-        record.unmodelled = facts.quorum > 1 and (kept or any(m.pod.unmodelled for m in live))
+        record.unmodelled = facts.quorum > 1 and (kept or any(m.pod.unmodelled for m in record.live()))
         short = record.unmodelled and facts.bound < facts.quorum and not record.was_bound
-        if short and (facts.bound > 0 or on_its_way):
+        if short and (facts.bound > 0 or _is_on_its_way(record)):
             self._open[record.key] = None
         else:
             self.close(ledger, record.key)
@@ -53,3 +49,9 @@ class Singly:
                 record.verdict_for = None
                 ledger.wanting.touch(record)
         ledger.wanting.ask_again()
+
+
+def _is_on_its_way(record: GangRecord) -> bool:
+    """It has seats that end with its plan, its pods or its pins."""
+    planned = record.plan is not None and record.plan.step is not Step.DONE
+    return planned or any(m.hold is not None and m.hold.until is None for m in record.live())

@@ -1,4 +1,4 @@
-"""Gangs with rules that the planner does not model: what becomes of one that kube-scheduler refuses, and who waits."""
+"""Gangs with rules that the planner does not model: what follows a refusal of kube-scheduler, and which gang waits."""
 
 from dataclasses import replace
 
