@@ -193,9 +193,9 @@ def _place(row: GangRow) -> tuple[bool, int, str, str]:
 
 def _is_overdue(row: GangRow) -> bool:
     """This program finds room for the gang at once, and the service has not used it."""
-    from scheduler.model.decision import Reason  # late: help comes without numpy
+    from scheduler.cli.answers import AT_ONCE  # late: help comes without numpy
 
-    return row.state == "waiting" and row.reason == Reason.QUEUED and (row.wait_seconds or 0.0) > PATIENCE
+    return row.state == "waiting" and AT_ONCE in (row.message or "") and (row.wait_seconds or 0.0) > PATIENCE
 
 
 def _show(rows: Iterable[GangRow], now: float, *, wide: bool, everywhere: bool) -> None:

@@ -168,7 +168,8 @@ class Asking:
     def about(self, record: GangRecord, gang: Gang, now: float) -> Question:
         """Where does this gang go now?"""
         ledger = self._ledger
-        told = self._over_ceiling(gang)
+        # A gang that waits for room is asked about even so: its reservation stands as long as there is none.
+        told = self._over_ceiling(gang) or (None if waits(record) else self._behind(record))
         if told is not None:
             return Question(
                 gang, self.snapshot(), {}, None, ledger.nodes.room, self.front.fence_before(record), told=told
@@ -230,6 +231,11 @@ class Asking:
         over = self._ledger.usage.over_ceiling(gang) if self._ledger.usage.shares else None
         return None if over is None else Wait(Reason.OVER_CEILING, ceiling=Ceiling(*over))
 
+    def _behind(self, record: GangRecord) -> Wait | None:
+        """The answer to a gang that lets another one pass; None: it lets none."""
+        first = self._ledger.wanting.singly.before(record)
+        return None if first is None else Wait(Reason.QUEUED, behind=first)
+
     # ── the answer ──────────────────────────────────────────────────────────────────────────────────────
 
     def answer(self, question: Question) -> Answer | Fault:
@@ -263,19 +269,24 @@ class Asking:
             return []
 
     def _taken(self, question: Question, answer: Answer, now: float) -> list[Effect]:
-        seated = isinstance(answer, Place | Preempt)
-        if seated and (over := self._over_ceiling(question.gang)) is not None:  # it may be lower by now
-            return self._settle_seat(question, over, now)
+        if isinstance(answer, Place | Preempt) and (not_now := self._not_now(question.gang)) is not None:
+            return self._settle_seat(question, not_now, now)
         if question.making is not None:
             return self._settle_room(question, answer, now)
         return [] if isinstance(answer, Preempt | Reservation) else self._settle_seat(question, answer, now)
+
+    def _not_now(self, gang: Gang) -> Wait | None:
+        """It has a place, and may not have it: its ceiling may be lower by now, or another gang goes first."""
+        record = self._ledger.roll.gangs.get(gang.key)
+        return self._over_ceiling(gang) or (None if record is None else self._behind(record))
 
     def _settle_seat(self, question: Question, decision: Decision, now: float) -> list[Effect]:
         ledger = self._ledger
         fresh = question.snapshot.generation == ledger.nodes.generation
         usage = ledger.usage.below(question.gang.key.namespace)
         decision = below_ceiling(usage, question.gang, decision)  # it may use more by now
-        if isinstance(decision, Wait) and fresh and question.shape is not None and decision.ceiling is None:
+        of_all = isinstance(decision, Wait) and decision.ceiling is None and decision.behind is None
+        if isinstance(decision, Wait) and of_all and fresh and question.shape is not None:
             self._answers(question.fence, short=question.short)[question.shape] = decision
         event = Decided(
             question.gang,
@@ -362,4 +373,5 @@ def _in_vain(record: GangRecord, version: int, room: int) -> bool:
     lasting = verdict is not None and verdict.reason in LASTING and record.verdict_version == version
     if verdict is None or lasting or record.verdict_room != room:
         return lasting
-    return verdict.reason is Reason.OVER_CEILING or (record.wanted is not None and not record.wanted.quorum)
+    own = verdict.reason is Reason.OVER_CEILING or verdict.reason is Reason.QUEUED
+    return own or (record.wanted is not None and not record.wanted.quorum)

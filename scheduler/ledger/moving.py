@@ -320,8 +320,7 @@ def _suits(ledger: "Ledger", lease: Lease, role: Role, uid: Uid) -> bool:
     alike = (old.requests, old.selector, old.ports) == (new.requests, new.selector, new.ports)
     if lease.owner is not None:  # what replaces a lost pod may ask to keep away from its node
         alike = old == new
-    node = ledger.nodes.get(lease.node)
-    there = node is not None and (node.schedulable or new.tolerates_cordon)
+    there = ledger.nodes.admits(lease.node, new)
     waits = ledger.roll.member(lease.old)
     own = lease.old == uid or _leaves(waits)
     return alike and there and own and lease.role == role.name

@@ -15,7 +15,7 @@ from scheduler.ledger.records import Aside, GangRecord, Member, Notice, Overlook
 from scheduler.model.decision import TEXT, Reason, Refuse, Wait
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.policy import Policy
-from scheduler.model.workload import OwnerTraits, Phase, Pod
+from scheduler.model.workload import GangKey, OwnerTraits, Phase, Pod
 
 LONGEST = 300.0
 AT_ODDS = (
@@ -184,7 +184,7 @@ def sentence(record: GangRecord, why: Reason) -> str:
         lacks = _lacks(record, verdict, "; ")
         bound = f"{_bound(record, record.spec)} of {record.spec.total} are bound"
         kept = f"; kept for those that are missing: {', '.join(record.kept)}" if record.kept else ""
-        return f"{TEXT[why]}: {bound}{kept}{lacks}{_failed(record)}"
+        return f"{TEXT[why]}: {bound}{kept}{lacks}{_refused(record)}{_failed(record)}"
     if why is Reason.MISSING_MEMBERS and isinstance(record.spec, Spec):
         return (
             f"{TEXT[why]}: {_there(record, record.spec)} of {record.spec.total} are there{_held_back(record)}"
@@ -195,8 +195,32 @@ def sentence(record: GangRecord, why: Reason) -> str:
         return f"{TEXT[why]}: {len(record.plan.victims)} pods are still there{_failed(record)}"
     if isinstance(verdict, Wait) and verdict.ceiling is not None:
         return f"{TEXT[why]}: {verdict.ceiling}"
+    if isinstance(verdict, Wait) and verdict.behind is not None:
+        return f"{TEXT[why]}: {_lets_pass(record, verdict.behind)}"
     text = TEXT[why] + _lacks(record, verdict, ": ") + (AT_ODDS if _at_odds(record, why) else "")
+    text += _refused(record)
     return text + _failed(record) if why in _WRITTEN else text
+
+
+def _refused(record: GangRecord) -> str:
+    """What kube-scheduler says of the first member that it refuses by rules that the planner does not model."""
+    said = ((m.pod.key.name, m.pod.pending) for m in sorted(record.live(), key=lambda m: m.arrival))
+    if not record.unmodelled:
+        return ""
+    name, words = next(((name, own.message) for name, own in said if own and own.message), ("", ""))
+    return f"; kube-scheduler on {name}: {words}" if words else ""
+
+
+def _lets_pass(record: GangRecord, first: GangKey) -> str:
+    """The names of another namespace's gangs are not told."""
+    whose = (
+        f"{first.name} is" if first.namespace == record.key.namespace else "a gang of another namespace is"
+    )
+    return f"{whose} let go and not whole yet; gangs with {', '.join(_rules(record))} go one at a time"
+
+
+def _rules(record: GangRecord) -> list[str]:
+    return sorted({rule for member in record.live() for rule in member.pod.unmodelled})
 
 
 _WRITTEN = frozenset({Reason.BACKING_OFF, Reason.SEATED})

@@ -28,6 +28,8 @@ def seen(ledger: "Ledger", pod: Pod, now: float) -> None:
     if before is None or not member.live or _said(before) != _said(pod):
         record.spec = None
     ledger.roll.renew(member, pod)
+    if pod.refused and (before is None or not before.refused):
+        healing.turned_away(ledger, record, pod, now, news=before is not None)
     if pod.node is not None and (before is None or before.node is None):
         ledger.stands(pod.priority)
     if member.bound and pod.node is not None:
@@ -119,7 +121,13 @@ def forget(ledger: "Ledger", uid: Uid, now: float) -> None:
     ledger.unknown(uid)
     key = ledger.roll.leave(uid)
     if key is not None:
-        ledger.left(key)
+        _left(ledger, key)
+
+
+def _left(ledger: "Ledger", key: GangKey) -> None:
+    ledger.left(key)
+    if key not in ledger.roll.gangs:
+        ledger.wanting.singly.close(ledger, key)
 
 
 def move(ledger: "Ledger", uid: Uid, key: GangKey) -> None:
@@ -129,7 +137,7 @@ def move(ledger: "Ledger", uid: Uid, key: GangKey) -> None:
     before = ledger.roll.gangs[left]
     member = before.members[uid]
     ledger.roll.leave(uid)
-    ledger.left(left)
+    _left(ledger, left)
     record, _ = ledger.roll.enter(member.pod, key, member)
     record.asked = record.asked or (before.asked and not member.pod.gated)
     ledger.mark(key, anew=True)

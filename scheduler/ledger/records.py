@@ -310,6 +310,8 @@ class GangRecord:
     """Times in a row that a step of ours failed on it."""
     rests_until: float = float("-inf")
     """It is not looked at before: a step of ours failed on it."""
+    unmodelled: bool = False
+    """Several are to start together, and kube-scheduler decides about them by rules that the planner does not model."""
     soft: bool = False
     """Pins broke too often: from now on members are nominated."""
     broken_pins: int = 0

@@ -7,6 +7,7 @@ Lives here: which places are kept, for how long, and what ends that. Never here:
 from typing import TYPE_CHECKING, Final
 
 from scheduler.ledger import moving, roster
+from scheduler.ledger.backoff import doubled
 from scheduler.ledger.moving import Lease, Move
 from scheduler.ledger.records import GangRecord, Member, Spec
 from scheduler.ledger.roll import lineage
@@ -23,8 +24,6 @@ LONGEST: Final = 360.0
 
 MARGIN: Final = 30.0
 """Seconds for an owner that waits for nothing to make the pod, on a busy cluster, and for us to see it."""
-
-DOUBLINGS: Final = 6
 
 WATCHED: Final = frozenset({"Job", "StatefulSet"})
 """Kinds of owners of which we see that one is gone."""
@@ -58,7 +57,7 @@ def _patience(ledger: "Ledger", owner: Owner) -> float:
     traits = ledger.owners.get(owner.uid)
     if owner.kind != "Job" or traits is None:
         return MARGIN
-    return MARGIN + min(FIRST * 2.0 ** min(traits.failed, DOUBLINGS), LONGEST)
+    return MARGIN + doubled(FIRST, traits.failed, LONGEST)
 
 
 def tend(ledger: "Ledger", record: GangRecord, now: float) -> None:
@@ -93,5 +92,5 @@ def _is_to_be_had(ledger: "Ledger", record: GangRecord, lease: Lease) -> bool:
         return False
     traits = ledger.owners.get(owner.uid)
     makes = not (traits.ended or traits.suspended) if traits is not None else owner.kind not in WATCHED
-    takes = (node.schedulable or demand.tolerates_cordon) and not demand.untolerated(node.taints)
+    takes = ledger.nodes.admits(lease.node, demand)
     return makes and takes and not ledger.nodes.is_overdrawn(lease.node, demand)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from scheduler.model.obstacles import ruled_out
 from scheduler.model.resources import written
-from scheduler.model.workload import Uid
+from scheduler.model.workload import GangKey, Uid
 
 
 class Reason(StrEnum):
@@ -161,6 +161,8 @@ class Wait:
     reason: Reason
     shortfall: Shortfall | None = None
     ceiling: Ceiling | None = None
+    behind: GangKey | None = None
+    """The gang that this one lets pass, because two like them may each get half of what only one can have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,6 +194,8 @@ class Pending(NamedTuple):
     reason: str
     since: float
     """Seconds since the epoch, by the API server's clock."""
+    message: str = ""
+    """What it says is in the way; read of pods with rules that the planner does not model, and no longer than a line."""
 
 
 class Preempted(NamedTuple):
@@ -250,6 +252,8 @@ class Pod:
     preempted: Preempted | None = None
     labels: str = ""
     """As `labels_text` writes them: 50,000 dicts would take ten times the memory."""
+    refused: str = ""
+    """Why the kubelet of its node would not start it, such as OutOfcpu; empty where it did not refuse."""
     disrupted: bool = False
     """The cluster ends it: its condition `DisruptionTarget` is True. Who is dismissed by his owner has none."""
 
