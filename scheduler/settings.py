@@ -115,7 +115,8 @@ class Gangs:
 
     pin_grace: Annotated[float, reader.seconds(1, _DAY)] = _CORE.pin_grace
     """kube-scheduler has refused a pinned pod for so long, and our own picture has no room either: the pin is broken.
-    Shorter would mistake a picture that is about to catch up."""
+    Also how long it may refuse a member by a rule that the planner does not model, before the gang gives back what it
+    has. Shorter would mistake a picture that is about to catch up."""
 
     pin_limit: Annotated[float, reader.seconds(1, _DAY)] = _CORE.pin_limit
     """kube-scheduler has refused a pinned pod for so long: the pin is broken, whatever our picture says. Several
@@ -123,7 +124,8 @@ class Gangs:
     elsewhere."""
 
     barred: Annotated[float, reader.seconds(1, _DAY)] = _CORE.barred
-    """A node whose pin broke is not given to that gang for so long; doubles each time."""
+    """A node where a pin broke, or whose kubelet refused a pod, is not given to that gang for so long; doubles each
+    time."""
 
     broken_pins_until_soft: Annotated[int, reader.whole(1, 1000)] = _CORE.broken_pins_until_soft
     """After so many broken pins a gang is only nominated: something decides about its nodes that we do not see."""

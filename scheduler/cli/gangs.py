@@ -140,7 +140,7 @@ def _warn(answers: Source) -> bool:
 
 
 def _none(answers: Source, reach: Reach, inside: str, name: str) -> None:
-    """No such gang: perhaps its pods are refused, each under its own name, or it has none while it is suspended."""
+    """No such gang: perhaps it has no pods while it is suspended."""
     said = f"no gang {name} in namespace {inside}"
     for text in _elastic_words(_elastic(reach, inside, name), answers.now):
         screen.note(text)
@@ -149,12 +149,6 @@ def _none(answers: Source, reach: Reach, inside: str, name: str) -> None:
         if row.name == name and row.state == "suspended":
             screen.note(f"{said}: {row.message}")
             return
-    refused = [
-        row.name for row in rows if row.state == "refused" and row.name and row.name.startswith(f"{name}-")
-    ]
-    if refused:
-        screen.note(f"{said}, but refused pods; see: gangwright explain {inside}/{min(refused)}")
-        return
     whole = [row.name for row in rows if row.name and not row.alone and name.startswith(f"{row.name}-")]
     if whole:
         gang = max(whole, key=len)
@@ -199,9 +193,9 @@ def _place(row: GangRow) -> tuple[bool, int, str, str]:
 
 def _is_overdue(row: GangRow) -> bool:
     """This program finds room for the gang at once, and the service has not used it."""
-    from scheduler.model.decision import Reason  # late: help comes without numpy
+    from scheduler.cli.answers import AT_ONCE  # late: help comes without numpy
 
-    return row.state == "waiting" and row.reason == Reason.QUEUED and (row.wait_seconds or 0.0) > PATIENCE
+    return row.state == "waiting" and AT_ONCE in (row.message or "") and (row.wait_seconds or 0.0) > PATIENCE
 
 
 def _show(rows: Iterable[GangRow], now: float, *, wide: bool, everywhere: bool) -> None:

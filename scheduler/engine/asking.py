@@ -163,7 +163,8 @@ class Asking:
     def about(self, record: GangRecord, gang: Gang, now: float) -> Question:
         """Where does this gang go now?"""
         ledger = self._ledger
-        told = self._over_ceiling(gang)
+        # A gang that waits for room is asked about even so: its reservation stands as long as there is none.
+        told = self._over_ceiling(gang) or (None if waits(record) else self._behind(record))
         if told is not None:
             return Question(
                 gang, self.snapshot(), {}, None, ledger.nodes.room, self.front.fence_before(record), told=told
@@ -225,6 +226,11 @@ class Asking:
         over = self._ledger.usage.over_ceiling(gang) if self._ledger.usage.shares else None
         return None if over is None else Wait(Reason.OVER_CEILING, ceiling=Ceiling(*over))
 
+    def _behind(self, record: GangRecord) -> Wait | None:
+        """The answer to a gang that lets another one pass; None: it lets none."""
+        first = self._ledger.wanting.singly.before(record)
+        return None if first is None else Wait(Reason.QUEUED, behind=first)
+
     # ── the answer ──────────────────────────────────────────────────────────────────────────────────────
 
     def answer(self, question: Question) -> Answer | Fault:
@@ -258,12 +264,16 @@ class Asking:
             return []
 
     def _taken(self, question: Question, answer: Answer, now: float) -> list[Effect]:
-        seated = isinstance(answer, Place | Preempt)
-        if seated and (over := self._over_ceiling(question.gang)) is not None:  # it may be lower by now
-            return self._settle_seat(question, over, now)
+        if isinstance(answer, Place | Preempt) and (not_now := self._not_now(question.gang)) is not None:
+            return self._settle_seat(question, not_now, now)
         if question.making is not None:
             return self._settle_room(question, answer, now)
         return [] if isinstance(answer, Preempt | Reservation) else self._settle_seat(question, answer, now)
+
+    def _not_now(self, gang: Gang) -> Wait | None:
+        """It has a place, and may not have it: its ceiling may be lower by now, or another gang goes first."""
+        record = self._ledger.roll.gangs.get(gang.key)
+        return self._over_ceiling(gang) or (None if record is None else self._behind(record))
 
     def _settle_seat(self, question: Question, decision: Decision, now: float) -> list[Effect]:
         ledger = self._ledger
@@ -298,7 +308,8 @@ class Asking:
         if record is None or isinstance(decision, Place) or question.told is not None or known:
             return
         self._pass.rounds.refused(record)
-        if shape is None or not fresh or not isinstance(decision, Wait) or decision.ceiling is not None:
+        of_all = isinstance(decision, Wait) and decision.ceiling is None and decision.behind is None
+        if shape is None or not fresh or not isinstance(decision, Wait) or not of_all:
             return
         told.alike[shape] = decision
         size = self._shapes.sizes.get(shape)

@@ -250,7 +250,7 @@ class Engine:
             return Refused(Reason.MAKING_ROOM), effects
         if member.hold is not None and member.hold.node in call.candidates:
             return Allowed((member.hold.node,), Reason.SEATED), effects
-        return Refused(_why(record)), effects
+        return Refused(member.aside.reason if member.aside is not None else _why(record)), effects
 
     def _score(
         self,

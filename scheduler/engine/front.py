@@ -156,4 +156,5 @@ def _in_vain(record: GangRecord, version: int, room: int) -> bool:
     lasting = verdict is not None and verdict.reason in LASTING and record.verdict_version == version
     if verdict is None or lasting or record.verdict_room != room:
         return lasting
-    return verdict.reason is Reason.OVER_CEILING or (record.wanted is not None and not record.wanted.quorum)
+    own = verdict.reason is Reason.OVER_CEILING or verdict.reason is Reason.QUEUED
+    return own or (record.wanted is not None and not record.wanted.quorum)

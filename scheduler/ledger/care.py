@@ -5,9 +5,12 @@ of itself, its lost seats, its time limit, its plan, and last what people are to
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.ledger import (
+    aside,
+    backoff,
     freeing,
     healing,
     history,
@@ -18,10 +21,11 @@ from scheduler.ledger import (
     pins,
     plans,
     roster,
+    vacancies,
 )
 from scheduler.ledger.lifecycle import STANDS, UNDER_WAY, Facts, State
 from scheduler.ledger.records import GangRecord, Member, Plan, Spec, Step
-from scheduler.model.decision import Reason, Refuse, Wait
+from scheduler.model.decision import Reason, Refuse
 from scheduler.model.effects import Effect, Nominate, WritePlan
 from scheduler.model.workload import Uid, gang_of_one
 
@@ -36,9 +40,6 @@ EVICTIONS_EVERY = 1.0
 TIDY_EVERY = 5.0
 """Seconds until marks of a plan that is no more are taken off a pod once again, if they are still seen there."""
 
-DOUBLINGS = 16
-"""Above so many the back-off has long reached its limit, and the power would leave the range of a float."""
-
 
 def look_after(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect], float]:
     """What is to be done for this gang now, and when time alone will next call for a look."""
@@ -47,6 +48,7 @@ def look_after(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[E
     _expire(ledger, record, now)
     effects += _mend(ledger, record, now)
     effects += _keep_time(ledger, record, spec, now)
+    vacancies.tend(ledger, record, now)
     effects += moving.arrive(ledger, record, now)
     effects += _carry_on(ledger, record, now)
     effects += _tidy(record, now)
@@ -55,9 +57,10 @@ def look_after(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[E
     if healed is not None:
         effects += healed
         facts = _facts(record, spec)
-    _note_back_off(record, now)
+    backoff.note(record, now)
     _set_time(ledger, record, facts, now)
     _enter(ledger, record, facts, now)
+    ledger.wanting.singly.note(ledger, record, facts)
     told, again = tell(ledger, record, now)
     return [*effects, *told], min(again, _wake(ledger, record, now))
 
@@ -70,25 +73,32 @@ def tell(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect]
     said = notices.words(record)
     effects: list[Effect] = [*mishaps.due(record, ledger.policy, now)]
     effects += notices.due(record, said, ledger.policy, ledger.owners, ledger.quotas, now)
-    times = (mishaps.next_due(record, ledger.policy), notices.next_due(record, said, ledger.policy))
+    times = (
+        mishaps.next_due(record, ledger.policy),
+        notices.next_due(record, said, ledger.policy),
+        notices.aside_due(record, ledger.policy),
+    )
     return effects, min((time for time in times if time > now), default=NEVER)
 
 
 def _spec(ledger: "Ledger", record: GangRecord) -> Spec | None:
     if record.spec is None:
+        aside.set_aside(record, ledger.groups)
         record.spec = spec = roster.spec(record, ledger.groups, ledger.policy)
         if isinstance(spec, Refuse):
             record.verdict = spec
         elif isinstance(record.verdict, Refuse):
             record.verdict, record.verdict_for = None, None
         if isinstance(spec, Spec):
-            _put_out(ledger, record, roster.strangers(record, spec))
+            if former := roster.strangers(record, spec):
+                _put_out(ledger, record, former)
+                record.jobs.clear()  # what they completed counts for them alone
             spare = roster.beyond_size(record, spec)
             ledger.spares.put(record.key, spare)
             _put_out(ledger, record, spare)
             if not spare and _take_back(ledger, record, spec):
                 return _spec(ledger, record)
-            record.spec = spec
+            record.spec = replace(spec, done=roster.done(record, spec, ledger.owners))
         record.overlooked = roster.overlooked(record)
     return record.spec if isinstance(record.spec, Spec) else None
 
@@ -161,16 +171,28 @@ def _give_back(record: GangRecord, member: Member) -> list[Effect]:
 def _keep_time(ledger: "Ledger", record: GangRecord, spec: Spec | None, now: float) -> list[Effect]:
     """The quorum was let go and must be bound before its deadline, or the gang is rolled back.
 
+    Where it is clear before that nothing will come of it, a gang that can be rolled back is so at once.
+
     A gang that was whole once is never taken down for members that it lost: the rest of its quorum waits. It backs off
     only where nobody of it runs: members that run stand idle until the others come, so those keep the first claim.
     """
-    if record.deadline is None or record.deadline > now:
+    if record.deadline is None:
         return []
-    record.deadline = None
+    refused = [] if record.was_bound else pins.refused(record, ledger.policy, now)
+    early = record.deadline > now
+    if early and not refused and not _has_no_room(record):
+        return []
     facts = _facts(record, spec)
     if facts.quorum and facts.bound >= facts.quorum:
+        record.deadline = record.deadline if early else None
         return []
     roll_back = facts.bound == 0 or (not record.was_bound and pins.remakeable(record, ledger.owners))
+    if early and not roll_back:
+        return []
+    record.deadline = None
+    for member in refused:  # where nothing was torn it costs nothing to try the node again
+        if member.hold is not None:
+            pins.bar(record, member.hold.node, ledger.policy, now, doubles=facts.bound > 0)
     effects: list[Effect] = []
     for member in _as_they_leave(record):
         if member.bound:
@@ -184,9 +206,21 @@ def _keep_time(ledger: "Ledger", record: GangRecord, spec: Spec | None, now: flo
             effects += [] if member.tied or member.pod.gated else _give_back(record, member)
     effects += _drop_plan(ledger, record, now)
     if roll_back or not any(member.bound for member in record.live()):
-        back_off(ledger, record, now)
+        backoff.begin(record, ledger.policy, now)
     ledger.tally.decisions[Reason.TIMED_OUT if roll_back else Reason.PARTLY_BOUND] += 1
     return effects
+
+
+def _has_no_room(record: GangRecord) -> bool:
+    """It is torn, and the domain that it asks for has no room for the rest; others may have some for all of it."""
+    wanted, verdict = record.wanted, record.verdict
+    torn = record.partly_bound and not record.was_bound
+    if not torn or wanted is None or not (wanted.required and wanted.quorum):
+        return False
+    return record.verdict_for is wanted and verdict is not None and verdict.reason in _NO_ROOM
+
+
+_NO_ROOM = frozenset({Reason.NO_ROOM, Reason.NO_DOMAIN, Reason.NO_NODE_MATCHES, Reason.NEVER_FITS})
 
 
 def _as_they_leave(record: GangRecord) -> list[Member]:
@@ -194,23 +228,6 @@ def _as_they_leave(record: GangRecord) -> list[Member]:
     start still reads that the gang was never whole, for as long as anybody of it is bound.
     """
     return sorted(record.live(), key=lambda member: 1 + (member.pod.plan is not None) if member.bound else 3)
-
-
-def back_off(ledger: "Ledger", record: GangRecord, now: float) -> None:
-    """The gang is not planned for a while, twice as long with every try."""
-    policy = ledger.policy
-    span = policy.backoff * 2.0 ** min(record.tries, DOUBLINGS)
-    record.not_before = now + min(span, policy.backoff_limit)
-    record.tries += 1
-    record.verdict, record.verdict_for = Wait(Reason.BACKING_OFF), None
-
-
-def _note_back_off(record: GangRecord, now: float) -> None:
-    """That it backs off is why it waits, also where it was restarted rather than late; and no longer than it does."""
-    if record.verdict is None and record.not_before > now:
-        record.verdict, record.verdict_for = Wait(Reason.BACKING_OFF), None
-    elif record.verdict == Wait(Reason.BACKING_OFF) and record.not_before <= now:
-        record.verdict, record.verdict_for = None, None
 
 
 def _drop_plan(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
@@ -256,7 +273,7 @@ def _carry_on(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
     if undone and not _stands(ledger, record, plan):
         effects = _drop_plan(ledger, record, now)
         if plan.spoiled:
-            back_off(ledger, record, now)
+            backoff.begin(record, ledger.policy, now)
         return effects
     if plan.step is Step.FREE:
         effects, freed = freeing.carry_on(ledger, record, plan, now)
@@ -339,6 +356,8 @@ def _enter(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> No
         record.waiting_since = None
     if facts.bound == 0:
         record.was_bound, record.whole = False, 0
+    elif record.partly_bound and not record.was_bound:  # a member at work was to go, and a budget kept it
+        record.was_bound = any(member.worked and member.bound for member in record.live())
     if record.state is State.LEAVING:
         record.waiting_since = None
     history.keep(ledger, record, now)

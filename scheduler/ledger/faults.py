@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from scheduler.ledger.backoff import doubled
 from scheduler.ledger.lifecycle import State
 from scheduler.model import events as ev
 from scheduler.model.decision import Reason, Refuse
@@ -26,9 +27,6 @@ LONGEST: Final = 300.0
 FAILED: Final = (
     "gangwright failed on this gang and tries again; please report this, with the traceback in its log"
 )
-
-DOUBLINGS: Final = 6
-"""FIRST doubled so often is more than LONGEST."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ def broke(ledger: "Ledger", key: GangKey | None, error: Exception, now: float) -
         return
     if record.rests_until <= now:  # else it is told already
         ledger.mark_told(record.key)
-        record.rests_until = now + min(LONGEST, FIRST * 2.0 ** min(record.faults, DOUBLINGS))
+        record.rests_until = now + doubled(FIRST, record.faults, LONGEST)
         record.faults += 1
     ledger.wake(record.key, record.rests_until)
     if (live := list(record.live())) and not any(m.bound or m.hold for m in live):

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from scheduler.ledger import mishaps, pins, plans, roster
+from scheduler.ledger.backoff import doubled
 from scheduler.ledger.lifecycle import Facts
 from scheduler.ledger.records import GangRecord, Member, Mishap, Sequel, Spec
 from scheduler.model.cluster import Node
 from scheduler.model.decision import Reason
 from scheduler.model.demand import TaintEffect
 from scheduler.model.effects import Effect
-from scheduler.model.workload import OnMemberLoss, Phase
+from scheduler.model.workload import OnMemberLoss, Phase, Pod
 
 if TYPE_CHECKING:
     from scheduler.ledger.ledger import Ledger
@@ -27,8 +28,6 @@ is gone for a moment, and after a broken watch nodes may be told later than thei
 
 LONGEST: Final = 86_400.0
 """Seconds at which the doubling of a gang's patience ends."""
-
-DOUBLINGS: Final = 16
 
 TOGETHER: Final = 0.1
 """Members whose time is up within this part of it are late together: they were bound one after the other."""
@@ -117,6 +116,23 @@ def _note(ledger: "Ledger", record: GangRecord, facts: Facts, now: float, *, who
     if not well:
         record.well_since = None
 
+
+def turned_away(ledger: "Ledger", record: GangRecord, pod: Pod, now: float, *, news: bool) -> None:
+    """The kubelet of its node would not start this pod, so the next in its place goes elsewhere.
+
+    Kept at once for a gang that is made again, since of a gang of one this pod may stay. news: people are told.
+    """
+    if pod.node is None:
+        return
+    pins.bar(record, pod.node, ledger.policy, now)
+    ledger.roll.keep_scars(record, pod)
+    if news:
+        ledger.tally.decisions[Reason.NOT_STARTED] += 1
+        text = f"{pod.key.name} on {pod.node}: its kubelet refused the pod: {pod.refused}"
+        mishaps.note(record, Reason.NOT_STARTED, [Mishap(pod, text)], _ELSEWHERE)
+
+
+_ELSEWHERE: Final = Sequel(*["the node is barred for its gang for a while"] * 2)
 
 # ── lost ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -242,7 +258,7 @@ def _pause(ledger: "Ledger", record: GangRecord) -> float:
     policy = ledger.policy
     if record.setbacks <= 1:
         return 0.0
-    return min(policy.backoff * 2.0 ** min(record.setbacks - 2, DOUBLINGS), policy.backoff_limit)
+    return doubled(policy.backoff, record.setbacks - 2, policy.backoff_limit)
 
 
 def evict_all(
@@ -267,7 +283,7 @@ def patience(ledger: "Ledger", record: GangRecord) -> float:
     """Seconds from its bind until a member must run."""
     asked = record.spec.wish.start_timeout if isinstance(record.spec, Spec) else None
     span = ledger.policy.start_timeout if asked is None else asked
-    return min(span * 2.0 ** min(record.setbacks, DOUBLINGS), max(span, LONGEST))
+    return doubled(span, record.setbacks, max(span, LONGEST))
 
 
 def _late(ledger: "Ledger", record: GangRecord, now: float) -> list[Member]:

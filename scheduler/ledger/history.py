@@ -23,6 +23,30 @@ def kind(record: GangRecord) -> str:
     return next((m.pod.owner.kind for m in record.members.values() if m.pod.owner is not None), "")
 
 
+CREDITED: Final = frozenset(
+    {
+        "Job",
+        "StatefulSet",
+        "ReplicaSet",
+        "ReplicationController",
+        "DaemonSet",
+        "PyTorchJob",
+        "MPIJob",
+        "ElasticJob",
+    }
+)
+"""Kinds of owners whose gangs have a memory of their own, in each namespace."""
+
+
+def creditor(record: GangRecord) -> str:
+    """Under which kind its runtimes are remembered: all other kinds share one memory with pods without an owner.
+
+    A tenant may write any kind into `ownerReferences`, and would be believed afresh with each.
+    """
+    own = kind(record)
+    return own if own in CREDITED else ""
+
+
 def declared(record: GangRecord) -> float | None:
     """The runtime that it declares, in seconds; where nobody who is left declares any, what it declared when it
     began.
@@ -49,7 +73,7 @@ def keep(ledger: "Ledger", record: GangRecord, now: float) -> None:
         says = declared(record)
         if says is not None and now >= doubted_at(record):
             record.doubted = True
-            ledger.runtimes.overran(record.key.namespace, kind(record), says, now - record.since)
+            ledger.runtimes.overran(record.key.namespace, creditor(record), says, now - record.since)
     elif record.since is not None:
         if record.state is State.LEAVING and _succeeded(record):
             _teach(ledger, record, now - record.since)
@@ -78,7 +102,7 @@ def _run(ledger: "Ledger", record: GangRecord) -> Run:
     """What is asked of `runtimes` about it."""
     default = ledger.policy.default_runtime
     if record.run is None or record.run_for != record.pulse or record.run[-1] != default:
-        whose = (record.key.namespace, kind(record), len(record.members))
+        whose = (record.key.namespace, creditor(record), len(record.members))
         record.run, record.run_for = (*whose, declared(record), default), record.pulse
     return record.run
 
@@ -87,7 +111,7 @@ def _teach(ledger: "Ledger", record: GangRecord, ran: float) -> None:
     """What a run took; and what its declaration was worth, if it was one run, and was not told when it overran."""
     whole = not (record.interrupted or record.doubted)
     promised = record.promised if whole else None
-    ledger.runtimes.ended(record.key.namespace, kind(record), len(record.members), promised, ran)
+    ledger.runtimes.ended(record.key.namespace, creditor(record), len(record.members), promised, ran)
 
 
 def _began(record: GangRecord, now: float) -> float:

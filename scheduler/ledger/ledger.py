@@ -257,7 +257,7 @@ class Ledger:
         known = self.roll.pod(event.uid)
         if known is not None and known.owner is not None:
             self.paused.hurry(known.owner.uid, now)
-        pods.forget(self, event.uid)
+        pods.forget(self, event.uid, now)
 
     def move(self, uid: Uid, key: GangKey) -> None:
         """Make a pod a member of another gang: it turned out not to be one of this."""

@@ -19,7 +19,7 @@ from scheduler.model import events as ev
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.demand import Demand
 from scheduler.model.effects import Announce, Effect
-from scheduler.model.workload import Gang, GangKey, Role, Uid
+from scheduler.model.workload import Gang, GangKey, Owner, Role, Uid
 
 if TYPE_CHECKING:
     from scheduler.ledger.ledger import Ledger
@@ -44,6 +44,8 @@ class Lease:
     node: str
     role: str
     demand: Demand
+    owner: Owner | None = None
+    """Of `old`, where that was lost."""
 
     @property
     def name(self) -> Uid:
@@ -63,6 +65,8 @@ class Move:
     by: float
     """When it is over, unless somebody is on his way out then."""
     asked: list[Uid] = field(default_factory=list)
+    vacancy: bool = False
+    """Its members were lost rather than moved: see `vacancies`."""
 
 
 class Moves:
@@ -79,7 +83,14 @@ class Moves:
         return iter(list(self._moves.values()))
 
     def __contains__(self, key: object) -> bool:
-        return key in self._moves
+        """This gang is asked to move."""
+        move = self._moves.get(key) if isinstance(key, GangKey) else None
+        return move is not None and not move.vacancy
+
+    def vacancy(self, key: GangKey) -> Move | None:
+        """Places that are kept for successors of this gang's members."""
+        move = self._moves.get(key)
+        return move if move is not None and move.vacancy else None
 
     def put(self, move: Move) -> None:
         self._moves[move.gang] = move
@@ -134,13 +145,22 @@ def begin(ledger: "Ledger", event: ev.MoveFound, now: float) -> None:
         uid for uid in event.leaving if (m := record.members.get(uid)) is not None and m.bound and m.live
     ]
     line = lineage(record.key, next(iter(record.members.values())).pod)
-    ledger.moves.put(Move(record.key, line, event.whole, leases, going, now + ledger.policy.timeout))
+    if (vacancy := ledger.moves.vacancy(record.key)) is not None:
+        _is_over(ledger, record, vacancy, now)
+    move = Move(record.key, line, event.whole, [], going, now + ledger.policy.timeout)
+    ledger.moves.put(move)
     for lease in leases:
-        ledger.nodes.put(lease.name, lease.node, lease.demand)
-        ledger.usage.keep(lease.name, lease.old, record.key.namespace, lease.demand)
+        keep(ledger, move, lease)
     ledger.tally.decisions[Reason.MOVED] += 1
     ledger.do(_tell(record, going, event))
     ledger.mark(record.key)
+
+
+def keep(ledger: "Ledger", move: Move, lease: Lease) -> None:
+    """The seat uses room from now on, and counts for the gang's namespace."""
+    move.leases.append(lease)
+    ledger.nodes.put(lease.name, lease.node, lease.demand)
+    ledger.usage.keep(lease.name, lease.old, move.gang.namespace, lease.demand)
 
 
 def _tell(record: GangRecord, going: list[Uid], event: ev.MoveFound) -> Iterator[Effect]:
@@ -194,8 +214,9 @@ def carry_on(ledger: "Ledger", now: float) -> list[Effect]:
         with faults.guard(ledger, move.gang, now):
             if record is not None and record.rests_until <= now:
                 effects += _go(ledger, record, move, now)
-            if now >= move.by:
+            if now >= move.by or (move.vacancy and record is None):
                 _is_over(ledger, record, move, now)
+                ledger.mark(move.gang)
             if not move.leases and not move.going:
                 ledger.moves.drop(move)
     return effects
@@ -244,7 +265,7 @@ def _stay(ledger: "Ledger", move: Move, uid: Uid, now: float) -> None:
     move.asked.remove(uid)
     for lease in list(move.leases):
         if lease.old == uid or move.whole:
-            _give_back(ledger, move, lease)
+            give_back(ledger, move, lease)
     if move.whole:
         move.going = []
         ledger.moves.refuse(move.gang, now)
@@ -263,10 +284,11 @@ def _is_over(ledger: "Ledger", record: GangRecord | None, move: Move, now: float
             ledger.mark(move.gang, anew=True)
     move.going = []
     for lease in list(move.leases):
-        _give_back(ledger, move, lease)
+        give_back(ledger, move, lease)
 
 
-def _give_back(ledger: "Ledger", move: Move, lease: Lease) -> None:
+def give_back(ledger: "Ledger", move: Move, lease: Lease) -> None:
+    """The seat is no longer kept."""
     move.leases.remove(lease)
     ledger.nodes.take(lease.name)
     ledger.usage.keep_no_longer(lease.old)
@@ -296,8 +318,9 @@ def match(ledger: "Ledger", record: GangRecord, gang: Gang) -> dict[Uid, tuple[M
 def _suits(ledger: "Ledger", lease: Lease, role: Role, uid: Uid) -> bool:
     old, new = lease.demand, role.demand
     alike = (old.requests, old.selector, old.ports) == (new.requests, new.selector, new.ports)
-    node = ledger.nodes.get(lease.node)
-    there = node is not None and (node.schedulable or new.tolerates_cordon)
+    if lease.owner is not None:  # what replaces a lost pod may ask to keep away from its node
+        alike = old == new
+    there = ledger.nodes.admits(lease.node, new)
     waits = ledger.roll.member(lease.old)
     own = lease.old == uid or _leaves(waits)
     return alike and there and own and lease.role == role.name
@@ -314,7 +337,7 @@ def arrive(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
     if any(ledger.nodes.is_overdrawn(own.node, own.demand) for _, own in found.values()):
         return []
     for move, lease in found.values():
-        _give_back(ledger, move, lease)
+        give_back(ledger, move, lease)
     seats = {uid: lease.node for uid, (_, lease) in found.items()}
     return _sit_down(ledger, record, seats, now)
 

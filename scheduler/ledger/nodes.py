@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.model.admission import obstacles
 from scheduler.model.cluster import LabelColumn, Mask, Matrix, Node, Nomination, Snapshot
 from scheduler.model.demand import Demand, HostPort, Taint
 from scheduler.model.resources import Amounts, ResourceAxis, Vector
@@ -19,6 +20,9 @@ from scheduler.model.workload import Uid
 
 VECTORS_KEPT: Final = 4096
 """Distinct requests whose vectors are remembered."""
+
+ANSWERS_KEPT: Final = 16_384
+"""Answers of `admits` that are remembered until a node changes: one for every seat that is on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class NodeTable:
         self._places: dict[Uid, tuple[str, Demand]] = {}
         self._ports: dict[str, dict[Uid, tuple[HostPort, ...]]] = {}
         self._vectors: dict[Amounts, Vector] = {}
+        self._admits: dict[tuple[object, ...], bool] = {}
         self._columns: _Columns | None = None
         self._used: Matrix = np.zeros((0, 0))
         self.version = 0
@@ -132,6 +137,18 @@ class NodeTable:
                 used += self.vector(self._places[uid][1])
         return used
 
+    def admits(self, node: str, demand: Demand) -> bool:
+        """The node is there, and lets this demand in as far as selector, affinity, taints and cordon say."""
+        columns, key = self._now(), (node, *demand.where)
+        row, known = columns.index.get(node), self._admits.get(key)
+        if row is None or known is not None:
+            return row is not None and known is True
+        if len(self._admits) >= ANSWERS_KEPT:
+            self._admits.clear()
+        closed = obstacles(columns, demand, slice(row, row + 1)).values()
+        self._admits[key] = is_open = not any(bool(mask[0]) for mask in closed)
+        return is_open
+
     def has_room(self, node: str, demand: Demand) -> bool:
         """The node has room for one more of this demand, as far as amounts and host ports say."""
         columns = self._now()
@@ -191,6 +208,7 @@ class NodeTable:
 
     def _changed(self) -> None:
         self._columns = None
+        self._admits.clear()
         self.version += 1
         self.generation += 1
         self.grew()

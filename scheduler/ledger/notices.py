@@ -11,11 +11,11 @@ from typing import TypeAlias
 from scheduler.ledger import roster
 from scheduler.ledger.lifecycle import STANDS, State
 from scheduler.ledger.quotas import Quotas
-from scheduler.ledger.records import GangRecord, Member, Notice, Overlooked, Spec
+from scheduler.ledger.records import Aside, GangRecord, Member, Notice, Overlooked, Spec
 from scheduler.model.decision import TEXT, Reason, Refuse, Wait
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.policy import Policy
-from scheduler.model.workload import OwnerTraits, Phase
+from scheduler.model.workload import GangKey, OwnerTraits, Phase, Pod
 
 LONGEST = 300.0
 AT_ODDS = (
@@ -73,6 +73,7 @@ def due(
     now: float,
 ) -> Iterator[Effect]:
     """What is to be said now.  said: its `words`."""
+    yield from _aside(record, policy, now)
     if record.state in STANDS:
         yield from _late(record, policy, now)
     if record.state not in _WAITING | {State.HELD} and not _seated_unsaid(record):
@@ -92,6 +93,29 @@ def due(
         if _speak(record, Reason.WARNING, text, policy, now):
             record.warned.update(own.field for own in record.overlooked)
             yield _announce(record, Reason.WARNING, text, seated=None)
+
+
+def _aside(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
+    """Why members do not count, on the first of each kind: the gang itself may be well."""
+    for (why, text), pod in _speakers_aside(record).items():
+        if _speak(record, why, text, policy, now):
+            yield Announce(record.key, pod.uid, pod.key, pod.owner, why, text, False, not pod.told_waiting)
+
+
+def _speakers_aside(record: GangRecord) -> dict[Aside, Pod]:
+    aside = [m for m in record.members.values() if m.aside is not None and m.stays]
+    first: dict[Reason, Member] = {}
+    for member in sorted(aside, key=lambda m: (not m.pod.told_waiting, m.arrival)):
+        if member.aside is not None:
+            first.setdefault(member.aside.reason, member)
+    return {m.aside: m.pod for m in first.values() if m.aside is not None}
+
+
+def aside_due(record: GangRecord, policy: Policy) -> float:
+    """When something unsaid of members that do not count may be said, if nothing else happens."""
+    return min(
+        (_again(record, why, text, policy) for why, text in _speakers_aside(record)), default=float("inf")
+    )
 
 
 def _late(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
@@ -135,7 +159,10 @@ def next_due(record: GangRecord, said: Words, policy: Policy) -> float:
         return min((_may_say(record, why, policy) for why in whys), default=float("inf"))
     if said is None:
         return float("inf")
-    why, message = said
+    return _again(record, *said, policy)
+
+
+def _again(record: GangRecord, why: Reason, message: str, policy: Policy) -> float:
     last = record.notices.get(why)
     if last is None:
         return float("inf")
@@ -155,7 +182,9 @@ def sentence(record: GangRecord, why: Reason) -> str:
     verdict = record.verdict
     if why is Reason.PARTLY_BOUND and isinstance(record.spec, Spec):
         lacks = _lacks(record, verdict, "; ")
-        return f"{TEXT[why]}: {_bound(record, record.spec)} of {record.spec.total} are bound{lacks}{_failed(record)}"
+        bound = f"{_bound(record, record.spec)} of {record.spec.total} are bound"
+        kept = f"; kept for those that are missing: {', '.join(record.kept)}" if record.kept else ""
+        return f"{TEXT[why]}: {bound}{kept}{lacks}{_refused(record)}{_failed(record)}"
     if why is Reason.MISSING_MEMBERS and isinstance(record.spec, Spec):
         return (
             f"{TEXT[why]}: {_there(record, record.spec)} of {record.spec.total} are there{_held_back(record)}"
@@ -166,8 +195,32 @@ def sentence(record: GangRecord, why: Reason) -> str:
         return f"{TEXT[why]}: {len(record.plan.victims)} pods are still there{_failed(record)}"
     if isinstance(verdict, Wait) and verdict.ceiling is not None:
         return f"{TEXT[why]}: {verdict.ceiling}"
+    if isinstance(verdict, Wait) and verdict.behind is not None:
+        return f"{TEXT[why]}: {_lets_pass(record, verdict.behind)}"
     text = TEXT[why] + _lacks(record, verdict, ": ") + (AT_ODDS if _at_odds(record, why) else "")
+    text += _refused(record)
     return text + _failed(record) if why in _WRITTEN else text
+
+
+def _refused(record: GangRecord) -> str:
+    """What kube-scheduler says of the first member that it refuses by rules that the planner does not model."""
+    said = ((m.pod.key.name, m.pod.pending) for m in sorted(record.live(), key=lambda m: m.arrival))
+    if not record.unmodelled:
+        return ""
+    name, words = next(((name, own.message) for name, own in said if own and own.message), ("", ""))
+    return f"; kube-scheduler on {name}: {words}" if words else ""
+
+
+def _lets_pass(record: GangRecord, first: GangKey) -> str:
+    """The names of another namespace's gangs are not told."""
+    whose = (
+        f"{first.name} is" if first.namespace == record.key.namespace else "a gang of another namespace is"
+    )
+    return f"{whose} let go and not whole yet; gangs with {', '.join(_rules(record))} go one at a time"
+
+
+def _rules(record: GangRecord) -> list[str]:
+    return sorted({rule for member in record.live() for rule in member.pod.unmodelled})
 
 
 _WRITTEN = frozenset({Reason.BACKING_OFF, Reason.SEATED})
@@ -215,7 +268,7 @@ def _succeeded(member: Member) -> bool:
 def _of_quorum(spec: Spec, members: Iterable[Member]) -> int:
     """How many of these the quorum counts: of each role no more than it needs, and nobody above it."""
     counts = Counter(roster.role_of(member, spec) for member in members if not roster.is_surplus(member))
-    return sum(min(counts[role], least) for role, least in spec.quorum.items())
+    return sum(min(counts[role] + spec.done.get(role, 0), least) for role, least in spec.quorum.items())
 
 
 def _held_back(record: GangRecord) -> str:
@@ -240,7 +293,15 @@ def _speak(record: GangRecord, why: Reason, message: str, policy: Policy, now: f
     return True
 
 
-_PATIENT = frozenset({Reason.QUEUED, Reason.MISSING_MEMBERS, Reason.NO_QUORUM_KNOWN, Reason.PARTLY_BOUND})
+_PATIENT = frozenset(
+    {
+        Reason.QUEUED,
+        Reason.MISSING_MEMBERS,
+        Reason.NO_QUORUM_KNOWN,
+        Reason.PARTLY_BOUND,
+        Reason.NAME_TAKEN,
+    }
+)
 """Reasons that most gangs pass through for a moment: said only when they last."""
 
 

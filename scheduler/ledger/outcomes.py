@@ -5,7 +5,7 @@ Lives here: whose outcome it is, and when what failed is done again. Never here:
 
 from typing import TYPE_CHECKING, Final
 
-from scheduler.ledger import care, freeing, mishaps, plans, pods
+from scheduler.ledger import backoff, freeing, mishaps, plans, pods
 from scheduler.ledger.records import Failure, GangRecord, Mishap, Plan, Sequel
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, Evict, SuspendJob
@@ -50,7 +50,7 @@ def failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now: float
         if record.plan is not None:
             record.plan.outstanding.pop(effect, None)
         if not isinstance(effect, SuspendJob):
-            pods.forget(ledger, effect.uid)
+            pods.forget(ledger, effect.uid, now)
     elif isinstance(effect, Evict):
         _eviction_failed(record, effect, kind, now)
     else:
@@ -88,7 +88,7 @@ def _effect_failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, no
         plan.spoiled = True
         return
     ledger.release(member)
-    care.back_off(ledger, record, now)
+    backoff.begin(record, ledger.policy, now)
 
 
 def _remember(record: GangRecord, plan: Plan, event: EffectFailed) -> None:

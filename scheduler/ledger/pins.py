@@ -1,6 +1,6 @@
 """Seats that were given and cannot be taken any more.
 
-kube-scheduler does not ask us about a node that is full, cordoned or gone, so a broken pin is seen from the
+kube-scheduler does not ask us about a node that is full, closed to the pod or gone, so a broken pin is seen from the
 watches alone. A hard pin can only be undone by evicting the pod, which its owner then makes again; a soft one
 is given another seat.
 """
@@ -21,6 +21,9 @@ wakes the pod, so an eager rewrite would be a hot loop."""
 
 GATED = "SchedulingGated"
 """The reason of PodScheduled=False that is no failure."""
+
+UNSCHEDULABLE = "Unschedulable"
+"""The reason of PodScheduled=False when no node suits the pod; any other is an error on the way."""
 
 
 def was_tried(pod: Pod) -> bool:
@@ -60,11 +63,10 @@ def broken(
 
 
 def _cause(member: Member, node: str, nodes: NodeTable, policy: Policy, now: float) -> str | None:
-    known = nodes.get(node)
-    if known is None:
+    if node not in nodes:
         return "node-gone"
-    if not known.schedulable and not member.pod.demand.tolerates_cordon:
-        return "node-unschedulable"
+    if not nodes.admits(node, member.pod.demand):
+        return "node-unschedulable"  # by a cordon, a taint, or labels that it has no more
     if member.failing_since is None:
         return None
     failing = now - member.failing_since
@@ -79,6 +81,26 @@ _PASSING: Final = frozenset({"refused", "room-taken"})
 """What is no loss while the room of a seat is still being made."""
 
 
+def refused(record: GangRecord, policy: Policy, now: float) -> list[Member]:
+    """Nominated members of the quorum that kube-scheduler refuses by rules that the planner does not model, for longer
+    than it takes to make up its mind. No node suits them, or it would have asked about another. Of a gang that is torn
+    a member without a seat is one of them.
+    """
+    if not record.unmodelled or (record.plan is not None and record.plan.step is Step.FREE):
+        return []
+    return [
+        m
+        for m in record.live()
+        if (record.partly_bound if m.hold is None else m.hold.until is None and m.tied is None)
+        and m.failing_since is not None
+        and now - m.failing_since >= policy.pin_grace
+        and m.pod.unmodelled
+        and m.pod.pending is not None
+        and m.pod.pending.reason == UNSCHEDULABLE
+        and not (m.pod.membership and m.pod.membership.surplus)
+    ]
+
+
 def looks(record: GangRecord, policy: Policy) -> Iterator[float]:
     """When time alone may break a seat, end a hold or call for a nomination."""
     yield from (until for until, _ in record.barred.values())
@@ -87,7 +109,9 @@ def looks(record: GangRecord, policy: Policy) -> Iterator[float]:
             yield member.evict_again
         if member.hold is not None and member.hold.until is not None:
             yield member.hold.until
-        if member.failing_since is None or not member.live or seat(member) is None:
+        if member.failing_since is None or not member.live:
+            continue
+        if seat(member) is None and not record.unmodelled:
             continue
         yield member.failing_since + policy.pin_grace
         yield member.failing_since + policy.pin_limit
@@ -120,15 +144,15 @@ def under_eviction(record: GangRecord) -> int:
     return sum(m.evicting is not None and not m.pod.phase.ended for m in record.members.values())
 
 
-def bar(record: GangRecord, node: str, policy: Policy, now: float) -> bool:
-    """Keep the gang away from a node where a pin of its broke; for twice as long when it breaks there again.
+def bar(record: GangRecord, node: str, policy: Policy, now: float, *, doubles: bool = True) -> bool:
+    """Keep the gang away from a node where a pin of its broke; for twice as long when it breaks there again (`doubles`).
 
     False when the node is barred already: what breaks at one moment on one node is one breaking.
     """
     until, span = record.barred.get(node, (now, 0.0))
     if until > now:
         return False
-    span = 2 * span or policy.barred
+    span = 2 * span if span and doubles else policy.barred
     record.barred[node] = (now + span, span)
     record.barred_nodes |= {node}
     return True

@@ -109,7 +109,7 @@ def is_reversible(record: GangRecord, plan: Plan) -> bool:
 
 
 def stands(record: GangRecord, plan: Plan, nodes: NodeTable, but: Collection[Uid] = ()) -> bool:
-    """All that the plan was made for is still there: every pod with its seat, every node with its room.
+    """All that the plan was made for is still there: every pod with its seat, every node open to it, and with its room.
 
     As long as others have to leave first, room is not asked for. but: whose seats do not count against it.
     """
@@ -117,8 +117,7 @@ def stands(record: GangRecord, plan: Plan, nodes: NodeTable, but: Collection[Uid
         member = record.members.get(uid)
         if member is None or not member.live or member.hold is None or member.hold.node != node:
             return False
-        known = nodes.get(node)
-        if known is None or not (known.schedulable or member.pod.demand.tolerates_cordon):
+        if not nodes.admits(node, member.pod.demand):
             return False
         if plan.step is not Step.FREE and nodes.is_overdrawn(node, member.pod.demand, but):
             return False

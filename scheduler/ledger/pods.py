@@ -5,7 +5,7 @@ Lives here: the way of a pod into its gang and out of it. Never here: what follo
 
 from typing import TYPE_CHECKING
 
-from scheduler.ledger import comebacks, healing, pins, roster
+from scheduler.ledger import comebacks, healing, pins, roster, vacancies
 from scheduler.ledger.records import GangRecord, Hold, Member
 from scheduler.model.workload import GangKey, Pod, Uid, gang_of_one
 
@@ -28,6 +28,8 @@ def seen(ledger: "Ledger", pod: Pod, now: float) -> None:
     if before is None or not member.live or _said(before) != _said(pod):
         record.spec = None
     ledger.roll.renew(member, pod)
+    if pod.refused and (before is None or not before.refused):
+        healing.turned_away(ledger, record, pod, now, news=before is not None)
     if pod.node is not None and (before is None or before.node is None):
         ledger.stands(pod.priority)
     if member.bound and pod.node is not None:
@@ -36,6 +38,8 @@ def seen(ledger: "Ledger", pod: Pod, now: float) -> None:
     record.asked = record.asked or pins.was_tried(pod)  # on a full cluster kube-scheduler asks us nothing
     if pod.node is not None or pod.deleting or pod.phase.ended:
         ledger.release(member)
+        if pod.phase.ended and before is not None and not before.phase.ended:
+            vacancies.lost(ledger, member, now)
     elif member.hold is not None:
         _keep_seat(ledger, member, member.hold, now)
     if not member.live:
@@ -66,7 +70,7 @@ def _said(pod: Pod) -> tuple[object, ...]:
 
 def _stranger_seen(ledger: "Ledger", pod: Pod, now: float) -> None:
     if pod.phase.ended:
-        forget(ledger, pod.uid)
+        forget(ledger, pod.uid, now)
         return
     before, ledger.roll.strangers[pod.uid] = ledger.roll.strangers.get(pod.uid), pod
     if pod.node is None:
@@ -108,16 +112,24 @@ def _is_over(record: GangRecord, newcomer: Pod) -> bool:
     )
 
 
-def forget(ledger: "Ledger", uid: Uid) -> None:
+def forget(ledger: "Ledger", uid: Uid, now: float) -> None:
     """Nothing of this pod is left."""
     member = ledger.roll.member(uid)
     if member is not None:
         ledger.spares.drop(roster.gang_key(member.pod), uid)
         healing.left(ledger, member)
+        if member.bound:
+            vacancies.lost(ledger, member, now)
     ledger.unknown(uid)
     key = ledger.roll.leave(uid)
     if key is not None:
-        ledger.left(key)
+        _left(ledger, key)
+
+
+def _left(ledger: "Ledger", key: GangKey) -> None:
+    ledger.left(key)
+    if key not in ledger.roll.gangs:
+        ledger.wanting.singly.close(ledger, key)
 
 
 def move(ledger: "Ledger", uid: Uid, key: GangKey) -> None:
@@ -127,7 +139,7 @@ def move(ledger: "Ledger", uid: Uid, key: GangKey) -> None:
     before = ledger.roll.gangs[left]
     member = before.members[uid]
     ledger.roll.leave(uid)
-    ledger.left(left)
+    _left(ledger, left)
     record, _ = ledger.roll.enter(member.pod, key, member)
     record.asked = record.asked or (before.asked and not member.pod.gated)
     ledger.mark(key, anew=True)

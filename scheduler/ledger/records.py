@@ -28,12 +28,21 @@ class Hold:
     """Ends by itself then, in the ledger's time; None: ends with the plan, the pod or the pin."""
 
 
+class Aside(NamedTuple):
+    """Why a member waits without counting for its gang, and the sentence for people."""
+
+    reason: Reason
+    text: str
+
+
 @dataclass(slots=True)
 class Member:
     """One pod of a gang."""
 
     pod: Pod
     hold: Hold | None = None
+    aside: Aside | None = None
+    """None: it counts."""
     allowed: Mask | None = None
     """kube-scheduler's list for this pod, when it asked about it without our gate."""
     allowed_version: int = -1
@@ -81,9 +90,14 @@ class Member:
 
     @property
     def live(self) -> bool:
-        """Still to count on: neither ended nor on its way out. Asked of every member for every event, hence the
-        spelling.
+        """Still to count on: neither ended, nor on its way out, nor aside. Asked of every member for every event,
+        hence the spelling.
         """
+        return self.aside is None and self.stays
+
+    @property
+    def stays(self) -> bool:
+        """Neither ended nor on its way out."""
         pod = self.pod
         phase = pod.phase
         return not (phase is _SUCCEEDED or phase is _FAILED or pod.deleting or self.evicting is not None)
@@ -169,6 +183,10 @@ class Spec:
     quorum: Mapping[str, int]
     wish: Wish = Wish()
     size: int | None = None
+    grouped: bool = False
+    """A group object states it."""
+    done: Mapping[str, int] = field(default_factory=dict)
+    """By role: pods that succeeded and are no more, as their Jobs count them."""
 
     @property
     def total(self) -> int:
@@ -235,6 +253,8 @@ class GangRecord:
     members: dict[Uid, Member] = field(default_factory=dict)
     spec: Spec | Refuse | Reason | None = None
     """None: to be worked out anew from the members."""
+    jobs: dict[str, str] = field(default_factory=dict)
+    """Owners that have or had members in this run of it, with the role of these: what they completed counts."""
     plan: Plan | None = None
     asked: bool = False
     """kube-scheduler asked about a member without our gate."""
@@ -290,6 +310,8 @@ class GangRecord:
     """Times in a row that a step of ours failed on it."""
     rests_until: float = float("-inf")
     """It is not looked at before: a step of ours failed on it."""
+    unmodelled: bool = False
+    """Several are to start together, and kube-scheduler decides about them by rules that the planner does not model."""
     soft: bool = False
     """Pins broke too often: from now on members are nominated."""
     broken_pins: int = 0
@@ -332,6 +354,8 @@ class GangRecord:
     """Members of the quorum when it was last whole; 0: it was not, as far as we know."""
     grew: bool = False
     """It asks for a larger quorum than it had when it was whole: the rest waits in order like everybody."""
+    kept: tuple[str, ...] = ()
+    """Nodes on which a place is kept for the successor of a member that it lost."""
     partly_bound: bool = False
     """Some of the quorum run or have run, and the rest has no seat: it has the first claim on the next room, unless
     the quorum was whole before; then it lost members or grew, and waits in order."""
@@ -346,6 +370,7 @@ class GangRecord:
             member
             for member in self.members.values()
             if member.evicting is None
+            and member.aside is None
             and not (pod := member.pod).deleting
             and pod.phase is not _SUCCEEDED
             and pod.phase is not _FAILED

@@ -264,12 +264,11 @@ def _believable(
         return False
     taken: list[Member] = []
     for member in gated:
-        node = ledger.nodes.get(note.seats[member.pod.uid])
-        open_to_it = node is not None and (node.schedulable or member.pod.demand.tolerates_cordon)
-        if node is None or not open_to_it or not ledger.nodes.has_room(node.name, member.pod.demand):
+        node, demand = note.seats[member.pod.uid], member.pod.demand
+        if not ledger.nodes.admits(node, demand) or not ledger.nodes.has_room(node, demand):
             for other in taken:
                 ledger.release(other)
             return False
-        ledger.hold(member, Hold(node.name, note.plan), now)
+        ledger.hold(member, Hold(node, note.plan), now)
         taken.append(member)
     return True

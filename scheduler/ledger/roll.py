@@ -89,12 +89,13 @@ class Roll:
         if not record.members:
             del self.gangs[key]
             if (
-                record.broken_pins
+                record.barred
+                or record.broken_pins
                 or record.setbacks
                 or record.gave_way
                 or record.preempted_at > float("-inf")
             ):
-                self._keep_scars(record, member.pod)
+                self.keep_scars(record, member.pod)
         return key
 
     def _own(self, pod: Pod, key: GangKey) -> None:
@@ -112,7 +113,7 @@ class Roll:
         if not gangs:
             self._owned.pop(pod.owner.uid, None)
 
-    def _keep_scars(self, record: GangRecord, pod: Pod) -> None:
+    def keep_scars(self, record: GangRecord, pod: Pod) -> None:
         """Where a gang's pins broke outlives it: its owner makes it again, and what was in the way is still there.
 
         So does the time at which others last had to leave for it.

@@ -4,6 +4,7 @@ The border of a gang is its namespace. Its members must agree; where they do not
 both values named, and nothing is guessed.
 """
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 
 from scheduler.ledger import agreement
@@ -18,6 +19,7 @@ from scheduler.model.workload import (
     GangKey,
     Group,
     Membership,
+    OwnerTraits,
     Phase,
     Pod,
     Role,
@@ -105,7 +107,8 @@ def _resolve(
     if strange and set(quorum) != {""}:
         role, known = min(strange), ", ".join(sorted(quorum))
         return Refuse(Reason.CONFLICT, strange[role], role, f"one of the roles with a minimum: {known}")
-    return Spec(quorum, first.wish.over(group.wish) if group else first.wish, size)
+    wish = first.wish.over(group.wish) if group else first.wish
+    return Spec(quorum, wish, size, grouped=group is not None)
 
 
 def _refuse(reason: Reason, complaint: Complaint) -> Refuse:
@@ -125,7 +128,7 @@ def core(
 
     spare: members that are counted as above the quorum rather than others of their role.
     """
-    needed = dict(spec.quorum)
+    needed = _undone(spec)
     for member in record.members.values():
         if member.pod.phase is Phase.SUCCEEDED and not is_surplus(member) and role_of(member, spec) in needed:
             needed[role_of(member, spec)] -= 1
@@ -173,15 +176,15 @@ def _filling(record: GangRecord) -> list[Member]:
 def strangers(record: GangRecord, spec: Spec) -> list[Uid]:
     """Members of an earlier controller, when the gang's name was taken over by a new one.
 
-    Members of several controllers are one gang only when they carry roles or the size is stated; otherwise the
-    newest controller's pods are the gang, once nothing of the earlier one runs.  What ended under an earlier
-    controller counts for it alone.
+    Members of several controllers are one gang only where `aside.is_of_several` says so; otherwise the newest revision's
+    pods are the gang, once nothing of the earlier one runs.  What ended under an earlier controller counts for it
+    alone.
     """
     newest: dict[str, float] = {}
     for member in record.live():
         owner = _owner(member)
         newest[owner] = max(newest.get(owner, 0.0), member.pod.created)
-    mixed = spec.size is not None or set(spec.quorum) != {""}
+    mixed = spec.grouped or spec.size is not None or set(spec.quorum) != {""}
     former = _ended_before(record, newest, mixed=mixed)
     owned = {owner for owner in newest if owner}
     if mixed or len(owned) < 2 or any(member.bound or member.hold for member in record.live()):
@@ -217,12 +220,34 @@ def _owner(member: Member) -> str:
     return member.pod.owner.uid if member.pod.owner else ""
 
 
+def done(record: GangRecord, spec: Spec, owners: Mapping[str, OwnerTraits]) -> dict[str, int]:
+    """By role: what the Jobs of its members completed beyond the succeeded pods that are seen.
+
+    A succeeded pod may go while its gang runs: its node is removed, or its place is cleaned up.  Its Job remembers it.
+    """
+    seen: Counter[str] = Counter()
+    for member in record.members.values():
+        if (owner := _owner(member)) and member.aside is None and not is_surplus(member):
+            record.jobs[owner] = role_of(member, spec)
+            seen[owner] += member.pod.phase is Phase.SUCCEEDED
+    record.jobs = {owner: role for owner, role in record.jobs.items() if owner in owners}
+    found: Counter[str] = Counter()
+    for owner, role in record.jobs.items():
+        found[role] += max(0, owners[owner].succeeded - seen[owner])
+    return dict(+found)
+
+
+def _undone(spec: Spec) -> dict[str, int]:
+    """By role, how many members the quorum needs beside those that succeeded and are no more."""
+    return {role: least - spec.done.get(role, 0) for role, least in spec.quorum.items()}
+
+
 _BOUND, _HELD, _WAITING, _RUNNING = range(4)
 
 
 def facts(record: GangRecord, spec: Spec) -> Facts:
     """Counts of the members, those of the quorum capped by role. Called for every event, so it only counts."""
-    tallies = {role: [0, 0, 0, 0] for role in spec.quorum}
+    tallies = {role: [spec.done.get(role, 0), 0, 0, spec.done.get(role, 0)] for role in spec.quorum}
     everybody = tallies.get("")
     live = there = 0
     for member in record.members.values():
@@ -271,7 +296,7 @@ def request(record: GangRecord, spec: Spec, policy: Policy) -> Gang | None:
     waiting = record.waiting()
     if not waiting:
         return None
-    missing = _missing(record, spec)
+    missing = lacking(record, spec)
     quorum: dict[tuple[str, int], list[Uid]] = {}
     surplus: dict[tuple[str, int], list[Uid]] = {}
     demands: list[Demand] = []
@@ -321,8 +346,9 @@ def asked(
     )
 
 
-def _missing(record: GangRecord, spec: Spec) -> dict[str, int]:
-    missing = dict(spec.quorum)
+def lacking(record: GangRecord, spec: Spec) -> dict[str, int]:
+    """By role, how many members with a seat the quorum lacks; none, or fewer than none, where it lacks none."""
+    missing = _undone(spec)
     for member in record.members.values():
         role = role_of(member, spec)
         if is_surplus(member) or role not in missing:
@@ -350,7 +376,7 @@ def survives(record: GangRecord, gone: set[Uid]) -> bool:
         return not any(_placed(member) for member in taken)
     if all(is_surplus(member) or not _placed(member) for member in taken):
         return True
-    left = dict(record.spec.quorum)
+    left = _undone(record.spec)
     for uid, member in record.members.items():
         role = role_of(member, record.spec)
         counts = (_placed(member) and member.live and uid not in gone) or member.pod.phase is Phase.SUCCEEDED

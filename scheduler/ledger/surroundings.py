@@ -70,8 +70,9 @@ def owner_seen(ledger: "Ledger", event: ev.OwnerSeen, now: float) -> None:
     before = ledger.owners.get(event.traits.uid)
     ledger.owners[event.traits.uid] = event.traits  # its version may be another, where nothing else is
     if before != event.traits:
+        completed = before is not None and before.succeeded != event.traits.succeeded
         for key in ledger.roll.owned_by(event.traits.uid):
-            ledger.mark(key)
+            ledger.mark(key, anew=before is None or completed)
     if before is None or before.version != event.traits.version:
         for key in freeing.waiting_for(ledger, event.traits.uid):
             ledger.mark(key)
@@ -80,6 +81,8 @@ def owner_seen(ledger: "Ledger", event: ev.OwnerSeen, now: float) -> None:
 def owner_gone(ledger: "Ledger", event: ev.OwnerGone, _now: float) -> None:
     """An owner is no more."""
     ledger.owners.pop(event.uid, None)
+    for key in ledger.roll.owned_by(event.uid):
+        ledger.mark(key, anew=True)
     ledger.paused.gone(event.uid)
     ledger.roll.asleep.gone(event.uid)
 

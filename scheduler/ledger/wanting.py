@@ -8,6 +8,7 @@ from itertools import islice, takewhile
 from typing import Any, Final, TypeAlias
 
 from scheduler.ledger.records import GangRecord
+from scheduler.ledger.singly import Singly
 from scheduler.ledger.timers import Timers
 from scheduler.model.queueing import Waiting
 from scheduler.model.workload import GangKey
@@ -50,6 +51,7 @@ class Wanting:
         """
         self.shifted: Callable[[Turn, float], Turn] = lambda turn, _by: turn
         """The turn that a gang has now, of the one that it had; only where it has not come of age meanwhile."""
+        self.singly = Singly()
         self._waiting: dict[GangKey, Waiting] = {}
         self._aging = Timers()
         self._again = float("-inf")

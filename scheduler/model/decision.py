@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from scheduler.model.obstacles import ruled_out
 from scheduler.model.resources import written
-from scheduler.model.workload import Uid
+from scheduler.model.workload import GangKey, Uid
 
 
 class Reason(StrEnum):
@@ -36,6 +36,7 @@ class Reason(StrEnum):
     PARTLY_BOUND = "PartlyBound"
     INVALID = "Invalid"
     CONFLICT = "Conflict"
+    NAME_TAKEN = "NameTaken"
     TIMED_OUT = "TimedOut"
     PREEMPTED = "Preempted"
     SUSPENDED = "Suspended"
@@ -75,6 +76,7 @@ TEXT: Mapping[Reason, str] = {
     Reason.PARTLY_BOUND: "gang is partly bound and waits for the rest of its quorum",
     Reason.INVALID: "gang's annotations are not valid",
     Reason.CONFLICT: "gang's members disagree",
+    Reason.NAME_TAKEN: "pods of another controller are the gang of this name",
     Reason.TIMED_OUT: "gang was not bound in time",
     Reason.PREEMPTED: "the pod gives way to a gang that goes before it",
     Reason.SUSPENDED: "the gang's Job is suspended, so it has no pods",
@@ -159,6 +161,8 @@ class Wait:
     reason: Reason
     shortfall: Shortfall | None = None
     ceiling: Ceiling | None = None
+    behind: GangKey | None = None
+    """The gang that this one lets pass, because two like them may each get half of what only one can have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,10 +123,6 @@ class Demand:
         """All but the amounts: what a cached mask of nodes depends on."""
         return (self.selector, self.constraints, self.tolerations)
 
-    @property
-    def tolerates_cordon(self) -> bool:
-        return not self.untolerated((UNSCHEDULABLE,))
-
     def untolerated(self, taints: Iterable[Taint]) -> tuple[Taint, ...]:
         """The taints among these that this demand does not tolerate."""
         return tuple(t for t in taints if not any(own.tolerates(t) for own in self.tolerations))

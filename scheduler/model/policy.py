@@ -32,7 +32,7 @@ class Policy:
     pin_limit: float = 20.0
     """PodScheduled=False for so long: the pin is broken, whatever our picture says."""
     barred: float = 300.0
-    """A node whose pin broke is not given to that gang for so long; doubles each time."""
+    """A node where a pin broke, or whose kubelet refused a pod, is not given to that gang for so long; doubles each time."""
     broken_pins_until_soft: int = 2
     evictions_per_gang: int = 8
     """Broken pins of one gang that may be evicted at a time; the rest wait for the next second."""

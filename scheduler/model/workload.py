@@ -140,6 +140,8 @@ class Membership:
     surplus: bool = False
     gain: float = 0.0
     wish: Wish = Wish()
+    refused: bool = False
+    """Something that it says cannot be read: it is of this gang, and none of its words count."""
     keys: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Where another format than ours says what: by the field's name, here or in the wish, a label or annotation of
     that format.
@@ -192,6 +194,8 @@ class Pending(NamedTuple):
     reason: str
     since: float
     """Seconds since the epoch, by the API server's clock."""
+    message: str = ""
+    """What it says is in the way; read of pods with rules that the planner does not model, and no longer than a line."""
 
 
 class Preempted(NamedTuple):
@@ -248,6 +252,8 @@ class Pod:
     preempted: Preempted | None = None
     labels: str = ""
     """As `labels_text` writes them: 50,000 dicts would take ten times the memory."""
+    refused: str = ""
+    """Why the kubelet of its node would not start it, such as OutOfcpu; empty where it did not refuse."""
     disrupted: bool = False
     """The cluster ends it: its condition `DisruptionTarget` is True. Who is dismissed by his owner has none."""
 
@@ -296,6 +302,12 @@ class OwnerTraits:
     """Seconds since the epoch, of a Job: when it was made, however often its pods were made again since."""
     asleep: Asleep | None = None
     """While it is suspended, by whomever, and its pods would be of a gang."""
+    succeeded: int = 0
+    """Pods of a Job that succeeded, whether or not they are still there."""
+    failed: int = field(default=0, compare=False)
+    """Pods of a Job that failed, likewise."""
+    ended: bool = False
+    """It makes no pods any more."""
     version: str = field(default="", compare=False)
     """Of the object when it said this: it is changed only as it was then."""
 

@@ -160,16 +160,19 @@ class TerminatedState(_Part):
     exit_code: int = 0
     reason: str = ""
     message: str = ""
+    started_at: str | None = None
 
 
 class ContainerState(_Part):
     waiting: WaitingState | None = None
+    running: Present | None = None
     terminated: TerminatedState | None = None
 
 
 class ContainerStatus(_Part):
     name: str = ""
     state: ContainerState | None = None
+    restart_count: int = 0
     allocated_resources: Amounts = None
     resources: ResourceRequirements | None = None
 
@@ -288,6 +291,8 @@ class JobSpec(_Part):
 
 class JobStatus(_Part):
     conditions: list[Condition] | None = None
+    succeeded: int | None = None
+    failed: int | None = None
 
 
 class VersionedMeta(Meta):

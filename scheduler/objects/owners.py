@@ -21,7 +21,7 @@ _FREE: Final = (
 """Kinds that are not watched, whose pods are always made again at no cost; with the beginning of their API versions."""
 
 
-_ENDED: Final = frozenset({"Complete", "Failed"})
+_ENDED: Final = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
 """Conditions of a Job that makes no pods any more."""
 
 
@@ -49,15 +49,23 @@ def job(found: api.Job, levels: tuple[Level, ...] = DEFAULT_LEVELS) -> OwnerTrai
         attained=_attained(said.get(labels.ATTAINED, "")),
         created=epoch(meta.creation_timestamp) or None,
         asleep=_asleep(found, levels, paused=paused),
+        succeeded=found.status.succeeded or 0,
+        failed=found.status.failed or 0,
+        ended=_has_ended(found),
         version=meta.resource_version,
     )
+
+
+def _has_ended(found: api.Job) -> bool:
+    """Such a condition is True, or the Job is being deleted."""
+    ended = any(own.type in _ENDED and own.status == "True" for own in found.status.conditions or ())
+    return ended or found.metadata.deletion_timestamp is not None
 
 
 def _asleep(found: api.Job, levels: tuple[Level, ...], *, paused: bool) -> Asleep | None:
     """What its pods would say of their gang, had it any."""
     meta, template = found.metadata, found.spec.template
-    ended = any(own.type in _ENDED and own.status == "True" for own in found.status.conditions or ())
-    if ended or not found.spec.suspend or meta.deletion_timestamp is not None:
+    if not found.spec.suspend or _has_ended(found):
         return None
     said = template.metadata
     own = read(meta.namespace, said.labels or {}, said.annotations or {}, levels).membership

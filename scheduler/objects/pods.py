@@ -63,7 +63,7 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         plan=plan,
         owner=_owner(meta.owner_references or (), interner),
         unmodelled=interner.one(want.unmodelled),
-        pending=_pending(status.conditions or ()),
+        pending=_pending(status.conditions or (), heard=bool(want.unmodelled)),
         complaints=interner.one(complaints),
         bound_at=_bound_at(status.conditions or ()),
         preempts=spec.preemption_policy != "Never",
@@ -72,6 +72,7 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         stuck=interner.one(_stuck(status)),
         labels=labels_text(meta.labels or {}),
         preempted=_preempted(status.conditions or ()),
+        refused=interner.one(_refused(status)) if spec.node_name else "",
         disrupted=any(
             own.type == labels.DISRUPTED and own.status == "True" for own in status.conditions or ()
         ),
@@ -91,6 +92,32 @@ def _stuck(status: api.PodStatus) -> str:
         if waiting is not None and waiting.reason not in _STARTING:
             return waiting.reason
     return ""
+
+
+_OWN_LIMIT: Final = "DeadlineExceeded"
+"""The pod's own time limit: no node's fault."""
+
+_LONGEST_REASON: Final = 64
+
+
+def _refused(status: api.PodStatus) -> str:
+    """Why kubelet ended the pod before any container of it began; empty where one began, or kubelet did not end it.
+
+    It may refuse the pod at once (UnexpectedAdmissionError, OutOfcpu, NodeAffinity, Evicted or NodeShutdown for a node
+    under pressure or on its way down), or end it while it still waits (Evicted, Terminated, Preempting). The reason
+    does not tell the two apart from the end of a pod that ran, so the containers do.
+    """
+    if status.phase != Phase.FAILED or not status.reason or status.reason == _OWN_LIMIT:
+        return ""
+    began = map(_began, [*(status.init_container_statuses or []), *(status.container_statuses or [])])
+    return "" if any(began) else status.reason[:_LONGEST_REASON]
+
+
+def _began(own: api.ContainerStatus) -> bool:
+    """It ran at least once. One that kubelet closes the books on without a start ended without having begun."""
+    state = own.state
+    ended = state is not None and state.terminated is not None and bool(state.terminated.started_at)
+    return own.restart_count > 0 or ended or (state is not None and state.running is not None)
 
 
 def epoch(text: str | None) -> float:
@@ -175,11 +202,23 @@ def _owner(references: Iterable[api.OwnerReference], interner: Interner) -> Owne
     return None
 
 
-def _pending(conditions: Sequence[api.Condition]) -> Pending | None:
+_LINE: Final = 200
+"""Characters of kube-scheduler's words that are kept."""
+
+
+def _pending(conditions: Sequence[api.Condition], *, heard: bool) -> Pending | None:
+    """heard: kube-scheduler's words are kept too. They change often, so of other pods nothing is made of them."""
     for own in conditions:
         if own.type == "PodScheduled" and own.status == "False":
-            return Pending(own.reason or "", epoch(own.last_transition_time))
+            said = _in_the_way(own.message or "") if heard and own.reason == "Unschedulable" else ""
+            return Pending(own.reason or "", epoch(own.last_transition_time), said)
     return None
+
+
+def _in_the_way(message: str) -> str:
+    """The obstacles that it names, on one line, without what it says of preemption."""
+    said = " ".join(message.partition("preemption:")[0].split()).rstrip(". ")
+    return said if len(said) <= _LINE else f"{said[: _LINE - 1]}…"
 
 
 def _bound_at(conditions: Sequence[api.Condition]) -> float | None:

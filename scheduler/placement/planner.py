@@ -11,13 +11,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.model.admission import CORDON
 from scheduler.model.cluster import Mask, Matrix, Snapshot
 from scheduler.model.decision import Decision, Place, Reason, Refuse, Shortfall, Wait
 from scheduler.model.policy import Policy
 from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility, scoring
-from scheduler.placement.feasibility import CORDON, fits
+from scheduler.placement.feasibility import fits
 from scheduler.placement.masks import Masks
 from scheduler.placement.pool import Batch, Pool, Scratch, batches, counted, gather
 from scheduler.placement.quality import quality

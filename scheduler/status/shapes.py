@@ -106,7 +106,7 @@ class MemberRow(Part, frozen=True):
     node: str | None
     """Where it runs, or the seat that is kept for it."""
     reason: str | None
-    """Why it is leaving, or kube-scheduler's word on why it could not be bound."""
+    """Why it is leaving, why it does not count, or kube-scheduler's word on why it could not be bound."""
 
 
 class LevelShortfall(Part, frozen=True):

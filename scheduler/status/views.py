@@ -294,7 +294,7 @@ def _members(engine: Engine, record: GangRecord) -> shapes.Members:
         present=_there(record),
         needed=spec.total if isinstance(spec, Spec) else None,
         held=sum(member.hold is not None and not member.bound for member in members),
-        bound=sum(map(_has_bound, members)),
+        bound=sum(map(_has_bound, members)) + (sum(spec.done.values()) if isinstance(spec, Spec) else 0),
         running=sum(member.pod.phase is Phase.RUNNING for member in members),
     )
 
@@ -310,13 +310,13 @@ def _member(member: Member) -> shapes.MemberRow:
         state=next(word for word, holds in _MEMBER_STATES if holds(member)),
         phase=pod.phase,
         node=pod.node or (member.hold.node if member.hold is not None else None),
-        reason=member.evicting or failing,
+        reason=member.evicting or (member.aside.reason if member.aside is not None else failing),
     )
 
 
 _MEMBER_STATES: Final[tuple[tuple[str, Callable[[Member], bool]], ...]] = (
     ("ended", lambda m: m.pod.phase.ended),
-    ("leaving", lambda m: not m.live),
+    ("leaving", lambda m: not m.stays),
     ("bound", lambda m: m.bound),
     ("held", lambda m: m.hold is not None),
     ("gated", lambda m: m.pod.held_back),

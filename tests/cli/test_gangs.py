@@ -281,15 +281,17 @@ async def test_the_settings_of_the_cluster_hold(cluster):
     assert (before.json["wishes"]["level"], said.json["wishes"]["level"]) == ("rack", "host")
 
 
-async def test_who_is_refused_is_found(cluster):
-    """Pods with a wrong word are of no gang: whoever asks for the gang is told which of them says why."""
+async def test_a_gang_with_a_wrong_word_is_one_gang(cluster):
+    """In the list, and when it is asked for by name: it is refused, and the word is told."""
     for number in (1, 0):
         cluster.pod(f"train-{number}", gang="train", annotations={"gangwright.io/strategy": "packed"})
 
     said = await cluster.say("explain", "team/train")
 
-    assert said.code == 1
-    assert "gangwright explain team/train-0" in said.err
+    assert said.code == 0
+    assert "gangwright.io/strategy: 'packed'" in said.out
+    rows = (await cluster.say("list", "-n", "team")).rows
+    assert [(own["GANG"], own["STATE"]) for own in rows] == [("train", "refused")]
 
 
 async def test_who_has_room_and_waits_on(cluster):

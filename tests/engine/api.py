@@ -94,6 +94,8 @@ class FakeApi:
         """Called before a bind comes true."""
         self.grace: Callable[[Pod], float] = lambda _pod: 0.0
         """Seconds that a bound pod takes to go when it is told to."""
+        self.refuses: dict[str, str] = {}
+        """Nodes whose kubelet refuses every pod, with its reason."""
         self.evicted: list[Uid] = []
         """Who was evicted, in order."""
         self._goes_at: dict[Uid, float] = {}
@@ -219,16 +221,24 @@ class FakeApi:
         self.watched(pod, node)
         self.binds[uid] = node
         self.write(
-            replace(there(pod, node), node=node, nominated=None, pending=None, bound_at=float(int(self.now)))
+            replace(
+                there(pod, node),
+                node=node,
+                nominated=None,
+                pending=None,
+                unmodelled=(),
+                bound_at=float(int(self.now)),
+            )
         )
 
-    def fail(self, uid: Uid, key: PodKey, reason: str) -> None:
+    def fail(self, uid: Uid, key: PodKey, reason: str, message: str = "") -> None:
         """kube-scheduler's word on a pod that it could not bind; it wipes the nomination as well."""
         pod = self.pods.get(key)
         if pod is None or pod.uid != uid or pod.node is not None:
             return
         since = self.now if pod.pending is None else pod.pending.since
-        self.write(replace(pod, nominated=None, pending=Pending(reason, since)))
+        heard = message if pod.unmodelled else ""
+        self.write(replace(pod, nominated=None, pending=Pending(reason, since, heard)))
 
     def run_pods(self) -> bool:
         """Kubelets: what fits runs, what does not is turned away, and whoever is to go is gone. Was there any?"""
@@ -242,7 +252,9 @@ class FakeApi:
                 if self._goes_at.get(pod.uid, self.now) <= self.now:
                     self.remove(key)
             elif pod.phase is Phase.PENDING:
-                self.write(replace(pod, phase=Phase.RUNNING if self._admits(pod) else Phase.FAILED))
+                well = pod.node not in self.refuses and self._admits(pod)
+                refused = self.refuses.get(pod.node, "" if well else "OutOfpods")
+                self.write(replace(pod, phase=Phase.RUNNING if well else Phase.FAILED, refused=refused))
         return self.version > before
 
     def _admits(self, pod: Pod) -> bool:

@@ -25,6 +25,9 @@ FLUSH = 300.0
 
 LONGEST_BACK_OFF = 10.0
 
+APART = "spec.affinity.podAntiAffinity"
+"""Pods that say this want a node each, without any other that says it."""
+
 
 class Extender(Protocol):
     """What kube-scheduler knows of us."""
@@ -70,6 +73,8 @@ class FakeScheduler:
         self.binding: deque[Uid] = deque()
         self.resting: dict[Uid, Rest] = {}
         self.turn = 0
+        self.apart: set[Uid] = set()
+        """Pods of which it saw that each wants a node without any other of them."""
 
     # ── the queue ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -99,6 +104,8 @@ class FakeScheduler:
     def cycle(self, pod: Pod) -> None:
         """Try one pod: assumed in the end, or resting."""
         self.turn += 1
+        if APART in pod.unmodelled:
+            self.apart.add(pod.uid)
         errors = self.resting.pop(pod.uid).errors if pod.uid in self.resting else 0
         fitting = self.fitting(pod)
         if not fitting:
@@ -137,7 +144,7 @@ class FakeScheduler:
         return max(zip(scores, nodes, strict=True))[1]
 
     def _fits(self, pod: Pod, node: Node, without: frozenset[Uid] = frozenset()) -> bool:
-        """NodeUnschedulable, TaintToleration, NodeAffinity and NodeResourcesFit."""
+        """NodeUnschedulable, TaintToleration, NodeAffinity, NodeResourcesFit and InterPodAffinity."""
         if not node.schedulable or pod.demand.untolerated(node.taints):
             return False
         if any(node.labels.get(key) != value for key, value in pod.demand.selector):
@@ -145,6 +152,8 @@ class FakeScheduler:
         if not all(matches(terms, node) for terms in pod.demand.constraints):
             return False
         used = [other for other in self._users(pod, node.name) if other.uid not in without]
+        if pod.uid in self.apart and not self.apart.isdisjoint(other.uid for other in used):
+            return False
         return all(
             dict(node.capacity).get(name, 0)
             >= wanted + sum(dict(other.demand.requests).get(name, 0) for other in used)
@@ -216,7 +225,7 @@ class FakeScheduler:
     def _fail(self, pod: Pod, reason: str, cause: str, errors: int = 0) -> None:
         self.resting[pod.uid] = Rest(self.api.frees, self.api.version, self.api.now, cause, errors)
         if self.api.up:
-            self.api.fail(pod.uid, pod.key, reason)
+            self.api.fail(pod.uid, pod.key, reason, "no node suits the pod")
 
 
 def matches(terms: AnyOf, node: Node) -> bool:

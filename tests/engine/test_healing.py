@@ -12,7 +12,7 @@ from scheduler.model.workload import OnMemberLoss, Phase, Pod
 from tests.builders import a_node
 from tests.engine.api import Controller
 from tests.engine.cast import a_membership, a_pod, an_owner
-from tests.engine.stage import a_set, a_world, nodes_of, seats
+from tests.engine.stage import POLICY, a_set, a_world, nodes_of, seats
 from tests.engine.world import World
 
 WHOLE = 10.0
@@ -30,6 +30,48 @@ def a_gang(world: World, count: int, *, gpu: int = 1, kind: str = "ReplicaSet", 
     )
     world.control(controller)
     return controller
+
+
+@pytest.mark.parametrize("kind", ["Job", "ReplicaSet"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_node_whose_kubelet_refuses_is_left_after_the_first_pod(kind: str, count: int) -> None:
+    """The next pod goes to another node, and people read which node and why."""
+    world = a_world(1, 1, 1)
+    world.api.refuses["n0"] = "UnexpectedAdmissionError"
+    a_gang(world, count, kind=kind)
+    world.settle(60)
+    assert nodes_of(world.bound("train")) == ["n1", "n2"][:count]
+    assert len(world.api.binds) == count + 1
+    (message,) = told(world, Reason.NOT_STARTED)
+    assert "on n0: its kubelet refused the pod: UnexpectedAdmissionError" in message
+
+
+def test_where_every_kubelet_refuses_the_making_of_pods_ends() -> None:
+    """Each node is tried once; then the gang waits until the bars end, and these double."""
+    world = a_world(1, 1)
+    world.api.refuses |= dict.fromkeys(["n0", "n1"], "OutOfcpu")
+    a_gang(world, 1)
+    world.settle(POLICY.barred - 10)
+    assert len(world.api.binds) == 2
+    world.settle(2 * POLICY.barred)
+    assert len(world.api.binds) == 4
+
+
+def test_a_gang_whose_budget_keeps_what_is_left_of_it_is_not_rolled_back() -> None:
+    """It was whole: one member that a move may not evict stays at work, however long the others wait."""
+    world = World([a_node(f"a{n}", gpu=1, rack="a") for n in range(3)])
+    a_gang(world, 3, level="rack", required=True)
+    world.settle(5)
+    for number in range(4):
+        world.api.put_node(a_node(f"b{number}", gpu=1, rack="b"))
+    world.settle(5)
+    world.api.protected |= {pod.uid for pod in world.bound("train")}
+    for lost in nodes_of(world.bound("train"))[:2]:
+        world.api.delete_node(lost)
+    world.settle(2 * POLICY.timeout)
+    reasons = {effect.reason for effect in world.said if isinstance(effect, Evict)}
+    assert Reason.TIMED_OUT not in reasons
+    assert seats(world, "train") == 1
 
 
 def two_racks(*, nodes: int = 2, gpu: int = 2) -> World:

@@ -7,7 +7,8 @@ from scheduler.model.decision import Reason
 from scheduler.model.demand import TaintEffect
 from scheduler.model.effects import Evict
 from tests.builders import a_node, a_taint
-from tests.engine.cast import a_gang_of_pods, a_pod
+from tests.engine.api import Controller
+from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner
 from tests.engine.freeing import a_stage, important
 from tests.engine.stage import POLICY, a_gang_on_its_way, a_set, a_world, nodes_of, seats
 from tests.engine.world import World
@@ -43,6 +44,33 @@ def test_a_lost_seat_is_replaced_and_the_gang_gets_whole(accident, soft: bool) -
     evicted = [effect for effect in world.said if isinstance(effect, Evict)]
     assert len(evicted) == (0 if soft else 1)
     assert ({pod.uid for pod in world.pods("train")} == before) is soft
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "Job"])
+def test_a_gang_torn_by_a_taint_in_its_domain_moves_whole_at_once_where_that_costs_nothing(kind: str) -> None:
+    """One member is bound as the node of the other is tainted, and the rack has no other node; the next rack is empty.
+
+    A Job keeps what it has: its evicted pods count as failures.
+    """
+    world = World([a_node(f"{rack}{n}", gpu=2, rack=rack) for rack in "ab" for n in range(2)])
+    owner, membership = an_owner(kind, "train"), a_membership("train", 2, level="rack", required=True)
+
+    def template(name: str):
+        return a_pod(name, membership=membership, owner=owner, gpu=2)
+
+    world.control(Controller(owner, 2, template))
+    while not all(pod.seat and not pod.gated for pod in world.pods("train")):
+        world.watch()
+        while world.carry_out():
+            pass
+        world.report()
+    assert sorted(str(pod.seat.node) for pod in world.pods("train") if pod.seat) == ["a0", "a1"]
+    world.api.put_node(a_node("a1", gpu=2, rack="a", taints=[a_taint("maintenance")]))
+    freely = kind == "ReplicaSet"
+    world.settle(2)
+    assert nodes_of(world.bound("train")) == ([] if freely else ["a0"])
+    world.settle(2 * POLICY.backoff)
+    assert nodes_of(world.bound("train")) == (["b0", "b1"] if freely else ["a0"])
 
 
 def test_after_two_lost_seats_a_gang_is_nominated() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.model.workload import Phase
-from tests.engine.cast import a_gang_of_pods
+from tests.engine.cast import a_gang_of_pods, an_owner, traits_of
 from tests.engine.stage import a_world, nodes_of
 
 
@@ -36,4 +36,39 @@ def test_a_rolling_update_leaves_nobody_short(room: int, *, crash: bool) -> None
         assert len([m for m in record.members.values() if m.bound]) == 3
         assert record.state == "running"
     assert nodes_of(world.bound("train")) == ["n0"] * 3
+    assert world.engine.ledger.check() == []
+
+
+def a_gang_that_lost_a_member(world) -> list:
+    """A Job's gang of three runs on all nodes and one of it fails, while a pod waits that would fit in its place."""
+    job = an_owner("Job", "train")
+    world.api.put_owner(traits_of(job))
+    pods = a_gang_of_pods("train", 3, gpu=8, owner=job)
+    world.submit(pods)
+    run(world)
+    world.submit(a_gang_of_pods("wait", 1, gpu=8))
+    world.settle(1)
+    world.api.write(replace(world.api.pods[pods[2].key], phase=Phase.FAILED))
+    return pods
+
+
+def test_a_gang_that_waits_does_not_take_the_place_of_a_member_that_failed() -> None:
+    """The Job makes the successor ten seconds later, and the gang is whole again at once."""
+    world = a_world(8, 8, 8)
+    pods = a_gang_that_lost_a_member(world)
+    world.settle(10)
+    assert world.bound("wait") == []
+    world.submit([replace(pods[2], uid="next", key=pods[2].key._replace(name="next"), created=world.now)])
+    run(world)
+    assert len([pod for pod in world.bound("train") if not pod.phase.ended]) == 3
+    assert world.record("train").state == "running"
+    assert world.bound("wait") == []
+
+
+def test_a_gang_that_waits_takes_the_place_for_which_no_successor_comes() -> None:
+    """It is kept for as long as the Job may wait after its first failure, and a margin."""
+    world = a_world(8, 8, 8)
+    a_gang_that_lost_a_member(world)
+    world.settle(60)
+    assert len(world.bound("wait")) == 1
     assert world.engine.ledger.check() == []

@@ -11,9 +11,9 @@ from scheduler.model.demand import Taint, TaintEffect
 from scheduler.model.effects import Announce, Effect, Evict
 from scheduler.model.events import FailureKind
 from scheduler.model.policy import Policy
-from scheduler.model.workload import OnMemberLoss, Phase, Pod
+from scheduler.model.workload import Complaint, OnMemberLoss, Phase, Pod, PodKey, gang_of_one
 from tests.builders import a_node
-from tests.engine.cast import a_gang_of_pods, an_owner
+from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
 from tests.ledger.desk import POLICY, Desk, names, told
 
 NODES = tuple(a_node(f"n{number}", gpu=4) for number in range(1, 5))
@@ -58,6 +58,68 @@ def stuck(desk: Desk, *members: str, why: str = "") -> None:
 
 def said(effects: list[Effect], reason: Reason) -> list[str]:
     return [effect.message for effect in effects if isinstance(effect, Announce) and effect.reason is reason]
+
+
+# ── refused by kubelet ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_node_whose_kubelet_refuses_a_pod_is_barred_for_its_gang() -> None:
+    """The event names pod, node and kubelet's reason, once; the successor's question leaves the node out."""
+    desk = a_desk()
+    effects = desk.change("train-1", phase=Phase.FAILED, refused="UnexpectedAdmissionError")
+    (message,) = said(effects, Reason.NOT_STARTED)
+    assert "train-1 on n2: its kubelet refused the pod: UnexpectedAdmissionError" in message
+    assert desk.record("train").barred == {"n2": (POLICY.barred, POLICY.barred)}
+    assert desk.ledger.tally.decisions[Reason.NOT_STARTED] == 1
+    again = desk.change("train-1", complaints=(Complaint("x", "y", "z", fatal=False),))
+    assert said([*again, *desk.wait(60)], Reason.NOT_STARTED) == []
+    first = desk.pods["train-0"]
+    desk.see(
+        replace(
+            first,
+            uid="next",
+            key=PodKey("default", "next"),
+            gated=True,
+            node=None,
+            phase=Phase.PENDING,
+            seat=None,
+        )
+    )
+    wanted = desk.wanted("train")
+    assert wanted is not None
+    assert wanted.barred == {"n2"}
+
+
+def test_a_pod_that_failed_by_itself_bars_no_node() -> None:
+    """It ran: what went wrong may be its own doing."""
+    desk = a_desk()
+    desk.change("train-1", phase=Phase.FAILED)
+    assert desk.record("train").barred == {}
+
+
+def test_what_follows_a_refused_pod_of_a_gang_of_one_goes_elsewhere() -> None:
+    """Each is a gang of its own, and the one before it is still there: its owner is what they share."""
+    desk = Desk(*NODES)
+    first = a_pod("one-x1", owner=an_owner("ReplicaSet", "one"), gpu=1)
+    desk.own(first)
+    desk.see(first)
+    desk.change("one-x1", node="n2", gated=False, phase=Phase.FAILED, refused="OutOfcpu")
+    desk.see(a_pod("one-x2", owner=first.owner, gpu=1), a_pod("other", owner=an_owner(name="b"), gpu=1))
+    barred = {
+        name: desk.ledger.roll.gangs[gang_of_one("default", pod.uid)].barred_nodes
+        for name, pod in desk.pods.items()
+    }
+    assert (barred["one-x2"], barred["other"]) == ({"n2"}, frozenset())
+
+
+def test_after_a_restart_a_node_is_barred_for_a_refused_pod_that_is_still_there() -> None:
+    """Of what was told before, people are not told once more."""
+    desk = Desk(*NODES, acting=False)
+    pods = a_gang_of_pods("train", 2, owner=an_owner(), gpu=1)
+    desk.see(pods[0], replace(pods[1], node="n2", gated=False, phase=Phase.FAILED, refused="OutOfcpu"))
+    effects = desk.tell(ev.Synced(), ev.TookOver())
+    assert desk.record("train").barred_nodes == {"n2"}
+    assert said(effects, Reason.NOT_STARTED) == []
 
 
 # ── never started ───────────────────────────────────────────────────────────────────────────────────────

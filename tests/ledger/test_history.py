@@ -54,6 +54,25 @@ def run(desk: Desk, gang: str, seconds: float) -> None:
     desk.lose(f"{gang}-0", f"{gang}-1")
 
 
+@pytest.mark.parametrize(
+    ("kinds", "believed"),
+    [(("Made", "Invented"), False), (("Made", "Job"), True), (("Job", "StatefulSet"), True)],
+)
+def test_owners_of_unknown_kinds_share_one_memory(
+    desk: Desk, kinds: tuple[str, str], *, believed: bool
+) -> None:
+    """A lie told under one made-up kind is not forgotten under the next; known kinds have a memory of their own."""
+    for name, kind in zip(("lies", "next"), kinds, strict=True):
+        owner = an_owner(kind, name)
+        desk.see(*a_gang_of_pods(name, 2, owner=owner, gpu=1, wish={"runtime": DECLARED}))
+        if name == "lies":
+            desk.bring_on_its_way(name, lies_0="n1", lies_1="n1")
+            desk.bind("lies-0", "lies-1")
+            desk.wait(10 * LIE * DECLARED)
+            end(desk, "lies-0", "lies-1")
+    assert desk.ledger.runtimes.lies("default", history.creditor(desk.record("next"))) is not believed
+
+
 def expected(desk: Desk) -> float:
     """How long the next gang of this owner is expected to run: seconds."""
     desk.see(*a_gang_of_pods("next", 2, owner=JOB, gpu=1, wish={"runtime": DECLARED}))

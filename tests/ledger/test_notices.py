@@ -220,7 +220,8 @@ def test_a_partly_bound_gang_says_how_many_are_bound() -> None:
     desk.lose("train-1")
     (partly,) = told(desk.wait(5), Announce)
     assert isinstance(partly, Announce)
-    assert (partly.reason, partly.message.endswith("1 of 2 are bound")) == (Reason.PARTLY_BOUND, True)
+    assert partly.reason is Reason.PARTLY_BOUND
+    assert partly.message.endswith("1 of 2 are bound; kept for those that are missing: n1")
 
 
 @pytest.mark.parametrize("bound", [False, True])

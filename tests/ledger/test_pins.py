@@ -1,27 +1,41 @@
 """Seats that were given and are lost: seen from the watches alone, evicted where somebody makes the pod again."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from scheduler.model import events as ev
+from scheduler.model.cluster import Node
 from scheduler.model.decision import Reason
+from scheduler.model.demand import Toleration
 from scheduler.model.effects import Evict, Nominate
 from scheduler.model.events import FailureKind
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Pending, Phase
-from tests.builders import a_node
+from tests.builders import a_demand, a_node, a_taint
 from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
 from tests.ledger.desk import POLICY, Desk, names, told
 
 SEATS = {"train_0": "n1", "train_1": "n2"}
-NODES = tuple(a_node(f"n{number}", gpu=16) for number in range(1, 5))
+NODES = tuple(a_node(f"n{number}", gpu=16, labels={"pool": "a"}) for number in range(1, 5))
 
 
-def a_desk(*, soft: bool = False, count: int = 2, policy: Policy = POLICY, **seats: str) -> Desk:
+def a_desk(
+    *,
+    soft: bool = False,
+    count: int = 2,
+    policy: Policy = POLICY,
+    selector: Sequence[tuple[str, str]] = (),
+    tolerations: Sequence[Toleration] = (),
+    **seats: str,
+) -> Desk:
     """A gang on its way to its seats: ungated, pinned or nominated, not bound."""
     desk = Desk(*NODES, policy=policy)
-    pods = a_gang_of_pods("train", count, owner=an_owner("Job" if soft else "ReplicaSet", "set"), gpu=1)
+    demand = replace(a_demand(gpu=1), selector=tuple(selector), tolerations=tuple(tolerations))
+    pods = a_gang_of_pods(
+        "train", count, owner=an_owner("Job" if soft else "ReplicaSet", "set"), demand=demand
+    )
     desk.own(pods[0], freely=not soft)
     desk.see(*pods)
     desk.bring_on_its_way("train", **(seats or SEATS))
@@ -58,6 +72,35 @@ def test_a_cordon_breaks_the_pins_on_the_node() -> None:
     effects = desk.tell(ev.NodeSeen(a_node("n2", gpu=16, schedulable=False)))
     assert names(effects) == ["train-1"]
     assert desk.ledger.tally.pins_broken == {"node-unschedulable": 1}
+
+
+CLOSED = {
+    "cordon": a_node("n2", gpu=16, schedulable=False),
+    "taint": a_node("n2", gpu=16, taints=[a_taint("maintenance")]),
+    "label": a_node("n2", gpu=16),
+}
+"""What a node that was open to the gang becomes."""
+SLOW = (("pool", "a"),)
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("now", CLOSED.values(), ids=CLOSED.keys())
+def test_a_node_that_is_closed_to_its_pod_breaks_a_pin_at_once(now: Node, *, soft: bool) -> None:
+    """It is asked by all that the planner looks at: another seat, or another pod, is had without waiting."""
+    desk = a_desk(soft=soft, selector=SLOW)
+    effects = desk.tell(ev.NodeSeen(now))
+    assert (desk.seat("train-1") is None) is soft
+    assert names(effects) == ([] if soft else ["train-1"])
+    assert desk.seat("train-0") == "n1"
+    assert desk.ledger.tally.pins_broken == {"node-unschedulable": 1}
+
+
+def test_a_taint_that_the_pod_tolerates_breaks_nothing() -> None:
+    """Nor does one that only says where pods had better not go, which is not kept."""
+    desk = a_desk(tolerations=[Toleration("maintenance", exists=True)])
+    changed = a_node("n2", gpu=16, taints=[a_taint("maintenance")], labels=dict(SLOW))
+    assert told(desk.tell(ev.NodeSeen(changed))) == []
+    assert desk.seat("train-1") == "n2"
 
 
 def test_stolen_room_breaks_a_pin_after_a_grace() -> None:
@@ -99,9 +142,10 @@ def test_a_gate_is_no_failure() -> None:
 
 
 def test_bound_members_have_no_pin_to_break() -> None:
-    """A cordon, and even the loss of the node, is the node's controller's business then."""
+    """A cordon, a taint, and even the loss of the node, is the node's controller's business then."""
     desk = a_desk()
     desk.bind("train-0", "train-1")
+    assert told(desk.tell(ev.NodeSeen(CLOSED["taint"]))) == []
     assert told(desk.tell(ev.NodeSeen(a_node("n2", gpu=16, schedulable=False)))) == []
     assert told(desk.tell(ev.NodeGone("n2"))) == []
 

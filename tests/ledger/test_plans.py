@@ -11,7 +11,7 @@ from scheduler.model.effects import Nominate, Ungate, WritePlan
 from scheduler.model.events import FailureKind
 from scheduler.model.victims import Preempt
 from scheduler.model.workload import Phase, Pin, Uid
-from tests.builders import a_demand, a_node
+from tests.builders import a_demand, a_node, a_taint
 from tests.engine.cast import a_gang_of_pods, a_pod, an_owner, with_membership
 from tests.ledger.desk import POLICY, Desk, names, told
 
@@ -161,11 +161,15 @@ def _cordon_the_node(desk: Desk) -> list[object]:
     return [*desk.tell(ev.NodeSeen(a_node("n2", gpu=8, schedulable=False)))]
 
 
+def _taint_the_node(desk: Desk) -> list[object]:
+    return [*desk.tell(ev.NodeSeen(a_node("n2", gpu=8, taints=[a_taint("maintenance")])))]
+
+
 def _overdraw_the_node(desk: Desk) -> list[object]:
     return [*desk.see(a_pod("thief", scheduler="other", node="n2", gpu=8, gated=False))]
 
 
-LOSSES = [_delete, _condemn, _drop_the_node, _cordon_the_node, _overdraw_the_node]
+LOSSES = [_delete, _condemn, _drop_the_node, _cordon_the_node, _taint_the_node, _overdraw_the_node]
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -210,6 +210,7 @@ def test_a_gang_that_ran_whole_is_not_taken_down_for_a_lost_member() -> None:
     desk = a_desk()
     desk.bring_on_its_way("train", **SEATS)
     desk.bind("train-0", "train-1", "train-2")
+    desk.change("train-2", deleting=True, disrupted=True)
     (new,) = remade(desk, "train-2")
     desk.bring_on_its_way("train", **{new.replace("-", "_"): "n3"})
     effects = desk.wait(POLICY.timeout + 0.1)

@@ -261,9 +261,9 @@ REFUSED = {
 
 @pytest.mark.parametrize(("labels", "annotations", "field"), REFUSED.values(), ids=REFUSED.keys())
 def test_what_is_wrong_is_refused(labels: dict, annotations: dict, field: str) -> None:
-    """The pod is of no gang, and one complaint that refuses it names the field."""
+    """The pod is of the gang that it names, if it names one; one complaint that refuses it names the field."""
     reading = said(labels, annotations)
-    assert reading.membership is None
+    assert reading.membership is None or reading.membership.refused
     assert reading.alone is None
     fatal = [complaint for complaint in reading.complaints if complaint.fatal]
     assert [complaint.field for complaint in fatal] == [field]
@@ -364,7 +364,8 @@ def test_of_two_formats_that_name_the_same_gang_the_first_counts() -> None:
 def test_of_two_formats_that_name_different_gangs_neither_counts() -> None:
     """The complaint names both gangs and both fields."""
     reading = said({OURS + "gang": "g", "scheduling.x-k8s.io/pod-group": "h"}, FIVE)
-    assert reading.membership is None
+    assert reading.membership is not None
+    assert reading.membership.refused
     (complaint,) = reading.complaints
     assert complaint.fatal
     assert (complaint.field, complaint.value) == (OURS + "gang", "g and h")

@@ -33,6 +33,22 @@ def test_birth_of_a_job_is_read() -> None:
     assert job(struct(api.Job, "metadata: {uid: u}")).created is None
 
 
+@pytest.mark.parametrize(
+    ("meta", "status", "said"),
+    [
+        ("", "{}", (0, 0, False)),
+        ("", "{succeeded: 3, failed: 2}", (3, 2, False)),
+        ("", "{conditions: [{type: Failed, status: 'True'}]}", (0, 0, True)),
+        ("", "{conditions: [{type: Complete, status: 'False'}]}", (0, 0, False)),
+        (", deletionTimestamp: '2026-01-01T00:00:00Z'", "{succeeded: null}", (0, 0, True)),
+    ],
+)
+def test_what_a_job_has_behind_it_is_read(meta: str, status: str, said: tuple[int, int, bool]) -> None:
+    """Pods that succeeded and failed by its own count, and whether it makes any more."""
+    traits = job(struct(api.Job, f"metadata: {{uid: u{meta}}}\nstatus: {status}"))
+    assert (traits.succeeded, traits.failed, traits.ended) == said
+
+
 NOTED = "metadata: {name: j, uid: u, resourceVersion: '17', annotations: {%s}}\nspec: {suspend: %s}"
 PAUSED, STAYS = "gangwright.io/paused: '2026-01-01T00:00:00+00:00'", "gangwright.io/stay-suspended: 'true'"
 

@@ -1,5 +1,6 @@
 """Whole pods, as the API server sends them, and what they must mean."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -272,3 +273,72 @@ def test_an_interner_stays_within_its_limit() -> None:
     assert [interner.one((number, "x")) for number in range(100)] == [(number, "x") for number in range(100)]
     assert len(interner) <= 10
     assert interner.one(1) is not interner.one(True)
+
+
+REFUSALS = {
+    "at its door": ("OutOfcpu", "", "OutOfcpu"),
+    "under pressure, at its door": ("Evicted", "", "Evicted"),
+    "while it waits for its image": (
+        "Preempting",
+        "containerStatuses: [{name: a, state: {waiting: {reason: ErrImagePull}}}]",
+        "Preempting",
+    ),
+    "its books closed without a start": (
+        "Terminated",
+        "containerStatuses: [{name: a, state: {terminated: {exitCode: 137, startedAt: null}}}]",
+        "Terminated",
+    ),
+    "evicted after it ran": (
+        "Evicted",
+        "containerStatuses: [{name: a, state: {terminated: {startedAt: '2026-01-01T00:00:00Z'}}}]",
+        "",
+    ),
+    "ended while it ran": ("NodeShutdown", "containerStatuses: [{name: a, state: {running: {}}}]", ""),
+    "ended between two starts": (
+        "Evicted",
+        "containerStatuses: [{name: a, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}}]",
+        "",
+    ),
+    "ended after an init container": (
+        "Evicted",
+        "initContainerStatuses: [{name: i, state: {terminated: {startedAt: '2026-01-01T00:00:00Z'}}}]",
+        "",
+    ),
+    "its own time limit": ("DeadlineExceeded", "", ""),
+    "no reason": ("", "", ""),
+}
+
+
+@pytest.mark.parametrize(("reason", "containers", "refused"), REFUSALS.values(), ids=REFUSALS.keys())
+def test_what_kubelet_refused_is_told_from_what_ran(reason: str, containers: str, refused: str) -> None:
+    """The pod failed with a reason, and none of its containers ever began."""
+    status = ", ".join(part for part in (f"phase: Failed, reason: {reason!r}", containers) if part)
+    found = "{metadata: {name: p, namespace: t, uid: u}, spec: {nodeName: n1}, status: {" + status + "}}"
+    assert pod_of(found).refused == refused
+    assert pod_of(found.replace("Failed", "Pending")).refused == ""
+    assert pod_of(found.replace("nodeName: n1", "nodeName: ''")).refused == ""
+
+
+SAID = (
+    "0/4 nodes are available: 4 node(s) didn't match pod anti-affinity rules. preemption: 0/4 nodes are"
+    " available: 4 No preemption victims found for incoming pod."
+)
+QUOTED = "0/4 nodes are available: 4 node(s) didn't match pod anti-affinity rules"
+
+
+@pytest.mark.parametrize(
+    ("spec", "said", "quoted"),
+    [
+        ("{topologySpreadConstraints: [{whenUnsatisfiable: DoNotSchedule}]}", SAID, QUOTED),
+        ("{resourceClaims: [{name: gpu}]}", "a\n b" + 300 * "c", "a b" + 196 * "c" + "…"),
+        ("{}", SAID, ""),
+    ],
+)
+def test_kube_scheduler_is_quoted_about_rules_that_the_planner_does_not_model(
+    spec: str, said: str, quoted: str
+) -> None:
+    """On one line, without its word on preemption, and no longer than people read. Of other pods nothing is kept."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+    status = f"status: {{conditions: [{json.dumps(condition)}]}}"
+    found = pod_of("{metadata: {name: p, namespace: t, uid: u}, spec: " + spec + ", " + status + "}")
+    assert found.pending == Pending("Unschedulable", 0.0, quoted)

@@ -15,7 +15,7 @@ from tests.plane.installation import Installation
 from tests.plane.proxy import Proxy
 from tests.stories.cluster import PLAN, Cluster, a_loud_neighbour, bound, gated, pinned
 from tests.stories.test_kills import hard, soft
-from tests.stories.workloads import QUIET, made_by, pod
+from tests.stories.workloads import QUIET, made_by, plain_job, pod
 
 SPARE = Fleet(racks=1, nodes_per_rack=4, gpus=2)
 """Two nodes more than a gang of four needs."""
@@ -180,3 +180,27 @@ async def test_rule_that_we_do_not_model(cluster: Cluster, door: Proxy):
 
     assert set((await cluster.seated("gang", 2)).values()) == {fleet[1]}
     assert [pinned(own) for own in await cluster.members("gang")] == [None, None]
+
+
+ALONE = {"labelSelector": {"matchLabels": {"is": "alone"}}, "topologyKey": "kubernetes.io/hostname"}
+ONE_A_NODE = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [ALONE]}}}
+
+
+async def test_two_gangs_of_which_each_needs_every_node_to_itself(cluster: Cluster):
+    """There is room for both by their GPUs, and kube-scheduler lets one of their pods onto a node: one gang is whole,
+    the other has nothing, says why in kube-scheduler's words, and no pod of a Job failed.
+    """
+    await cluster.nodes(Fleet(racks=1, nodes_per_rack=3, gpus=4))
+    words = {"spec": ONE_A_NODE, "labels": {"is": "alone"}}
+    await cluster.submit(plain_job("one", 3, **words), plain_job("other", 3, **words), at_once=2)
+    path = where("pods", cluster.namespace)
+    found = await watches.until(cluster.api, path, lambda pods: len(bound(pods)) == 3)
+    (whole,) = {name.rpartition("-")[0] for name in bound(found)}
+    waits = {"one": "other", "other": "one"}[whole]
+
+    said = await cluster.told(waits, "NoRoom")
+    assert "3 node(s) didn't match pod anti-affinity rules" in said
+    assert (len(await cluster.bound(whole)), await cluster.bound(waits)) == (3, {})
+    for name in (whole, waits):
+        job = await cluster.thing("jobs", name)
+        assert not job["status"].get("failed")

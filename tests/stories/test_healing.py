@@ -88,6 +88,28 @@ async def test_gang_that_asks_for_it_is_restarted_whole(cluster: Cluster):
     assert set(after).isdisjoint(before)
 
 
+# ── refused by kubelet ──────────────────────────────────────────────────────────────────────────────────
+
+REFUSED = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Allocate failed"}
+
+
+async def test_node_whose_kubelet_refuses_a_pod_is_left(cluster: Cluster):
+    """The pod in its place goes to another node, and an event names the node and kubelet's reason."""
+    await cluster.nodes(Fleet(racks=1, nodes_per_rack=3, gpus=2))
+    await cluster.submit(made_by("ReplicaSet", "train", 2, gpus=2, annotations=NEVER))
+    ((name, node), (other, stays)) = sorted((await cluster.seated("train", 2)).items())
+    await cluster.api.patch(where("pods", cluster.namespace, name, "status"), {"status": REFUSED})
+
+    def whole(pods: list[Object]) -> bool:
+        return name not in bound(pods) and len(bound(pods)) == 2
+
+    after = bound(await cluster.until("train", whole))
+    assert after[other] == stays
+    assert node not in after.values()
+    said = await cluster.event(name, "NotStarted")
+    assert f"{name} on {node}: its kubelet refused the pod: UnexpectedAdmissionError" in said
+
+
 # ── never started ───────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -1,8 +1,8 @@
-"""Members that differ: parameter servers beside workers, and members above the quorum."""
+"""Members that differ: parameter servers beside workers, members above the quorum, and members of a later run."""
 
 from tests.plane import Fleet
 from tests.stories.cluster import Cluster
-from tests.stories.workloads import pod
+from tests.stories.workloads import GANG, made_by, pod
 
 ROLES = "ps=1,worker=4"
 
@@ -90,3 +90,29 @@ async def test_members_above_the_minimum_wait_for_nobody(cluster: Cluster):
     await cluster.submit(*(pod(f"w-{n}", gang="five", min_members=3, members=5) for n in range(5)))
 
     assert len(await cluster.seated("five", 3)) == 3
+
+
+async def test_a_second_run_of_one_gang_name_waits_for_the_first(cluster: Cluster):
+    """A CronJob's next Job, made while the first runs, is told which goes first; then it is seated whole."""
+    await cluster.nodes(Fleet(racks=1, nodes_per_rack=3, gpus=8))
+    for name in ("run-1", "run-2"):
+        job = made_by("Job", name, 2, gpus=8)
+        job["spec"]["template"]["metadata"]["labels"][GANG] = "nightly"
+        await cluster.submit(job)
+        if name == "run-1":
+            await cluster.running("nightly", 2)
+
+    assert "Job run-1;" in await cluster.told("nightly", "NameTaken")
+    assert {name.rsplit("-", 1)[0] for name in await cluster.bound("nightly")} == {"run-1"}
+
+    for member in await cluster.members("nightly"):
+        if member["metadata"]["name"].startswith("run-1"):
+            ends = {"metadata": {"annotations": {"plane.gangwright.io/runs-for": "0s"}}}
+            await cluster.api.patch(cluster.at(member), ends)
+    await cluster.until(
+        "nightly",
+        lambda pods: (
+            sum("nodeName" in own["spec"] and own["metadata"]["name"].startswith("run-2") for own in pods)
+            == 2
+        ),
+    )

@@ -4,8 +4,8 @@ Lives here: one small file a format, tried in a fixed order, and what happens wh
 the groups themselves (`groups`), or which members exist. Nothing in here raises: what a stranger wrote wrongly
 becomes a complaint.
 
-Why a wrong pod belongs to no gang: whoever may write a label could otherwise spoil a gang with it. The pod is
-refused by itself, and says why; a gang that lacks it waits for its members.
+Why a wrong pod is still of the gang that it names: the pods of one wrong template are one gang in every list. The
+ledger lets it count nowhere, so it spoils no gang whose other members are right.
 """
 
 from collections.abc import Mapping
@@ -67,9 +67,10 @@ def read(
         surplus=above,
         gain=worth,
         wish=wish.over(membership.wish),
+        refused=sheet.refused,
         keys={said: key for said, key in membership.keys.items() if getattr(wish, said, None) is None},
     )
-    return Reading(None if sheet.refused else whole, tuple(sheet.complaints))
+    return Reading(whole, tuple(sheet.complaints))
 
 
 def _alone(sheet: Sheet, wish: Wish) -> Reading:

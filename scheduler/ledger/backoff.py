@@ -1,0 +1,33 @@
+"""Each try waits twice as long as the one before, up to a limit.
+
+Lives here: how long, and how a gang that was tried in vain backs off. Never here: why a try was in vain.
+"""
+
+from typing import Final
+
+from scheduler.ledger.records import GangRecord
+from scheduler.model.decision import Reason, Wait
+from scheduler.model.policy import Policy
+
+DOUBLINGS: Final = 16
+"""Above so many any limit has long been reached, and the power would leave the range of a float."""
+
+
+def doubled(first: float, times: int, longest: float) -> float:
+    """`first` seconds, twice as long each time, and never above `longest`."""
+    return min(first * 2.0 ** min(times, DOUBLINGS), longest)
+
+
+def begin(record: GangRecord, policy: Policy, now: float) -> None:
+    """The gang is not planned for a while, twice as long with every try."""
+    record.not_before = now + doubled(policy.backoff, record.tries, policy.backoff_limit)
+    record.tries += 1
+    record.verdict, record.verdict_for = Wait(Reason.BACKING_OFF), None
+
+
+def note(record: GangRecord, now: float) -> None:
+    """That it backs off is why it waits, also where it was restarted rather than late; and no longer than it does."""
+    if record.verdict is None and record.not_before > now:
+        record.verdict, record.verdict_for = Wait(Reason.BACKING_OFF), None
+    elif record.verdict == Wait(Reason.BACKING_OFF) and record.not_before <= now:
+        record.verdict, record.verdict_for = None, None

@@ -1,0 +1,96 @@
+"""Places of members that were lost, kept for their successors: the rest of the gang stands idle until these run.
+
+Lives here: which places are kept, for how long, and what ends that. Never here: how a successor takes its place
+(moving). All of it is memory: a restart forgets it, as it forgets the seats that a drain keeps.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from scheduler.ledger import moving, roster
+from scheduler.ledger.backoff import doubled
+from scheduler.ledger.moving import Lease, Move
+from scheduler.ledger.records import GangRecord, Member, Spec
+from scheduler.ledger.roll import lineage
+from scheduler.model.workload import Owner, Phase
+
+if TYPE_CHECKING:
+    from scheduler.ledger.ledger import Ledger
+
+FIRST: Final = 10.0
+"""Seconds that a Job waits after its first failure; twice as long after each further one."""
+
+LONGEST: Final = 360.0
+"""Seconds at which Kubernetes documents the end of that doubling."""
+
+MARGIN: Final = 30.0
+"""Seconds for an owner that waits for nothing to make the pod, on a busy cluster, and for us to see it."""
+
+WATCHED: Final = frozenset({"Job", "StatefulSet"})
+"""Kinds of owners of which we see that one is gone."""
+
+
+def lost(ledger: "Ledger", member: Member, now: float) -> None:
+    """This member ends without success, or is gone: its place is kept, where its gang was whole.
+
+    Not where we or the cluster took it away, for others are to have the room. Whether the quorum needs it, and another
+    will come, is for `tend` to say, when all that has happened is known.
+    """
+    pod, record = member.pod, ledger.roll.gangs[ledger.roll.gang_of[member.pod.uid]]
+    ours = member.worked and record.was_bound and not roster.is_surplus(member)
+    taken = member.evicting is not None or pod.disrupted or pod.phase is Phase.SUCCEEDED
+    if not ledger.ready or not ours or taken or pod.node is None or pod.owner is None:
+        return
+    spec = record.spec or roster.spec(record, ledger.groups, ledger.policy)
+    if not isinstance(spec, Spec) or spec.total < 2 or record.key in ledger.moves:
+        return
+    move = ledger.moves.vacancy(record.key)
+    if move is None:
+        move = Move(record.key, lineage(record.key, pod), False, [], [], now, vacancy=True)
+        ledger.moves.put(move)
+    move.by = max(move.by, now + _patience(ledger, pod.owner))
+    lease = Lease(pod.uid, pod.node, roster.role_of(member, spec), pod.demand, pod.owner)
+    moving.keep(ledger, move, lease)
+
+
+def _patience(ledger: "Ledger", owner: Owner) -> float:
+    """Seconds for which a place is kept: as long as the owner waits, and a margin."""
+    traits = ledger.owners.get(owner.uid)
+    if owner.kind != "Job" or traits is None:
+        return MARGIN
+    return MARGIN + doubled(FIRST, traits.failed, LONGEST)
+
+
+def tend(ledger: "Ledger", record: GangRecord, now: float) -> None:
+    """Give back places that the quorum does not lack, that are no longer to be had, or that suit no successor."""
+    move = ledger.moves.vacancy(record.key)
+    if move is None:
+        record.kept = ()
+        return
+    spec = record.spec
+    missing = roster.lacking(record, spec) if isinstance(spec, Spec) else {}
+    waits = any(member.bound for member in record.live()) and not _suits_none(ledger, record, now)
+    for lease in list(move.leases):
+        if waits and missing.get(lease.role, 0) > 0 and _is_to_be_had(ledger, record, lease):
+            missing[lease.role] -= 1
+        else:
+            moving.give_back(ledger, move, lease)
+    record.kept = tuple(sorted(lease.node for lease in move.leases))
+
+
+def _suits_none(ledger: "Ledger", record: GangRecord, now: float) -> bool:
+    """All that the quorum lacks are there, and not each of them has a place: the planner finds room for all."""
+    if not isinstance(record.spec, Spec) or not ledger.is_idle(record, now):
+        return False
+    gang = roster.request(record, record.spec, ledger.policy)
+    return gang is not None and moving.match(ledger, record, gang) is None
+
+
+def _is_to_be_had(ledger: "Ledger", record: GangRecord, lease: Lease) -> bool:
+    """Its owner makes another pod, and the node takes it."""
+    owner, node, demand = lease.owner, ledger.nodes.get(lease.node), lease.demand
+    if owner is None or node is None or lease.node in record.barred_nodes:
+        return False
+    traits = ledger.owners.get(owner.uid)
+    makes = not (traits.ended or traits.suspended) if traits is not None else owner.kind not in WATCHED
+    takes = ledger.nodes.admits(lease.node, demand)
+    return makes and takes and not ledger.nodes.is_overdrawn(lease.node, demand)

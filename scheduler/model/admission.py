@@ -1,0 +1,147 @@
+"""Which nodes let a demand in, whatever room they have: selector, affinity, taints, cordons.
+
+One test for whoever chooses a node (placement) and whoever holds a seat on it (ledger). Never here: amounts of
+resources and host ports, a memory.
+Why masks: a label is compared once per distinct value, so the cost hardly grows with the cluster.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.cluster import LabelColumn, Mask
+from scheduler.model.demand import UNSCHEDULABLE, AnyOf, Demand, Operator, Requirement, Taint, Term
+
+
+class Nodes(Protocol):
+    """What a picture of the nodes tells of them here; a Snapshot is one."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def index(self) -> Mapping[str, int]: ...
+    @property
+    def schedulable(self) -> Mask: ...
+    @property
+    def labels(self) -> Mapping[str, LabelColumn]: ...
+    @property
+    def taints(self) -> tuple[tuple[Taint, Mask], ...]: ...
+
+
+ALL: Final = slice(None)
+"""Every node. A slice of one node makes each test here cheap for that node alone."""
+
+
+_WHOLE: Final = re.compile(r"[+-]?\d+", re.ASCII)
+
+
+def _among(codes: NDArray[np.int32], column: LabelColumn, values: tuple[str, ...]) -> Mask:
+    wanted = [column.values[value] for value in values if value in column.values]
+    if len(wanted) == 1:
+        single: Mask = codes == wanted[0]
+        return single
+    return np.isin(codes, wanted)
+
+
+def _compared(codes: NDArray[np.int32], column: LabelColumn, values: tuple[str, ...], above: bool) -> Mask:
+    """Gt and Lt: whole numbers on both sides, one value to compare with; anything else matches nothing."""
+    if len(values) != 1 or not _WHOLE.fullmatch(values[0]):
+        return np.zeros(len(codes), dtype=bool)
+    bound = int(values[0])
+    table = np.zeros(max(column.values.values(), default=-1) + 2, dtype=bool)
+    for value, code in column.values.items():
+        if _WHOLE.fullmatch(value):
+            table[code] = int(value) > bound if above else int(value) < bound
+    out: Mask = table[codes]  # code -1, a missing label, reads the last entry, which no value has
+    return out
+
+
+_COMPARE: Final[Mapping[Operator, Callable[[NDArray[np.int32], LabelColumn, tuple[str, ...]], Mask]]] = {
+    Operator.IN: _among,
+    Operator.NOT_IN: lambda codes, column, values: ~_among(codes, column, values),
+    Operator.EXISTS: lambda codes, _column, _values: codes >= 0,
+    Operator.DOES_NOT_EXIST: lambda codes, _column, _values: codes < 0,
+    Operator.GREATER: lambda codes, column, values: _compared(codes, column, values, above=True),
+    Operator.LESS: lambda codes, column, values: _compared(codes, column, values, above=False),
+}
+_WITHOUT_LABEL: Final = frozenset({Operator.NOT_IN, Operator.DOES_NOT_EXIST})
+"""What a node matches that does not have the label at all."""
+
+
+def _label(nodes: Nodes, requirement: Requirement, rows: slice) -> Mask:
+    column = nodes.labels.get(requirement.key)
+    if column is None:
+        return np.full(len(nodes.names[rows]), requirement.operator in _WITHOUT_LABEL)
+    return _COMPARE[requirement.operator](column.codes[rows], column, requirement.values)
+
+
+def _field(nodes: Nodes, requirement: Requirement, rows: slice) -> Mask:
+    """The API knows one field, metadata.name, and two operators for it."""
+    if requirement.key != "metadata.name" or requirement.operator not in {Operator.IN, Operator.NOT_IN}:
+        return np.zeros(len(nodes.names[rows]), dtype=bool)
+    named = np.zeros(len(nodes.names), dtype=bool)
+    named[[nodes.index[name] for name in requirement.values if name in nodes.index]] = True
+    return (named if requirement.operator is Operator.IN else ~named)[rows]
+
+
+def _term(nodes: Nodes, term: Term, rows: slice) -> Mask:
+    parts = [_label(nodes, requirement, rows) for requirement in term.labels]
+    parts += [_field(nodes, requirement, rows) for requirement in term.fields]
+    if not parts:
+        return np.zeros(len(nodes.names[rows]), dtype=bool)
+    return reduce(np.logical_and, parts)
+
+
+def _any_of(nodes: Nodes, terms: AnyOf, rows: slice) -> Mask:
+    nothing = np.zeros(len(nodes.names[rows]), dtype=bool)
+    return reduce(np.logical_or, (_term(nodes, term, rows) for term in terms), nothing)
+
+
+def _selector(nodes: Nodes, demand: Demand, rows: slice) -> Mask | None:
+    wants = [Requirement(key, Operator.IN, (value,)) for key, value in demand.selector]
+    parts = [_label(nodes, requirement, rows) for requirement in wants]
+    return ~reduce(np.logical_and, parts) if parts else None
+
+
+def _affinity(nodes: Nodes, demand: Demand, rows: slice) -> Mask | None:
+    parts = [_any_of(nodes, terms, rows) for terms in demand.constraints]
+    return ~reduce(np.logical_and, parts) if parts else None
+
+
+def _taint(nodes: Nodes, demand: Demand, rows: slice) -> Mask | None:
+    unwelcome = set(demand.untolerated(taint for taint, _ in nodes.taints))
+    parts = [
+        mask[rows] for taint, mask in nodes.taints if taint in unwelcome and taint.key != UNSCHEDULABLE.key
+    ]
+    return reduce(np.logical_or, parts) if parts else None
+
+
+def _cordon(nodes: Nodes, demand: Demand, rows: slice) -> Mask | None:
+    unwelcome = set(demand.untolerated([UNSCHEDULABLE, *(taint for taint, _ in nodes.taints)]))
+    parts = [
+        mask[rows] for taint, mask in nodes.taints if taint in unwelcome and taint.key == UNSCHEDULABLE.key
+    ]
+    if UNSCHEDULABLE in unwelcome:
+        parts.append(~nodes.schedulable[rows])
+    return reduce(np.logical_or, parts) if parts else None
+
+
+CORDON: Final = "cordon"
+
+_OBSTACLES: Final[Mapping[str, Callable[[Nodes, Demand, slice], Mask | None]]] = {
+    "selector": _selector,
+    "affinity": _affinity,
+    "taint": _taint,
+    CORDON: _cordon,
+}
+"""In the order in which a node that several rule out is counted."""
+
+
+def obstacles(nodes: Nodes, demand: Demand, rows: slice = ALL) -> dict[str, Mask]:
+    """By kind of obstacle, bool[rows]: the nodes that it rules out. A kind that rules out none may be missing."""
+    found = {kind: test(nodes, demand, rows) for kind, test in _OBSTACLES.items()}
+    return {kind: mask for kind, mask in found.items() if mask is not None}
