@@ -210,7 +210,7 @@ class GangRecord:
 
     key: GangKey
     number: int = 0
-    """The how-many-eth gang we met: the API's creation times have whole seconds, and a burst arrives within one."""
+    """The how-many-eth gang that this process met: it tells two gangs of one name apart. No order goes by it."""
     members: dict[Uid, Member] = field(default_factory=dict)
     spec: Spec | Refuse | Reason | None = None
     """None: to be worked out anew from the members."""

@@ -100,8 +100,6 @@ class Waiting:
 
     gang: Gang
     arrived: float
-    number: int = 0
-    """The how-many-eth gang we met: creation times have whole seconds, and a burst arrives within one."""
     first: bool = False
     """Partly bound: its rest goes before everybody."""
     attained: float = 0.0

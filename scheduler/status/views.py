@@ -65,10 +65,10 @@ def queue(
     """Gangs that wait, in the order in which they are asked about; behind them those that cannot be placed yet."""
     inside = [record.key for record in engine.ledger.wanting.queue()]
     places = {key: number for number, key in enumerate(inside, start=1)}
-    behind: list[tuple[int, float, int, GangKey]] = []
+    behind: list[tuple[int, float, GangKey]] = []
     for some in batched(list(engine.ledger.roll.gangs)):
         behind += (
-            (-record.priority, record.arrived, record.number, record.key)
+            (-record.priority, record.arrived, record.key)
             for record in _present(engine, some)
             if record.key not in places and state(engine, record) in _WAITS
         )

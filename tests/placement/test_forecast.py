@@ -31,9 +31,9 @@ def about(span: float) -> Estimate:
     return Estimate(span, span * 2**-0.8, span * 2**0.8)
 
 
-def waiting(name, count=1, gpu=8, runs=None, number=0, **needs) -> Waiting:
+def waiting(name, count=1, gpu=8, runs=None, **needs) -> Waiting:
     gang = a_gang(count, gpu=gpu, name=name, **needs)
-    return Waiting(gang, NOW - 100, number, runs=None if runs is None else exactly(runs))
+    return Waiting(gang, NOW - 100, runs=None if runs is None else exactly(runs))
 
 
 def full(nodes, *stays):
