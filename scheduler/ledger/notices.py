@@ -167,6 +167,7 @@ def sentence(record: GangRecord, why: Reason) -> str:
     if isinstance(verdict, Wait) and verdict.ceiling is not None:
         return f"{TEXT[why]}: {verdict.ceiling}"
     text = TEXT[why] + _lacks(record, verdict, ": ") + (AT_ODDS if _at_odds(record, why) else "")
+    text += _held_for(record, verdict, why)
     return text + _failed(record) if why in _WRITTEN else text
 
 
@@ -177,6 +178,16 @@ _WRITTEN = frozenset({Reason.BACKING_OFF, Reason.SEATED})
 def _failed(record: GangRecord) -> str:
     """What keeps us from letting its members go: the policies of a cluster may refuse what we write."""
     return f"; the last write for it failed: {record.failed.text}" if record.failed is not None else ""
+
+
+def _held_for(record: GangRecord, verdict: Wait | None, why: Reason) -> str:
+    """For which gang room is held; what another namespace calls its own is not for everyone to read."""
+    holder = verdict.held_for if why is Reason.RESERVED and verdict is not None else None
+    if holder is None:
+        return ""
+    if holder.namespace != record.key.namespace:
+        return "; the room is held for a gang of another namespace"
+    return f"; the room is held for {'a single pod' if roster.is_gang_of_one(holder) else holder}"
 
 
 def _at_odds(record: GangRecord, why: Reason) -> bool:

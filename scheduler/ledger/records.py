@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from scheduler.ledger.runtimes import Reach, Run
 from scheduler.model.cluster import Mask
-from scheduler.model.decision import Reason, Refuse, Wait
+from scheduler.model.decision import Reason, Refuse, Wait, is_in_vain
 from scheduler.model.effects import Effect
 from scheduler.model.victims import Unit
 from scheduler.model.workload import Gang, GangKey, GiveWay, Owner, Phase, Pin, Pod, PodKey, Uid, Wish
@@ -345,6 +345,11 @@ class GangRecord:
     @property
     def arrived(self) -> float:
         return min((member.pod.created for member in self.live()), default=0.0)
+
+    @property
+    def waits_in_vain(self) -> bool:
+        """It was told what no waiting changes: it has no place among those who wait, and no forecast."""
+        return self.verdict_for is self.wanted and is_in_vain(self.verdict)
 
     def pin_wish(self, default: Pin) -> Pin:
         return (self.spec.wish.pin if isinstance(self.spec, Spec) else None) or default
