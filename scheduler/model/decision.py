@@ -47,6 +47,7 @@ class Reason(StrEnum):
     SEAT_EXCLUDED = "SeatExcluded"
     HELD_FOR_OTHERS = "HeldForOthers"
     GONE = "Gone"
+    ENDED = "Ended"
     WARNING = "Warning"
 
 
@@ -85,6 +86,7 @@ TEXT: Mapping[Reason, str] = {
     Reason.SEAT_EXCLUDED: "kube-scheduler excludes the pod's seat",
     Reason.HELD_FOR_OTHERS: "room is held for a gang",
     Reason.GONE: "the pod is gone",
+    Reason.ENDED: "all pods of the gang have ended",
     Reason.WARNING: "something will not work as asked",
 }
 """The texts of refusals. Constant per reason: a text that varies makes kube-scheduler ask again without end."""

@@ -12,7 +12,6 @@ which is told by the gang's name (a Latin hypercube: McKay, Beckman and Conover,
 
 import math
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -47,7 +46,7 @@ def forecast(
     now: float,
     budget: int,
     masks: Masks | None = None,
-    usages: Mapping[str, Usage] = MappingProxyType({}),
+    usages: Mapping[str, Usage] | None = None,
 ) -> Mapping[GangKey, Estimate]:
     """Start times (seconds since the epoch) of the waiting gangs, given in the order of the queue.
 

@@ -6,7 +6,6 @@ Never here: time (course).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import numpy as np
 
@@ -85,14 +84,15 @@ def scene(
     policy: Policy,
     now: float,
     masks: Masks,
-    usages: Mapping[str, Usage] = MappingProxyType({}),
+    usages: Mapping[str, Usage] | None = None,
 ) -> Scene:
     """The stage of all courses.  Room that is promised to pods of others counts as used.
 
-    usages: by namespace, what it uses now, that of the stays included; one that is missing has no ceiling.  The planner is asked once for each shape that counting cannot tell about.
+    usages: by namespace, what it uses now, that of the stays included; one that is missing has no ceiling.
+    The planner is asked once for each shape that counting cannot tell about.
     """
     bare = _without_nominations(snapshot)
-    ceilings = Ceilings(bare.axis, usages)
+    ceilings = Ceilings(bare.axis, usages or {})
     numbers: dict[object, int] = {}
     demands: dict[Demand, int] = {}
     shapes: list[Shape] = []
