@@ -157,9 +157,8 @@ def sentence(record: GangRecord, why: Reason) -> str:
         lacks = _lacks(record, verdict, "; ")
         return f"{TEXT[why]}: {_bound(record, record.spec)} of {record.spec.total} are bound{lacks}{_failed(record)}"
     if why is Reason.MISSING_MEMBERS and isinstance(record.spec, Spec):
-        return (
-            f"{TEXT[why]}: {_there(record, record.spec)} of {record.spec.total} are there{_held_back(record)}"
-        )
+        there = f"{_there(record, record.spec)} of {record.spec.total} are there"
+        return f"{TEXT[why]}: {there}{_held_back(record)}{record.quota_full}"
     if isinstance(verdict, Refuse):
         return f"{TEXT[why]}: {verdict.field}: {verdict.value!r}: {verdict.remedy}"
     if why is Reason.MAKING_ROOM and record.plan is not None and record.plan.victims:

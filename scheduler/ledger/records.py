@@ -298,6 +298,8 @@ class GangRecord:
     """The loss for which it is to be restarted whole; empty: it is not."""
     heal_at: float = float("inf")
     """When time alone may call for healing."""
+    quota_full: str = ""
+    """Which quota keeps its missing pods from being made; empty: none, or it lacks no pods."""
     told_waiting: bool = False
     """A member carries the condition Seated=False, which must be turned when the gang is seated."""
     was_bound: bool = False
