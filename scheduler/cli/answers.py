@@ -23,6 +23,7 @@ from scheduler.model.workload import GangKey
 from scheduler.placement.quality import fragmentation
 from scheduler.replay import Document, Judgement, judge, stand
 from scheduler.status import shapes, terrain, views
+from scheduler.status.desk import would_leave
 from scheduler.status.sight import Sight, aliases
 from scheduler.status.views import UNASKED, Outlook, Page
 
@@ -141,7 +142,9 @@ class Answers:
             return msgspec.structs.replace(row, reason=Reason.QUEUED, message=text, forecast=at_once)
         after = views.row(self.judged.engine, self._judged(key), EVERYTHING, self.now)
         forecast = views.forecast(self.forecasts.get(key))
-        return msgspec.structs.replace(row, reason=after.reason, message=after.message, forecast=forecast)
+        room = self.judged.room(key)
+        said = after.message if room is None else would_leave(room.victims)
+        return msgspec.structs.replace(row, reason=after.reason, message=said, forecast=forecast)
 
 
 def _run(steps: Generator[None, None, T]) -> T:

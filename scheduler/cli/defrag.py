@@ -89,5 +89,5 @@ def _show(found: Defrag, moves: Sequence[_Move]) -> None:
     rows = [(own.gang.namespace, own.gang.name, own.pod, own.before, own.after) for own in moves]
     screen.table(("NAMESPACE", "GANG", "POD", "FROM", "TO"), rows)
     print()
-    screen.line(f"then {found.gang} has room:")
+    screen.line(f"then {found.gang} would have room:")
     screen.table(("POD", "NODE"), sorted((pod.name, node) for pod, node in found.seats.items()))

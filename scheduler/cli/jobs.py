@@ -5,10 +5,10 @@ say of their gang (`objects`), or a call.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import yaml
@@ -17,8 +17,10 @@ from scheduler.cli.options import a_namespace
 from scheduler.elastic.job.decode import decode_spec
 from scheduler.elastic.workers import Kit, Owner, Worker, manifest, problems
 from scheduler.errors import SettingsError
+from scheduler.model.workload import Complaint
 from scheduler.objects import api
 from scheduler.objects.labels import ELASTIC_KIND
+from scheduler.objects.owners import one_by_one
 from scheduler.objects.resources import RESOURCES
 
 Thing: TypeAlias = dict[str, Any]
@@ -30,6 +32,10 @@ MOST: Final = 100_000
 """Pods of one manifest: more than any cluster has."""
 
 
+LATER: Final = "those pods are made only when others of the gang are ready, and these wait for them"
+APART: Final = f"give each replicated Job a gang of its own: {LATER}"
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """Pods that are alike: `count` of them, called NAME-0 …, each like `pod`. maker: who makes them, KIND/NAME."""
@@ -39,6 +45,18 @@ class Template:
     name: str
     namespace: str
     maker: str
+    after: frozenset[str] = frozenset()
+    """Names of templates whose pods must be ready before these are made; its own: they are made one by one."""
+    awaits: Complaint | None = None
+    """Field, value and remedy, where `after` is not empty."""
+    claims: tuple[str, ...] = ()
+    """Volumes that every pod gets beside those of its template, each a claim called CLAIM-POD."""
+
+    def made_first(self, mates: Collection[str]) -> int:
+        """How many of the pods are made before any pod of these templates is ready."""
+        if self.name in self.after:
+            return min(1, self.count)
+        return 0 if self.after.intersection(mates) else self.count
 
     def names(self) -> list[str]:
         """What the pods are called here; most makers add a word of chance instead of a number."""
@@ -49,7 +67,20 @@ class Template:
         _check_texts(self.pod.get("metadata"), self.maker)
         for name in self.names():
             meta = {**(self.pod.get("metadata") or {}), "name": name, "namespace": self.namespace}
-            yield _built(api.Pod, {**self.pod, "metadata": meta}, self.maker)
+            yield _built(api.Pod, {**self.pod, "metadata": meta, "spec": self.spec(name)}, self.maker)
+
+    def spec(self, name: str) -> Any:
+        """The spec of the pod of this name, with the volumes that its maker adds."""
+        spec: Any = self.pod.get("spec") or {}
+        said = _at(spec, "volumes") or []
+        if not (self.claims and isinstance(spec, dict) and isinstance(said, list)):
+            return spec
+        kept = [volume for volume in said if _at(volume, "name") not in self.claims]
+        added = [
+            {"name": claim, "persistentVolumeClaim": {"claimName": f"{claim}-{name}"}}
+            for claim in self.claims
+        ]
+        return {**spec, "volumes": [*kept, *added]}
 
 
 def read(place: str) -> list[Thing]:
@@ -102,12 +133,25 @@ def templates(thing: Thing, namespace: str) -> list[Template]:
     except (KeyError, TypeError, AttributeError, ValueError):
         raise SettingsError(maker, "its spec", f"is not that of a {kind}: its pods cannot be told") from None
     found = [
-        Template(pod, count, "-".join(filter(None, (meta["name"], part))), inside, maker)
-        for part, pod, count in made
+        Template(
+            own.pod,
+            own.size,
+            _joined(meta["name"], own.part),
+            inside,
+            maker,
+            frozenset(_joined(meta["name"], part) for part in own.after),
+            own.awaits,
+            own.claims,
+        )
+        for own in made
     ]
     if sum(own.count for own in found) > MOST:
         raise SettingsError(maker, sum(own.count for own in found), f"more pods than {MOST}")
     return found
+
+
+def _joined(name: str, part: str) -> str:
+    return f"{name}-{part}" if part else name
 
 
 def objects(thing: Thing, namespace: str) -> list[api.ApiObject]:
@@ -139,19 +183,26 @@ def _built(kind: type[Any], thing: Thing, maker: str) -> Any:
         raise SettingsError(maker, "its pods", str(error)) from None
 
 
-_Made: TypeAlias = tuple[str, Thing, int]
-"""The part of the name that tells these pods from others of the same object, their template, how many."""
+class _Made(NamedTuple):
+    """Pods of one object. part: of the name, what tells them from its others; `after` names such parts."""
+
+    part: str
+    pod: Thing
+    size: int
+    after: frozenset[str] = frozenset()
+    awaits: Complaint | None = None
+    claims: tuple[str, ...] = ()
 
 
 def _pod(thing: Thing) -> Iterator[_Made]:
-    yield "", thing, 1
+    yield _Made("", thing, 1)
 
 
 def _job(thing: Thing) -> Iterator[_Made]:
     spec = thing["spec"]
     at_once = _count(spec.get("parallelism"))
     completions = spec.get("completions")
-    yield "", spec["template"], at_once if completions is None else min(at_once, _count(completions))
+    yield _Made("", spec["template"], at_once if completions is None else min(at_once, _count(completions)))
 
 
 def _cron_job(thing: Thing) -> Iterator[_Made]:
@@ -159,13 +210,35 @@ def _cron_job(thing: Thing) -> Iterator[_Made]:
 
 
 def _replicas(thing: Thing) -> Iterator[_Made]:
-    yield "", thing["spec"]["template"], _count(thing["spec"].get("replicas"))
+    yield _Made("", thing["spec"]["template"], _count(thing["spec"].get("replicas")))
+
+
+def _stateful_set(thing: Thing) -> Iterator[_Made]:
+    spec = thing["spec"]
+    awaits = one_by_one(str(spec.get("podManagementPolicy") or "OrderedReady"))
+    claims = tuple(str(claim["metadata"]["name"]) for claim in spec.get("volumeClaimTemplates") or ())
+    for own in _replicas(thing):
+        yield own._replace(after=frozenset({""}) if awaits else frozenset(), awaits=awaits, claims=claims)
 
 
 def _job_set(thing: Thing) -> Iterator[_Made]:
-    for own in thing["spec"]["replicatedJobs"]:
-        for _, pod, count in _job(own["template"]):
-            yield own["name"], pod, count * _count(own.get("replicas"))
+    """A replicated Job may be made only once others are ready: all those before it, or those that it names."""
+    spec = thing["spec"]
+    in_order = (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
+    after: dict[str, frozenset[str]] = {}
+    for own in spec["replicatedJobs"]:
+        name = own["name"]
+        named = [other["name"] for other in own.get("dependsOn") or ()]
+        after[name] = frozenset(after if in_order else named).union(*(after.get(one, ()) for one in named))
+        field, value = f"spec.replicatedJobs[{name}].dependsOn", ", ".join(named)
+        remedy = f"leave it out, or {APART}"
+        if in_order:
+            field, value = "spec.startupPolicy.startupPolicyOrder", "InOrder"
+            remedy = f"write AnyOrder, or {APART}"
+        awaits = Complaint(field, value, remedy, fatal=False) if after[name] else None
+        for one in _job(own["template"]):
+            count = one.size * _count(own.get("replicas"))
+            yield _Made(name, one.pod, count, after[name], awaits)
 
 
 def _elastic_job(thing: Thing) -> Iterator[_Made]:
@@ -175,7 +248,7 @@ def _elastic_job(thing: Thing) -> Iterator[_Made]:
     found = wrong or (problems(owner, spec) if spec else ())
     if spec is None or found:
         raise SettingsError(found[0].field, found[0].value, found[0].remedy)
-    yield "", manifest(owner, spec, Worker(owner.name, 0), Kit("", "", "")), spec.min_workers
+    yield _Made("", manifest(owner, spec, Worker(owner.name, 0), Kit("", "", "")), spec.min_workers)
 
 
 def _has_replica_specs(thing: Thing) -> bool:
@@ -185,10 +258,18 @@ def _has_replica_specs(thing: Thing) -> bool:
 
 def _replica_specs(thing: Thing) -> Iterator[_Made]:
     """Kubeflow's training jobs: a mapping from role to replicas and template."""
+    policy = thing["spec"].get("launcherCreationPolicy")
     for key, roles in thing["spec"].items():
         if key.endswith("ReplicaSpecs"):
             for role, own in roles.items():
-                yield role.lower(), own["template"], _count(own.get("replicas"))
+                made = _Made(role.lower(), own["template"], _count(own.get("replicas")))
+                if policy == "WaitForWorkersReady" and role == "Launcher":
+                    remedy = (
+                        f"write AtStartup, or leave the gang's label off the launcher's template: {LATER}"
+                    )
+                    awaits = Complaint("spec.launcherCreationPolicy", policy, remedy, fatal=False)
+                    made = made._replace(after=frozenset({"worker"}), awaits=awaits)
+                yield made
 
 
 def _count(said: object) -> int:
@@ -206,5 +287,6 @@ _RULES: Final[Mapping[str, Callable[[Thing], Iterator[_Made]]]] = {
     "CronJob": _cron_job,
     "JobSet": _job_set,
     ELASTIC_KIND: _elastic_job,
-    **dict.fromkeys(("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"), _replicas),
+    "StatefulSet": _stateful_set,
+    **dict.fromkeys(("Deployment", "ReplicaSet", "ReplicationController"), _replicas),
 }

@@ -33,6 +33,9 @@ from scheduler.service.intake import Intake
 NEEDED: Final = frozenset({"nodes", "pods"})
 """Kinds without which there is no answer; the others make it a little less exact."""
 
+STORAGE: Final = frozenset({"persistentvolumeclaims", "persistentvolumes"})
+"""Kinds that tell what the claims of pods are bound to."""
+
 MADE_BY: Final = ("app.kubernetes.io/name", "gangwright")
 """The label of our own Pods, of which kube-scheduler is a part."""
 
@@ -185,14 +188,16 @@ def _policy_of(text: str) -> Policy:
         return settings_room.load(copy).policy
 
 
-async def read(client: Client, chosen: Policy) -> Reading:
-    """Every object that decides about placement. Raises KubeError when nodes or pods cannot be read."""
+async def read(client: Client, chosen: Policy, only: frozenset[str] | None = None) -> Reading:
+    """Every object that decides about placement. Raises KubeError when nodes or pods cannot be read.
+
+    only: names of the kinds that are read; None: all of them.
+    """
     found = Reading(chosen, steady())
+    kinds = {name: kind for name, kind in found.kinds.items() if only is None or name in only}
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = {
-                name: group.create_task(_listed(client, name, kind)) for name, kind in found.kinds.items()
-            }
+            tasks = {name: group.create_task(_listed(client, name, kind)) for name, kind in kinds.items()}
     except* errors.Forbidden:
         screen.note(ELSEWHERE)
         raise

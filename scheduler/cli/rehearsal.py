@@ -5,7 +5,7 @@ are made, and is then told on the Job alone. Lives here: one dry run a template.
 gang (`wishing`).
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 import msgspec
@@ -29,11 +29,11 @@ async def refusals(client: Client, things: Sequence[Thing], namespace: str) -> A
     made = [(thing, templates(thing, namespace)) for thing in things]
     if any(not found and thing["kind"] != "PodGroup" for thing, found in made):
         return
-    for thing, own in ((thing, own) for thing, found in made for own in found):
+    for own in (own for _, found in made for own in found):
         if own.maker.startswith(OWN_WAY):
             continue
         try:
-            await _try(client, own, _claims(thing, own))
+            await _try(client, own)
         except (errors.Forbidden, errors.Invalid) as refused:
             if LACKS_RIGHT not in str(refused):
                 yield f"{own.maker}: its pods would be refused: {refused}"
@@ -44,30 +44,14 @@ async def refusals(client: Client, things: Sequence[Thing], namespace: str) -> A
             return
 
 
-def _claims(thing: Thing, own: Template) -> dict[str, Thing]:
-    """The volumes, by name, that the pods get beside those of their template: a StatefulSet's, one of each claim."""
-    said = thing["spec"].get("volumeClaimTemplates") or () if thing["kind"] == "StatefulSet" else ()
-    try:
-        names = [str(claim["metadata"]["name"]) for claim in said]
-    except (KeyError, TypeError):
-        return {}  # what is wrong with them is told when the set is applied
-    return {
-        name: {"name": name, "persistentVolumeClaim": {"claimName": f"{name}-{own.name}-0"}} for name in names
-    }
-
-
-async def _try(client: Client, own: Template, claims: Mapping[str, Thing]) -> None:
+async def _try(client: Client, own: Template) -> None:
     said: Thing = own.pod.get("metadata") or {}
     meta: Thing = {key: said[key] for key in ("labels", "annotations") if key in said}
-    spec: Thing = own.pod.get("spec") or {}
-    if claims:
-        kept = [volume for volume in spec.get("volumes") or () if volume.get("name") not in claims]
-        spec = {**spec, "volumes": [*kept, *claims.values()]}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {**meta, "generateName": f"{own.name}-"},
-        "spec": spec,
+        "spec": own.spec(f"{own.name}-0"),
     }
     path = f"/api/v1/namespaces/{own.namespace}/pods"
     await client.request("POST", path, params={"dryRun": "All"}, body=msgspec.json.encode(pod))

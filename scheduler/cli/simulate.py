@@ -2,7 +2,9 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -24,30 +26,49 @@ from scheduler.cli.options import (
     Settings,
     Shown,
 )
-from scheduler.cli.remote import Remote
+from scheduler.cli.remote import RefusedError, Remote
 from scheduler.cli.trial import trials
-from scheduler.cli.wishing import Wish, priorities, wish
+from scheduler.cli.wishing import Wish, gang_of, is_of_storage, priorities, wish
 from scheduler.clock import steady
 from scheduler.errors import SettingsError
 from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
+from scheduler.ledger.lifecycle import State
 from scheduler.model.decision import TEXT, Place, Reason, Refuse
-from scheduler.model.workload import GangKey, Pod, Uid
+from scheduler.model.workload import GangKey, Pod, PodKey, Uid
 from scheduler.replay import Document
 from scheduler.status import views
-from scheduler.status.shapes import TrialAnswer, TrialRequest, VictimRow
+from scheduler.status.desk import cannot_tell, would_leave
+from scheduler.status.shapes import GangDetail, TrialAnswer, TrialRequest, VictimRow
 
+RUNS: Final = "runs"
 STARTS: Final = "starts now"
 MAKES_ROOM: Final = "makes room"
 WAITS: Final = "waits"
 REFUSED: Final = "refused"
+UNKNOWN: Final = "cannot tell"
+
+STANDS: Final[Mapping[str, str]] = {
+    State.RUNNING: RUNS,
+    State.BOUND: RUNS,
+    State.HELD: STARTS,
+    State.FREEING: MAKES_ROOM,
+    State.REFUSED: REFUSED,
+}
+"""The answer about a gang that is there already, by its state; in any other it waits."""
 
 REFUSALS: Final = frozenset({Reason.INVALID, Reason.CONFLICT, Reason.UNKNOWN_LEVEL})
 """Reasons that waiting does not end; the service tells no more of a refusal."""
 
 
+GONE: Final = frozenset({"leaving", "ended"})
+"""States of members that a gang which is over may have."""
+
+
 class Outcome(msgspec.Struct, frozen=True):
-    """What would become of one gang. starts: now, or once the victims have left. seats: by pod the node."""
+    """What would become of one gang, or what it is. starts: now, or once the victims have left; or it runs already.
+    seats: by pod the node.
+    """
 
     namespace: str
     gang: str
@@ -79,9 +100,12 @@ def simulate(
 ) -> None:
     """Say whether a job would start now, where, and what it lacks otherwise; or decide on a snapshot again.
 
-    With -f the manifests' pods are added to the cluster, or to the snapshot, in thought. Without it everybody who waits
-    in the snapshot is asked about. Ends with 0 when all of them would start, now or once those have left whom it names;
-    with 1 when somebody would wait, with 2 when the manifests make no pods.
+    With -f the manifests' pods are added to the cluster, or to the snapshot, in thought; a gang that is there already
+    is told as it is. Without -f every gang that waits in the snapshot is asked about.
+
+    Ends with 0 when all of them would start, now or once the victims that it names have left, or run already. Ends with
+    1 when one would wait. Ends with 2 when it cannot tell, because the planner does not model a field of the pods, or
+    when the manifests make no pods.
     """
     if not file and taken is None:
         raise SettingsError("-f", "", "name a manifest with -f, a snapshot with --snapshot, or both")
@@ -93,15 +117,101 @@ def simulate(
         return
     things, inside = jobs.read(file), reach.namespace(namespace or ("" if taken is None else "default"))
     if reach.server and taken is None:
-        wanted = asyncio.run(_told(things, inside, reach))
-        remote = Remote(reach)
-        asked = trials(wanted, wanted.made).items()
-        _print([_answered(key, trial, remote.simulate(trial)) for key, trial in asked], output)
+        wanted, remote = asyncio.run(_told(things, inside, reach)), Remote(reach)
+        said, rest = _there(wanted, partial(_known, remote))
+        said |= {
+            key: _answered(key, trial, remote.simulate(trial))
+            for key, trial in trials(rest, rest.made).items()
+        }
+        _print(_certain(wanted, said), output)
         return
     document, wanted = _imagined(things, inside, reach, taken)
     _say(wanted)
-    answers = Answers(document, wanted.events)
-    _show([_of_wish(answers, key, pods) for key, pods in wanted.gangs.items()], output, answers, trace=trace)
+    there = {gang_of(pod) for pod in document.pods}
+    said, rest = ({}, wanted)
+    if not there.isdisjoint(wanted.gangs):
+        said, rest = _there(wanted, Answers(document).gang)
+    answers = Answers(document, rest.events)
+    said |= {key: _of_wish(answers, key, pods) for key, pods in rest.gangs.items()}
+    _show(_certain(wanted, said), output, answers, trace=trace)
+
+
+def _known(remote: Remote, namespace: str, name: str) -> GangDetail | None:
+    """A gang that is there already; none where its pods may not be listed, since then only what comes can be asked."""
+    try:
+        return remote.gang(namespace, name)
+    except RefusedError as refused:
+        if refused.status == 403:
+            return None
+        raise
+
+
+def _there(
+    wanted: Wish, look: Callable[[str, str], GangDetail | None]
+) -> tuple[dict[GangKey, Outcome], Wish]:
+    """What the gangs are that are there already, and what of the wish is not there yet.
+
+    Pods are there in place of as many that are wished, role by role; those beyond them would join the gang.
+    """
+    said: dict[GangKey, Outcome] = {}
+    there: set[PodKey] = set()
+    for key, pods in wanted.gangs.items():
+        found = look(*key) if wanted.is_named(pods) else None
+        if found is None or not any(own.state not in GONE for own in found.members):
+            continue
+        left = Counter(own.role for own in found.members if own.state != "leaving" and own.phase != "Failed")
+        for pod in pods:
+            role = pod.membership.role if pod.membership else ""
+            if left[role] > 0:
+                left[role] -= 1
+                there.add(pod.key)
+        if all(pod.key in there for pod in pods):
+            said[key] = _as_it_is(key, found)
+    return said, wanted.without(there)
+
+
+def _as_it_is(key: GangKey, found: GangDetail) -> Outcome:
+    """A gang that is there already, in words of its own row."""
+    row, answer = found.gang, STANDS.get(found.gang.state, WAITS)
+    place = f", place {row.position} in the queue" if row.position is not None else ""
+    return Outcome(
+        namespace=key.namespace,
+        gang=row.name or key.name,
+        starts=answer in {RUNS, STARTS, MAKES_ROOM},
+        answer=answer,
+        reason=row.reason or "",
+        message=f"a gang of this name is there already and {row.state}{place}"
+        + (f": {row.message}" if row.message else ""),
+        pods=len(found.members),
+        seats={own.name: own.node for own in found.members if own.node},
+        victims=found.victims if answer == MAKES_ROOM else [],
+    )
+
+
+def _certain(wanted: Wish, said: Mapping[GangKey, Outcome]) -> list[Outcome]:
+    """The answers in the order of the wish, without a yes that nothing stands behind.
+
+    A gang whose members wait for each other waits, whatever room there is. What the planner does not model is in the
+    answer already, except of a gang that is there and of an earlier version of the service. Claims are left to the
+    answer: with --server they were not read here.
+    """
+    outcomes = []
+    for key, pods in wanted.gangs.items():
+        if (own := said.get(key)) is None:
+            continue  # the service was asked about pods of no gang together
+        fields = dict.fromkeys(f for pod in pods for f in pod.unmodelled if not is_of_storage(f))
+        if own.answer in {STARTS, MAKES_ROOM, UNKNOWN} and key in wanted.held_up:
+            own = _no(own, WAITS, Reason.MISSING_MEMBERS, wanted.held_up[key])
+        elif own.answer in {STARTS, MAKES_ROOM} and fields:
+            own = _no(own, UNKNOWN, Reason.UNMODELLED, cannot_tell(fields))
+        outcomes.append(own)
+    return outcomes
+
+
+def _no(own: Outcome, answer: str, reason: Reason, message: str) -> Outcome:
+    return msgspec.structs.replace(
+        own, starts=False, answer=answer, reason=reason, message=message, seats={}, victims=[]
+    )
 
 
 def _say(wanted: Wish) -> None:
@@ -123,7 +233,7 @@ async def _told(things: list[jobs.Thing], namespace: str, reach: Reach) -> Wish:
 
 def _answered(key: GangKey, asked: TrialRequest, said: TrialAnswer) -> Outcome:
     """The service's word; victims make the difference between room that is there and room that is made."""
-    no = REFUSED if said.reason in REFUSALS else WAITS
+    no = REFUSED if said.reason in REFUSALS else UNKNOWN if said.reason == Reason.UNMODELLED else WAITS
     answer = (MAKES_ROOM if said.victims else STARTS) if said.starts else no
     return Outcome(
         namespace=key.namespace,
@@ -175,8 +285,8 @@ def _outcome(answers: Answers, key: GangKey) -> Outcome:
     if isinstance(decision, Place):
         seats, answer, reason, message = decision.seats, STARTS, Reason.SEATED, AT_ONCE
     elif room is not None:
-        seats, answer = room.seats, MAKES_ROOM
-    return Outcome(
+        seats, answer, message = room.seats, MAKES_ROOM, would_leave(room.victims)
+    own = Outcome(
         namespace=key.namespace,
         gang=views.name_of(record),
         starts=bool(seats),
@@ -187,6 +297,8 @@ def _outcome(answers: Answers, key: GangKey) -> Outcome:
         seats={record.members[uid].pod.key.name: node for uid, node in seats.items()},
         victims=answers.victims(key),
     )
+    fields = dict.fromkeys(f for member in record.members.values() for f in member.pod.unmodelled)
+    return _no(own, UNKNOWN, Reason.UNMODELLED, cannot_tell(fields)) if fields and own.starts else own
 
 
 def _show(outcomes: list[Outcome], output: Form, answers: Answers, *, trace: bool) -> None:
@@ -194,8 +306,7 @@ def _show(outcomes: list[Outcome], output: Form, answers: Answers, *, trace: boo
         _print(outcomes, output)
         return
     sys.stdout.write(answers.judged.trace().decode())
-    if not all(own.starts for own in outcomes):
-        raise typer.Exit(NO)
+    _end(outcomes)
 
 
 def _print(outcomes: list[Outcome], output: Form) -> None:
@@ -205,8 +316,15 @@ def _print(outcomes: list[Outcome], output: Form) -> None:
         screen.note("nobody waits")
     else:
         _table(outcomes, wide=output is Form.WIDE)
-    if not all(own.starts for own in outcomes):
+    _end(outcomes)
+
+
+def _end(outcomes: list[Outcome]) -> None:
+    """A gang that waits makes the answer no, whatever cannot be told of others."""
+    if any(not own.starts and own.answer != UNKNOWN for own in outcomes):
         raise typer.Exit(NO)
+    if any(own.answer == UNKNOWN for own in outcomes):
+        raise typer.Exit(WRONG)
 
 
 def _table(outcomes: list[Outcome], *, wide: bool) -> None:

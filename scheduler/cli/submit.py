@@ -14,7 +14,7 @@ from scheduler.cli.jobs import Thing
 from scheduler.cli.live import Reading
 from scheduler.cli.options import NO, WRONG, Context, Kubeconfig, Namespace, Reach, Settings, duration_of
 from scheduler.cli.rehearsal import refusals
-from scheduler.cli.wishing import Wish, priorities, wish
+from scheduler.cli.wishing import Wish, is_of_storage, priorities, wish
 from scheduler.clock import steady
 from scheduler.engine import Engine
 from scheduler.errors import SettingsError
@@ -81,8 +81,12 @@ async def _submit(
     async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
         policy = await live.policy(client, reach.settings)
         reading = Reading(policy, steady())
-        found = wish(things, namespace, reading, await priorities(client), steady())
-        for text in found.notes:
+        classes = await priorities(client)
+        found = wish(things, namespace, reading, classes, steady())
+        if any(map(is_of_storage, found.unmodelled)):
+            reading = await live.read(client, policy, live.STORAGE)
+            found = wish(things, namespace, reading, classes, steady())
+        for text in (*found.notes, *map(_warning, found.unmodelled)):
             screen.note(text)
         if found.wrong:
             for text in found.wrong:
@@ -96,6 +100,13 @@ async def _submit(
         if not wait or dry_run:
             return 0
         return await _wait(client, reading, found, made, limit)
+
+
+def _warning(field: str) -> str:
+    return (
+        f"warning: {field}: the planner does not model this, and kube-scheduler decides by it, pod by pod: "
+        "Gangwright cannot tell whether every pod finds a node"
+    )
 
 
 async def _paths(client: Client, things: list[Thing], namespace: str) -> list[tuple[str, Thing]]:
@@ -134,7 +145,7 @@ async def _apply(client: Client, path: str, thing: Thing, *, dry_run: bool, forc
 
 async def _wait(client: Client, reading: Reading, wanted: Wish, made: set[str], limit: float) -> int:
     """Look at the gangs until all have their nodes; says what changes. made: uids of what was applied."""
-    gangs, told = [key for key, pods in wanted.gangs.items() if _can_wait(wanted, pods)], dict[GangKey, str]()
+    gangs, told = [key for key, pods in wanted.gangs.items() if wanted.is_named(pods)], dict[GangKey, str]()
     if len(gangs) < len(wanted.gangs):
         screen.note("pods of no gang, whose names are not known yet, are not waited for")
     groups = [event for event in wanted.events if isinstance(event, GroupSeen)]
@@ -153,11 +164,6 @@ async def _wait(client: Client, reading: Reading, wanted: Wish, made: set[str], 
             screen.note(f"not all have their nodes; see: gangwright explain {gangs[0]}")
             return NO
         await asyncio.sleep(min(EVERY, max(0.0, until - steady())))
-
-
-def _can_wait(wanted: Wish, pods: list[Pod]) -> bool:
-    """They can be told among others: they are a gang, or their names are known before they are made."""
-    return all(pod.membership is not None or pod.key not in wanted.unnamed for pod in pods)
 
 
 async def _look(client: Client, reading: Reading, gangs: list[GangKey], groups: list[GroupSeen]) -> Engine:

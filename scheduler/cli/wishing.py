@@ -6,9 +6,9 @@ classes) is done here as it will be done there, as far as it can be told from ou
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -20,10 +20,14 @@ from scheduler.errors import SettingsError
 from scheduler.kube import changes as ch
 from scheduler.kube.client import Client
 from scheduler.kube.listing import listed
+from scheduler.ledger import roster
 from scheduler.model.events import Event, GroupSeen, PodSeen
 from scheduler.model.policy import Policy
-from scheduler.model.workload import GangKey, Pod, PodKey
+from scheduler.model.workload import GangKey, Group, Pod, PodKey
 from scheduler.objects import api, labels, owners
+
+_Stated: TypeAlias = Mapping[tuple[str, GangKey], Mapping[str, int]]
+"""What pod groups say of the quorum, by format and gang."""
 
 PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
@@ -41,7 +45,8 @@ class Wish:
     """What was read of the manifests. pods: in order; events: the same, with groups, as facts.
 
     wrong: why they would not be placed as they are.  notes: what would not work as asked, or could be better.
-    unnamed: pods whose real names the cluster will choose.
+    unnamed: pods whose real names the cluster will choose.  held_up: gangs that wait for good, and why: members are made
+    only when others are ready.
     """
 
     pods: tuple[Pod, ...]
@@ -51,15 +56,41 @@ class Wish:
     unnamed: frozenset[PodKey] = frozenset()
     made: tuple[Template, ...] = ()
     """Who is alike among the pods."""
+    held_up: Mapping[GangKey, str] = field(default_factory=dict)
 
     @property
     def gangs(self) -> dict[GangKey, list[Pod]]:
         """The gangs, and pods that are of none under the name of their own."""
         found: dict[GangKey, list[Pod]] = {}
         for pod in self.pods:
-            key = pod.membership.gang if pod.membership else GangKey(*pod.key)
-            found.setdefault(key, []).append(pod)
+            found.setdefault(gang_of(pod), []).append(pod)
         return found
+
+    @property
+    def unmodelled(self) -> list[str]:
+        """Fields of the pods that decide about nodes and that the planner does not model."""
+        return list(dict.fromkeys(field for pod in self.pods for field in pod.unmodelled))
+
+    def is_named(self, pods: Iterable[Pod]) -> bool:
+        """They can be told among others: they are a gang, or their names are known before they are made."""
+        return all(gang_of(pod) != GangKey(*pod.key) or pod.key not in self.unnamed for pod in pods)
+
+    def without(self, gone: Container[PodKey]) -> "Wish":
+        """The same without these pods."""
+        events = (own for own in self.events if not (isinstance(own, PodSeen) and own.pod.key in gone))
+        pods = (pod for pod in self.pods if pod.key not in gone)
+        return replace(self, pods=tuple(pods), events=tuple(events))
+
+
+def gang_of(pod: Pod) -> GangKey:
+    """Its gang; of a pod that is of none, or a gang of its own, the pod's name."""
+    key = roster.gang_key(pod)
+    return GangKey(*pod.key) if roster.is_gang_of_one(key) else key
+
+
+def is_of_storage(unmodelled: str) -> bool:
+    """What is not modelled hangs on claims, which must have been read."""
+    return unmodelled.startswith("spec.volumes: a claim")
 
 
 async def priorities(client: Client) -> Mapping[str, PriorityClass] | None:
@@ -86,13 +117,16 @@ def wish(
     events = reading.imagine([*groups, *(pod for own in made for pod in own.pods())])
     events = [_as_made(event, now, reading.policy) for event in events]
     pods = tuple(event.pod for event in events if isinstance(event, PodSeen))
+    stated = {(own.format, own.key): own.quorum for own in _groups(events)}
+    held_up = dict(_held_up(pods, made, stated))
     return Wish(
         pods,
         tuple(events),
         tuple(dict.fromkeys(_wrong(pods, events, made, reading.policy))),
-        tuple(dict.fromkeys(_notes(pods, things, made))),
+        tuple(dict.fromkeys([*_notes(pods, things, made), *held_up.values()])),
         frozenset(PodKey(own.namespace, name) for own in made if not _names(own) for name in own.names()),
         tuple(made),
+        held_up,
     )
 
 
@@ -152,9 +186,15 @@ def _wrong(
         known = [level.name for level in policy.levels]
         if wanted is not None and wanted not in known:
             yield f"{labels.LEVEL}: {wanted!r}: use one of the configured levels: {', '.join(known)}"
-    groups = [event.group for event in events if isinstance(event, GroupSeen)]
+    groups = _groups(events)
     yield from (f"PodGroup {own.key.name}: {c}" for own in groups for c in own.complaints if c.fatal)
-    yield from _short(pods, {(own.format, own.key): own.quorum for own in groups})
+    for gang, role, least, there in _short(pods, {(own.format, own.key): own.quorum for own in groups}):
+        of = f" of role {role}" if role else ""
+        yield f"gang {gang.name} needs {least} members{of} and these manifests make {there}: it would wait for ever"
+
+
+def _groups(events: Iterable[Event]) -> list[Group]:
+    return [event.group for event in events if isinstance(event, GroupSeen)]
 
 
 def _forged(made: Sequence[Template]) -> Iterator[str]:
@@ -168,8 +208,30 @@ def _forged(made: Sequence[Template]) -> Iterator[str]:
         )
 
 
-def _short(pods: Sequence[Pod], groups: Mapping[tuple[str, GangKey], Mapping[str, int]]) -> Iterator[str]:
-    """Gangs that need more members than these manifests make."""
+def _held_up(pods: Sequence[Pod], made: Sequence[Template], groups: _Stated) -> Iterator[tuple[GangKey, str]]:
+    """Gangs that have their quorum only when pods are made that wait for members of the same gang, and why."""
+    of_pod = {pod.key: gang_of(pod) for pod in pods}
+    gangs: dict[GangKey, list[Template]] = {}
+    for own in made:
+        key = of_pod.get(PodKey(own.namespace, own.names()[0])) if own.count else None
+        if key is not None:
+            gangs.setdefault(key, []).append(own)
+    late: set[PodKey] = set()
+    why: dict[GangKey, str] = {}
+    for gang, mates in gangs.items():
+        for own in mates:
+            first = own.made_first({other.name for other in mates if other.maker == own.maker})
+            if first < own.count:
+                late |= {PodKey(own.namespace, name) for name in own.names()[first:]}
+                why.setdefault(gang, f"{own.maker}: {own.awaits}")
+    short = {gang for gang, *_ in _short(pods, groups)}  # told already, as members that are never made
+    early = [pod for pod in pods if pod.key not in late]
+    held_up = dict.fromkeys(gang for gang, *_ in _short(early, groups) if gang not in short)
+    yield from ((gang, why[gang]) for gang in held_up)
+
+
+def _short(pods: Sequence[Pod], groups: _Stated) -> Iterator[tuple[GangKey, str, int, int]]:
+    """Gangs that need more members than there are: the role, how many of it they need, how many there are."""
     roles: dict[GangKey, Counter[str]] = {}
     quorums: dict[GangKey, Mapping[str, int]] = {}
     for pod in pods:
@@ -183,17 +245,13 @@ def _short(pods: Sequence[Pod], groups: Mapping[tuple[str, GangKey], Mapping[str
         for role, least in quorum.items():
             there = roles[gang][role] if role else roles[gang].total()
             if there < least:
-                of = f" of role {role}" if role else ""
-                yield f"gang {gang.name} needs {least} members{of} and these manifests make {there}: it would wait for ever"
+                yield gang, role, least, there
 
 
 def _notes(pods: Sequence[Pod], things: Sequence[Thing], made: Sequence[Template]) -> Iterator[str]:
     """What is honoured only in part, or could be better."""
     for pod in pods:
         yield from (str(complaint) for complaint in pod.complaints if not complaint.fatal)
-        yield from (
-            f"{field}: the planner does not model it; kube-scheduler still does" for field in pod.unmodelled
-        )
     alone = {pod.key.name for pod in pods if not (pod.membership or any(c.fatal for c in pod.complaints))}
     for own in made:
         if own.count > 1 and f"{own.name}-0" in alone:

@@ -32,13 +32,15 @@ Room: TypeAlias = Preempt | Reservation
 class Trial:
     """What is to be asked: a seat, and if there is no room for one, room.
 
-    told: the answer, where nothing needs to be asked.  gang: what the pods are.
+    told: the answer, where nothing needs to be asked.  gang: what the pods are.  unmodelled: fields that decide about
+    the pods' nodes and that the planner does not model, so that no seat is certain.
     """
 
     gang: Gang | None
     told: Wait | Refuse | None = None
     seat: Question | None = None
     room: Question | None = None
+    unmodelled: tuple[str, ...] = ()
 
     def answer(self, policy: Policy) -> tuple[Seat, Room | None]:
         """What the engine would do: seats or a reason, and how a gang without room would have some. Any thread may
@@ -72,7 +74,8 @@ def trial(ledger: Ledger, asking: Asking, pods: Sequence[Pod], now: float) -> Tr
     seat, room = asking.about(record, gang, now), None
     if asking.may_make_room(record, gang, now):
         room = asking.about_room(record, gang, now, front=asking.front.comes_first(record), whole=True)
-    return Trial(gang, seat.told, seat, room)
+    fields = (field for member in record.members.values() for field in member.pod.unmodelled)
+    return Trial(gang, seat.told, seat, room, tuple(dict.fromkeys(fields)))
 
 
 def _why_not(record: GangRecord, now: float) -> Reason:

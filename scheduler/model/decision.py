@@ -48,6 +48,7 @@ class Reason(StrEnum):
     HELD_FOR_OTHERS = "HeldForOthers"
     GONE = "Gone"
     ENDED = "Ended"
+    UNMODELLED = "Unmodelled"
     WARNING = "Warning"
 
 
@@ -87,6 +88,7 @@ TEXT: Mapping[Reason, str] = {
     Reason.HELD_FOR_OTHERS: "room is held for a gang",
     Reason.GONE: "the pod is gone",
     Reason.ENDED: "all pods of the gang have ended",
+    Reason.UNMODELLED: "the planner does not model a field that decides about the pods' nodes",
     Reason.WARNING: "something will not work as asked",
 }
 """The texts of refusals. Constant per reason: a text that varies makes kube-scheduler ask again without end."""

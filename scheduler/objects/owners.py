@@ -91,9 +91,13 @@ def _job_warnings(spec: api.JobSpec) -> Iterator[Complaint]:
 
 
 def stateful_set(found: api.StatefulSet) -> OwnerTraits:
-    warnings: tuple[Complaint, ...] = ()
-    policy = found.spec.pod_management_policy
-    if policy != "Parallel":
-        remedy = "write Parallel: pods are made one after another, so a gang of more than one never assembles"
-        warnings = (Complaint("spec.podManagementPolicy", policy, remedy, fatal=False),)
-    return OwnerTraits(found.metadata.uid, remakes_freely=True, warnings=warnings)
+    own = one_by_one(found.spec.pod_management_policy)
+    return OwnerTraits(found.metadata.uid, remakes_freely=True, warnings=(own,) if own else ())
+
+
+def one_by_one(policy: str) -> Complaint | None:
+    """What is wrong with a StatefulSet of a gang that makes a pod only when the one before it is ready."""
+    if policy == "Parallel":
+        return None
+    remedy = "write Parallel: pods are made one after another, so a gang of more than one never assembles"
+    return Complaint("spec.podManagementPolicy", policy, remedy, fatal=False)

@@ -37,7 +37,8 @@ class Translator:
         """What could not be read of a node, by its name."""
         self._levels = levels
         self._interner = interner or Interner()
-        self._volumes = Volumes()
+        self.volumes = Volumes()
+        """What claims are bound to."""
         self._claiming: dict[ClaimKey, dict[Uid, api.Pod]] = {}
         self._claims: dict[Uid, list[ClaimKey]] = {}
         self._owned: dict[str, set[Uid]] = {}
@@ -74,7 +75,7 @@ class Translator:
     # Pods
 
     def _pod(self, found: api.Pod) -> list[Event]:
-        pod = pods.pod(found, self._volumes, self._levels, self._interner)
+        pod = pods.pod(found, self.volumes, self._levels, self._interner)
         self._forget_claims(pod.uid)
         if pod.node is None and not pod.phase.ended:
             self._remember_claims(pod.uid, found)
@@ -128,18 +129,18 @@ class Translator:
         return [event for found in list((waiting or {}).values()) for event in self._pod(found)]
 
     def _claim(self, found: api.PersistentVolumeClaim) -> list[Event]:
-        return self._again(self._volumes.see_claim(found))
+        return self._again(self.volumes.see_claim(found))
 
     def _claim_gone(self, _kind: type, namespace: str, name: str, _uid: str) -> list[Event]:
         key = ClaimKey(namespace, name)
-        self._volumes.lose_claim(key)
+        self.volumes.lose_claim(key)
         return self._again(key)
 
     def _volume(self, found: api.PersistentVolume) -> list[Event]:
-        return self._again(self._volumes.see_volume(found))
+        return self._again(self.volumes.see_volume(found))
 
     def _volume_gone(self, _kind: type, _namespace: str, name: str, _uid: str) -> list[Event]:
-        return self._again(self._volumes.lose_volume(name))
+        return self._again(self.volumes.lose_volume(name))
 
     # Quotas
 

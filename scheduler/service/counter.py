@@ -20,10 +20,12 @@ from scheduler.model.queueing import Estimate, Reservation
 from scheduler.model.victims import Preempt, Unit
 from scheduler.model.workload import GangKey, Owner, Pod
 from scheduler.objects import patches
-from scheduler.status.desk import DeskError, Drained, Trial
+from scheduler.status.desk import DeskError, Drained, Trial, cannot_tell, would_leave
 
 WAIT: Final = 10.0
 """Seconds for one call to the API server on behalf of a person."""
+
+NO_MORE: Final = "the gang of this name is there and has its quorum, and there is no room for more of it now"
 
 _log = structlog.get_logger("desk")
 
@@ -57,6 +59,10 @@ class Counter:
         """Ask what would be asked if these pods had just come; nothing changes."""
         tried = self._engine.trial(pods, self._clock())
         seat, room = await asyncio.to_thread(tried.answer, self._engine.policy)
+        if tried.unmodelled and (isinstance(seat, Place) or isinstance(room, Preempt)):
+            return Trial(Reason.UNMODELLED, cannot_tell(tried.unmodelled))
+        if isinstance(seat, Place) and not seat.seats:  # surplus of a gang that has its quorum
+            return Trial(Reason.NO_ROOM, NO_MORE)
         if isinstance(seat, Place):
             return Trial(Reason.SEATED, "the gang would start at once", dict(seat.seats))
         return _foretold(seat, room)
@@ -100,7 +106,7 @@ def _foretold(seat: Wait | Refuse, room: Preempt | Reservation | None) -> Trial:
         return Trial(seat.reason, f"{TEXT[seat.reason]}: {seat.field}: {seat.value!r}: {seat.remedy}")
     if isinstance(room, Preempt):
         why = Reason.MAKING_ROOM
-        return Trial(why, TEXT[why], dict(room.seats), room.victims, seat.shortfall)
+        return Trial(why, would_leave(room.victims), dict(room.seats), room.victims, seat.shortfall)
     numbers = seat.ceiling or seat.shortfall
     said = TEXT[seat.reason] if numbers is None else f"{TEXT[seat.reason]}: {numbers}"
     start = Estimate(room.start, room.start, room.start) if room is not None else None

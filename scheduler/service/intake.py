@@ -17,6 +17,7 @@ from scheduler.model.workload import Complaint
 from scheduler.objects import api
 from scheduler.objects.resources import RESOURCES, Resource
 from scheduler.objects.translate import Translator
+from scheduler.objects.volumes import Volumes
 
 Observe = Callable[[Sequence[Event]], None]
 
@@ -46,6 +47,11 @@ class Intake:
     @property
     def synced(self) -> bool:
         return self._told
+
+    @property
+    def volumes(self) -> Volumes:
+        """What claims are bound to, as it is read."""
+        return self._translator.volumes
 
     def missing(self) -> list[str]:
         """Collections whose list has not been read yet."""

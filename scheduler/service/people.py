@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from scheduler.clock import steady
 from scheduler.engine import Engine
 from scheduler.kube.client import Client
+from scheduler.objects.volumes import Volumes
 from scheduler.serving.server import serve, url
 from scheduler.settings_status import StatusServer
 from scheduler.status.answers import Answers
@@ -28,11 +29,12 @@ async def serving(
     metrics: Metrics,
     fragmentation: Callable[[], Mapping[str, float]],
     desk: Desk | None = None,
+    volumes: Volumes | None = None,
 ) -> AsyncIterator[str]:
     """Serve people while the context lasts; gives the URL, or "" where the settings want no status service.
 
-    fragmentation: by resource, as it was last measured. desk: who acts for people; None: nobody. Raises SettingsError
-    when the address cannot be listened on, or the certificates cannot be used.
+    fragmentation: by resource, as it was last measured. desk: who acts for people; None: nobody. volumes: what claims
+    are bound to. Raises SettingsError when the address cannot be listened on, or the certificates cannot be used.
     """
     if not settings.serve:
         yield ""
@@ -46,7 +48,15 @@ async def serving(
         told=lambda kind, answer: metrics.status_reviews_total.labels(kind, answer).inc(),
     )
     alias = aliases(secrets.token_bytes(32))
-    answers = Answers(engine, reviews, alias=alias, clock=steady, desk=desk, fragmentation=fragmentation)
+    answers = Answers(
+        engine,
+        reviews,
+        alias=alias,
+        clock=steady,
+        desk=desk,
+        fragmentation=fragmentation,
+        volumes=volumes,
+    )
     app = build_app(answers, reviews, metrics, steady)
     async with serve(
         app,

@@ -90,7 +90,13 @@ async def run(
             ) as verbs,
             serve(checks, settings.probes.host, settings.probes.port, section="probes") as probed,
             people.serving(
-                settings.status, service.engine, client, metrics, lambda: gauges.fragments, desk
+                settings.status,
+                service.engine,
+                client,
+                metrics,
+                lambda: gauges.fragments,
+                desk,
+                intake.volumes,
             ) as status,
         ):
             places = {

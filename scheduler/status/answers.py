@@ -12,6 +12,7 @@ from scheduler.engine import Engine
 from scheduler.ledger.records import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey, Owner
+from scheduler.objects.volumes import Volumes
 from scheduler.status import asleep, shapes, terrain, trial, views
 from scheduler.status.desk import Desk, DeskError, Trial
 from scheduler.status.problems import NOT_ACTING, Problem, reading
@@ -57,7 +58,8 @@ class Ask:
 class Answers:
     """One method a route. desk: None where the service offers none; then nothing can be done or tried out.
 
-    clock: as the ledger counts. fragmentation: by resource, as it was last measured.
+    clock: as the ledger counts. fragmentation: by resource, as it was last measured. volumes: what the claims of pods
+    that are tried out are bound to; None: no claim is known.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Answers:
         clock: Callable[[], float],
         desk: Desk | None = None,
         fragmentation: Callable[[], Mapping[str, float]] = dict,
+        volumes: Volumes | None = None,
     ) -> None:
         self._engine = engine
         self._reviews = reviews
@@ -76,6 +79,7 @@ class Answers:
         self._clock = clock
         self._desk = desk
         self._fragmentation = fragmentation
+        self._volumes = volumes or Volumes()
         self._turn = asyncio.Lock()
         self._survey: terrain.Survey | None = None
         self._surveyed = 0.0
@@ -133,7 +137,7 @@ class Answers:
         await self._demand(ask.subject, Right("create", "pods", asked.namespace))
         desk = self._acting_desk()
         try:
-            pods = trial.pods(asked, self._engine.policy.levels, self._clock())
+            pods = trial.pods(asked, self._engine.policy.levels, self._volumes, self._clock())
         except trial.Unfit as unfit:
             return self._tried(
                 Trial(Reason.INVALID, f"{TEXT[Reason.INVALID]}: {unfit}"), {}, Sight(None, self._alias)

@@ -4,7 +4,7 @@ Lives here: the questions, and the values that answer them. Never here: whether 
 before the desk is called. Every method answers for the replica that acts; others refuse.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -32,6 +32,19 @@ class Trial:
     victims: tuple[Unit, ...] = ()
     shortfall: Shortfall | None = None
     start: Estimate | None = None
+
+
+def cannot_tell(fields: Iterable[str]) -> str:
+    """Why there is no yes: there is room by all that the planner models, and these fields are not."""
+    return (
+        f"cannot tell: {'; '.join(fields)}: the planner does not model this, and kube-scheduler decides by it"
+    )
+
+
+def would_leave(victims: Iterable[Unit]) -> str:
+    """How there would be room. It is a dry run: the victims were asked nothing."""
+    count = sum(len(unit.uids) for unit in victims)
+    return f"gang would preempt {count} pod{'' if count == 1 else 's'}, and start when all of them have left"
 
 
 @dataclass(frozen=True, slots=True)

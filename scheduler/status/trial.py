@@ -28,8 +28,8 @@ class Unfit(Exception):  # noqa: N818 - never leaves this room
     """These pods would be refused; the text says what would be right."""
 
 
-def pods(asked: TrialRequest, levels: tuple[Level, ...], now: float) -> list[Pod]:
-    """The pods, each with our gate and a name of its own.
+def pods(asked: TrialRequest, levels: tuple[Level, ...], volumes: Volumes, now: float) -> list[Pod]:
+    """The pods, each with our gate and a name of its own. volumes: what the pods' claims are bound to.
 
     Raises Problem for what is no Pod, and Unfit for what Gangwright would refuse.
     """
@@ -39,7 +39,7 @@ def pods(asked: TrialRequest, levels: tuple[Level, ...], now: float) -> list[Pod
     interner, numbers = Interner(), itertools.count()
     made: list[Pod] = []
     for index, each in enumerate(asked.pods):
-        first = _read(each.pod, f"pods[{index}].pod", asked.namespace, levels, interner)
+        first = _read(each.pod, f"pods[{index}].pod", asked.namespace, levels, volumes, interner)
         made += (_numbered(first, next(numbers), each.count > 1, now) for _ in range(int(each.count)))
     return made
 
@@ -50,7 +50,12 @@ def names(made: Sequence[Pod]) -> Mapping[str, str]:
 
 
 def _read(
-    found: Mapping[str, object], place: str, namespace: str, levels: tuple[Level, ...], interner: Interner
+    found: Mapping[str, object],
+    place: str,
+    namespace: str,
+    levels: tuple[Level, ...],
+    volumes: Volumes,
+    interner: Interner,
 ) -> Pod:
     try:
         one = msgspec.convert({"metadata": {}, **found}, api.Pod)
@@ -60,7 +65,7 @@ def _read(
         raise Problem(400, f"{place}.metadata.namespace: must be {namespace}, as `namespace` says")
     one.metadata.namespace = namespace
     one.metadata.name = one.metadata.name or "pod"
-    pod = read(one, Volumes(), levels, interner)
+    pod = read(one, volumes, levels, interner)
     complaint = next((complaint for complaint in pod.complaints if complaint.fatal), None)
     if complaint is not None:
         raise Unfit(f"{place}: {shortened(str(complaint))}")

@@ -41,7 +41,7 @@ async def test_the_moves_are_told(scattered):
     out = (await scattered.say("defrag", "--dry-run")).out
 
     assert out.count("on-r") == 4, "two moves, gang and pod"
-    assert "then team/whole has room:" in out
+    assert "then team/whole would have room:" in out
 
 
 async def test_what_a_pod_asks_of_nodes_counts(scattered):

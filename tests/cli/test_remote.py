@@ -11,7 +11,7 @@ from scheduler.engine.inquiry import Found
 from scheduler.errors import GangwrightError
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.events import LostSight, SawAgain
-from scheduler.status.desk import DeskError, Drained, Moved, Trial
+from scheduler.status.desk import DeskError, Drained, Moved, Trial, cannot_tell
 from tests.cli.manifests import a_job
 from tests.cli.speaking import Cluster
 from tests.kube.api_server import Refuse
@@ -315,7 +315,9 @@ async def test_without_the_right_to_see(tmp_path, service):
 
 async def test_a_dry_run_by_a_service_that_offers_none(door, service, write):
     """What the service cannot do is told in its words: exit code 2."""
-    said = await door.say("simulate", "-f", write(a_job()), "-n", "team-a", "--server", service.url)
+    said = await door.say(
+        "simulate", "-f", write(a_job("thought", gang="thought")), "-n", "team-a", "--server", service.url
+    )
 
     assert said.code == 2
     assert "the status service:" in said.err
@@ -328,10 +330,71 @@ async def test_a_dry_run_of_pods_that_get_no_seat(door, service, write, reason, 
     """They are counted as those that would get one, and whoever is refused does not wait."""
     service.desk.simulate = lambda _pods: asyncio.sleep(0, Trial(reason, TEXT[reason]))
 
-    said = await door.say("simulate", "-f", write(a_job()), "-n", "team-a", "--server", service.url)
+    said = await door.say(
+        "simulate", "-f", write(a_job("thought", gang="thought")), "-n", "team-a", "--server", service.url
+    )
 
     assert said.code == 1
     assert [(own["PODS"], own["ANSWER"]) for own in said.rows] == [("2", answer)]
+
+
+async def test_a_dry_run_that_cannot_be_told(door, service, write):
+    """What the service cannot tell is not a yes and not a no: exit code 2, and the field that it is about."""
+    field = "spec.volumes: a claim is not bound yet"
+    said = Trial(Reason.UNMODELLED, cannot_tell([field]))
+    service.desk.simulate = lambda _pods: asyncio.sleep(0, said)
+    words = (
+        "simulate",
+        "-f",
+        write(a_job("thought", gang="thought")),
+        "-n",
+        "team-a",
+        "--server",
+        service.url,
+    )
+
+    table, told = await door.say(*words), await door.say(*words, "-o", "json")
+
+    (row,) = table.rows
+    assert (table.code, row["ANSWER"], field in row["MESSAGE"]) == (2, "cannot tell", True)
+    assert (told.code, told.json[0]["answer"], told.json[0]["starts"]) == (2, "cannot tell", False)
+
+
+@pytest.mark.parametrize("disk", [{"gcePersistentDisk": {"pdName": "d"}}, {"ephemeral": {}}])
+async def test_what_a_pod_asks_of_its_node_reaches_the_service(door, service, write, disk):
+    """Also a part of which its being there is all that counts: the service finds the same fields as is found here."""
+    asked = []
+    service.desk.simulate = lambda pods: asyncio.sleep(0, asked.extend(pods) or Trial(Reason.NO_ROOM, ""))
+    job = a_job("thought", gang="thought", spec={"volumes": [{"name": "data", **disk}]})
+
+    await door.say("simulate", "-f", write(job), "-n", "team-a", "--server", service.url)
+
+    assert len(asked) == 2
+    assert all(pod.unmodelled for pod in asked)
+
+
+async def test_a_dry_run_of_a_gang_that_runs_at_the_service(door, service, write):
+    """A gang that is there is told as it is, and the service is asked about no pods."""
+    said = await door.say(
+        "simulate", "-f", write(a_job("train", 4)), "-n", "team-a", "--server", service.url, "-o", "json"
+    )
+
+    (own,) = said.json
+    assert (said.code, own["answer"], own["starts"]) == (0, "runs", True)
+    assert len(own["seats"]) == 4
+
+
+async def test_a_dry_run_of_a_gang_that_waits_at_the_service(door, service, write):
+    """A gang that waits already says so, with its place and its reason: exit code 1."""
+    said = await door.say(
+        "simulate", "-f", write(a_job("huge", 12, gang="huge")), "-n", "team-b", "--server", service.url
+    )
+
+    (row,) = said.rows
+    assert (said.code, row["ANSWER"], row["REASON"]) == (1, "waits", "NoRoom")
+    assert row["MESSAGE"].startswith(
+        "a gang of this name is there already and waiting, place 1 in the queue: "
+    )
 
 
 async def test_drain(door, service):

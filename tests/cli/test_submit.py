@@ -283,6 +283,18 @@ async def test_waiting_ends_when_all_are_bound(cluster, write):
     assert said.out.splitlines() == ["job/train applied", "team/train: no pods yet", "team/train: running"]
 
 
+async def test_waiting_for_a_pod_alone(cluster, write):
+    """A pod that is a gang of its own is known by its name, also when it says something of its place."""
+    said = {OURS + "strategy": "pack"}
+    cluster.pod("solo", gpus=8, node="r0-n0", annotations=said)
+    spec = a_job()["spec"]["template"]["spec"]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "solo", "annotations": said}, "spec": spec}
+
+    done = await cluster.say("submit", "-f", write(pod), "-n", "team", "--wait", "--timeout", "1s")
+
+    assert (done.code, done.out.splitlines()[-1]) == (0, "team/solo: running")
+
+
 async def test_waiting_has_an_end(cluster, write):
     """Not bound in time: exit code 1, and where to ask why."""
     cluster.gang("train", 2, gpus=8)

@@ -12,7 +12,7 @@ from scheduler.kube.client import Client
 from scheduler.model.decision import Reason
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Share
-from scheduler.model.workload import GangKey, Pod
+from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.service.counter import Counter
 from scheduler.status.desk import DeskError, Drained
 from tests.builders import GPU
@@ -91,6 +91,44 @@ async def test_a_gang_that_matters_more_is_told_whom_it_costs(full, client):
     assert said.reason is Reason.MAKING_ROOM
     assert len(said.seats) == 8
     assert [unit.gang.name for unit in said.victims] == ["runs"]
+    assert said.message == "gang would preempt 4 pods, and start when all of them have left"
+
+
+ANTI = "spec.affinity.podAntiAffinity"
+
+
+@pytest.mark.parametrize(("count", "priority"), [(4, 0), (8, 10)], ids=["room", "room made"])
+async def test_what_is_not_modelled_is_no_yes(full, client, count, priority):
+    """There is room by what the planner models: what it does not model decides, so it cannot be told, and by which
+    field. No seat is named, and no victim.
+    """
+    pods = [replace(pod, unmodelled=(ANTI,)) for pod in thinks_of(full, count, gpu=1, priority=priority)]
+
+    said = await a_desk(full, client).simulate(pods)
+
+    assert (said.reason, said.seats, said.victims) == (Reason.UNMODELLED, {}, ())
+    assert said.message.startswith(f"cannot tell: {ANTI}: ")
+
+
+async def test_what_is_not_modelled_changes_no_no(full, client):
+    """A gang without room waits, whatever else its pods ask for."""
+    pods = [replace(pod, unmodelled=(ANTI,)) for pod in thinks_of(full, 8, gpu=1)]
+
+    assert (await a_desk(full, client).simulate(pods)).reason is Reason.NO_ROOM
+
+
+async def test_more_of_a_gang_that_has_its_quorum(client):
+    """Pods beyond the quorum of a gang that runs, for which there is no room, are told that, and not that they start."""
+    world = a_world(4)
+    gang = a_gang_of_pods("runs", 4, gpu=1)
+    world.submit(gang)
+    world.settle(5.0)
+    more = [replace(pod, uid=Uid(f"more-{pod.uid}")) for pod in gang]
+
+    said = await a_desk(world, client).simulate(thought_of(more, world.now))
+
+    assert (said.reason, said.seats) == (Reason.NO_ROOM, {})
+    assert "has its quorum" in said.message
 
 
 async def test_a_gang_over_its_ceiling_is_told_the_ceiling(client):

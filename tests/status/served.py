@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 
 from scheduler.engine import Engine
+from scheduler.objects.volumes import Volumes
 from scheduler.serving.server import serve
 from scheduler.settings_status import StatusServer
 from scheduler.status.answers import Answers
@@ -69,6 +70,7 @@ async def served(
     settings: StatusServer | None = None,
     tls: ssl.SSLContext | None = None,
     endless: bool = False,
+    volumes: Volumes | None = None,
 ) -> AsyncIterator[Served]:
     """now: where the clock stands, until the test moves it. endless: nobody asks too often: each look is a second
     later.
@@ -88,7 +90,7 @@ async def served(
         clock=look,
         told=lambda kind, answer: metrics.status_reviews_total.labels(kind, answer).inc(),
     )
-    answers = Answers(engine, reviews, alias=ALIAS, clock=look, desk=desk)
+    answers = Answers(engine, reviews, alias=ALIAS, clock=look, desk=desk, volumes=volumes)
     app = build_app(answers, reviews, metrics, look)
     async with (
         serve(app, "127.0.0.1", 0, section="status", settings=own, anonymous=True, credentials=True) as port,

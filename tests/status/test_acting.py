@@ -1,15 +1,21 @@
 """What the status service lets people try out and do, and what it asks of them for it."""
 
+import asyncio
+
 import pytest
 from structlog.testing import capture_logs
 
 from scheduler.engine import Engine
+from scheduler.model.decision import Reason
 from scheduler.model.workload import GangKey
+from scheduler.objects import api
+from scheduler.objects.volumes import Volumes
+from scheduler.status.desk import Trial, cannot_tell
 from scheduler.status.problems import READING
 from scheduler.status.reviews import ACCESS_REVIEWS
 from tests.builders import GPU
 from tests.status.reviewing import ADMIN, JANE
-from tests.status.scene import HOSTILE, POLICY
+from tests.status.scene import HOSTILE, POLICY, a_scene
 from tests.status.served import served
 
 POD = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", GPU: "1"}}}]}}
@@ -65,6 +71,40 @@ async def test_what_would_be_refused_is_an_answer(acting, desk, pods, text):
     assert (answer.json["starts"], answer.json["reason"]) == (False, "Invalid")
     assert text in answer.json["message"]
     assert desk.asked == []
+
+
+async def test_what_cannot_be_told_is_no_start(acting, desk):
+    """A dry run that the planner cannot answer says so by its reason, and names the field."""
+    said = Trial(Reason.UNMODELLED, cannot_tell(["spec.affinity.podAntiAffinity"]))
+    desk.simulate = lambda _pods: asyncio.sleep(0, said)
+
+    answer = (await acting.do("/v1/simulate", ADMIN, {"pods": [{"pod": POD}]})).json
+
+    assert (answer["starts"], answer["reason"], answer["seats"]) == (False, "Unmodelled", [])
+    assert "spec.affinity.podAntiAffinity" in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "unmodelled"), [("bound", ()), ("unknown", ("spec.volumes: a claim does not exist yet",))]
+)
+async def test_claims_are_known_to_a_dry_run(reviewing, desk, name, unmodelled):
+    """A claim that is bound ties the pod to the nodes of its volume, as it does when the pod has come."""
+    volumes = Volumes()
+    volumes.see_volume(api.PersistentVolume(metadata=api.Meta(name="disk")))
+    volumes.see_claim(
+        api.PersistentVolumeClaim(
+            metadata=api.Meta(namespace="team-a", name="bound"),
+            spec=api.ClaimSpec(volume_name="disk"),
+            status=api.ClaimStatus(phase="Bound"),
+        )
+    )
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+    pod = {"spec": {**POD["spec"], "volumes": [claim]}}
+    async with served(a_scene().engine, reviewing, desk=desk, volumes=volumes) as running:
+        await running.do("/v1/simulate", ADMIN, {"namespace": "team-a", "pods": [{"pod": pod}]})
+
+    ((_, (tried,)),) = desk.asked
+    assert tried.unmodelled == unmodelled
 
 
 async def test_trying_out_needs_the_right_to_create_pods(acting, desk):

@@ -57,7 +57,9 @@ async def test_rooms_and_racks(cluster: Cluster):
 
 
 async def test_a_dry_run_comes_true(cluster: Cluster, tmp_path):
-    """simulate says where a job would go, submit puts it there, and simulate says of the next one that it waits."""
+    """simulate says where a job would go, submit puts it there, and simulate says then that it runs there, and of the
+    next one that it waits.
+    """
     await cluster.nodes(racks=2, nodes_per_rack=2, gpus=8)
     place = tmp_path / "job.yaml"
     place.write_text(yaml.safe_dump(made_by("Job", "train", 2, gpus=8)))
@@ -73,6 +75,9 @@ async def test_a_dry_run_comes_true(cluster: Cluster, tmp_path):
 
     assert done.code == 0, done.err
     assert sorted(foretold["seats"].values()) == sorted((await cluster.bound("train")).values())
+    again = await gangwright(cluster, "simulate", "-f", str(place), "-n", cluster.namespace, "-o", "json")
+    assert (again.code, again.json[0]["answer"]) == (0, "runs")
+    assert again.json[0]["seats"] == await cluster.bound("train")
     refused = await gangwright(cluster, "simulate", "-f", str(other), "-n", cluster.namespace)
     assert (refused.code, "NoRoom" in refused.out) == (1, True)
 

@@ -102,11 +102,13 @@ async def test_a_dry_run_of_the_service_comes_true(cluster: Cluster, ask: Ask, t
     short = await ask("simulate", "-f", str(large))
     await cluster.submit(made_by("Job", "thought", 2, gpus=8))
     places = await cluster.seated("thought", 2)
+    again = await ask("simulate", "-f", str(thought), "-o", "json")
 
     (said,) = foretold.json
     assert (foretold.code, said["answer"]) == (0, "starts now")
     assert sorted(said["seats"].values()) == sorted(places.values())
     assert (short.code, "room for 3" in short.out) == (1, True)
+    assert (again.code, again.json[0]["seats"]) == (0, places)
 
 
 async def test_a_dry_run_elsewhere_is_refused(ask: Ask, stranger: str, tmp_path: Path):
