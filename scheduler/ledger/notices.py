@@ -184,9 +184,10 @@ def _held_for(record: GangRecord, verdict: Wait | None, why: Reason) -> str:
     holder = verdict.held_for if why is Reason.RESERVED and verdict is not None else None
     if holder is None:
         return ""
+    name = "a single pod" if roster.is_gang_of_one(holder) else str(holder)
     if holder.namespace != record.key.namespace:
-        return "; the room is held for a gang of another namespace"
-    return f"; the room is held for {'a single pod' if roster.is_gang_of_one(holder) else holder}"
+        name = "a gang of another namespace"
+    return f"; the rest of the free room is held for {name}"
 
 
 def _at_odds(record: GangRecord, why: Reason) -> bool:

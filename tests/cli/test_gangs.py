@@ -459,3 +459,24 @@ async def test_a_gang_that_is_over_is_explained_and_not_listed(cluster):
         "team/done is over: Ended\n  all pods of the gang have ended: 1 succeeded, 1 failed\n"
     )
     assert "0 there, 2 needed, 1 bound, 0 running" in told
+
+
+async def test_room_that_is_held_is_not_said_to_be_there(cluster):
+    """There are free nodes. Who stays beyond the start of the first gang is told for which they are held."""
+    for name, node in (("one", "r0-n0"), ("two", "r0-n1")):
+        cluster.gang(name, 1, gpus=8, node=node, annotations={"gangwright.io/expected-runtime": "1h"})
+    cluster.gang("head", 4, gpus=8)
+    cluster.gang(
+        "young",
+        1,
+        gpus=8,
+        created="2026-01-01T00:01:00Z",
+        annotations={"gangwright.io/expected-runtime": "9h"},
+    )
+
+    told = (await cluster.say("explain", "team/young")).out
+
+    assert told.startswith("team/young is waiting: Reserved\n")
+    assert "; the rest of the free room is held for team/head\n" in told
+    assert "there is room for it now" not in told
+    assert "starts: now" not in told

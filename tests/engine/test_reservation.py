@@ -90,7 +90,9 @@ def test_who_waits_for_reserved_room_is_told_for_which_gang_it_is_held(namespace
     record = world.record("long", namespace)
 
     assert notices.reason(record) is Reason.RESERVED
-    assert notices.sentence(record, Reason.RESERVED).endswith(f"; the room is held for {holder}")
+    assert notices.sentence(record, Reason.RESERVED).endswith(
+        f"; the rest of the free room is held for {holder}"
+    )
 
 
 def test_who_becomes_first_has_its_room_reserved_at_once() -> None:
