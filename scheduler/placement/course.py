@@ -157,7 +157,8 @@ class Course:
         """It starts now, if it may and can."""
         number = self._scene.shape[one]
         until = self._now + self._expected[one]
-        seats = self._seats(number, self._kept if behind else None, until)
+        at_ceiling = self._is_at_ceiling(number)  # others of its namespace may have begun since it was chosen
+        seats = None if at_ceiling else self._seats(number, self._kept if behind else None, until)
         if seats is None:
             return False
         rows, uses = seats

@@ -460,6 +460,19 @@ def test_a_gang_that_its_ceiling_never_lets_start_is_told_no_time():
     assert {name: middle > 0 for name, middle in middles(found).items()} == {"fits": True}
 
 
+def test_gangs_of_two_kinds_that_pass_the_head_share_one_ceiling():
+    """Each would stay below it, had the other not begun a moment ago."""
+    snapshot, stays = full(3, (NOW + 50, {0: 8}))
+    other = replace(waiting("head", 3, gpu=8).gang, key=GangKey("other", "head"))
+    line = [
+        Waiting(other, NOW, runs=exactly(10)),
+        waiting("x", gpu=4, runs=10),
+        waiting("y", gpu=5, runs=10),
+    ]
+
+    assert course(snapshot, line, stays, usages=ceiling(8)) == {"x": 0, "y": 10, "head": 50}
+
+
 def test_a_head_that_comes_to_its_ceiling_holds_up_nobody():
     """A gang of its namespace passes it and uses what the namespace may: the next takes the room kept for it."""
     snapshot, stays = full(2, (NOW + 20, {0: 8}), (NOW + 40, {1: 4}))
