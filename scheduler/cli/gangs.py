@@ -27,7 +27,7 @@ from scheduler.cli.options import (
 from scheduler.cli.screen import span
 from scheduler.cli.sources import Source, source
 from scheduler.model.obstacles import ruled_out
-from scheduler.status.shapes import Forecast, GangDetail, GangRow, MemberRow
+from scheduler.status.shapes import Forecast, GangDetail, GangRow, MemberRow, PreemptedRow
 
 if TYPE_CHECKING:
     from scheduler.elastic.job.status import Status
@@ -252,6 +252,8 @@ def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | No
         screen.line(f"  {row.message}")
     for text in _elastic_words(own, now):
         screen.line(f"  {text}")
+    if found.preempted is not None:
+        screen.line(f"  {preempted(found.preempted)}")
     for name, value in _facts(found, now):
         screen.line(f"  {name}: {value}")
     for short in found.shortfalls:
@@ -302,6 +304,15 @@ def _facts(found: GangDetail, now: float) -> Iterator[tuple[str, str]]:
         yield "backs off", f"for {span(found.not_before - now)} (try {found.tries})"
     for bar in found.barred:
         yield "barred node", f"{bar.node}, until {_clock(bar.until)}"
+
+
+def preempted(own: PreemptedRow) -> str:
+    """Which gang it gave way to last, and when."""
+    when = datetime.fromtimestamp(own.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    if own.id is None:
+        return f"was preempted at {when}: {own.message}"
+    winner = f"{own.namespace}/{own.gang}" if own.gang else f"gang {own.id} of another namespace"
+    return f"was preempted by {winner} (priority {own.priority}) at {when}"
 
 
 def _clock(time: float) -> str:

@@ -28,6 +28,7 @@ from scheduler.kube.listing import listed
 from scheduler.objects import api
 from scheduler.settings_status import StatusServer
 from scheduler.status import shapes
+from scheduler.status.asked import TrialRequest
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -130,7 +131,7 @@ class Remote:
         words = ((not seen.synced, READS), (not seen.acting, LOOKS_ON), (seen.stale, BLIND))
         return next((text for holds, text in words if holds), "")
 
-    def simulate(self, asked: shapes.TrialRequest) -> shapes.TrialAnswer:
+    def simulate(self, asked: TrialRequest) -> shapes.TrialAnswer:
         """Whether these pods would start now."""
         return self._ask("POST", "/v1/simulate", shapes.TrialAnswer, body=msgspec.json.encode(asked))
 

@@ -38,8 +38,9 @@ from scheduler.model.decision import TEXT, Place, Reason, Refuse
 from scheduler.model.workload import GangKey, Pod, PodKey, Uid
 from scheduler.replay import Document
 from scheduler.status import views
+from scheduler.status.asked import TrialRequest
 from scheduler.status.desk import cannot_tell, would_leave
-from scheduler.status.shapes import GangDetail, TrialAnswer, TrialRequest, VictimRow
+from scheduler.status.shapes import GangDetail, TrialAnswer, VictimRow
 
 RUNS: Final = "runs"
 STARTS: Final = "starts now"

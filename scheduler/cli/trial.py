@@ -9,7 +9,7 @@ from scheduler.cli.jobs import Template
 from scheduler.cli.wishing import Wish
 from scheduler.model.workload import GangKey, PodKey
 from scheduler.objects import api
-from scheduler.status.shapes import TrialPods, TrialRequest
+from scheduler.status.asked import TrialPods, TrialRequest
 
 
 def trials(wanted: Wish, made: Sequence[Template]) -> Mapping[GangKey, TrialRequest]:

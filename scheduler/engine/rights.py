@@ -4,16 +4,18 @@ The rights, in this order of force: nobody is asked by a gang that must not pree
 lower priority gives way; with the order `las` a gang that has had much gives way to one of equal priority that has had
 little, if it can be suspended; where the setting says so, who was let past another and runs longer than it was expected
 to is suspended for it; and a borrower gives way to the namespace whose guaranteed room it uses. No right reaches what
-another namespace uses within its guarantee.
+another namespace uses within its guarantee, none more than disruption budgets allow, and none an owner whose pods come
+back by another scheduler (ledger.comebacks).
 Never here: who of them is chosen (placement.preemption), or how they leave (ledger.freeing).
 """
 
 import math
 from collections.abc import Callable, Container, Hashable, Iterable
+from dataclasses import replace
 
 from scheduler.engine.running import MayTake
 from scheduler.engine.turns import Turns
-from scheduler.ledger import Ledger, attained, freeing, history, roster
+from scheduler.ledger import Ledger, attained, budgets, freeing, history, roster
 from scheduler.ledger.records import GangRecord
 from scheduler.ledger.rivals import line
 from scheduler.model.policy import Policy
@@ -65,7 +67,8 @@ class Rights:
             return None
         if self._policy.shares:
             record.at_odds = self._ledger.rivals.at_odds(line(record), now)
-        return _may_take(record, by_order, borrows, freeing.spared(record, now))
+        came_back = self._ledger.comebacks.owners(now)
+        return _may_take(record, by_order, borrows, freeing.spared(record, now), came_back)
 
     def behind(self, record: GangRecord, gang: Gang) -> MayTake | None:
         """Who goes behind this gang by priority alone, whether or not it may ask anybody now; None: nobody."""
@@ -77,7 +80,7 @@ class Rights:
         policy = self._policy
         over = self._turns.over_for(record, now) if policy.order is Order.LAS else frozenset()
         late = self._late(now) if policy.overrun is Overrun.SUSPEND else ()
-        return over, frozenset(late)
+        return over, frozenset(late), self._ledger.comebacks.owners(now)
 
     def _lower(self, gang: Gang) -> Right | None:
         """Lower priority; of another namespace nobody who uses what is guaranteed to it, when it has no more than
@@ -161,6 +164,7 @@ class Rights:
             record.preempted_at + self._policy.preemption_cooldown,
             *record.spared.values(),
             record.at_odds,
+            self._ledger.comebacks.next_end,
         ]
         if self._policy.order is Order.LAS and self._policy.preemption:
             times.append(self._turns.next_for(record, now))
@@ -169,11 +173,17 @@ class Rights:
         return min((time for time in times if time > now), default=float("inf"))
 
     def terms(self, units: tuple[Unit, ...], gang: Gang) -> tuple[tuple[Unit, ...], Terms]:
-        """Those of them who could leave by what namespaces are guaranteed, and on which terms all together.
+        """Those of them that could leave by guarantees and disruption budgets, and on which terms all together.
 
         Nobody but its own namespace takes what one uses within its guarantee, by whatever right. Units of the gang's
-        own pass as if there were no shares.
+        own pass as if there were no shares. Of a Job that is suspended no budget is asked.
         """
+        units, terms = self._within_shares(units, gang)
+        limits = budgets.limits(self._ledger, units)
+        return units, replace(terms, limits=(*terms.limits, *limits)) if limits else terms
+
+    def _within_shares(self, units: tuple[Unit, ...], gang: Gang) -> tuple[tuple[Unit, ...], Terms]:
+        """Those of them that could leave by what namespaces are guaranteed, and on which terms all together."""
         usage = self._ledger.usage
         if not usage.shares or not units:
             return units, FREELY
@@ -190,6 +200,7 @@ def _may_take(
     by_order: Iterable[Right],
     borrows: Right | None = None,
     spared: Container[Uid] = frozenset(),
+    came_back: Container[str] = frozenset(),
 ) -> MayTake:
     """By which of these rights somebody may be asked who is not of the gang itself and may be asked at all."""
     makers = {m.pod.owner.uid for m in record.live() if m.pod.owner is not None}
@@ -199,6 +210,8 @@ def _may_take(
             return None
         if pod.owner is not None and pod.owner.uid in makers:
             return None  # its own kin: what is taken from a controller's pods it makes again, or loses whole
+        if other is None and pod.owner is not None and pod.owner.uid in came_back:
+            return None  # another scheduler seats its successor in the room at once
         if any(right(other, pod) for right in by_order):
             return By.ORDER
         return By.CLAIM if borrows is not None and borrows(other, pod) else None

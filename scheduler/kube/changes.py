@@ -76,7 +76,7 @@ class Resource(Generic[T]):
 
     `path` is the collection's, such as `/api/v1/pods` or `/api/v1/namespaces/team/pods`; `type` is what msgspec
     makes of one object. An `optional` kind (one that comes with a custom resource definition) which the API server
-    does not know counts as an empty list.
+    does not know counts as an empty list; so does a `dispensable` kind that we may not list.
     """
 
     path: str
@@ -84,6 +84,7 @@ class Resource(Generic[T]):
     label_selector: str = ""
     field_selector: str = ""
     optional: bool = False
+    dispensable: bool = False
     decoder: msgspec.json.Decoder[T] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

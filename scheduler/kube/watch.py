@@ -166,8 +166,9 @@ class Reflector(Generic[T]):
         unnamed = set(self._known)
         try:
             version = await self._pages(unnamed)
-        except errors.NotFound:
-            if self.resource.optional:
+        except (errors.NotFound, errors.Forbidden) as error:
+            missing = isinstance(error, errors.NotFound)
+            if self.resource.optional if missing else self.resource.dispensable:
                 self._complete(unnamed)
             raise
         self._complete(unnamed)

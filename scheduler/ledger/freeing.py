@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from scheduler.ledger import attained, faults, healing, plans, roster
+from scheduler.ledger import attained, faults, healing, losses, plans, roster
 from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Spec, Step, Victim
 from scheduler.ledger.rivals import line
 from scheduler.model.decision import Reason
@@ -138,7 +138,8 @@ def _victims(ledger: "Ledger", unit: Unit, now: float) -> Iterator[tuple[Uid, Vi
         pod = ledger.roll.pod(uid)
         if pod is not None:
             asks = unit.way is GiveWay.EVICT or number == 0
-            yield uid, Victim(pod.key, unit.gang, unit.way, had, pod.owner, asks=asks)
+            where = None if ledger.roll.gang_of.get(uid) else pod.node
+            yield uid, Victim(pod.key, unit.gang, unit.way, had, pod.owner, where, asks=asks)
 
 
 def mark(ledger: "Ledger", uids: Iterable[Uid], reason: Reason | None) -> None:
@@ -155,7 +156,7 @@ def mark(ledger: "Ledger", uids: Iterable[Uid], reason: Reason | None) -> None:
 def carry_on(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> tuple[list[Effect], bool]:
     """Ask who is to be asked. True: all have left and the seats are free, so the plan goes on as any other."""
     for uid in [uid for uid in plan.victims if _is_gone(ledger, ledger.roll.pod(uid))]:
-        _pass_on(plan, plan.victims.pop(uid))
+        _pass_on(plan, uid, plan.victims.pop(uid))
     _hear(ledger, plan, now)
     if not plan.victims and not any(_overdrawn(ledger, record, plan)):
         ledger.freeing.pop(record.key, None)
@@ -168,8 +169,10 @@ def carry_on(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> tu
     return list(_ask(ledger, record, plan, now)), False
 
 
-def _pass_on(plan: Plan, gone: Victim) -> None:
+def _pass_on(plan: Plan, uid: Uid, gone: Victim) -> None:
     """Who stood for all of a Job is gone: another of its pods does."""
+    if gone.asked and not gone.accepted:
+        plan.parted[uid] = gone
     if gone.asks and gone.way is GiveWay.SUSPEND:
         for victim in plan.victims.values():
             if victim.way is GiveWay.SUSPEND and victim.owner == gone.owner:
@@ -286,13 +289,16 @@ def _request(ledger: "Ledger", record: GangRecord, uid: Uid, victim: Victim) -> 
     return Evict(record.key, uid, victim.key, Reason.PREEMPTED)
 
 
-def answered(record: GangRecord, uid: Uid, kind: FailureKind | None, now: float) -> None:
+def answered(ledger: "Ledger", record: GangRecord, uid: Uid, kind: FailureKind | None, now: float) -> None:
     """What became of asking a victim; None: it is on its way out."""
-    victim = record.plan.victims.get(uid) if record.plan is not None else None
-    if victim is None:
+    victim = record.plan.victim(uid) if record.plan is not None else None
+    if record.plan is None or victim is None:
         return
+    record.plan.parted.pop(uid, None)
     victim.protected = kind is FailureKind.BUDGET
     if kind is None:
+        if not victim.accepted:
+            ledger.do(losses.gave_way(ledger, record, record.plan, uid, victim, now))
         victim.accepted, victim.again = True, float("inf")
     elif kind is FailureKind.INVALID:
         victim.again = float("inf")

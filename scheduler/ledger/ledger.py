@@ -25,7 +25,9 @@ from scheduler.ledger import (
     verdicts,
 )
 from scheduler.ledger.applying import as_waiting
+from scheduler.ledger.budgets import Budgets
 from scheduler.ledger.census import Case, Census
+from scheduler.ledger.comebacks import Comebacks
 from scheduler.ledger.nodes import NodeTable
 from scheduler.ledger.quotas import Quotas
 from scheduler.ledger.records import UNASKED, GangRecord, Hold, Member, Plan, Spec, Step
@@ -61,6 +63,7 @@ class Ledger:
         self.groups: dict[tuple[str, GangKey], Group] = {}
         self.owners: dict[str, OwnerTraits] = {}
         self.quotas = Quotas()
+        self.budgets = Budgets()
         self.tally = Tally()
         self.faults = faults.Faults()
         self.synced = False
@@ -71,6 +74,7 @@ class Ledger:
         self.usage = Usages(policy.shares)
         self.runtimes = Runtimes()
         self.rivals = Rivals()
+        self.comebacks = Comebacks()
         self.paused = Paused()
         self.moves = moving.Moves()
         self.suspendable: dict[GangKey, GangRecord] = {}
@@ -104,6 +108,8 @@ class Ledger:
             ev.OwnerGone: partial(surroundings.owner_gone, self),
             ev.QuotaSeen: lambda event, _now: self.quotas.seen(event.quota),
             ev.QuotaGone: lambda event, _now: self.quotas.gone(event.namespace, event.name),
+            ev.BudgetSeen: partial(surroundings.budget_seen, self),
+            ev.BudgetGone: partial(surroundings.budget_gone, self),
             ev.Asked: partial(verdicts.asked, self),
             ev.Scored: partial(verdicts.scored, self),
             ev.Decided: partial(verdicts.decided, self),
@@ -319,7 +325,7 @@ class Ledger:
     def _effect_done(self, event: ev.EffectDone, now: float) -> None:
         record = self.roll.gangs.get(event.effect.gang)
         if record is not None:
-            outcomes.done(record, event.effect, now)
+            outcomes.done(self, record, event.effect, now)
             self.mark(record.key)
 
     def _effect_failed(self, event: ev.EffectFailed, now: float) -> None:

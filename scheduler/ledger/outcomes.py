@@ -30,14 +30,14 @@ _RUNS_ON: Final = Sequel(
 )
 
 
-def done(record: GangRecord, effect: Effect, now: float) -> None:
+def done(ledger: "Ledger", record: GangRecord, effect: Effect, now: float) -> None:
     """It came true."""
     if record.plan is not None and record.plan.outstanding.pop(effect, None) is not None:
         failed = record.failed
         if failed is not None and (failed.uid == effect.uid or failed.plan != record.plan.name):
             record.failed = None
     if _asks_a_victim(record, effect):
-        freeing.answered(record, effect.uid, None, now)
+        freeing.answered(ledger, record, effect.uid, None, now)
 
 
 def failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now: float) -> None:
@@ -45,7 +45,7 @@ def failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now: float
     effect, kind = event.effect, event.kind
     if _asks_a_victim(record, effect):
         ledger.tally.refusals[kind] += 1
-        freeing.answered(record, effect.uid, kind, now)
+        freeing.answered(ledger, record, effect.uid, kind, now)
     if kind is FailureKind.NOT_FOUND:
         if record.plan is not None:
             record.plan.outstanding.pop(effect, None)
@@ -102,4 +102,4 @@ def _remember(record: GangRecord, plan: Plan, event: EffectFailed) -> None:
 
 def _asks_a_victim(record: GangRecord, effect: Effect) -> bool:
     asks = isinstance(effect, Evict | SuspendJob)
-    return asks and record.plan is not None and effect.uid in record.plan.victims
+    return asks and record.plan is not None and record.plan.victim(effect.uid) is not None

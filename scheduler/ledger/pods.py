@@ -5,7 +5,7 @@ Lives here: the way of a pod into its gang and out of it. Never here: what follo
 
 from typing import TYPE_CHECKING
 
-from scheduler.ledger import healing, pins, roster
+from scheduler.ledger import comebacks, healing, pins, roster
 from scheduler.ledger.records import GangRecord, Hold, Member
 from scheduler.model.workload import GangKey, Pod, Uid, gang_of_one
 
@@ -18,7 +18,7 @@ def seen(ledger: "Ledger", pod: Pod, now: float) -> None:
     if pod.node is not None and not pod.phase.ended:
         ledger.nodes.put(pod.uid, pod.node, pod.demand)
     if pod.scheduler not in ledger.policy.scheduler_names or pod.native_group:
-        _stranger_seen(ledger, pod)
+        _stranger_seen(ledger, pod, now)
         return
     ledger.highest = max(ledger.highest, pod.priority)
     before = ledger.roll.pod(pod.uid)
@@ -62,7 +62,7 @@ def _said(pod: Pod) -> tuple[object, ...]:
     return (pod.membership, pod.complaints)
 
 
-def _stranger_seen(ledger: "Ledger", pod: Pod) -> None:
+def _stranger_seen(ledger: "Ledger", pod: Pod, now: float) -> None:
     if pod.phase.ended:
         forget(ledger, pod.uid)
         return
@@ -71,6 +71,7 @@ def _stranger_seen(ledger: "Ledger", pod: Pod) -> None:
         ledger.nodes.take(pod.uid)
     elif before is None or before.node is None:
         ledger.stands(pod.priority)
+        comebacks.bound(ledger, pod, now)
     ledger.nominated(pod, counts=True)
 
 

@@ -103,6 +103,8 @@ class Victim:
     attained: float
     """Device-seconds that its gang has had."""
     owner: Owner | None
+    node: str | None = None
+    """Of a pod of another scheduler: where it runs."""
     asks: bool = True
     """It is asked itself; of a Job that is suspended only one pod is."""
     asked: bool = False
@@ -144,12 +146,20 @@ class Plan:
     """Somebody else let pods go already: the plan can only go on."""
     victims: dict[Uid, Victim] = field(default_factory=dict)
     """Who still has to leave."""
+    parted: dict[Uid, Victim] = field(default_factory=dict)
+    """Victims that were asked and are gone, before we heard what became of asking."""
     units: tuple[Unit, ...] = ()
     """Who was asked to leave for it, as it was decided."""
     free_by: float = float("inf")
     """When the plan is given up, unless all victims are on their way out by then."""
+    told: set[str] = field(default_factory=set)
+    """Uids of owners that were told that pods of theirs give way to it: one event an owner, however many pods."""
     spoiled: bool = False
     """The API server will not have it: to be dropped, and made anew in another way."""
+
+    def victim(self, uid: Uid) -> Victim | None:
+        """This one, where it was to leave and we have not heard yet that it does."""
+        return self.victims.get(uid) or self.parted.get(uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +197,17 @@ class Failure(NamedTuple):
     plan: str
     uid: Uid
     text: str
+
+
+class GaveWay(NamedTuple):
+    """The gang that it last gave way to."""
+
+    gang: GangKey
+    name: str
+    """What people call that gang."""
+    priority: int
+    at: float
+    """In the ledger's time."""
 
 
 class Mishap(NamedTuple):
@@ -255,6 +276,8 @@ class GangRecord:
     """It still runs, far longer than it declared, and its owner's other gangs are not believed for it."""
     preempted_at: float = float("-inf")
     """When others were last asked to leave for it."""
+    gave_way: GaveWay | None = None
+    """Kept in memory alone; what its pods say of it outlives a restart."""
     at_odds: float = float("-inf")
     """Until when it must not take back its room from a gang with which it did so by turns; in the past: from nobody."""
     spared: dict[Uid, float] = field(default_factory=dict)

@@ -210,11 +210,12 @@ def _adopt_freeing(ledger: "Ledger", record: GangRecord, writer: Member, now: fl
 
 def _victim(ledger: "Ledger", pod: Pod) -> Victim:
     """As it was when the plan was made; who leaves already need not be asked, nor whose Job is suspended."""
-    key = ledger.roll.gang_of.get(pod.uid, gang_of_one(pod.key.namespace, pod.uid))
+    own = ledger.roll.gang_of.get(pod.uid)
+    key, where = own or gang_of_one(pod.key.namespace, pod.uid), None if own else pod.node
     if not _leaves(ledger, pod):
-        return Victim(pod.key, key, GiveWay.EVICT, 0.0, pod.owner)
+        return Victim(pod.key, key, GiveWay.EVICT, 0.0, pod.owner, where)
     way = GiveWay.EVICT if pod.deleting else GiveWay.SUSPEND
-    return Victim(pod.key, key, way, 0.0, pod.owner, asked=True, accepted=True, again=float("inf"))
+    return Victim(pod.key, key, way, 0.0, pod.owner, where, asked=True, accepted=True, again=float("inf"))
 
 
 def _may_take(ledger: "Ledger", record: GangRecord, staying: list[Pod]) -> bool:

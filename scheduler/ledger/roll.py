@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from scheduler.ledger.asleep import Sleepers
-from scheduler.ledger.records import GangRecord, Member
+from scheduler.ledger.records import GangRecord, GaveWay, Member
 from scheduler.model.workload import GangKey, Pod, Uid
 
 SCARS_KEPT: Final = 4096
@@ -21,6 +21,7 @@ class Scars(NamedTuple):
     preempted_at: float
     setbacks: int
     not_before: float
+    gave_way: GaveWay | None
 
 
 class Roll:
@@ -87,7 +88,12 @@ class Roll:
         self._disown(member.pod, key)
         if not record.members:
             del self.gangs[key]
-            if record.broken_pins or record.setbacks or record.preempted_at > float("-inf"):
+            if (
+                record.broken_pins
+                or record.setbacks
+                or record.gave_way
+                or record.preempted_at > float("-inf")
+            ):
                 self._keep_scars(record, member.pod)
         return key
 
@@ -119,6 +125,7 @@ class Roll:
             record.preempted_at,
             record.setbacks,
             record.not_before,
+            record.gave_way,
         )
         self._scars.move_to_end(line)
         if len(self._scars) > SCARS_KEPT:
@@ -130,6 +137,7 @@ class Roll:
             record.barred, record.broken_pins = dict(before.barred), before.broken_pins
             record.soft, record.preempted_at = before.soft, before.preempted_at
             record.setbacks, record.not_before = before.setbacks, before.not_before
+            record.gave_way = before.gave_way
 
     def check(self) -> list[str]:
         """Sentences about what must never be true."""

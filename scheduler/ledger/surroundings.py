@@ -52,6 +52,17 @@ def group_gone(ledger: "Ledger", event: ev.GroupGone, _now: float) -> None:
     ledger.mark(event.key, anew=True)
 
 
+def budget_seen(ledger: "Ledger", event: ev.BudgetSeen, _now: float) -> None:
+    """A disruption budget as it is now."""
+    ledger.standing += ledger.budgets.seen(event.budget)
+
+
+def budget_gone(ledger: "Ledger", event: ev.BudgetGone, _now: float) -> None:
+    """A disruption budget is no more: what it kept may leave."""
+    ledger.budgets.gone(event.namespace, event.name)
+    ledger.standing += 1
+
+
 def owner_seen(ledger: "Ledger", event: ev.OwnerSeen, now: float) -> None:
     """What is known of an owner now."""
     ledger.paused.seen(event.traits, now)

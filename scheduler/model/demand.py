@@ -1,6 +1,6 @@
 """What one pod needs of the node it is to run on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -33,6 +33,20 @@ class Requirement:
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether these labels satisfy it, as a label selector reads it: `Gt` and `Lt` are for nodes alone."""
+        match self.operator:
+            case Operator.IN:
+                return labels.get(self.key) in self.values
+            case Operator.NOT_IN:
+                return labels.get(self.key) not in self.values
+            case Operator.EXISTS:
+                return self.key in labels
+            case Operator.DOES_NOT_EXIST:
+                return self.key not in labels
+            case _:
+                return False
 
 
 @dataclass(frozen=True, slots=True)

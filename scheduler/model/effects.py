@@ -79,6 +79,8 @@ class Announce:
     seated: bool | None = None
     turned: bool = True
     """The condition had another status before."""
+    disrupted: bool = False
+    """The pod is evicted for this: the condition `DisruptionTarget` on it says so, too."""
 
 
 @dataclass(frozen=True, slots=True)

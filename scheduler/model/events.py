@@ -10,7 +10,7 @@ from scheduler.model.decision import Decision
 from scheduler.model.effects import Effect
 from scheduler.model.policy import Policy
 from scheduler.model.victims import Preempt
-from scheduler.model.workload import Gang, GangKey, Group, OwnerTraits, Pod, PodKey, Quota, Uid
+from scheduler.model.workload import Budget, Gang, GangKey, Group, OwnerTraits, Pod, PodKey, Quota, Uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,17 @@ class QuotaSeen:
 
 @dataclass(frozen=True, slots=True)
 class QuotaGone:
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSeen:
+    budget: Budget
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetGone:
     namespace: str
     name: str
 
@@ -187,6 +198,8 @@ Event: TypeAlias = (
     | OwnerGone
     | QuotaSeen
     | QuotaGone
+    | BudgetSeen
+    | BudgetGone
     | Asked
     | Scored
     | Decided

@@ -55,7 +55,7 @@ class Unit:
 class Limit:
     """Of the pods of one namespace only so many may leave that what they use is no more than `most`.
 
-    uses: what each pod uses of the one resource of which this is the limit.
+    uses: what each pod uses of the one resource of which this is the limit; of a disruption budget each uses 1.
     """
 
     most: float

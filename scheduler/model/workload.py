@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import NamedTuple, NewType
 
-from scheduler.model.demand import AnyOf, Demand
+from scheduler.model.demand import AnyOf, Demand, Requirement
 from scheduler.model.resources import Amounts
 
 Uid = NewType("Uid", str)
@@ -194,6 +194,14 @@ class Pending(NamedTuple):
     """Seconds since the epoch, by the API server's clock."""
 
 
+class Preempted(NamedTuple):
+    """What our condition on a pod says that gave way to a gang."""
+
+    words: str
+    at: float
+    """Seconds since the epoch, by our clock."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pod:
     """One pod, reduced to what decides about it."""
@@ -237,8 +245,21 @@ class Pod:
     """Its condition `gangwright.io/Seated` is False: people are told on it that its gang waits."""
     stuck: str = ""
     """Why a container of it does not start, such as ImagePullBackOff; empty where nothing tells."""
+    preempted: Preempted | None = None
+    labels: str = ""
+    """As `labels_text` writes them: 50,000 dicts would take ten times the memory."""
     disrupted: bool = False
     """The cluster ends it: its condition `DisruptionTarget` is True. Who is dismissed by his owner has none."""
+
+
+def labels_text(labels: Mapping[str, str]) -> str:
+    """Labels as one text, the same for equal labels; neither `=` nor `,` can stand in one."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def read_labels(text: str) -> dict[str, str]:
+    """What `labels_text` wrote."""
+    return {key: value for key, _, value in (own.partition("=") for own in text.split(",") if own)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +311,23 @@ class Quota:
     name: str
     hard: Amounts
     used: Amounts = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A PodDisruptionBudget: how many of the pods that it covers may be evicted now.
+
+    selector: requirements on a pod's labels, all of which must hold. An empty one covers every pod of the namespace;
+    None covers no pod.
+    """
+
+    namespace: str
+    name: str
+    selector: tuple[Requirement, ...] | None
+    allowed: int
+
+    def covers(self, labels: Mapping[str, str]) -> bool:
+        return self.selector is not None and all(own.holds(labels) for own in self.selector)
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,6 +147,7 @@ class Condition(_Part):
     type: str = ""
     status: str = ""
     reason: str | None = None
+    message: str | None = None
     last_transition_time: str | None = None
 
 
@@ -329,6 +330,28 @@ class ResourceQuota(_Part):
     status: QuotaStatus = field(default_factory=QuotaStatus)
 
 
+# Disruption budget
+
+
+class LabelSelector(_Part):
+    match_labels: Texts = None
+    match_expressions: list[SelectorRequirement] | None = None
+
+
+class BudgetSpec(_Part):
+    selector: LabelSelector | None = None
+
+
+class BudgetStatus(_Part):
+    disruptions_allowed: int = 0
+
+
+class PodDisruptionBudget(_Part):
+    metadata: Meta
+    spec: BudgetSpec = field(default_factory=BudgetSpec)
+    status: BudgetStatus = field(default_factory=BudgetStatus)
+
+
 # Pod groups, one type a format
 
 
@@ -355,5 +378,13 @@ class KaiPodGroup(_PodGroup):
 
 PodGroup: TypeAlias = PluginsPodGroup | VolcanoPodGroup | KoordinatorPodGroup | KaiPodGroup
 ApiObject: TypeAlias = (
-    Pod | Node | PersistentVolume | PersistentVolumeClaim | Job | StatefulSet | ResourceQuota | PodGroup
+    Pod
+    | Node
+    | PersistentVolume
+    | PersistentVolumeClaim
+    | Job
+    | StatefulSet
+    | ResourceQuota
+    | PodDisruptionBudget
+    | PodGroup
 )

@@ -143,3 +143,8 @@ SAID: Final = frozenset(
 )
 """Whatever says something of a gang: pods of a namespace that agree in these say the same. (A name too many here
 would cost a little memory, nothing else.)"""
+
+DISRUPTED: Final = "DisruptionTarget"
+"""Kubernetes' own condition of a pod that the cluster ends."""
+PREEMPTED_BY_GANG: Final = "PreemptedByGang"
+"""The reason in it when we evicted the pod for a gang."""

@@ -31,7 +31,7 @@ from scheduler.model.effects import (
 from scheduler.model.workload import Owner, PodKey, Uid
 from scheduler.objects import labels, marks
 from scheduler.objects.affinity import narrowed, written
-from scheduler.objects.tidings import condition, event
+from scheduler.objects.tidings import condition, disruption, event
 
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 MERGE: Final = "application/merge-patch+json"
@@ -169,6 +169,9 @@ def _announce(effect: Announce, now: float) -> tuple[Call, ...]:
         told.append(_event(effect, owner, pod, now))
     if effect.seated is not None:
         status = {"conditions": [condition(effect, seated=effect.seated, now=now)]}
+        told.append(_patch(effect.key, effect.uid, STRATEGIC, {"status": status}, "/status"))
+    if effect.disrupted:
+        status = {"conditions": [disruption(effect, now)]}
         told.append(_patch(effect.key, effect.uid, STRATEGIC, {"status": status}, "/status"))
     return tuple(told)
 

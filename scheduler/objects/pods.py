@@ -16,15 +16,17 @@ from scheduler.model.workload import (
     PlanNote,
     Pod,
     PodKey,
+    Preempted,
     SeatNote,
     Uid,
     gang_of_one,
+    labels_text,
 )
 from scheduler.objects import api, labels, marks
 from scheduler.objects.demand import wanted
 from scheduler.objects.gangs import Reading, read
 from scheduler.objects.interner import Interner
-from scheduler.objects.notes import Sheet, Unfit, moment, shown
+from scheduler.objects.notes import Sheet, Unfit, moment, printable, shown
 from scheduler.objects.spelling import slips
 from scheduler.objects.volumes import Volumes
 
@@ -68,8 +70,10 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         saved_at=saved_at,
         told_waiting=_told_waiting(status.conditions or ()),
         stuck=interner.one(_stuck(status)),
+        labels=labels_text(meta.labels or {}),
+        preempted=_preempted(status.conditions or ()),
         disrupted=any(
-            own.type == "DisruptionTarget" and own.status == "True" for own in status.conditions or ()
+            own.type == labels.DISRUPTED and own.status == "True" for own in status.conditions or ()
         ),
     )
 
@@ -182,6 +186,13 @@ def _bound_at(conditions: Sequence[api.Condition]) -> float | None:
     for own in conditions:
         if own.type == "PodScheduled" and own.status == "True":
             return epoch(own.last_transition_time) or None
+    return None
+
+
+def _preempted(conditions: Sequence[api.Condition]) -> Preempted | None:
+    for own in conditions:
+        if own.type == labels.DISRUPTED and own.reason == labels.PREEMPTED_BY_GANG:
+            return Preempted(printable(own.message or ""), epoch(own.last_transition_time))
     return None
 
 

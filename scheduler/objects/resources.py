@@ -18,6 +18,8 @@ class Resource:
     type: type[api.ApiObject]
     optional: bool = False
     """It comes with a custom resource definition that need not be installed; missing is empty."""
+    dispensable: bool = False
+    """It may also be forbidden to us: then it counts as empty, so that a role of an earlier version still does."""
     decides: bool = False
     """Gangs are placed, and taken down, by what is seen of it: while its watch does not stand, nothing is done. Of the
     others the past does for a while: kube-scheduler and the API server look at volumes and quotas once more, and a
@@ -29,6 +31,7 @@ RESOURCES: Final = (
     Resource("/api/v1/persistentvolumes", api.PersistentVolume),
     Resource("/api/v1/persistentvolumeclaims", api.PersistentVolumeClaim),
     Resource("/api/v1/resourcequotas", api.ResourceQuota),
+    Resource("/apis/policy/v1/poddisruptionbudgets", api.PodDisruptionBudget, dispensable=True),
     Resource("/apis/batch/v1/jobs", api.Job),
     Resource("/apis/apps/v1/statefulsets", api.StatefulSet),
     Resource("/apis/scheduling.x-k8s.io/v1alpha1/podgroups", api.PluginsPodGroup, optional=True),

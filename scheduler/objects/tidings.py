@@ -69,6 +69,21 @@ def condition(effect: Announce, *, seated: bool, now: float) -> dict[str, Any]:
     return told
 
 
+def disruption(effect: Announce, now: float) -> dict[str, Any]:
+    """Kubernetes' own condition of a pod that is evicted, with our reason and our words.
+
+    It is written once the Eviction API has taken the pod, for that writes the same condition with a reason of its own.
+    `now`: seconds since the epoch.
+    """
+    return {
+        "type": labels.DISRUPTED,
+        "status": "True",
+        "reason": labels.PREEMPTED_BY_GANG,
+        "message": effect.message,
+        "lastTransitionTime": _moment(now).isoformat(timespec="seconds").replace("+00:00", "Z"),
+    }
+
+
 def _stem(name: str) -> str:
     return name[:_STEM].rstrip("-.") + "-"
 

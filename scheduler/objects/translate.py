@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from scheduler.model.events import (
+    BudgetGone,
+    BudgetSeen,
     Event,
     GroupGone,
     GroupSeen,
@@ -23,7 +25,7 @@ from scheduler.model.events import (
 )
 from scheduler.model.topology import DEFAULT_LEVELS, Level
 from scheduler.model.workload import Complaint, GangKey, Owner, PodKey, Uid
-from scheduler.objects import api, groups, nodes, owners, pods, quotas
+from scheduler.objects import api, budgets, groups, nodes, owners, pods, quotas
 from scheduler.objects.demand import claims_of
 from scheduler.objects.interner import Interner
 from scheduler.objects.volumes import ClaimKey, Volumes
@@ -51,6 +53,7 @@ class Translator:
             api.Job: self._job,
             api.StatefulSet: self._stateful_set,
             api.ResourceQuota: self._quota,
+            api.PodDisruptionBudget: self._budget,
             **dict.fromkeys(groups.KINDS, self._group),
         }
         self._on_gone: Mapping[type, Callable[[Any, str, str, str], list[Event]]] = {
@@ -61,6 +64,7 @@ class Translator:
             api.Job: self._owner_gone,
             api.StatefulSet: self._owner_gone,
             api.ResourceQuota: self._quota_gone,
+            api.PodDisruptionBudget: self._budget_gone,
             **dict.fromkeys(groups.KINDS, self._group_gone),
         }
 
@@ -142,13 +146,19 @@ class Translator:
     def _volume_gone(self, _kind: type, _namespace: str, name: str, _uid: str) -> list[Event]:
         return self._again(self.volumes.lose_volume(name))
 
-    # Quotas
+    # Quotas and budgets
 
     def _quota(self, found: api.ResourceQuota) -> list[Event]:
         return [QuotaSeen(quotas.quota(found))]
 
     def _quota_gone(self, _kind: type, namespace: str, name: str, _uid: str) -> list[Event]:
         return [QuotaGone(namespace, name)]
+
+    def _budget(self, found: api.PodDisruptionBudget) -> list[Event]:
+        return [BudgetSeen(budgets.budget(found))]
+
+    def _budget_gone(self, _kind: type, namespace: str, name: str, _uid: str) -> list[Event]:
+        return [BudgetGone(namespace, name)]
 
     # Everything else
 

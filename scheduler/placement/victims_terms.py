@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scheduler.model.cluster import Mask, Matrix
 from scheduler.model.resources import ResourceAxis, Vector
 from scheduler.model.victims import By, Kind, Terms, Unit
-from scheduler.model.workload import Gang, GangKey
+from scheduler.model.workload import Gang, GangKey, Uid
 from scheduler.placement.victims import Standing, merged
 from scheduler.placement.victims_seats import Ask
 
@@ -66,9 +66,14 @@ class Held:
 def held(standing: Standing, terms: Terms, axis: ResourceAxis) -> Held:
     """These terms on these units."""
     units = standing.units
-    takes = [[sum(limit.uses.get(uid, 0.0) for uid in unit.uids) for unit in units] for limit in terms.limits]
+    owner = {uid: number for number, unit in enumerate(units) for uid in unit.uids} if terms.limits else {}
+    takes = np.zeros((len(terms.limits), len(units)))
+    for number, limit in enumerate(terms.limits):
+        for uid, value in limit.uses.items():
+            if uid in owner:
+                takes[number, owner[uid]] += value
     return Held(
-        np.array(takes, dtype=float).reshape(len(terms.limits), len(units)),
+        takes,
         np.array([limit.most for limit in terms.limits], dtype=float),
         np.array([unit.by is By.CLAIM for unit in units], dtype=bool),
         np.array([axis.index[name] for name in sorted(terms.claimed) if name in axis.index], dtype=np.int64),
@@ -91,17 +96,24 @@ def claimed_alone(gang: Gang, claimed: frozenset[str]) -> Gang:
 
 def able(units: Sequence[Unit], terms: Terms) -> list[Unit]:
     """Those who may leave within the limits, were nobody else to: a gang with its surplus."""
+    if not terms.limits:
+        return list(units)
     surplus: dict[GangKey, list[Unit]] = {}
-    for unit in units if terms.limits else ():
+    for unit in units:
         if unit.kind is Kind.SURPLUS:
             surplus.setdefault(unit.gang, []).append(unit)
+    under: dict[Uid, list[int]] = {}
+    for number, limit in enumerate(terms.limits):
+        for uid in limit.uses:
+            under.setdefault(uid, []).append(number)
 
     def keeps(unit: Unit) -> bool:
         along = surplus.get(unit.gang, []) if unit.kind is Kind.GANG else []
-        uids = [uid for own in (unit, *along) for uid in own.uids]
-        return all(
-            sum(limit.uses.get(uid, 0.0) for uid in uids) <= limit.most + _SLACK for limit in terms.limits
-        )
+        takes: dict[int, float] = {}
+        for uid in (uid for own in (unit, *along) for uid in own.uids):
+            for number in under.get(uid, ()):
+                takes[number] = takes.get(number, 0.0) + terms.limits[number].uses[uid]
+        return all(most <= terms.limits[number].most + _SLACK for number, most in takes.items())
 
     return [unit for unit in units if keeps(unit)]
 

@@ -5,7 +5,8 @@ verdicts, which are worked out again. What only a running scheduler remembers (b
 not in it: it is a snapshot of the cluster, not of a process.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from dataclasses import replace
 from typing import Final, Literal
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from scheduler.model import events as ev
 from scheduler.model.cluster import Node
 from scheduler.model.policy import Policy
-from scheduler.model.workload import Group, OwnerTraits, Pod, Quota
+from scheduler.model.workload import Budget, Group, OwnerTraits, Pod, Quota, labels_text, read_labels
 
 VERSION: Final = 1
 """Of the format. A reader takes its own version alone: what decides alike tomorrow is not promised."""
@@ -42,6 +43,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[Group, ...] = ()
     owners: tuple[OwnerTraits, ...] = ()
     quotas: tuple[Quota, ...] = ()
+    budgets: tuple[Budget, ...] = ()
     pods: tuple[Pod, ...] = ()
 
     def events(self) -> list[ev.Event]:
@@ -51,6 +53,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
             *map(ev.GroupSeen, self.groups),
             *map(ev.OwnerSeen, self.owners),
             *map(ev.QuotaSeen, self.quotas),
+            *map(ev.BudgetSeen, self.budgets),
             *map(ev.PodSeen, self.pods),
         ]
 
@@ -60,8 +63,12 @@ _DOCUMENT: Final = msgspec.json.Decoder(Document)
 
 
 def document(events: Iterable[ev.Event], policy: Policy, now: float, gangwright: str) -> Document:
-    """The facts among these events; of several about one pod the last counts."""
+    """The facts among these events; of several about one pod the last counts. Of a pod's labels those are kept that
+    disruption budgets name.
+    """
     told = list(events)
+    budgets = tuple(event.budget for event in told if isinstance(event, ev.BudgetSeen))
+    named = {own.key for budget in budgets for own in budget.selector or ()}
     pods = {event.pod.uid: event.pod for event in told if isinstance(event, ev.PodSeen)}
     return Document(
         gangwright=gangwright,
@@ -71,8 +78,13 @@ def document(events: Iterable[ev.Event], policy: Policy, now: float, gangwright:
         groups=tuple(event.group for event in told if isinstance(event, ev.GroupSeen)),
         owners=tuple(event.traits for event in told if isinstance(event, ev.OwnerSeen)),
         quotas=tuple(event.quota for event in told if isinstance(event, ev.QuotaSeen)),
-        pods=tuple(pods.values()),
+        budgets=budgets,
+        pods=tuple(replace(pod, labels=_only(pod.labels, named)) for pod in pods.values()),
     )
+
+
+def _only(labels: str, named: Container[str]) -> str:
+    return labels_text({key: value for key, value in read_labels(labels).items() if key in named})
 
 
 def encode(found: Document) -> bytes:

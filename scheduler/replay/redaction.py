@@ -34,6 +34,8 @@ from scheduler.model.workload import (
     Pod,
     Quota,
     Wish,
+    labels_text,
+    read_labels,
 )
 from scheduler.replay.document import Document
 
@@ -113,6 +115,7 @@ class _Hand:
             Node: self._node,
             Demand: self._demand,
             Requirement: self._requirement,
+            Pod: self._pod,
         }
 
     def document(self) -> Document:
@@ -125,6 +128,7 @@ class _Hand:
             groups=self._any(own.groups),
             owners=self._any(own.owners),
             quotas=self._any(own.quotas),
+            budgets=self._any(own.budgets),
             pods=self._any(own.pods),
         )
 
@@ -165,6 +169,11 @@ class _Hand:
         labels = {key: self._value(key, text) for key, text in own.labels.items() if key in self._asked}
         bare: Node = self._parts(replace(own, labels={}))
         return replace(bare, labels=labels)
+
+    def _pod(self, own: Pod) -> Pod:
+        labels = {key: self._value(key, text) for key, text in read_labels(own.labels).items()}
+        bare: Pod = self._parts(replace(own, labels=""))
+        return replace(bare, labels=labels_text(labels))
 
     def _demand(self, own: Demand) -> Demand:
         """Most pods demand alike, and stay so: one value for all of them."""

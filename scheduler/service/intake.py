@@ -60,7 +60,10 @@ class Intake:
     def watches(self) -> dict[str, tuple[ch.Resource[Any], ch.Sink[Any]]]:
         """By kind: what to watch, and whom to tell. Kinds of one plural name are told apart by their API group."""
         return {
-            _name(row): (ch.Resource(row.path, row.type, optional=row.optional), self._sink(row))
+            _name(row): (
+                ch.Resource(row.path, row.type, optional=row.optional, dispensable=row.dispensable),
+                self._sink(row),
+            )
             for row in RESOURCES
         }
 

@@ -14,6 +14,7 @@ from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey, Owner
 from scheduler.objects.volumes import Volumes
 from scheduler.status import asleep, shapes, terrain, trial, views
+from scheduler.status.asked import TrialRequest
 from scheduler.status.desk import Desk, DeskError, Trial
 from scheduler.status.problems import NOT_ACTING, Problem, reading
 from scheduler.status.reviews import Reviews, Right
@@ -133,7 +134,7 @@ class Answers:
     # ── trying out, and acting ──────────────────────────────────────────────────────────────────────────
 
     async def simulate(self, ask: Ask) -> shapes.TrialAnswer:
-        asked: shapes.TrialRequest = ask.body
+        asked: TrialRequest = ask.body
         await self._demand(ask.subject, Right("create", "pods", asked.namespace))
         desk = self._acting_desk()
         try:

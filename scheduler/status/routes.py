@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scheduler.model import names
-from scheduler.status import shapes
+from scheduler.status import asked, shapes
 from scheduler.status.answers import Answers, Ask
 
 
@@ -59,7 +59,7 @@ class Route:
     answer: type[shapes.Part]
     handler: Callable[[Answers, Ask], Awaitable[shapes.Part]]
     query: tuple[Word, ...] = ()
-    body: type[shapes.Asked] | None = None
+    body: type[asked.Asked] | None = None
     statuses: tuple[int, ...] = ()
 
 
@@ -134,7 +134,7 @@ ROUTES: Final = (
         "right to create pods in the namespace.",
         shapes.TrialAnswer,
         Answers.simulate,
-        body=shapes.TrialRequest,
+        body=asked.TrialRequest,
         statuses=(409,),
     ),
     Route(
@@ -146,7 +146,7 @@ ROUTES: Final = (
         "that has gangs on it.",
         shapes.DrainAnswer,
         Answers.drain,
-        body=shapes.Nothing,
+        body=asked.Nothing,
         statuses=(404, 409),
     ),
     Route(
@@ -157,7 +157,7 @@ ROUTES: Final = (
         "Needs the right to update the Job.",
         shapes.ActAnswer,
         Answers.suspend,
-        body=shapes.Nothing,
+        body=asked.Nothing,
         statuses=(404, 409),
     ),
     Route(
@@ -168,7 +168,7 @@ ROUTES: Final = (
         "Needs the right to update the Job.",
         shapes.ActAnswer,
         Answers.resume,
-        body=shapes.Nothing,
+        body=asked.Nothing,
         statuses=(404, 409),
     ),
 )

@@ -1,4 +1,4 @@
-"""The JSON of the status API, as frozen structs: what is sent, and what is taken.
+"""The JSON of the status API, as frozen structs: what is sent. What is taken is in `asked`.
 
 Lives here: names and types, from which the OpenAPI description is made. Never here: where a value comes from.
 
@@ -7,19 +7,13 @@ in: CPU in thousandths of a core, memory and storage in bytes, everything else i
 `message` …) are null where the asker may not read them; numbers stay.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct
-
-from scheduler.model import names
 
 
 class Part(Struct, frozen=True, rename="camel"):
     """What is sent. Every field is always there."""
-
-
-class Asked(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What is taken. A field that is not known is an error: whoever wrote it meant something by it."""
 
 
 Count = Annotated[int, Meta(ge=0)]
@@ -200,6 +194,19 @@ class LeavingRow(Part, frozen=True):
     """The API server took the request; a PodDisruptionBudget may still keep it from doing so."""
 
 
+class PreemptedRow(Part, frozen=True):
+    """The gang that this gang, or some of it, gave way to last; known until a restart, or by pods that tell it."""
+
+    id: str | None
+    """Null where only the pods tell it, as are the next three."""
+    namespace: str | None
+    gang: str | None
+    priority: int | None
+    message: str | None
+    """What stands on a pod that gave way and is still there."""
+    at: float
+
+
 class Wishes(Part, frozen=True):
     """What holds for the gang's placement: its own word, else the setting."""
 
@@ -247,6 +254,7 @@ class GangDetail(Part, frozen=True):
     """For whom the room is reserved that it would fit into."""
     leaving: list[LeavingRow]
     """Who is leaving for it now."""
+    preempted: PreemptedRow | None
     reserved_from: float | None
     """Room is kept for it from then on: it is the first that waits. Null for every other gang."""
     members: list[MemberRow]
@@ -327,27 +335,6 @@ class ClusterStatus(Part, frozen=True):
     resources: list[ResourceRow]
     user: str
     """Who asks, as the API server knows him."""
-
-
-class Nothing(Asked, frozen=True):
-    """An empty object: the path says it all."""
-
-
-class TrialPods(Asked, frozen=True):
-    """Pods that are alike."""
-
-    pod: dict[str, Any]
-    """A Pod as Kubernetes writes it; its name may be left out."""
-    count: Annotated[float, Meta(ge=1, le=4096, multiple_of=1)] = 1
-    """A whole number; to JSON 4.0 is one."""
-
-
-class TrialRequest(Asked, frozen=True):
-    """What to try out: the pods of one gang, or pods of which each is a gang of its own."""
-
-    pods: Annotated[list[TrialPods], Meta(min_length=1, max_length=64)]
-    namespace: Annotated[str, Meta(pattern=f"^{names.NAMESPACE}$")] = "default"
-    """Where the pods would be; one that a pod names itself must be the same."""
 
 
 class TrialSeat(Part, frozen=True):

@@ -20,7 +20,7 @@ from scheduler.model.decision import Reason, Refuse, Shortfall, Wait
 from scheduler.model.queueing import Estimate
 from scheduler.model.victims import Unit
 from scheduler.model.workload import GangKey
-from scheduler.status import asleep, members, over, shapes
+from scheduler.status import asleep, members, over, past, shapes
 from scheduler.status.sight import Sight
 
 T = TypeVar("T")
@@ -256,6 +256,7 @@ def detail(
         would_cost=[victim(engine, unit, sight) for unit in found.victims],
         behind=_behind(engine, verdict, sight),
         leaving=[_leaving(found, sight) for found in plan.victims.values()] if plan is not None else [],
+        preempted=past.preempted(record, sight),
         reserved_from=reserved.start if reserved is not None and reserved.key == record.key else None,
         members=[
             members.row(member)

@@ -10,7 +10,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
+from scheduler.cli.gangs import preempted
 from scheduler.cli.screen import as_yaml
+from scheduler.status.shapes import PreemptedRow
 from tests.cli.manifests import a_job
 from tests.cli.speaking import JOBS
 from tests.kube.api_server import PODS, Refuse
@@ -108,6 +110,30 @@ async def test_explain_tells_what_a_gang_lacks(cluster):
     assert "lacks: 5 × 8 nvidia.com/gpu" in said.out
     assert re.search(r"nearest rack, \S+, has room for \d of 5 × 8 nvidia.com/gpu", said.out)
     assert "large-4" in said.out
+
+
+async def test_explain_tells_which_gang_a_gang_gave_way_to(cluster):
+    """Without the service a pod that is still there tells it."""
+    cluster.gang("low", 2, gpus=1)
+    pod = cluster.pod("low-2", gang="low", quorum=2, node="r0-n0")
+    told = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptedByGang"}
+    told |= {"message": "gang team/high, of priority 7", "lastTransitionTime": "2026-01-02T03:04:05Z"}
+    pod["status"]["conditions"] = [told]
+
+    said = await cluster.say("explain", "team/low")
+
+    assert "was preempted at 2026-01-02 03:04:05Z: gang team/high, of priority 7" in said.out
+
+
+@pytest.mark.parametrize(
+    ("gang", "words"),
+    [("high", "team/high (priority 7)"), (None, "gang 00ff of another namespace (priority 7)")],
+)
+def test_the_service_tells_which_gang_a_gang_gave_way_to(gang, words):
+    """By name where the reader may know it."""
+    row = PreemptedRow("00ff", gang and "team", gang, 7, None, 0.0)
+
+    assert preempted(row) == f"was preempted by {words} at 1970-01-01 00:00:00Z"
 
 
 async def test_explain_shows_the_seats_that_would_be_given(cluster):

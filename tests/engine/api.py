@@ -26,6 +26,7 @@ from scheduler.model.effects import (
 )
 from scheduler.model.events import FailureKind
 from scheduler.model.workload import (
+    Budget,
     Owner,
     OwnerTraits,
     Pending,
@@ -77,6 +78,7 @@ class FakeApi:
         self.nodes: dict[str, Node] = {}
         self.controllers: dict[str, Controller] = {}
         self.owners: dict[str, OwnerTraits] = {}
+        self.budgets: dict[tuple[str, str], Budget] = {}
         self.feed: list[ev.Event] = []
         self.version = 0
         """Counts writes, also those that a watch of ours cannot tell from the state before."""
@@ -118,6 +120,15 @@ class FakeApi:
             traits = replace(traits, version=str(self.version))
             self.owners[traits.uid] = traits
             self._tell(ev.OwnerSeen(traits))
+
+    def put_budget(self, budget: Budget) -> None:
+        """A disruption budget, with what it allows now; evictions ask `protected` alone."""
+        self.budgets[budget.namespace, budget.name] = budget
+        self._tell(ev.BudgetSeen(budget))
+
+    def delete_budget(self, budget: Budget) -> None:
+        del self.budgets[budget.namespace, budget.name]
+        self._tell(ev.BudgetGone(budget.namespace, budget.name))
 
     def set_suspended(self, owner: Owner, *, suspended: bool, stays: bool = True) -> None:
         """A person suspends or resumes a Job; `stays`: and says that it stays so, as `gangwright suspend` does."""
@@ -188,6 +199,7 @@ class FakeApi:
         return [
             *(ev.NodeSeen(node) for node in self.nodes.values()),
             *(ev.OwnerSeen(traits) for traits in self.owners.values()),
+            *(ev.BudgetSeen(budget) for budget in self.budgets.values()),
             *(ev.PodSeen(self.pods[key]) for key in sorted(self.pods)),
         ]
 

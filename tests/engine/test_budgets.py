@@ -1,11 +1,21 @@
-"""Disruption budgets and whole gangs: what a budget protects stays, and a gang that it takes apart is whole again
-soon.
+"""Disruption budgets and whole gangs: what a budget keeps is not chosen, what it protects all the same stays, and a gang
+that it takes apart is whole again soon.
 """
 
+from dataclasses import replace
+
+import pytest
+
+from scheduler.model.demand import Operator, Requirement
+from scheduler.model.events import FailureKind
 from scheduler.model.policy import Policy
+from scheduler.model.workload import Budget, Pod
 from tests.builders import a_node
 from tests.engine.api import Controller
 from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner
+from tests.engine.freeing import a_job, a_stage, evicted, important
+from tests.engine.stage import POLICY as PLAIN
+from tests.engine.stage import seats
 from tests.engine.world import World
 
 POLICY = Policy(timeout=60.0)
@@ -52,3 +62,115 @@ def test_a_budget_that_keeps_all_is_waited_for() -> None:
 
     assert len(world.api.evicted) == 4
     assert len(world.bound("high")) == 4
+
+
+# ── read before a pod is chosen ───────────────────────────────────────────────────────────────────────────────
+
+
+def a_budget(app: str, allowed: int, name: str = "budget") -> Budget:
+    return Budget("default", name, (Requirement("app", Operator.IN, (app,)),), allowed)
+
+
+def labelled(pods: list[Pod], app: str) -> list[Pod]:
+    return [replace(pod, labels=f"app={app}") for pod in pods]
+
+
+def singles(world: World, app: str, count: int, **each) -> None:
+    """Single pods of another scheduler, each on a node of its own, under whatever covers the label."""
+    theirs = [a_pod(f"{app}-{n}", gpu=1, scheduler="default-scheduler", **each) for n in range(count)]
+    for number, pod in enumerate(world.submit(labelled(theirs, app))):
+        world.api.bind(pod.uid, pod.key, f"n{number}")
+    world.settle(1)
+
+
+def refusals(world: World) -> int:
+    return world.engine.ledger.tally.refusals[FailureKind.BUDGET]
+
+
+def test_a_gang_that_its_budget_keeps_is_not_chosen() -> None:
+    """Three of its four may go, so none is asked: another gang leaves, though more of its work is lost."""
+    world = a_stage(4, 4)
+    world.submit(labelled(a_gang_of_pods("other", 4, gpu=1), "other"))
+    world.settle(100)
+    world.submit(labelled(a_gang_of_pods("kept", 4, gpu=1), "kept"))
+    world.settle(1)
+    world.api.put_budget(a_budget("kept", 3))
+    world.api.protected |= {pod.uid for pod in world.pods("kept")}
+    important(world, 4)
+    world.settle(1)
+
+    assert evicted(world) == [f"other-{n}" for n in range(4)]
+    assert (seats(world, "important"), seats(world, "kept"), refusals(world)) == (4, 4, 0)
+
+
+def test_pods_of_one_budget_count_together() -> None:
+    """Each of three may go and not two at a time: a gang of two has the room of one only."""
+    world = a_stage(1, 1, 1)
+    singles(world, "web", 3)
+    world.api.put_budget(a_budget("web", 1))
+    pair = important(world, 2)
+    world.settle(60)
+    assert (evicted(world), seats(world, "important")) == ([], 0)
+    for pod in pair:
+        world.api.delete(pod.key)
+    important(world, 1, name="lone")
+    world.settle(1)
+
+    assert len(evicted(world)) == 1
+    assert seats(world, "lone") == 1
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["it allows more", "it is gone"])
+def test_a_gang_leaves_once_its_budget_allows_it(gone: bool) -> None:
+    """What changed of a budget is a reason to ask again."""
+    world = a_stage(4)
+    world.submit(labelled(a_gang_of_pods("low", 4, gpu=1), "low"))
+    world.settle(1)
+    world.api.put_budget(a_budget("low", 0))
+    important(world, 4)
+    world.settle(60)
+    assert evicted(world) == []
+    if gone:
+        world.api.delete_budget(a_budget("low", 0))
+    else:
+        world.api.put_budget(a_budget("low", 4))
+    world.settle(1)
+
+    assert seats(world, "important") == 4
+
+
+def test_a_pod_that_was_chosen_and_not_asked_yet_counts() -> None:
+    """A second gang counts on no pod that the first has chosen: one of two may leave by their budget, and one does."""
+    world = a_stage(1, 1, policy=replace(PLAIN, evictions_per_namespace=0))
+    singles(world, "web", 2)
+    world.api.put_budget(a_budget("web", 1))
+    for name in ("first", "second"):
+        important(world, 1, name=name)
+    world.settle(1)
+
+    assert [len(plan.victims) for plan in world.engine.ledger.freeing.values()] == [1]
+
+
+def test_a_pod_of_two_budgets_stays() -> None:
+    """The Eviction API evicts no pod that two budgets cover, whatever they allow."""
+    world = a_stage(1)
+    singles(world, "web", 1)
+    for name in ("one", "two"):
+        world.api.put_budget(a_budget("web", 1, name))
+    important(world, 1)
+    world.settle(60)
+
+    assert (evicted(world), seats(world, "important")) == ([], 0)
+
+
+def test_no_budget_is_asked_for_a_job_that_is_suspended() -> None:
+    """Its pods are deleted by their controller, and none is evicted."""
+    world = a_stage(2)
+    a_job(world, "train", 2)
+    world.settle(1)
+    world.api.put_budget(Budget("default", "all", (), 0))
+    important(world, 2)
+    world.settle(1)
+
+    assert seats(world, "important") == 2
+    assert evicted(world) == []

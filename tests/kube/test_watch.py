@@ -540,6 +540,23 @@ async def test_an_optional_kind_that_does_not_exist_is_empty(api: ApiServer, cli
         await until(lambda: cache.gone == ["group"])
 
 
+async def test_a_kind_that_can_be_done_without_is_empty_where_it_is_forbidden(
+    api: ApiServer, client: Client
+) -> None:
+    """Without the right to list it all else goes on; once the right is there, the kind is listed."""
+    api.put("budget")
+    api.refusals.extend(Refuse(403) for _ in range(10_000))
+    cache = Cache()
+    plain = pods()
+    resource = type(plain)(plain.path, plain.type, dispensable=True)
+    async with following(client, cache, resource=resource) as reflector:
+        await until(lambda: cache.syncs >= 1)
+        assert reflector.synced
+        assert not cache.pods
+        api.refusals.clear()
+        await until(lambda: cache.equals(api))
+
+
 async def test_a_burst_arrives_in_few_batches(cluster: ApiServer, client: Client) -> None:
     """Two thousand events reach the sink in batches, not one by one."""
     cache = Cache()

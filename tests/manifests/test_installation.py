@@ -81,6 +81,7 @@ async def test_kube_scheduler_runs_under_the_pods_account(installed, admin, file
 
 CAN = """
 list,watch  nodes pods persistentvolumeclaims persistentvolumes resourcequotas jobs.batch statefulsets.apps
+list,watch  poddisruptionbudgets.policy
 list,watch  podgroups.scheduling.x-k8s.io podgroups.scheduling.sigs.k8s.io
 list,watch  podgroups.scheduling.volcano.sh podgroups.scheduling.run.ai
 patch       pods pods/status jobs.batch
@@ -91,6 +92,7 @@ create,update,delete,deletecollection  pods
 create                                 pods/binding pods/exec
 update,delete                          jobs.batch
 patch,update,delete                    nodes nodes/status jobs.batch/status podgroups.scheduling.x-k8s.io
+create,patch,update,delete             poddisruptionbudgets.policy
 delete                                 pods/eviction
 get,list                               secrets configmaps serviceaccounts
 create,update,patch,delete             leases.coordination.k8s.io

@@ -252,6 +252,25 @@ def test_a_condition_that_says_the_same_keeps_its_time() -> None:
     assert told["message"] == "other numbers"
 
 
+def test_a_pod_that_is_evicted_for_a_gang_says_so_itself() -> None:
+    """Kubernetes' own condition gets our reason and our words, so that a failure policy and a reader find both."""
+    *events, status = announced(reason=Reason.PREEMPTED, message="for a gang", owner=OWNER, disrupted=True)
+
+    assert [json.loads(call.body)["reason"] for call in events] == ["Preempted", "Preempted"]
+    assert {json.loads(call.body)["type"] for call in events} == {"Warning"}
+    assert (status.path, status.content_type) == (f"{POD}/status", "application/strategic-merge-patch+json")
+    body = json.loads(status.body)
+    assert body["metadata"] == {"uid": "u-1"}
+    (condition,) = body["status"]["conditions"]
+    assert condition.pop("lastTransitionTime").endswith("Z")
+    assert condition == {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptedByGang",
+        "message": "for a gang",
+    }
+
+
 def test_a_job_is_suspended_and_resumed_by_its_uid() -> None:
     """That it was us, and what it has had, is written on the Job; resumed, only what it has had stays there."""
     key = PodKey("team", "train")

@@ -16,6 +16,7 @@ from scheduler.model.workload import (
     PlanNote,
     Pod,
     PodKey,
+    Preempted,
     SeatNote,
     Uid,
     Wish,
@@ -62,6 +63,10 @@ GATED = Pod(
     plan=PlanNote("p-9", {ME: "n2", Uid("other"): "n2"}),
     owner=Owner("Job", "train", "0f0f0f0f-0000-4000-8000-000000000001", "batch/v1"),
     pending=Pending("SchedulingGated", NEW_YEAR + 1),
+    labels=(
+        "batch.kubernetes.io/job-completion-index=3,batch.kubernetes.io/job-name=train,"
+        "controller-uid=0f0f0f0f-0000-4000-8000-000000000001,gangwright.io/gang=train"
+    ),
 )
 
 RUNNING = Pod(
@@ -78,6 +83,7 @@ RUNNING = Pod(
     pinned="n7",
     seat=SeatNote("n7", "p-3", pin=True),
     bound_at=NEW_YEAR + 2,
+    labels="kueue.x-k8s.io/pod-group-name=serve",
 )
 
 
@@ -106,6 +112,23 @@ def test_what_people_were_told_is_read(kind: str, status: str, *, told: bool) ->
     conditions = f'status: {{conditions: [{{type: {kind}, status: "{status}"}}]}}'
     found = pod_of("{metadata: {name: p, namespace: team, uid: u}, " + conditions + "}")
     assert found.told_waiting is told
+
+
+@pytest.mark.parametrize(
+    ("reason", "read"),
+    [("PreemptedByGang", Preempted("for\\x1b you", NEW_YEAR)), ("EvictionByEvictionAPI", None)],
+)
+def test_the_gang_that_a_pod_gave_way_to_is_read(reason: str, read: Preempted | None) -> None:
+    """Of our own reason alone, and as text that no terminal takes for an order."""
+    condition = (
+        f'{{type: DisruptionTarget, status: "True", reason: {reason}, message: "for\\e you", '
+        'lastTransitionTime: "2026-01-01T00:00:00Z"}'
+    )
+    found = pod_of(
+        "{metadata: {name: p, namespace: team, uid: u}, status: {conditions: [" + condition + "]}}"
+    )
+    assert found.preempted == read
+    assert found.disrupted
 
 
 @pytest.mark.parametrize(

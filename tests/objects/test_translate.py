@@ -1,6 +1,8 @@
 """The door: objects in, events out."""
 
 from scheduler.model.events import (
+    BudgetGone,
+    BudgetSeen,
     GroupGone,
     GroupSeen,
     NodeGone,
@@ -41,6 +43,7 @@ EVENTS = {
     api.Job: (OwnerSeen, OwnerGone("u")),
     api.StatefulSet: (OwnerSeen, OwnerGone("u")),
     api.ResourceQuota: (QuotaSeen, QuotaGone("team", "o")),
+    api.PodDisruptionBudget: (BudgetSeen, BudgetGone("team", "o")),
     api.PluginsPodGroup: (GroupSeen, GroupGone("scheduler-plugins", GangKey("team", "o"))),
     api.VolcanoPodGroup: (GroupSeen, GroupGone("volcano", GangKey("team", "o"))),
     api.KoordinatorPodGroup: (GroupSeen, GroupGone("koordinator", GangKey("team", "o"))),

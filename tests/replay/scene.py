@@ -5,6 +5,7 @@ from scheduler.model.demand import Operator, Requirement, Term, Toleration
 from scheduler.model.policy import Policy
 from scheduler.model.workload import (
     Asleep,
+    Budget,
     Complaint,
     GangKey,
     Group,
@@ -15,6 +16,7 @@ from scheduler.model.workload import (
     Phase,
     Pod,
     PodKey,
+    Preempted,
     Quota,
     SeatNote,
     Uid,
@@ -71,7 +73,17 @@ def a_full_document() -> Document:
         tolerations=(Toleration("own", value="blue"),),
     )
     pods = [
-        *some_gang("runs", 2, gpu=4, node="a0-r0-n0", phase=Phase.RUNNING, gated=False, owner=OWNER),
+        *some_gang(
+            "runs",
+            2,
+            gpu=4,
+            node="a0-r0-n0",
+            phase=Phase.RUNNING,
+            gated=False,
+            owner=OWNER,
+            labels="app=secret-app,whose=secret-person",
+            preempted=Preempted("gang team/secret", NOW),
+        ),
         *some_gang("waits", 2, gpu=8, constraints=((picky,),), owner=OWNER),
         *some_gang("huge", 9, gpu=8, priority=7),
         a_pod("half-0", "half", 2),
@@ -96,6 +108,9 @@ def a_full_document() -> Document:
         ev.OwnerSeen(OwnerTraits(OWNER.uid, remakes_freely=True)),
         ev.OwnerSeen(OwnerTraits("nightly", remakes_freely=True, suspended=True, asleep=asleep)),
         ev.QuotaSeen(Quota("team", "limit", (("cpu", 1000),))),
+        ev.BudgetSeen(
+            Budget("team", "secret-budget", (Requirement("app", Operator.IN, ("secret-app",)),), 1)
+        ),
         *map(ev.PodSeen, pods),
     ]
     return document(told, Policy(), NOW, "0")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.model.decision import Place
 from scheduler.model.topology import survey
+from scheduler.model.workload import read_labels
 from scheduler.replay import encode, judge
 from scheduler.replay.redaction import redact, renaming
 from tests.builders import a_node
@@ -58,6 +59,16 @@ def test_labels_that_nobody_asks_for_are_gone():
     before, after = (own.nodes[0].labels for own in (a_full_document(), redact(a_full_document())))
 
     assert set(before) - set(after) == {"team"}
+
+
+def test_a_budget_covers_the_same_pods():
+    """Of pods' labels those that a budget names are in a document, and lie under it without their names, too."""
+    for document in (a_full_document(), redact(a_full_document())):
+        (budget,) = document.budgets
+        labels = {pod.labels for pod in document.pods}
+        assert len(labels) == 2
+        assert sum(budget.covers(read_labels(pod.labels)) for pod in document.pods) == 2
+        assert not any("whose" in own for own in labels)
 
 
 def test_numbers_that_are_compared_stay():

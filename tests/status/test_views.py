@@ -233,6 +233,29 @@ def test_who_is_leaving_for_a_gang_is_told():
     assert "high" in by_name(waits.gangs)
 
 
+def test_the_gang_that_a_gang_gave_way_to_is_told():
+    """By name to people who may read that; to others by its number, with priority and time."""
+    own = World([a_node("n0", gpu=8)], POLICY)
+    owner = an_owner("ReplicaSet", "low")
+    own.submit(a_gang_of_pods("low", 2, gpu=4, namespace="team-a", owner=owner))
+    own.settle(10)
+    low = views.find(own.engine, "team-a", "low")
+    assert views.detail(own.engine, low, EVERYTHING, own.now).preempted is None
+    own.api.grace = lambda _pod: 30.0
+    own.submit(a_gang_of_pods("high", 1, gpu=8, namespace="team-b", priority=100))
+    own.settle(1)
+
+    told, blind = (
+        views.detail(own.engine, low, sight, own.now).preempted
+        for sight in (EVERYTHING, Sight(frozenset({"team-a"}), ALIAS))
+    )
+
+    assert (told.namespace, told.gang, told.priority) == ("team-b", "high", 100)
+    assert 10 <= told.at <= own.now
+    assert (blind.namespace, blind.gang, blind.priority) == (None, None, 100)
+    assert blind.id == ALIAS(GangKey("team-b", "high"))
+
+
 def test_room_that_is_kept_for_the_first_is_told():
     """From when on; and of nobody else."""
     own = World([a_node(f"n{i}", gpu=8) for i in range(2)], POLICY)

@@ -1,0 +1,27 @@
+"""What befell a gang before it came to where it is now: the gang that it gave way to last. Pure.
+
+The ledger remembers it until a restart, also when the gang is made again under its name. After that, and where the
+cluster is read without the service, pods that are still there tell it by their condition.
+"""
+
+from scheduler.ledger.records import GangRecord
+from scheduler.status import shapes
+from scheduler.status.sight import Sight
+
+
+def preempted(record: GangRecord, sight: Sight) -> shapes.PreemptedRow | None:
+    """The gang that it gave way to last; None where that is not known, or it never did."""
+    said = [m.pod.preempted for m in record.members.values() if m.pod.preempted is not None]
+    words, known = max(said, key=lambda own: own.at, default=None), record.gave_way
+    message = words.words if words is not None else None
+    if known is None:
+        return None if words is None else shapes.PreemptedRow(None, None, None, None, message, words.at)
+    sees = sight.sees(known.gang)
+    return shapes.PreemptedRow(
+        id=sight.alias(known.gang),
+        namespace=known.gang.namespace if sees else None,
+        gang=known.name if sees else None,
+        priority=known.priority,
+        message=message,
+        at=known.at,
+    )
