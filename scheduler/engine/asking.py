@@ -18,12 +18,12 @@ from scheduler.engine.question import Answer, Fault, MakingRoom, Question, attem
 from scheduler.engine.ranking import Ranking
 from scheduler.engine.rights import Rights
 from scheduler.engine.shapes import Shapes
-from scheduler.engine.sieve import LASTING, Sieve
+from scheduler.engine.sieve import Sieve
 from scheduler.ledger import Ledger, faults
 from scheduler.ledger.records import GangRecord
 from scheduler.ledger.wanting import Pass
 from scheduler.model.cluster import Snapshot
-from scheduler.model.decision import Ceiling, Decision, Place, Reason, Wait
+from scheduler.model.decision import LASTING, Ceiling, Decision, Place, Reason, Wait
 from scheduler.model.effects import Effect
 from scheduler.model.events import Decided, Freed
 from scheduler.model.policy import Policy
@@ -91,7 +91,8 @@ class Asking:
         first, sieve = self.front.first(), self._sieve(now)
         if first is not None and first.wanted is not None and sieve.is_open(first):
             return self.about(first, first.wanted, now)
-        changes = self._ledger.nodes.room + self._ledger.standing  # neither ever shrinks
+        # `room` shrinks only within a step that grew it itself, so no answer is older than a sum that comes twice.
+        changes = self._ledger.nodes.room + self._ledger.standing
         if self._due <= now:
             self._pass.doubt()  # time alone may have opened somebody
         record = self._pass.next(self._ledger.wanting, changes, sieve.under, sieve.first_open)
@@ -183,13 +184,16 @@ class Asking:
         alone = ledger.has_nomination(record.members)
         snapshot = ledger.snapshot(but=record.members) if alone else self.snapshot()
         shape = None if allowed or alone else self._shapes.number(gang)
-        fence, short, kept = self.front.fence_before(record), False, None
+        fence, short, kept, held_for = self.front.fence_before(record), False, None, None
         if fence and self.front.reserved is not None:
+            held_for = self.front.reserved.key
             short = self.front.is_short(record, now)
             if not short:
                 kept, snapshot = snapshot.free, time.beside(snapshot, self.front.reserved, None)
         usage = ledger.usage.below(gang.key.namespace)
-        return Question(gang, snapshot, allowed, shape, ledger.nodes.room, fence, short, kept, usage)
+        return Question(
+            gang, snapshot, allowed, shape, ledger.nodes.room, fence, short, kept, held_for, usage
+        )
 
     def about_room(
         self,

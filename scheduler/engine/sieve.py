@@ -8,15 +8,11 @@ here: what becomes of whoever is asked about (`asking`), or how the answer is wo
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from scheduler.ledger.records import GangRecord
-from scheduler.model.decision import Reason, Wait
+from scheduler.model.decision import LASTING, Wait
 from scheduler.model.workload import GangKey
-
-LASTING: Final = (Reason.NEVER_FITS, Reason.NO_NODE_MATCHES, Reason.UNKNOWN_LEVEL)
-"""Verdicts about the cluster as it is built: only a change of its nodes makes them worth asking for again. A tuple,
-since a reason is compared in a tenth of the time in which it is hashed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,9 +186,8 @@ def sentence(record: GangRecord, why: Reason) -> str:
         kept = f"; kept for those that are missing: {', '.join(record.kept)}" if record.kept else ""
         return f"{TEXT[why]}: {bound}{kept}{lacks}{_refused(record)}{_failed(record)}"
     if why is Reason.MISSING_MEMBERS and isinstance(record.spec, Spec):
-        return (
-            f"{TEXT[why]}: {_there(record, record.spec)} of {record.spec.total} are there{_held_back(record)}"
-        )
+        there = f"{_there(record, record.spec)} of {record.spec.total} are there"
+        return f"{TEXT[why]}: {there}{_held_back(record)}{record.quota_full}"
     if isinstance(verdict, Refuse):
         return f"{TEXT[why]}: {verdict.field}: {verdict.value!r}: {verdict.remedy}"
     if why is Reason.MAKING_ROOM and record.plan is not None and record.plan.victims:
@@ -198,7 +197,7 @@ def sentence(record: GangRecord, why: Reason) -> str:
     if isinstance(verdict, Wait) and verdict.behind is not None:
         return f"{TEXT[why]}: {_lets_pass(record, verdict.behind)}"
     text = TEXT[why] + _lacks(record, verdict, ": ") + (AT_ODDS if _at_odds(record, why) else "")
-    text += _refused(record)
+    text += _held_for(record, verdict, why) + _refused(record)
     return text + _failed(record) if why in _WRITTEN else text
 
 
@@ -230,6 +229,17 @@ _WRITTEN = frozenset({Reason.BACKING_OFF, Reason.SEATED})
 def _failed(record: GangRecord) -> str:
     """What keeps us from letting its members go: the policies of a cluster may refuse what we write."""
     return f"; the last write for it failed: {record.failed.text}" if record.failed is not None else ""
+
+
+def _held_for(record: GangRecord, verdict: Wait | None, why: Reason) -> str:
+    """For which gang room is held; what another namespace calls its own is not for everyone to read."""
+    holder = verdict.held_for if why is Reason.RESERVED and verdict is not None else None
+    if holder is None:
+        return ""
+    name = "a single pod" if roster.is_gang_of_one(holder) else str(holder)
+    if holder.namespace != record.key.namespace:
+        name = "a gang of another namespace"
+    return f"; the rest of the free room is held for {name}"
 
 
 def _at_odds(record: GangRecord, why: Reason) -> bool:

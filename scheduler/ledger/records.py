@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from scheduler.ledger.runtimes import Reach, Run
 from scheduler.model.cluster import Mask
-from scheduler.model.decision import Reason, Refuse, Wait
+from scheduler.model.decision import Reason, Refuse, Wait, is_in_vain
 from scheduler.model.effects import Effect
 from scheduler.model.victims import Unit
 from scheduler.model.workload import Gang, GangKey, GiveWay, Owner, Phase, Pin, Pod, PodKey, Uid, Wish
@@ -249,7 +249,7 @@ class GangRecord:
 
     key: GangKey
     number: int = 0
-    """The how-many-eth gang we met: the API's creation times have whole seconds, and a burst arrives within one."""
+    """The how-many-eth gang that this process met: it tells two gangs of one name apart. No order goes by it."""
     members: dict[Uid, Member] = field(default_factory=dict)
     spec: Spec | Refuse | Reason | None = None
     """None: to be worked out anew from the members."""
@@ -343,6 +343,8 @@ class GangRecord:
     """The loss for which it is to be restarted whole; empty: it is not."""
     heal_at: float = float("inf")
     """When time alone may call for healing."""
+    quota_full: str = ""
+    """Which quota keeps its missing pods from being made; empty: none, or it lacks no pods."""
     told_waiting: bool = False
     """A member carries the condition Seated=False, which must be turned when the gang is seated."""
     was_bound: bool = False
@@ -393,6 +395,11 @@ class GangRecord:
     @property
     def arrived(self) -> float:
         return min((member.pod.created for member in self.live()), default=0.0)
+
+    @property
+    def waits_in_vain(self) -> bool:
+        """It was told what no waiting changes: it has no place among those who wait, and no forecast."""
+        return self.verdict_for is self.wanted and is_in_vain(self.verdict)
 
     def pin_wish(self, default: Pin) -> Pin:
         return (self.spec.wish.pin if isinstance(self.spec, Spec) else None) or default

@@ -358,6 +358,16 @@ def lacking(record: GangRecord, spec: Spec) -> dict[str, int]:
     return missing
 
 
+def absent(record: GangRecord, spec: Spec) -> dict[str, int]:
+    """By role: how many pods of the quorum are not there."""
+    left = dict(spec.quorum)
+    for member in record.members.values():
+        role = role_of(member, spec)
+        if role in left and not is_surplus(member) and (member.live or member.pod.phase is Phase.SUCCEEDED):
+            left[role] -= 1
+    return {role: max(0, count) for role, count in left.items()}
+
+
 def _anchors(record: GangRecord) -> Iterable[str]:
     for member in record.live():
         if member.pod.node is not None:

@@ -316,12 +316,13 @@ class OwnerTraits:
 class Quota:
     """A ResourceQuota: the most that the pods of a namespace may ask for together.
 
-    `hard` by resource, in the units of the ResourceAxis. Quotas with scopes are not read: they may not apply.
+    `hard`, and what of it is in `used`, by resource, in the units of the ResourceAxis. Quotas with scopes are not read: they may not apply.
     """
 
     namespace: str
     name: str
     hard: Amounts
+    used: Amounts = ()
 
 
 @dataclass(frozen=True, slots=True)

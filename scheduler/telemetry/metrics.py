@@ -134,7 +134,7 @@ METRICS: Final = (
     Metric(
         "unreadable_objects_total",
         C,
-        "Objects that could not be understood and were left out, by kind; the log names them.",
+        "Objects that could not be understood, and were left out whole or in part, by kind; the log names them.",
         ("resource",),
     ),
     Metric(
