@@ -70,6 +70,7 @@ def tell(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect]
     said = notices.words(record)
     effects: list[Effect] = [*mishaps.due(record, ledger.policy, now)]
     effects += notices.due(record, said, ledger.policy, ledger.owners, ledger.quotas, now)
+    ledger.telling.note(record, said, now)
     times = (mishaps.next_due(record, ledger.policy), notices.next_due(record, said, ledger.policy))
     return effects, min((time for time in times if time > now), default=NEVER)
 
@@ -251,7 +252,7 @@ def _carry_on(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
         return []
     if freeing.is_stuck(ledger, record, plan, now):
         stay = freeing.resumed(ledger, plan, now)
-        return [*notices.resumed(record, stay), *_drop_plan(ledger, record, now)]
+        return [*notices.resumed(record, stay, now), *_drop_plan(ledger, record, now)]
     undone = plan.step is Step.FREE or plans.is_reversible(record, plan)
     if undone and not _stands(ledger, record, plan):
         effects = _drop_plan(ledger, record, now)

@@ -35,6 +35,7 @@ from scheduler.ledger.roll import Roll
 from scheduler.ledger.runtimes import Runtimes
 from scheduler.ledger.spares import Spares
 from scheduler.ledger.tally import Tally
+from scheduler.ledger.telling import Telling
 from scheduler.ledger.timers import Timers
 from scheduler.ledger.usage import Usages
 from scheduler.ledger.wanting import Wanting
@@ -73,6 +74,7 @@ class Ledger:
         self.rivals = Rivals()
         self.paused = Paused()
         self.moves = moving.Moves()
+        self.telling = Telling()
         self.suspendable: dict[GangKey, GangRecord] = {}
         """Gangs with a seat that would be suspended if they had to give way."""
         self.looks = 0
@@ -188,7 +190,8 @@ class Ledger:
         """When the next Tick is due, in the time of `now`; infinity when nothing depends on time."""
         if self.blind:
             return FOREVER
-        return min(self._wake.next(), self.paused.next_due(), self.moves.next_due())
+        own = (self.paused.next_due(), self.moves.next_due(), self.telling.next_due())
+        return min(self._wake.next(), *own)
 
     def check(self) -> list[str]:
         """Sentences about what must never be true; empty when all is well. For tests, and cheap enough for them."""
@@ -264,6 +267,7 @@ class Ledger:
             return
         self._census.touch(key)
         self.suspendable.pop(key, None)
+        self.telling.forget(key)
         self.looks += 1
         self._dirty.pop(key, None)
         self._wake.forget(key)
@@ -318,11 +322,12 @@ class Ledger:
 
     def _effect_done(self, event: ev.EffectDone, now: float) -> None:
         record = self.roll.gangs.get(event.effect.gang)
-        if record is not None:
+        if not self.telling.settled(event.effect) and record is not None:
             outcomes.done(record, event.effect, now)
             self.mark(record.key)
 
     def _effect_failed(self, event: ev.EffectFailed, now: float) -> None:
+        self.telling.settled(event.effect)
         record = self.roll.gangs.get(event.effect.gang)
         if record is not None:
             outcomes.failed(self, record, event, now)
@@ -367,6 +372,7 @@ class Ledger:
                 effects, wake = care.tell(self, record, now)
                 self._effects += effects
                 self.wake(record.key, wake)
+        self._effects += self.telling.due(self, now)
 
     def _look_after(self, record: GangRecord, now: float) -> None:
         if record.faults:

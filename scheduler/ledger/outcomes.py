@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from scheduler.ledger import care, freeing, mishaps, plans, pods
 from scheduler.ledger.records import Failure, GangRecord, Mishap, Plan, Sequel
 from scheduler.model.decision import Reason
-from scheduler.model.effects import Effect, Evict, SuspendJob
+from scheduler.model.effects import Announce, Effect, Evict, SetCondition, SuspendJob
 from scheduler.model.events import EffectFailed, FailureKind
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ def failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now: float
             record.plan.outstanding.pop(effect, None)
         if not isinstance(effect, SuspendJob):
             pods.forget(ledger, effect.uid)
+    elif isinstance(effect, Announce | SetCondition):
+        if effect.seated is not None and kind is not FailureKind.INVALID:
+            ledger.telling.failed(record, effect.uid, now)
     elif isinstance(effect, Evict):
         _eviction_failed(record, effect, kind, now)
     else:

@@ -59,6 +59,15 @@ class Member:
     """It was lost, and people were told."""
     unpinnable: bool = False
     """The API server called our PATCH of this pod invalid: from now on it is nominated."""
+    telling: Reason | None = None
+    """The last reason that we wrote into its condition, or are about to."""
+
+    @property
+    def says(self) -> str | None:
+        """The reason in its condition `gangwright.io/Seated`; None: it has none, or one of another run's that says that
+        the gang has its seats.
+        """
+        return self.telling or self.pod.told
 
     @property
     def bound(self) -> bool:
@@ -172,6 +181,12 @@ class Notice:
     message: str
     at: float
     span: float
+    since: float = 0.0
+    """When they were first told these very words, in the ledger's time."""
+    count: int = 0
+    """How often since then."""
+    uid: Uid = Uid("")
+    """The member on which they were told."""
 
 
 class Overlooked(NamedTuple):

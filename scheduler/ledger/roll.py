@@ -45,6 +45,11 @@ class Roll:
         member = self.member(uid)
         return member.pod if member else self.strangers.get(uid)
 
+    def is_gone(self, uid: Uid) -> bool:
+        """This pod is deleted, or on its way."""
+        pod = self.pod(uid)
+        return pod is None or pod.deleting
+
     @property
     def count(self) -> int:
         return len(self.gang_of) + len(self.strangers)

@@ -79,6 +79,25 @@ class Announce:
     seated: bool | None = None
     turned: bool = True
     """The condition had another status before."""
+    since: float | None = None
+    """When this was first said, in the ledger's time: with it, all that is said again is one Event. None: it is said
+    once."""
+    count: int = 1
+    """How often it was said since then, this time included."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetCondition:
+    """Set the condition `gangwright.io/Seated` on one member, without an event: how its gang stands."""
+
+    gang: GangKey
+    uid: Uid
+    key: PodKey
+    reason: Reason
+    message: str
+    seated: bool
+    turned: bool
+    """The condition had another status before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,4 +129,4 @@ class ResumeJob:
     """Of the Job when it was last seen, and said that it was we who suspended it."""
 
 
-Effect: TypeAlias = WritePlan | Ungate | Nominate | Evict | SuspendJob | ResumeJob | Announce
+Effect: TypeAlias = WritePlan | Ungate | Nominate | Evict | SuspendJob | ResumeJob | Announce | SetCondition

@@ -66,7 +66,7 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         bound_at=_bound_at(status.conditions or ()),
         preempts=spec.preemption_policy != "Never",
         saved_at=saved_at,
-        told_waiting=_told_waiting(status.conditions or ()),
+        told=_told(status.conditions or ()),
         stuck=interner.one(_stuck(status)),
         disrupted=any(
             own.type == "DisruptionTarget" and own.status == "True" for own in status.conditions or ()
@@ -185,5 +185,6 @@ def _bound_at(conditions: Sequence[api.Condition]) -> float | None:
     return None
 
 
-def _told_waiting(conditions: Sequence[api.Condition]) -> bool:
-    return any(own.type == labels.SEATED and own.status == "False" for own in conditions)
+def _told(conditions: Sequence[api.Condition]) -> str | None:
+    told = (own.reason or "" for own in conditions if own.type == labels.SEATED and own.status == "False")
+    return next(told, None)

@@ -121,6 +121,7 @@ async def _parts(
         lambda outcomes: _outcomes(service, metrics, outcomes),
         at_once=settings.api.concurrent_writes,
         acting=lambda: follower.acting(steady()),
+        gone=engine.ledger.roll.is_gone,
     )
     intake = Intake(
         settings.policy.levels,
