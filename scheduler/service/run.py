@@ -31,6 +31,7 @@ from scheduler.service.gauges import Gauges
 from scheduler.service.intake import Intake
 from scheduler.service.reloading import keep_reading
 from scheduler.service.service import Service
+from scheduler.service.zeros import begin_all
 from scheduler.serving import probes
 from scheduler.serving.server import url
 from scheduler.settings import Settings
@@ -71,6 +72,7 @@ async def run(
     Returns when another replica leads. Raises SettingsError for settings that cannot be used, in a group.
     """
     metrics = Metrics()
+    begin_all(metrics)
     access = await find_access(settings.api.kubeconfig, settings.api.context)
     async with (
         Client(access, connections=connections(settings)) as client,
