@@ -6,9 +6,11 @@ is told at once. A member is written again for another reason, not for other num
 written only where a member says that it waits.
 """
 
+import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from scheduler.ledger import faults, notices
 from scheduler.ledger.lifecycle import STANDS
@@ -30,20 +32,27 @@ RATE: Final = 50.0
 BATCH: Final = 10
 """Writes at a time."""
 
-LOOKS: Final = 100
-"""Gangs that are looked at for a batch: most were told meanwhile, so many a batch are cheap."""
+LOOKED: Final = 1000
+"""Members that are looked at for a batch: a millisecond's worth."""
+
+MATURED: Final = 200
+"""Gangs whose time has come that are taken in for a batch, for the same reason."""
 
 UNDER_WAY: Final = 50
 """Writes without an outcome at most: a slow API server is asked more slowly."""
 
-RESORT: Final = 5.0
-"""Seconds after which gangs are put in order again, for the queue is another."""
+SPARE: Final = 64
+"""Entries of gangs that are not ready any more, beyond as many as those that are, up to which they are left lying."""
 
 LONGEST: Final = 300.0
 """Seconds between two tries for a gang of which writes fail, at most; each takes twice as long as the last."""
 
 DOUBLINGS: Final = 9
 """A second doubled so often is more than LONGEST."""
+
+
+Place: TypeAlias = tuple[bool, tuple[Any, ...]]
+"""Whether a gang is out of the queue, and its turn there or its number; smaller goes first."""
 
 
 @dataclass(slots=True)
@@ -64,9 +73,8 @@ class Telling:
         self._timers = Timers()
         self._ready: dict[GangKey, None] = {}
         """Gangs whose time has come."""
-        self._line: list[GangKey] = []
-        """Those of them that were ready when they were last put in order, the last one first."""
-        self._sorted_at = float("-inf")
+        self._line: list[tuple[Place, GangKey]] = []
+        """A heap of them, by the place in the queue that each had when its time came."""
         self._rests_until = float("-inf")
         self._under_way: set[SetCondition] = set()
 
@@ -92,31 +100,31 @@ class Telling:
 
     def next_due(self) -> float:
         """When there is something to write, if nothing else happens."""
-        if not self._ready:
-            return self._timers.next()
         if len(self._under_way) >= UNDER_WAY:
             return float("inf")
-        return min(self._rests_until, self._timers.next())
+        return self._rests_until if self._ready else max(self._rests_until, self._timers.next())
 
     def due(self, ledger: "Ledger", now: float) -> Iterator[SetCondition]:
         """What is to be written now."""
-        self._ready.update(dict.fromkeys(self._timers.due(now)))
         left = min(BATCH, UNDER_WAY - len(self._under_way))
-        if not self._ready or left <= 0 or now < self._rests_until:
+        if left <= 0 or now < self._rests_until:
             return
-        for _ in range(LOOKS):
-            if left == 0 or (record := self._first(ledger, now)) is None:
-                break
-            effects: list[SetCondition] = []
-            del self._ready[record.key]
-            with faults.guard(ledger, record.key, now):
-                effects, more = _effects(record, self._standing[record.key].why, left)
+        for ripe in islice(self._timers.due(now), MATURED):
+            self._ready[ripe] = None
+            heapq.heappush(self._line, (_place(ledger, ledger.roll.gangs[ripe]), ripe))
+            self._rests_until = now + BATCH / RATE
+        looked = 0
+        while left and looked < LOOKED and (key := self._first()) is not None:
+            record, effects = ledger.roll.gangs[key], list[SetCondition]()
+            del self._ready[key]
+            with faults.guard(ledger, key, now):
+                effects, more = _effects(record, self._standing[key].why, left)
                 if more:
-                    self._ready[record.key] = None
-            left -= len(effects)
+                    self._ready[key] = None
+            left, looked = left - len(effects), looked + len(record.members)
             self._under_way.update(effects)
+            self._rests_until = now + BATCH / RATE
             yield from effects
-        self._rests_until = now + BATCH / RATE
 
     def settled(self, effect: Effect) -> bool:
         """This has an outcome. Whether it was one of ours, of which nothing follows for its gang."""
@@ -128,32 +136,30 @@ class Telling:
     def failed(self, record: GangRecord, uid: Uid, now: float) -> None:
         """This member was not written: it is tried again, later and later."""
         standing, member = self._standing.get(record.key), record.members.get(uid)
-        if standing is None or member is None:
+        if member is not None:
+            member.telling = None
+        if standing is None:
             return
-        member.telling = None
         standing.due = now + min(LONGEST, 2.0 ** min(standing.failures, DOUBLINGS))
         standing.failures += 1
         self._ready.pop(record.key, None)
         self._timers.set(record.key, standing.due)
 
-    def _first(self, ledger: "Ledger", now: float) -> GangRecord | None:
-        """Of the gangs that are ready the first in the queue; those that have no place there come last."""
-        if now >= self._sorted_at + RESORT:
-            self._line.clear()
-        while self._ready:
-            if not self._line:
-                records = [ledger.roll.gangs[key] for key in self._ready]
-                records.sort(key=lambda own: _place(ledger, own), reverse=True)
-                self._line, self._sorted_at = [record.key for record in records], now
-            if self._line[-1] in self._ready:
-                return ledger.roll.gangs[self._line[-1]]
-            self._line.pop()
-        return None
+    def _first(self) -> GangKey | None:
+        """Of the gangs that are ready the first in the queue."""
+        if len(self._line) > 2 * len(self._ready) + SPARE:
+            places = {key: place for place, key in self._line if key in self._ready}
+            self._line = [(place, key) for key, place in places.items()]
+            heapq.heapify(self._line)
+        while self._line and self._line[0][1] not in self._ready:
+            heapq.heappop(self._line)
+        return self._line[0][1] if self._line else None
 
 
-def _place(ledger: "Ledger", record: GangRecord) -> tuple[bool, object]:
+def _place(ledger: "Ledger", record: GangRecord) -> Place:
+    """Gangs that are not in the queue come last."""
     waits = ledger.wanting.has(record)
-    return not waits, record.order if waits else record.number
+    return not waits, record.order if waits else (record.number,)
 
 
 def _why(record: GangRecord, said: notices.Words) -> Reason | None:

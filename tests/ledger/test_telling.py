@@ -224,7 +224,26 @@ def test_a_condition_that_is_seen_calls_for_no_look() -> None:
     assert desk.member("train-1").pod.told == "NoRoom"
 
 
-def test_ten_thousand_gangs_that_were_told_cost_a_tick_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_reasons_that_stand_at_once_are_taken_up_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settling of the ledger takes long for them; kube-scheduler's question may wait behind it."""
+    monkeypatch.setattr(telling, "MATURED", 5)
+    monkeypatch.setattr(telling, "LOOKED", 4)
+    desk = Desk()
+    for number in range(30):
+        a_waiting_gang(desk, f"g{number}", 2)
+    desk.now += 60
+    looked: list[object] = []
+    effects = telling._effects
+    monkeypatch.setattr(
+        telling, "_effects", lambda record, *more: looked.append(record) or effects(record, *more)
+    )
+
+    write(desk, *conditions(desk.tell(ev.Tick())))
+    assert len(looked) == 2
+    assert len(wait(desk, 60)) == 28
+
+
+def test_gangs_that_were_told_cost_a_tick_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A settling in which nothing happens looks at no member of any of them."""
     desk = Desk(a_node("n1", gpu=8))
     for number in range(200):
