@@ -6,7 +6,7 @@ understood is left out: whoever may create one must not stop the others' gangs. 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -137,3 +137,7 @@ def _place(key: ch.Key | None) -> str:
 def _name(row: Resource) -> str:
     *_, group, _version, plural = row.path.split("/")
     return f"{plural}.{group}" if "." in group else plural
+
+
+KINDS: Final = tuple(map(_name, RESOURCES))
+"""Names of all watches."""
