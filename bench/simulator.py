@@ -188,7 +188,7 @@ class Simulation:
             effects += self.engine.plan(self.now)
             told: list[ev.Event] = []
             for effect in effects:
-                if not isinstance(effect, ef.Announce):
+                if not isinstance(effect, ef.Announce | ef.SetCondition):
                     told += self._carry_out[type(effect)](effect)
                     told.append(ev.EffectDone(effect))
             if not told:

@@ -16,7 +16,7 @@ import msgspec
 from scheduler.engine import Engine
 from scheduler.engine.outlook import foresee
 from scheduler.ledger.records import GangRecord
-from scheduler.model.decision import TEXT, Place, Reason
+from scheduler.model.decision import TEXT, Place, Reason, is_in_vain
 from scheduler.model.events import Event
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
@@ -25,7 +25,7 @@ from scheduler.replay import Document, Judgement, judge, stand
 from scheduler.status import shapes, terrain, views
 from scheduler.status.desk import would_leave
 from scheduler.status.sight import Sight, aliases
-from scheduler.status.views import UNASKED, Page
+from scheduler.status.views import UNASKED, Outlook, Page
 
 T = TypeVar("T")
 
@@ -65,14 +65,18 @@ class Answers:
         """When those who wait are expected to start, beside those who start at once."""
         return foresee(self.judged.engine.outlook(self.now), QUESTIONS)
 
+    @cached_property
+    def _outlook(self) -> Outlook:
+        return Outlook(in_vain=lambda record: is_in_vain(self.judged.decision(record.key)))
+
     def gangs(self, namespace: str | None = None) -> list[shapes.GangRow]:
         """All gangs, or those of one namespace, by name."""
-        found = _run(views.gangs(self.standing, EVERYTHING, self.now, ALL, namespace=namespace))
+        found = _run(views.gangs(self.standing, EVERYTHING, self.now, ALL, self._outlook, namespace))
         return [self._with_reason(row) for row in found.gangs]
 
     def queue(self) -> list[shapes.GangRow]:
         """Who waits for a seat, in the order in which gangs are asked about, and behind them who cannot be placed."""
-        found = _run(views.queue(self.standing, EVERYTHING, self.now, ALL))
+        found = _run(views.queue(self.standing, EVERYTHING, self.now, ALL, self._outlook))
         return [self._with_reason(row) for row in found.gangs]
 
     def gang(self, namespace: str, name: str) -> shapes.GangDetail | None:
@@ -80,7 +84,7 @@ class Answers:
         record = views.find(self.standing, namespace, name)
         if record is None:
             return None
-        here = views.detail(self.standing, record, EVERYTHING, self.now)
+        here = views.detail(self.standing, record, EVERYTHING, self.now, self._outlook)
         engine = self.judged.engine
         asked = engine.inquire(record.key, self.now)
         found = asked.answer(engine.policy) if asked is not None else UNASKED

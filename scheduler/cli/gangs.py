@@ -41,6 +41,7 @@ COLOURS: Final = {
     "refused": "red",
     "leaving": "dim",
     "suspended": "dim",
+    "over": "dim",
 }
 """By state, beside the word: nothing is told by colour alone."""
 

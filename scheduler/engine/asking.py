@@ -96,7 +96,8 @@ class Asking:
         first, sieve = self.front.first(), self._sieve(now)
         if first is not None and first.wanted is not None and sieve.is_open(first):
             return self.about(first, first.wanted, now)
-        changes = self._ledger.nodes.room + self._ledger.standing  # neither ever shrinks
+        # `room` shrinks only within a step that grew it itself, so no answer is older than a sum that comes twice.
+        changes = self._ledger.nodes.room + self._ledger.standing
         if self._due <= now:
             self._pass.doubt()  # time alone may have opened somebody
         record = self._pass.next(self._ledger.wanting, changes, sieve.under, sieve.first_open)
@@ -178,13 +179,16 @@ class Asking:
         alone = ledger.has_nomination(record.members)
         snapshot = ledger.snapshot(but=record.members) if alone else self.snapshot()
         shape = None if allowed or alone else self._shapes.number(gang)
-        fence, short, kept = self.front.fence_before(record), False, None
+        fence, short, kept, held_for = self.front.fence_before(record), False, None, None
         if fence and self.front.reserved is not None:
+            held_for = self.front.reserved.key
             short = self.front.is_short(record, now)
             if not short:
                 kept, snapshot = snapshot.free, time.beside(snapshot, self.front.reserved, None)
         usage = ledger.usage.below(gang.key.namespace)
-        return Question(gang, snapshot, allowed, shape, ledger.nodes.room, fence, short, kept, usage)
+        return Question(
+            gang, snapshot, allowed, shape, ledger.nodes.room, fence, short, kept, held_for, usage
+        )
 
     def about_room(
         self,
@@ -314,7 +318,7 @@ class Asking:
         told.alike[shape] = decision
         size = self._shapes.sizes.get(shape)
         if size is not None and decision.reason in BLOCKED:
-            told.refused.add(size, decision.reason)
+            told.refused.add(size, decision)
             self._ask_for_the_least(question, record, size.kind, told.refused)
 
     def _ask_for_the_least(self, question: Question, record: GangRecord, kind: int, refused: Refused) -> None:
@@ -330,10 +334,10 @@ class Asking:
             refused.add(Size(kind, amounts), why)
         refused.tried(kind, reach, refused=amounts is None or why is not None)
 
-    def _refusal(self, question: Question) -> Reason | None:
-        """Why this is refused for room; None: it is not, or that takes too long to find out."""
+    def _refusal(self, question: Question) -> Wait | None:
+        """The answer, where it is that there is no room; None: it is another, or takes too long to find out."""
         answer = attempt(question, self.policy, self._masks) if question.size <= INLINE_LIMIT else None
-        return answer.reason if isinstance(answer, Wait) and answer.reason in BLOCKED else None
+        return answer if isinstance(answer, Wait) and answer.reason in BLOCKED else None
 
     def _sat_down(self, question: Question, decision: Decision, record: GangRecord | None) -> None:
         """Who sat down beside the reservation and stays beyond its start uses some of the room that is left then."""

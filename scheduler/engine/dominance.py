@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
-from scheduler.model.decision import Reason
+from scheduler.model.decision import Reason, Wait
 from scheduler.model.workload import Gang, Role, Strategy, Uid
 
 LEAST: Final = 16
@@ -75,27 +75,29 @@ class Refused:
     """What was refused for room since there is so much, by kind: sizes of which none covers another."""
 
     def __init__(self) -> None:
-        self._found: dict[int, list[tuple[Amounts, Reason]]] = {}
+        self._found: dict[int, list[tuple[Amounts, Wait]]] = {}
         self._reach: dict[int, int] = {}
 
-    def add(self, size: Size, reason: Reason) -> None:
-        """reason: why; RESERVED says that there would be room, were none of it kept."""
+    def add(self, size: Size, wait: Wait) -> None:
+        """wait: the answer. The reason RESERVED says that there would be room, were none of it kept."""
         own = size.amounts
         kept = [
-            (amounts, why)
-            for amounts, why in self._found.get(size.kind, ())
-            if not (covers(own, amounts) and (why is reason or why is Reason.RESERVED))
+            (amounts, other)
+            for amounts, other in self._found.get(size.kind, ())
+            if not (covers(own, amounts) and other.reason in {wait.reason, Reason.RESERVED})
         ]
-        self._found[size.kind] = [*kept, (own, reason)][-LEAST:]
+        self._found[size.kind] = [*kept, (own, wait)][-LEAST:]
 
-    def why(self, size: Size) -> Reason | None:
-        """Why a gang of this size is refused; None: nothing says that it is. RESERVED only where no more is known."""
+    def why(self, size: Size) -> Wait | None:
+        """What was answered to a gang that needs no more than this size; None: nothing says that it is refused.
+        RESERVED only where no more is known.
+        """
         found, own = None, size.amounts
-        for amounts, reason in self._found.get(size.kind, ()):
+        for amounts, wait in self._found.get(size.kind, ()):
             if covers(amounts, own):
-                if reason is not Reason.RESERVED:
-                    return reason
-                found = reason
+                if wait.reason is not Reason.RESERVED:
+                    return wait
+                found = wait
         return found
 
     def least(self, kind: int, sizes: Iterable[Size | None]) -> Amounts | None:

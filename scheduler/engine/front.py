@@ -7,11 +7,10 @@ whether his answer was given under it. Never here: how a reservation is worked o
 from typing import Final
 
 from scheduler.engine.running import BLOCKED
-from scheduler.engine.sieve import LASTING
 from scheduler.ledger import Ledger, history
 from scheduler.ledger.records import GangRecord
 from scheduler.model.cluster import Snapshot
-from scheduler.model.decision import Place, Reason, Wait
+from scheduler.model.decision import LASTING, Place, Reason, Wait
 from scheduler.model.queueing import Backfill, Reservation
 from scheduler.model.workload import Gang
 from scheduler.placement import reservation as time

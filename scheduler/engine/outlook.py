@@ -3,15 +3,17 @@
 The question is a picture that nobody changes, so it is answered on a thread, never on the road of a verb.
 """
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final
 
 from scheduler.engine.running import Running
 from scheduler.ledger import Ledger, history
+from scheduler.ledger.records import GangRecord
 from scheduler.model.cluster import Snapshot
 from scheduler.model.policy import Policy
-from scheduler.model.queueing import Estimate, Stay, Waiting
+from scheduler.model.queueing import Estimate, Stay, Usage, Waiting
 from scheduler.model.workload import GangKey
 from scheduler.placement.forecast import forecast
 
@@ -31,6 +33,8 @@ class Outlook:
     stays: tuple[Stay, ...]
     policy: Policy
     now: float
+    usages: Mapping[str, Usage] = field(default_factory=dict)
+    """Of namespaces that have a ceiling."""
 
 
 def outlook(
@@ -41,12 +45,20 @@ def outlook(
         replace(
             own, runs=history.expect(ledger, record), likely=history.expect(ledger, record, forecast=True)
         )
-        for own in ledger.wanting.waiting()[:longest]
-        for record in [ledger.roll.gangs[own.gang.key]]
+        for own, record in islice(_hopeful(ledger), longest)
     ]
     running_on = (_likely(ledger, stay, now) for stay in running.stays(snapshot, now))
     stays = (*running.leaving(snapshot, now), *running_on)
-    return Outlook(snapshot, tuple(waiting), stays, ledger.policy, now)
+    limited = {name: usage for name in ledger.usage.shares if (usage := ledger.usage.below(name)) is not None}
+    return Outlook(snapshot, tuple(waiting), stays, ledger.policy, now, limited)
+
+
+def _hopeful(ledger: Ledger) -> Iterator[tuple[Waiting, GangRecord]]:
+    """The queue without those whom no waiting helps: they would fill the part of it that is looked at."""
+    for own in ledger.wanting.waiting():
+        record = ledger.roll.gangs[own.gang.key]
+        if not record.waits_in_vain:
+            yield own, record
 
 
 def _likely(ledger: Ledger, stay: Stay, now: float) -> Stay:
@@ -57,7 +69,9 @@ def _likely(ledger: Ledger, stay: Stay, now: float) -> Stay:
 
 def foresee(seen: Outlook, budget: int = BUDGET) -> Mapping[GangKey, Estimate]:
     """Start times, in seconds since the epoch; who was not reached within the budget is missing."""
-    return forecast(seen.snapshot, seen.waiting, seen.stays, seen.policy, seen.now, budget)
+    return forecast(
+        seen.snapshot, seen.waiting, seen.stays, seen.policy, seen.now, budget, usages=seen.usages
+    )
 
 
 class Forecasts:

@@ -16,7 +16,7 @@ from scheduler.model.decision import Ceiling, Decision, Place, Reason, Wait
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Reservation, Stay, Usage
 from scheduler.model.victims import FREELY, Preempt, Terms, Unit
-from scheduler.model.workload import Gang, Uid
+from scheduler.model.workload import Gang, GangKey, Uid
 from scheduler.placement import planner, preemption, reservation
 from scheduler.placement.masks import Masks
 
@@ -67,6 +67,8 @@ class Question:
     """It leaves before the reservation begins, so the picture leaves nothing out."""
     kept: Matrix | None = None
     """float64[n, r]: the free room with what is reserved, where the picture leaves that out."""
+    held_for: GangKey | None = None
+    """And for which gang that is."""
     usage: Usage | None = None
     """What the gang's namespace uses, and may; None: nothing limits it."""
     told: Wait | None = None
@@ -118,7 +120,7 @@ def _because_reserved(question: Question, wait: Wait, masks: Masks) -> Wait:
     if question.kept is None or wait.reason not in {Reason.NO_ROOM, Reason.NO_DOMAIN}:
         return wait
     if reservation.could_hold(question.snapshot, question.kept, question.gang, masks):
-        return Wait(Reason.RESERVED, wait.shortfall)
+        return Wait(Reason.RESERVED, wait.shortfall, held_for=question.held_for)
     return wait
 
 

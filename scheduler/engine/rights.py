@@ -28,7 +28,11 @@ Right = Callable[[GangRecord | None, Pod], bool]
 
 
 class Rights:
-    """Reads the ledger; decides nothing but who is in question."""
+    """Decides who is in question, and nothing else.
+
+    Of the ledger it writes two notes of the gang that asks: `at_odds`, and through `freeing.spared` which victims are
+    spared no longer.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

@@ -126,11 +126,18 @@ class Running:
     def leaving(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
         """Pods on their way out, ours and others': their room comes soon."""
         soon = Estimate(now + SOON, now, now + 2 * SOON)
-        going: dict[GangKey, list[Pod]] = {}
-        for pod in self._ledger.deleted.values():
-            going.setdefault(gang_of_one(pod.key.namespace, pod.uid), []).append(pod)
-        footings = ((key, self._footing(snapshot, pods)) for key, pods in going.items())
-        return tuple(Stay(key, *footing, soon, key.namespace) for key, footing in footings if footing)
+        ours = self._ledger.roll.gang_of
+        footings = ((pod, self._footing(snapshot, [pod])) for pod in self._ledger.deleted.values())
+        return tuple(
+            Stay(
+                gang_of_one(pod.key.namespace, pod.uid),
+                *footing,
+                soon,
+                pod.key.namespace if pod.uid in ours else "",
+            )
+            for pod, footing in footings
+            if footing
+        )
 
     def _footing(self, snapshot: Snapshot, pods: Iterable[Pod]) -> tuple[NDArray[np.int64], Matrix] | None:
         nodes = self._ledger.nodes

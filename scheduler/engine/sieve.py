@@ -8,18 +8,14 @@ here: what becomes of whoever is asked about (`asking`), or how the answer is wo
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from scheduler.engine.dominance import Refused, Size
 from scheduler.engine.running import BLOCKED
 from scheduler.engine.shapes import Told
 from scheduler.ledger.records import GangRecord
-from scheduler.model.decision import Reason, Wait
+from scheduler.model.decision import LASTING, Reason, Wait
 from scheduler.model.workload import GangKey
-
-LASTING: Final = (Reason.NEVER_FITS, Reason.NO_NODE_MATCHES, Reason.UNKNOWN_LEVEL)
-"""Verdicts about the cluster as it is built: only a change of its nodes makes them worth asking for again. A tuple,
-since a reason is compared in a tenth of the time in which it is hashed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +127,13 @@ class Sieve:
             return None
         if not isinstance(own, Wait) or own.reason not in BLOCKED:
             return None
-        why = refused.why(size)
-        if why is None or why is own.reason or why is Reason.RESERVED:
-            return own if why is not None else None
-        return Wait(why, own.shortfall)
+        less = refused.why(size)
+        if less is None:
+            return None
+        unsure = less.reason is Reason.RESERVED and own.reason is not Reason.RESERVED
+        if unsure or (less.reason is own.reason and less.held_for == own.held_for):
+            return own
+        return Wait(less.reason, own.shortfall, held_for=less.held_for)
 
     def _doubtful(self, records: Iterable[GangRecord]) -> Iterator[GangRecord]:
         """Those of them whose case is not plain. A case is plain where a gang, behind the reservation if one stands,

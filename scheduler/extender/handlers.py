@@ -7,12 +7,15 @@ exception is a pod that our watch has not delivered yet, which is waited for *be
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol, TypeAlias
 
 from scheduler.extender import wire
 from scheduler.model.calls import Allowed, Answer, Failed, FilterCall, PreemptCall, PrioritizeCall, Victims
 from scheduler.model.decision import Reason
 from scheduler.model.workload import Uid
+
+Result: TypeAlias = Literal["allowed", "refused", "error"]
+"""What became of a call, in one word."""
 
 SEEN_WITHIN: Final = 0.25
 """Seconds that a pod may be behind in our watch. Both watches are fed by one API server and differ by
@@ -40,8 +43,7 @@ class Reply:
     """What goes back to kube-scheduler, and what the log and the counters say of it."""
 
     body: bytes
-    result: str
-    """`allowed`, `refused` or `error`."""
+    result: Result
     reason: str
     """A Reason, or "" where the verb has none."""
     pod: str = ""
@@ -75,7 +77,7 @@ async def answer_preempt(verbs: Verbs, body: bytes) -> Reply:
     call = wire.decode_preempt(body)
     remaining = verbs.preempt(call)
     encoded = wire.encode_preempt(call, remaining)
-    result = "allowed" if remaining else "refused"
+    result: Result = "allowed" if remaining else "refused"
     return Reply(encoded, result, "", str(call.key), len(call.candidates), len(remaining))
 
 
@@ -110,7 +112,7 @@ def _settled(answer: Answer) -> Answer:
     return Failed(answer.reason) if answer.reason is Reason.NOT_SEEN_YET else answer
 
 
-def _result(answer: Answer) -> str:
+def _result(answer: Answer) -> Result:
     if isinstance(answer, Failed):
         return "error"
     return "allowed" if isinstance(answer, Allowed) and answer.nodes else "refused"

@@ -11,6 +11,9 @@ failures are simply tried again.
 Before each call it is asked once more whether we may act: who slept, or lost the API server, may have been replaced
 since the effect was decided. What is not sent for that comes back as not done.
 
+How a gang waits, or that it has its seats, is told on one of its pods. Where that pod is gone by the time that the call
+would be made, it is left unsaid and counts as done: under many short gangs, half of all that is told would come too late.
+
 An API server that does not answer is not stormed: the first call that finds it silent makes all others wait, and one
 a second asks whether it is back.
 """
@@ -27,8 +30,9 @@ import structlog
 from scheduler import errors
 from scheduler.kube import calls
 from scheduler.kube.client import Client
-from scheduler.model.effects import Announce, Effect
+from scheduler.model.effects import Announce, Effect, SetCondition
 from scheduler.model.events import EffectDone, EffectFailed, FailureKind
+from scheduler.model.workload import Uid
 from scheduler.objects import notes, patches
 
 PASSING: Final = (errors.Unreachable, errors.TooManyRequests, errors.ServerError, errors.Garbled)
@@ -62,6 +66,8 @@ KINDS: Final[tuple[tuple[type[errors.KubeError], FailureKind], ...]] = (
 
 Outcome = EffectDone | EffectFailed
 Report = Callable[[Sequence[Outcome]], None]
+Told = Announce | SetCondition
+"""What people are told."""
 
 _log = structlog.get_logger("actions")
 
@@ -83,11 +89,14 @@ class Actions:
         epoch: Callable[[], float] = wall_clock,
         ask_every: float = ASK_EVERY,
         acting: Callable[[], bool] = lambda: True,
+        gone: Callable[[Uid], bool] = lambda _uid: False,
     ) -> None:
+        """gone: whether a pod is deleted or being deleted, as far as is known."""
         self._client = client
         self._epoch = epoch
         self._ask_every = ask_every
         self._acting = acting
+        self._gone = gone
         self._silent = False
         self._turn = asyncio.Lock()
         self._report = report
@@ -98,7 +107,7 @@ class Actions:
     def submit(self, effects: Iterable[Effect]) -> None:
         """Carry these out; returns at once."""
         for effect in effects:
-            (self._people if isinstance(effect, Announce) else self._gangs).put(effect)
+            (self._people if isinstance(effect, Told) else self._gangs).put(effect)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -110,6 +119,8 @@ class Actions:
     async def _carry_out(self, effect: Effect) -> None:
         try:
             for call in patches.calls(effect, self._epoch()):
+                if self._is_moot(effect):
+                    break
                 await self._call(call)
         except errors.KubeError as error:
             self._tell(EffectFailed(effect, _kind(error), _words(error)))
@@ -118,6 +129,9 @@ class Actions:
             self._tell(EffectFailed(effect, FailureKind.INVALID, BROKEN))
         else:
             self._tell(EffectDone(effect))
+
+    def _is_moot(self, effect: Effect) -> bool:
+        return isinstance(effect, Told) and effect.seated is not None and self._gone(effect.uid)
 
     async def _call(self, call: patches.Call) -> None:
         """The first try is made by itself: nearly all succeed, and the set-up of the others costs a third of a call."""

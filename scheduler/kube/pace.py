@@ -56,6 +56,10 @@ RULES: Mapping[type[errors.KubeError], Rule] = {
 }
 
 
+CAUSES = tuple(dict.fromkeys(rule.cause for rule in (CLOSED, *RULES.values())))
+"""Why a stream or a call ends."""
+
+
 def rule_of(error: errors.KubeError | None) -> Rule:
     """The rule of the nearest class in the tree; no error is an end of stream."""
     return CLOSED if error is None else next(RULES[kind] for kind in type(error).__mro__ if kind in RULES)

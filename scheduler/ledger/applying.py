@@ -17,7 +17,6 @@ def as_waiting(ledger: "Ledger", record: GangRecord, wanted: Gang) -> Waiting:
     return Waiting(
         wanted,
         record.arrived,
-        record.number,
         first=record.partly_bound and not record.grew,
         attained=attained.before(record, ledger.owners) if order is Order.LAS else 0.0,
         born=attained.born(record, ledger.owners) if order is Order.LAS else None,

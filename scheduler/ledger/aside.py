@@ -28,7 +28,7 @@ def set_aside(record: GangRecord, groups: Mapping[tuple[str, GangKey], Group]) -
     for member in staying:
         before, member.aside = member.aside, aside.get(member.pod.uid)
         if before is not None and member.aside is None:
-            record.told_waiting = record.told_waiting or member.pod.told_waiting
+            record.told_waiting = record.told_waiting or member.pod.told is not None
 
 
 def _unread(staying: Sequence[Member]) -> dict[Uid, Aside]:

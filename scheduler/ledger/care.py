@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from scheduler.ledger import (
     aside,
     backoff,
+    completions,
     freeing,
     healing,
     history,
@@ -70,9 +71,11 @@ def tell(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect]
 
     All there is to do for a gang of which nothing but the verdict has changed.
     """
+    record.quota_full = ledger.quotas.full(record) if record.state == State.GATHERING else ""
     said = notices.words(record)
     effects: list[Effect] = [*mishaps.due(record, ledger.policy, now)]
     effects += notices.due(record, said, ledger.policy, ledger.owners, ledger.quotas, now)
+    ledger.telling.note(record, said, now)
     times = (
         mishaps.next_due(record, ledger.policy),
         notices.next_due(record, said, ledger.policy),
@@ -98,7 +101,7 @@ def _spec(ledger: "Ledger", record: GangRecord) -> Spec | None:
             _put_out(ledger, record, spare)
             if not spare and _take_back(ledger, record, spec):
                 return _spec(ledger, record)
-            record.spec = replace(spec, done=roster.done(record, spec, ledger.owners))
+            record.spec = replace(spec, done=completions.done(record, spec, ledger.owners))
         record.overlooked = roster.overlooked(record)
     return record.spec if isinstance(record.spec, Spec) else None
 
@@ -268,7 +271,7 @@ def _carry_on(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
         return []
     if freeing.is_stuck(ledger, record, plan, now):
         stay = freeing.resumed(ledger, plan, now)
-        return [*notices.resumed(record, stay), *_drop_plan(ledger, record, now)]
+        return [*notices.resumed(record, stay, now), *_drop_plan(ledger, record, now)]
     undone = plan.step is Step.FREE or plans.is_reversible(record, plan)
     if undone and not _stands(ledger, record, plan):
         effects = _drop_plan(ledger, record, now)

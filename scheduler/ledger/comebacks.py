@@ -9,7 +9,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from scheduler.ledger import freeing, losses, mishaps
-from scheduler.ledger.records import Mishap, Sequel
+from scheduler.ledger.messages import Mishap, Sequel
 from scheduler.model.decision import Reason
 from scheduler.model.workload import GangKey, Pod
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from scheduler.ledger import mishaps, pins, plans, roster
 from scheduler.ledger.backoff import doubled
 from scheduler.ledger.lifecycle import Facts
-from scheduler.ledger.records import GangRecord, Member, Mishap, Sequel, Spec
+from scheduler.ledger.messages import Mishap, Sequel
+from scheduler.ledger.records import GangRecord, Member, Spec
 from scheduler.model.cluster import Node
 from scheduler.model.decision import Reason
 from scheduler.model.demand import TaintEffect

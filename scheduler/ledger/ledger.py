@@ -37,6 +37,7 @@ from scheduler.ledger.roll import Roll
 from scheduler.ledger.runtimes import Runtimes
 from scheduler.ledger.spares import Spares
 from scheduler.ledger.tally import Tally
+from scheduler.ledger.telling import Telling
 from scheduler.ledger.timers import Timers
 from scheduler.ledger.usage import Usages
 from scheduler.ledger.wanting import Wanting
@@ -77,6 +78,7 @@ class Ledger:
         self.comebacks = Comebacks()
         self.paused = Paused()
         self.moves = moving.Moves()
+        self.telling = Telling()
         self.suspendable: dict[GangKey, GangRecord] = {}
         """Gangs with a seat that would be suspended if they had to give way."""
         self.looks = 0
@@ -194,7 +196,8 @@ class Ledger:
         """When the next Tick is due, in the time of `now`; infinity when nothing depends on time."""
         if self.blind:
             return FOREVER
-        return min(self._wake.next(), self.paused.next_due(), self.moves.next_due())
+        own = (self.paused.next_due(), self.moves.next_due(), self.telling.next_due())
+        return min(self._wake.next(), *own)
 
     def check(self) -> list[str]:
         """Sentences about what must never be true; empty when all is well. For tests, and cheap enough for them."""
@@ -270,6 +273,7 @@ class Ledger:
             return
         self._census.touch(key)
         self.suspendable.pop(key, None)
+        self.telling.forget(key)
         self.looks += 1
         self._dirty.pop(key, None)
         self._wake.forget(key)
@@ -324,11 +328,12 @@ class Ledger:
 
     def _effect_done(self, event: ev.EffectDone, now: float) -> None:
         record = self.roll.gangs.get(event.effect.gang)
-        if record is not None:
+        if not self.telling.settled(event.effect) and record is not None:
             outcomes.done(self, record, event.effect, now)
             self.mark(record.key)
 
     def _effect_failed(self, event: ev.EffectFailed, now: float) -> None:
+        self.telling.settled(event.effect)
         record = self.roll.gangs.get(event.effect.gang)
         if record is not None:
             outcomes.failed(self, record, event, now)
@@ -373,6 +378,7 @@ class Ledger:
                 effects, wake = care.tell(self, record, now)
                 self._effects += effects
                 self.wake(record.key, wake)
+        self._effects += self.telling.due(self, now)
 
     def _look_after(self, record: GangRecord, now: float) -> None:
         if record.faults:

@@ -8,7 +8,8 @@ people read its priority and the uid of a pod, as kube-scheduler tells it: its n
 from typing import TYPE_CHECKING
 
 from scheduler.ledger import roster
-from scheduler.ledger.records import GangRecord, GaveWay, Plan, Victim
+from scheduler.ledger.messages import GaveWay
+from scheduler.ledger.records import GangRecord, Plan, Victim
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.workload import GiveWay, Uid

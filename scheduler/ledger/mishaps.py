@@ -8,7 +8,8 @@ mishap, and what is done about it (healing).
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from scheduler.ledger.records import GangRecord, Mishap, Notice, Sequel
+from scheduler.ledger.messages import Mishap, Notice, Sequel
+from scheduler.ledger.records import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.effects import Announce
 from scheduler.model.policy import Policy

@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 from scheduler.ledger import roster
 from scheduler.ledger.lifecycle import STANDS, State
+from scheduler.ledger.messages import Notice, Overlooked
 from scheduler.ledger.quotas import Quotas
-from scheduler.ledger.records import Aside, GangRecord, Member, Notice, Overlooked, Spec
+from scheduler.ledger.records import Aside, GangRecord, Member, Spec
 from scheduler.model.decision import TEXT, Reason, Refuse, Wait
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.policy import Policy
@@ -84,28 +85,28 @@ def due(
         why, message = said
         if _speak(record, why, message, policy, now):
             record.told_waiting = True
-            yield _announce(record, why, message, seated=False)
+            yield _announce(record, why, message, now, seated=False)
     elif _seated_unsaid(record) and now >= _may_say(record, Reason.SEATED, policy):
         record.told_waiting = False
         record.notices[Reason.SEATED] = Notice(TEXT[Reason.SEATED], now, policy.announce_every)
-        yield _announce(record, Reason.SEATED, TEXT[Reason.SEATED], seated=True)
+        yield _announce(record, Reason.SEATED, TEXT[Reason.SEATED], now, seated=True)
     for text in _warnings(record, owners, quotas) if record.state in _WAITING | {State.HELD} else ():
         if _speak(record, Reason.WARNING, text, policy, now):
             record.warned.update(own.field for own in record.overlooked)
-            yield _announce(record, Reason.WARNING, text, seated=None)
+            yield _announce(record, Reason.WARNING, text, now, seated=None)
 
 
 def _aside(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
     """Why members do not count, on the first of each kind: the gang itself may be well."""
     for (why, text), pod in _speakers_aside(record).items():
         if _speak(record, why, text, policy, now):
-            yield Announce(record.key, pod.uid, pod.key, pod.owner, why, text, False, not pod.told_waiting)
+            yield Announce(record.key, pod.uid, pod.key, pod.owner, why, text, False, pod.told is None)
 
 
 def _speakers_aside(record: GangRecord) -> dict[Aside, Pod]:
     aside = [m for m in record.members.values() if m.aside is not None and m.stays]
     first: dict[Reason, Member] = {}
-    for member in sorted(aside, key=lambda m: (not m.pod.told_waiting, m.arrival)):
+    for member in sorted(aside, key=lambda m: (m.pod.told is None, m.arrival)):
         if member.aside is not None:
             first.setdefault(member.aside.reason, member)
     return {m.aside: m.pod for m in first.values() if m.aside is not None}
@@ -125,20 +126,20 @@ def _late(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
         text = "; ".join(own.text for own in unsaid)
         record.warned.update(own.field for own in unsaid)
         record.notices[Reason.WARNING] = Notice(text, now, policy.announce_every)
-        yield _announce(record, Reason.WARNING, text, seated=None)
+        yield _announce(record, Reason.WARNING, text, now, seated=None)
 
 
 def _unsaid(record: GangRecord) -> list[Overlooked]:
     return [own for own in record.overlooked if own.field not in record.warned]
 
 
-def resumed(record: GangRecord, pods: int) -> Iterator[Effect]:
+def resumed(record: GangRecord, pods: int, now: float) -> Iterator[Effect]:
     """Room is not made after all: a Job that was to give way was resumed. Whose, is not for everybody to read."""
     if pods and record.live():
         stay = "1 pod stays" if pods == 1 else f"{pods} pods stay"
         text = f"a Job was resumed before its pods had left, so {stay}; others are looked for"
         why = Reason.MAKING_ROOM
-        yield _announce(record, why, f"{TEXT[why]}: {text}", seated=None)
+        yield _announce(record, why, f"{TEXT[why]}: {text}", now, seated=None)
 
 
 def _seated_unsaid(record: GangRecord) -> bool:
@@ -171,7 +172,7 @@ def _again(record: GangRecord, why: Reason, message: str, policy: Policy) -> flo
 
 def _speaker(record: GangRecord) -> Member:
     """The member on which people are told: who bears the condition already, or else the eldest."""
-    return min(record.live(), key=lambda m: (not m.pod.told_waiting, m.arrival))
+    return min(record.live(), key=lambda m: (m.says in {None, Reason.SEATED}, m.arrival))
 
 
 def sentence(record: GangRecord, why: Reason) -> str:
@@ -186,9 +187,8 @@ def sentence(record: GangRecord, why: Reason) -> str:
         kept = f"; kept for those that are missing: {', '.join(record.kept)}" if record.kept else ""
         return f"{TEXT[why]}: {bound}{kept}{lacks}{_refused(record)}{_failed(record)}"
     if why is Reason.MISSING_MEMBERS and isinstance(record.spec, Spec):
-        return (
-            f"{TEXT[why]}: {_there(record, record.spec)} of {record.spec.total} are there{_held_back(record)}"
-        )
+        there = f"{_there(record, record.spec)} of {record.spec.total} are there"
+        return f"{TEXT[why]}: {there}{_held_back(record)}{record.quota_full}"
     if isinstance(verdict, Refuse):
         return f"{TEXT[why]}: {verdict.field}: {verdict.value!r}: {verdict.remedy}"
     if why is Reason.MAKING_ROOM and record.plan is not None and record.plan.victims:
@@ -198,7 +198,7 @@ def sentence(record: GangRecord, why: Reason) -> str:
     if isinstance(verdict, Wait) and verdict.behind is not None:
         return f"{TEXT[why]}: {_lets_pass(record, verdict.behind)}"
     text = TEXT[why] + _lacks(record, verdict, ": ") + (AT_ODDS if _at_odds(record, why) else "")
-    text += _refused(record)
+    text += _held_for(record, verdict, why) + _refused(record)
     return text + _failed(record) if why in _WRITTEN else text
 
 
@@ -230,6 +230,17 @@ _WRITTEN = frozenset({Reason.BACKING_OFF, Reason.SEATED})
 def _failed(record: GangRecord) -> str:
     """What keeps us from letting its members go: the policies of a cluster may refuse what we write."""
     return f"; the last write for it failed: {record.failed.text}" if record.failed is not None else ""
+
+
+def _held_for(record: GangRecord, verdict: Wait | None, why: Reason) -> str:
+    """For which gang room is held; what another namespace calls its own is not for everyone to read."""
+    holder = verdict.held_for if why is Reason.RESERVED and verdict is not None else None
+    if holder is None:
+        return ""
+    name = "a single pod" if roster.is_gang_of_one(holder) else str(holder)
+    if holder.namespace != record.key.namespace:
+        name = "a gang of another namespace"
+    return f"; the rest of the free room is held for {name}"
 
 
 def _at_odds(record: GangRecord, why: Reason) -> bool:
@@ -289,7 +300,8 @@ def _speak(record: GangRecord, why: Reason, message: str, policy: Policy, now: f
     if now < said.at + (min(said.span, policy.announce_every) if changed else said.span):
         return False
     span = policy.announce_every if changed else min(2 * said.span, LONGEST)
-    record.notices[why] = Notice(message, now, span)
+    again = (said.since, said.count, said.uid) if not changed else ()
+    record.notices[why] = Notice(message, now, span, *again)
     return True
 
 
@@ -316,7 +328,27 @@ def _warnings(record: GangRecord, owners: Mapping[str, OwnerTraits], quotas: Quo
     return ["; ".join(said)] if said else []
 
 
-def _announce(record: GangRecord, why: Reason, message: str, *, seated: bool | None) -> Announce:
-    pod = _speaker(record).pod
-    turned = not (seated is False and pod.told_waiting)
-    return Announce(record.key, pod.uid, pod.key, pod.owner, why, message, seated, turned)
+def _announce(record: GangRecord, why: Reason, message: str, now: float, *, seated: bool | None) -> Announce:
+    """Say it on the speaker. The same words on the same member go on with their series; all else begins one."""
+    speaker, notice = _speaker(record), record.notices.get(why)
+    pod = speaker.pod
+    if notice is None or notice.message != message:
+        notice = Notice(message, now, 0.0)  # it is said this once
+    if notice.uid != pod.uid:
+        notice.since, notice.count, notice.uid = now, 0, pod.uid
+    notice.count += 1
+    turned = not (seated is False and speaker.says not in {None, Reason.SEATED})
+    if seated is not None:
+        speaker.telling = why
+    return Announce(
+        record.key,
+        pod.uid,
+        pod.key,
+        pod.owner,
+        why,
+        message,
+        seated,
+        turned,
+        since=notice.since,
+        count=notice.count,
+    )

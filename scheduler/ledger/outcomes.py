@@ -6,9 +6,10 @@ Lives here: whose outcome it is, and when what failed is done again. Never here:
 from typing import TYPE_CHECKING, Final
 
 from scheduler.ledger import backoff, freeing, mishaps, plans, pods
-from scheduler.ledger.records import Failure, GangRecord, Mishap, Plan, Sequel
+from scheduler.ledger.messages import Failure, Mishap, Sequel
+from scheduler.ledger.records import GangRecord, Plan
 from scheduler.model.decision import Reason
-from scheduler.model.effects import Effect, Evict, SuspendJob
+from scheduler.model.effects import Announce, Effect, Evict, SetCondition, SuspendJob
 from scheduler.model.events import EffectFailed, FailureKind
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ def failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now: float
             record.plan.outstanding.pop(effect, None)
         if not isinstance(effect, SuspendJob):
             pods.forget(ledger, effect.uid, now)
+    elif isinstance(effect, Announce | SetCondition):
+        if effect.seated is not None and kind is not FailureKind.INVALID:
+            ledger.telling.failed(record, effect.uid, now)
     elif isinstance(effect, Evict):
         _eviction_failed(record, effect, kind, now)
     else:

@@ -6,7 +6,7 @@ is given another seat.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from scheduler.ledger.nodes import NodeTable
 from scheduler.ledger.records import GangRecord, Member, Step
@@ -24,6 +24,9 @@ GATED = "SchedulingGated"
 
 UNSCHEDULABLE = "Unschedulable"
 """The reason of PodScheduled=False when no node suits the pod; any other is an error on the way."""
+
+Cause: TypeAlias = Literal["node-gone", "node-unschedulable", "refused", "room-taken"]
+"""Why a seat is lost."""
 
 
 def was_tried(pod: Pod) -> bool:
@@ -49,7 +52,7 @@ def seat(member: Member) -> str | None:
 
 def broken(
     record: GangRecord, nodes: NodeTable, policy: Policy, now: float
-) -> Iterator[tuple[Member, str, str]]:
+) -> Iterator[tuple[Member, str, Cause]]:
     """Members whose seat is lost, with the node and the cause."""
     for member in [m for m in record.members.values() if m.pod.node is None and not m.pod.gated and m.live]:
         node = seat(member)
@@ -62,7 +65,7 @@ def broken(
             yield member, node, cause
 
 
-def _cause(member: Member, node: str, nodes: NodeTable, policy: Policy, now: float) -> str | None:
+def _cause(member: Member, node: str, nodes: NodeTable, policy: Policy, now: float) -> Cause | None:
     if node not in nodes:
         return "node-gone"
     if not nodes.admits(node, member.pod.demand):
@@ -77,7 +80,7 @@ def _cause(member: Member, node: str, nodes: NodeTable, policy: Policy, now: flo
     return None
 
 
-_PASSING: Final = frozenset({"refused", "room-taken"})
+_PASSING: Final[frozenset[Cause]] = frozenset({"refused", "room-taken"})
 """What is no loss while the room of a seat is still being made."""
 
 

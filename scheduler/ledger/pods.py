@@ -22,7 +22,9 @@ def seen(ledger: "Ledger", pod: Pod, now: float) -> None:
         return
     ledger.highest = max(ledger.highest, pod.priority)
     before = ledger.roll.pod(pod.uid)
-    if before == pod:
+    known = ledger.roll.member(pod.uid)
+    if before == pod and known is not None:
+        known.pod = pod  # what people are told on it may be another
         return
     record, member = _enrolled(ledger, pod)
     if before is None or not member.live or _said(before) != _said(pod):

@@ -1,6 +1,6 @@
-"""What a namespace may ask for, and gangs that ask for more: they never have all their pods."""
+"""What a namespace may ask for, and gangs that ask for more than that, or than is left of it: they lack pods."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from scheduler.ledger import roster
 from scheduler.ledger.records import GangRecord, Spec
@@ -28,7 +28,7 @@ class Quotas:
         own = self._by_namespace.get(record.key.namespace)
         if not own or not isinstance(record.spec, Spec):
             return
-        needs = _quorum_needs(record, record.spec)
+        needs = _needs(record, record.spec, record.spec.quorum)
         for quota in sorted(own.values(), key=lambda q: q.name):
             for resource, hard in quota.hard:
                 if needs.get(resource, 0) > hard:
@@ -37,9 +37,29 @@ class Quotas:
                         f"needs {written(resource, needs[resource])}, so its last pods are never created"
                     )
 
+    def full(self, record: GangRecord) -> str:
+        """Which quotas leave too little for the pods that the quorum lacks; empty: none.
 
-def _quorum_needs(record: GangRecord, spec: Spec) -> dict[str, int]:
-    """By resource: what the whole quorum asks for, each role's members being like the first of them that is there."""
+        A limit that the whole quorum goes beyond is told by `too_small`.
+        """
+        own = self._by_namespace.get(record.key.namespace)
+        if not own or not isinstance(record.spec, Spec):
+            return ""
+        needs = _needs(record, record.spec, roster.absent(record, record.spec))
+        whole = _needs(record, record.spec, record.spec.quorum)
+        found = [
+            f"; ResourceQuota {quota.name} is full: {written(name, used[name])} of {written(name, hard)} {name} are "
+            f"in use, and the missing pods need {written(name, needs[name])}"
+            for quota in sorted(own.values(), key=lambda q: q.name)
+            for used in [dict(quota.used)]
+            for name, hard in quota.hard
+            if name in used and needs.get(name) and used[name] + needs[name] > hard >= whole[name]
+        ]
+        return "".join(found)
+
+
+def _needs(record: GangRecord, spec: Spec, counts: Mapping[str, int]) -> dict[str, int]:
+    """By resource: what so many of each role ask for, its members being like the first of them that is there."""
     needs: dict[str, int] = {}
     counted: set[str] = set()
     for member in sorted(record.live(), key=lambda m: m.arrival):
@@ -48,5 +68,5 @@ def _quorum_needs(record: GangRecord, spec: Spec) -> dict[str, int]:
             continue
         counted.add(role)
         for resource, amount in member.pod.demand.requests:
-            needs[resource] = needs.get(resource, 0) + amount * spec.quorum.get(role, 0)
+            needs[resource] = needs.get(resource, 0) + amount * counts.get(role, 0)
     return needs

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from scheduler.ledger.messages import Failure, GaveWay, Mishap, Notice, Overlooked, Sequel
 from scheduler.ledger.runtimes import Reach, Run
 from scheduler.model.cluster import Mask
-from scheduler.model.decision import Reason, Refuse, Wait
+from scheduler.model.decision import Reason, Refuse, Wait, is_in_vain
 from scheduler.model.effects import Effect
 from scheduler.model.victims import Unit
 from scheduler.model.workload import Gang, GangKey, GiveWay, Owner, Phase, Pin, Pod, PodKey, Uid, Wish
@@ -68,6 +69,15 @@ class Member:
     """It was lost, and people were told."""
     unpinnable: bool = False
     """The API server called our PATCH of this pod invalid: from now on it is nominated."""
+    telling: Reason | None = None
+    """The last reason that we wrote into its condition, or are about to."""
+
+    @property
+    def says(self) -> str | None:
+        """The reason in its condition `gangwright.io/Seated`; None: it has none, or one of another run's that says that
+        the gang has its seats.
+        """
+        return self.telling or self.pod.told
 
     @property
     def bound(self) -> bool:
@@ -192,55 +202,10 @@ class Spec:
     def total(self) -> int:
         return sum(self.quorum.values())
 
-
-@dataclass(slots=True)
-class Notice:
-    """The last time that people were told about a reason."""
-
-    message: str
-    at: float
-    span: float
-
-
-class Overlooked(NamedTuple):
-    """Something that a member says and nobody follows: which field, and the sentence for people."""
-
-    field: str
-    text: str
-
-
-class Failure(NamedTuple):
-    """A write of a plan that the API server did not do, in words for people."""
-
-    plan: str
-    uid: Uid
-    text: str
-
-
-class GaveWay(NamedTuple):
-    """The gang that it last gave way to."""
-
-    gang: GangKey
-    name: str
-    """What people call that gang."""
-    priority: int
-    at: float
-    """In the ledger's time."""
-
-
-class Mishap(NamedTuple):
-    """Something that befell a member, and that people are told once."""
-
-    pod: Pod
-    text: str
-    """Name and all: `train-1 failed on n2`."""
-
-
-class Sequel(NamedTuple):
-    """What follows a mishap of one member, and in other words one of many."""
-
-    one: str = ""
-    many: str = ""
+    @property
+    def undone(self) -> dict[str, int]:
+        """By role, how many members the quorum needs beside those that succeeded and are no more."""
+        return {role: least - self.done.get(role, 0) for role, least in self.quorum.items()}
 
 
 @dataclass(slots=True)
@@ -249,7 +214,7 @@ class GangRecord:
 
     key: GangKey
     number: int = 0
-    """The how-many-eth gang we met: the API's creation times have whole seconds, and a burst arrives within one."""
+    """The how-many-eth gang that this process met: it tells two gangs of one name apart. No order goes by it."""
     members: dict[Uid, Member] = field(default_factory=dict)
     spec: Spec | Refuse | Reason | None = None
     """None: to be worked out anew from the members."""
@@ -343,6 +308,8 @@ class GangRecord:
     """The loss for which it is to be restarted whole; empty: it is not."""
     heal_at: float = float("inf")
     """When time alone may call for healing."""
+    quota_full: str = ""
+    """Which quota keeps its missing pods from being made; empty: none, or it lacks no pods."""
     told_waiting: bool = False
     """A member carries the condition Seated=False, which must be turned when the gang is seated."""
     was_bound: bool = False
@@ -393,6 +360,11 @@ class GangRecord:
     @property
     def arrived(self) -> float:
         return min((member.pod.created for member in self.live()), default=0.0)
+
+    @property
+    def waits_in_vain(self) -> bool:
+        """It was told what no waiting changes: it has no place among those who wait, and no forecast."""
+        return self.verdict_for is self.wanted and is_in_vain(self.verdict)
 
     def pin_wish(self, default: Pin) -> Pin:
         return (self.spec.wish.pin if isinstance(self.spec, Spec) else None) or default

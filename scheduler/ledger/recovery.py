@@ -42,7 +42,7 @@ def adopt(ledger: "Ledger", now: float) -> list[Effect]:
 
 def _adopt_history(ledger: "Ledger", record: GangRecord, now: float) -> None:
     """What it was told, and whether it was whole once."""
-    record.told_waiting = record.told_waiting or any(m.pod.told_waiting for m in record.live())
+    record.told_waiting = record.told_waiting or any(m.pod.told is not None for m in record.live())
     on_its_way = record.plan is not None or any(m.hold is not None for m in record.live())
     some_bound = any(m.bound for m in record.live())
     record.was_bound = not on_its_way and some_bound and not _never_whole(ledger, record)

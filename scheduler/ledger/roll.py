@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from scheduler.ledger.asleep import Sleepers
-from scheduler.ledger.records import GangRecord, GaveWay, Member
+from scheduler.ledger.messages import GaveWay
+from scheduler.ledger.records import GangRecord, Member
 from scheduler.model.workload import GangKey, Pod, Uid
 
 SCARS_KEPT: Final = 4096
@@ -45,6 +46,11 @@ class Roll:
     def pod(self, uid: Uid) -> Pod | None:
         member = self.member(uid)
         return member.pod if member else self.strangers.get(uid)
+
+    def is_gone(self, uid: Uid) -> bool:
+        """This pod is deleted, or on its way."""
+        pod = self.pod(uid)
+        return pod is None or pod.deleting
 
     @property
     def count(self) -> int:

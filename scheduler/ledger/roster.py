@@ -4,12 +4,12 @@ The border of a gang is its namespace. Its members must agree; where they do not
 both values named, and nothing is guessed.
 """
 
-from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 
 from scheduler.ledger import agreement
 from scheduler.ledger.lifecycle import Facts
-from scheduler.ledger.records import GangRecord, Member, Overlooked, Spec, Step
+from scheduler.ledger.messages import Overlooked
+from scheduler.ledger.records import GangRecord, Member, Spec, Step
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.demand import Demand
 from scheduler.model.policy import Policy
@@ -19,7 +19,6 @@ from scheduler.model.workload import (
     GangKey,
     Group,
     Membership,
-    OwnerTraits,
     Phase,
     Pod,
     Role,
@@ -128,7 +127,7 @@ def core(
 
     spare: members that are counted as above the quorum rather than others of their role.
     """
-    needed = _undone(spec)
+    needed = spec.undone
     for member in record.members.values():
         if member.pod.phase is Phase.SUCCEEDED and not is_surplus(member) and role_of(member, spec) in needed:
             needed[role_of(member, spec)] -= 1
@@ -182,7 +181,7 @@ def strangers(record: GangRecord, spec: Spec) -> list[Uid]:
     """
     newest: dict[str, float] = {}
     for member in record.live():
-        owner = _owner(member)
+        owner = owner_of(member)
         newest[owner] = max(newest.get(owner, 0.0), member.pod.created)
     mixed = spec.grouped or spec.size is not None or set(spec.quorum) != {""}
     former = _ended_before(record, newest, mixed=mixed)
@@ -202,13 +201,13 @@ def _ended_before(record: GangRecord, owners: Container[str], *, mixed: bool) ->
     ended = [
         (uid, member)
         for uid, member in record.members.items()
-        if member.pod.phase.ended and (not _owner(member) or _owner(member) not in owners)
+        if member.pod.phase.ended and (not owner_of(member) or owner_of(member) not in owners)
     ]
     live = record.live() if ended else []
     if not live:
         return []
     first = min(m.pod.created for m in live)
-    return [uid for uid, m in ended if (not mixed and _owner(m) not in owners) or _began(m) < first]
+    return [uid for uid, m in ended if (not mixed and owner_of(m) not in owners) or _began(m) < first]
 
 
 def _began(member: Member) -> float:
@@ -216,30 +215,8 @@ def _began(member: Member) -> float:
     return member.pod.created if bound_at is None else bound_at
 
 
-def _owner(member: Member) -> str:
+def owner_of(member: Member) -> str:
     return member.pod.owner.uid if member.pod.owner else ""
-
-
-def done(record: GangRecord, spec: Spec, owners: Mapping[str, OwnerTraits]) -> dict[str, int]:
-    """By role: what the Jobs of its members completed beyond the succeeded pods that are seen.
-
-    A succeeded pod may go while its gang runs: its node is removed, or its place is cleaned up.  Its Job remembers it.
-    """
-    seen: Counter[str] = Counter()
-    for member in record.members.values():
-        if (owner := _owner(member)) and member.aside is None and not is_surplus(member):
-            record.jobs[owner] = role_of(member, spec)
-            seen[owner] += member.pod.phase is Phase.SUCCEEDED
-    record.jobs = {owner: role for owner, role in record.jobs.items() if owner in owners}
-    found: Counter[str] = Counter()
-    for owner, role in record.jobs.items():
-        found[role] += max(0, owners[owner].succeeded - seen[owner])
-    return dict(+found)
-
-
-def _undone(spec: Spec) -> dict[str, int]:
-    """By role, how many members the quorum needs beside those that succeeded and are no more."""
-    return {role: least - spec.done.get(role, 0) for role, least in spec.quorum.items()}
 
 
 _BOUND, _HELD, _WAITING, _RUNNING = range(4)
@@ -348,7 +325,7 @@ def asked(
 
 def lacking(record: GangRecord, spec: Spec) -> dict[str, int]:
     """By role, how many members with a seat the quorum lacks; none, or fewer than none, where it lacks none."""
-    missing = _undone(spec)
+    missing = spec.undone
     for member in record.members.values():
         role = role_of(member, spec)
         if is_surplus(member) or role not in missing:
@@ -356,6 +333,16 @@ def lacking(record: GangRecord, spec: Spec) -> dict[str, int]:
         if (member.live and member.has_seat) or member.pod.phase is Phase.SUCCEEDED:
             missing[role] -= 1
     return missing
+
+
+def absent(record: GangRecord, spec: Spec) -> dict[str, int]:
+    """By role: how many pods of the quorum are not there."""
+    left = dict(spec.quorum)
+    for member in record.members.values():
+        role = role_of(member, spec)
+        if role in left and not is_surplus(member) and (member.live or member.pod.phase is Phase.SUCCEEDED):
+            left[role] -= 1
+    return {role: max(0, count) for role, count in left.items()}
 
 
 def _anchors(record: GangRecord) -> Iterable[str]:
@@ -376,7 +363,7 @@ def survives(record: GangRecord, gone: set[Uid]) -> bool:
         return not any(_placed(member) for member in taken)
     if all(is_surplus(member) or not _placed(member) for member in taken):
         return True
-    left = _undone(record.spec)
+    left = record.spec.undone
     for uid, member in record.members.items():
         role = role_of(member, record.spec)
         counts = (_placed(member) and member.live and uid not in gone) or member.pod.phase is Phase.SUCCEEDED

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeGuard
 
-from scheduler.model.queueing import Estimate
+from scheduler.model.queueing import OVERRUN_AT_LEAST, TAIL, UNKNOWN, Estimate
 
 KEPT: Final = 64
 """Ended gangs remembered of each owner and size: enough for a tenth quantile, few enough to follow a change."""
@@ -54,16 +54,6 @@ the median with one class on either side, by 17 with two, by 20 with three."""
 
 FEW: Final = 4.0
 """One ended gang says that the next takes between a fourth of and four times as long, until more have ended."""
-
-UNKNOWN: Final = 10.0
-"""The default may be wrong by a factor of ten either way: durations of gangs in real traces span four decades."""
-
-OVERRUN_AT_LEAST: Final = 60.0
-"""Seconds that a gang which overran runs on at the least."""
-
-TAIL: Final = 9.0
-"""How far the bounds of an overrun lie from its middle. With P(T > t) = ran / t, the law behind "as long again", nine
-of ten go on for more than a ninth of what they ran, and one of ten for more than nine times it."""
 
 Key: TypeAlias = tuple[str, str, int]
 """Namespace, kind of owner, class of size or span; class ALL for every one."""

@@ -31,9 +31,9 @@ REORDER: Final = 5.0
 
 
 def in_order(waiting: Waiting, _now: float) -> Turn:
-    """Partly bound first, then priority, then arrival."""
+    """Partly bound first, then priority, then arrival; within a second by name."""
     gang = waiting.gang
-    return (not waiting.first, -gang.priority, waiting.arrived, waiting.number, gang.key)
+    return (not waiting.first, -gang.priority, waiting.arrived, gang.key)
 
 
 class Wanting:

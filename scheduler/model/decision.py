@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from scheduler.model.obstacles import ruled_out
 from scheduler.model.resources import written
@@ -48,6 +48,7 @@ class Reason(StrEnum):
     SEAT_EXCLUDED = "SeatExcluded"
     HELD_FOR_OTHERS = "HeldForOthers"
     GONE = "Gone"
+    ENDED = "Ended"
     UNMODELLED = "Unmodelled"
     WARNING = "Warning"
 
@@ -65,7 +66,7 @@ TEXT: Mapping[Reason, str] = {
     Reason.NO_QUORUM_KNOWN: "gang waits for its pod group",
     Reason.QUEUED: "gang waits for its turn",
     Reason.RESERVED: "gang waits because the room is reserved for one before it",
-    Reason.OVER_CEILING: "gang waits because its namespace is at its ceiling",
+    Reason.OVER_CEILING: "gang would take its namespace above its ceiling",
     Reason.MAKING_ROOM: "gang waits until those have left who give way to it",
     Reason.NO_ROOM: "gang waits for room",
     Reason.NO_DOMAIN: "gang waits for room in one domain",
@@ -88,6 +89,7 @@ TEXT: Mapping[Reason, str] = {
     Reason.SEAT_EXCLUDED: "kube-scheduler excludes the pod's seat",
     Reason.HELD_FOR_OTHERS: "room is held for a gang",
     Reason.GONE: "the pod is gone",
+    Reason.ENDED: "all pods of the gang have ended",
     Reason.UNMODELLED: "the planner does not model a field that decides about the pods' nodes",
     Reason.WARNING: "something will not work as asked",
 }
@@ -129,8 +131,15 @@ class Ceiling:
     needed: float
     most: float
 
+    @property
+    def is_too_low(self) -> bool:
+        """Not even with the ceiling to itself would it stay below."""
+        return self.needed > self.most
+
     def __str__(self) -> str:
         needed, used, most = (written(self.resource, own) for own in (self.needed, self.used, self.most))
+        if self.is_too_low:
+            return f"needs {needed} of {self.resource}; the ceiling is {most}, so waiting does not help"
         return f"needs {needed} of {self.resource}; {used} of at most {most} are in use"
 
 
@@ -163,6 +172,8 @@ class Wait:
     ceiling: Ceiling | None = None
     behind: GangKey | None = None
     """The gang that this one lets pass, because two like them may each get half of what only one can have."""
+    held_for: GangKey | None = None
+    """The gang for which the room is held that there would be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +187,15 @@ class Refuse:
 
 
 Decision: TypeAlias = Place | Wait | Refuse
+
+LASTING: Final = (Reason.NEVER_FITS, Reason.NO_NODE_MATCHES, Reason.UNKNOWN_LEVEL)
+"""Verdicts about the cluster as it is built: only a change of its nodes makes them worth asking for again. A tuple,
+since a reason is compared in a tenth of the time in which it is hashed."""
+
+
+def is_in_vain(decision: Decision | None) -> bool:
+    """Waiting does not help: only other nodes, a higher ceiling or another gang would."""
+    if decision is None or isinstance(decision, Place):
+        return False
+    too_low = isinstance(decision, Wait) and decision.ceiling is not None and decision.ceiling.is_too_low
+    return too_low or decision.reason in LASTING

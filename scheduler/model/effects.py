@@ -81,6 +81,25 @@ class Announce:
     """The condition had another status before."""
     disrupted: bool = False
     """The pod is evicted for this: the condition `DisruptionTarget` on it says so, too."""
+    since: float | None = None
+    """When this was first said, in the ledger's time: with it, all that is said again is one Event. None: it is said
+    once."""
+    count: int = 1
+    """How often it was said since then, this time included."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetCondition:
+    """Set the condition `gangwright.io/Seated` on one member, without an event: how its gang stands."""
+
+    gang: GangKey
+    uid: Uid
+    key: PodKey
+    reason: Reason
+    message: str
+    seated: bool
+    turned: bool
+    """The condition had another status before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,4 +131,4 @@ class ResumeJob:
     """Of the Job when it was last seen, and said that it was we who suspended it."""
 
 
-Effect: TypeAlias = WritePlan | Ungate | Nominate | Evict | SuspendJob | ResumeJob | Announce
+Effect: TypeAlias = WritePlan | Ungate | Nominate | Evict | SuspendJob | ResumeJob | Announce | SetCondition

@@ -20,6 +20,19 @@ TINY: Final = 1e-9
 """Seconds below which a span is none: it has no logarithm."""
 
 
+OVERRUN_AT_LEAST: Final = 60.0
+"""Seconds that a gang which has run past its estimate is expected to go on at the least: shorter, and the head would be
+promised a start that moves on with every look."""
+
+TAIL: Final = 9.0
+"""How far the bounds of an overrun lie from its middle. With P(T > t) = ran / t, the law behind "as long again", nine
+of ten go on for more than a ninth of what they ran, and one of ten for more than nine times it."""
+
+UNKNOWN: Final = 10.0
+"""The default runtime may be wrong by a factor of ten either way: durations of gangs in real traces span four
+decades."""
+
+
 class Order(StrEnum):
     """Who goes first among gangs of one priority."""
 
@@ -100,8 +113,6 @@ class Waiting:
 
     gang: Gang
     arrived: float
-    number: int = 0
-    """The how-many-eth gang we met: creation times have whole seconds, and a burst arrives within one."""
     first: bool = False
     """Partly bound: its rest goes before everybody."""
     attained: float = 0.0
@@ -122,6 +133,7 @@ class Stay:
 
     rows: int64[k], the node of each pod as a row of the snapshot.  uses: float64[k, r], what each uses there.
     ends: when it leaves.  likely: the same for a forecast, which decides nothing by it; None: `ends`.
+    namespace: the one of whose use it is a part; "": none, as it is of another scheduler.
     """
 
     key: GangKey

@@ -245,8 +245,9 @@ class Pod:
     """Room may be made for it: its `preemptionPolicy` is not Never."""
     saved_at: float | None = None
     """Seconds since the epoch: the last checkpoint that it reported; what it did since would be lost with it."""
-    told_waiting: bool = False
-    """Its condition `gangwright.io/Seated` is False: people are told on it that its gang waits."""
+    told: str | None = field(default=None, compare=False)
+    """The reason in its condition `gangwright.io/Seated`, while that is False: people are told on it why its gang waits.
+    Not compared, for it decides nothing."""
     stuck: str = ""
     """Why a container of it does not start, such as ImagePullBackOff; empty where nothing tells."""
     preempted: Preempted | None = None
@@ -316,12 +317,13 @@ class OwnerTraits:
 class Quota:
     """A ResourceQuota: the most that the pods of a namespace may ask for together.
 
-    `hard` by resource, in the units of the ResourceAxis. Quotas with scopes are not read: they may not apply.
+    `hard`, and what of it is in `used`, by resource, in the units of the ResourceAxis. Quotas with scopes are not read: they may not apply.
     """
 
     namespace: str
     name: str
     hard: Amounts
+    used: Amounts = ()
 
 
 @dataclass(frozen=True, slots=True)

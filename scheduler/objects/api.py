@@ -326,6 +326,7 @@ class QuotaSpec(_Part):
 
 class QuotaStatus(_Part):
     hard: Amounts = None
+    used: Amounts = None
 
 
 class ResourceQuota(_Part):

@@ -24,6 +24,7 @@ from scheduler.model.effects import (
     Evict,
     Nominate,
     ResumeJob,
+    SetCondition,
     SuspendJob,
     Ungate,
     WritePlan,
@@ -36,6 +37,7 @@ from scheduler.objects.tidings import condition, disruption, event
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 MERGE: Final = "application/merge-patch+json"
 JSON: Final = "application/json"
+APPLY: Final = "application/apply-patch+yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ def calls(effect: Effect, now: float) -> tuple[Call, ...]:
     match effect:
         case Announce():
             return _announce(effect, now)
+        case SetCondition():
+            return (_set_condition(effect, now, seated=effect.seated),)
         case WritePlan():
             return (_write_plan(effect),)
         case Ungate():
@@ -149,7 +153,7 @@ def set_suspended(namespace: str, owner: Owner, *, suspend: bool) -> Call:
 
 
 def _announce(effect: Announce, now: float) -> tuple[Call, ...]:
-    """Events first: they are worth telling even when the pod has just gone."""
+    """Events first: most people read those."""
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -168,14 +172,21 @@ def _announce(effect: Announce, now: float) -> tuple[Call, ...]:
         }
         told.append(_event(effect, owner, pod, now))
     if effect.seated is not None:
-        status = {"conditions": [condition(effect, seated=effect.seated, now=now)]}
-        told.append(_patch(effect.key, effect.uid, STRATEGIC, {"status": status}, "/status"))
+        told.append(_set_condition(effect, now, seated=effect.seated))
     if effect.disrupted:
         status = {"conditions": [disruption(effect, now)]}
         told.append(_patch(effect.key, effect.uid, STRATEGIC, {"status": status}, "/status"))
     return tuple(told)
 
 
+def _set_condition(effect: Announce | SetCondition, now: float, *, seated: bool) -> Call:
+    status = {"conditions": [condition(effect, seated=seated, now=now)]}
+    return _patch(effect.key, effect.uid, STRATEGIC, {"status": status}, "/status")
+
+
 def _event(effect: Announce, regarding: dict[str, str], related: dict[str, str] | None, now: float) -> Call:
-    path = f"/apis/events.k8s.io/v1/namespaces/{quote(effect.key.namespace, safe='')}/events"
-    return Call("POST", path, msgspec.json.encode(event(effect, regarding, related, now)), JSON)
+    """Applied: that makes it, brings it up to date, and makes it once more where it has expired meanwhile."""
+    told = event(effect, regarding, related, now)
+    path = f"/apis/events.k8s.io/v1/namespaces/{quote(effect.key.namespace, safe='')}/events/{told['metadata']['name']}"
+    params = {"fieldManager": labels.FIELD_MANAGER, "force": "true"}
+    return Call("PATCH", path, msgspec.json.encode(told), APPLY, params)

@@ -68,7 +68,7 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         bound_at=_bound_at(status.conditions or ()),
         preempts=spec.preemption_policy != "Never",
         saved_at=saved_at,
-        told_waiting=_told_waiting(status.conditions or ()),
+        told=_told(status.conditions or ()),
         stuck=interner.one(_stuck(status)),
         labels=labels_text(meta.labels or {}),
         preempted=_preempted(status.conditions or ()),
@@ -235,5 +235,6 @@ def _preempted(conditions: Sequence[api.Condition]) -> Preempted | None:
     return None
 
 
-def _told_waiting(conditions: Sequence[api.Condition]) -> bool:
-    return any(own.type == labels.SEATED and own.status == "False" for own in conditions)
+def _told(conditions: Sequence[api.Condition]) -> str | None:
+    told = (own.reason or "" for own in conditions if own.type == labels.SEATED and own.status == "False")
+    return next(told, None)

@@ -1,8 +1,7 @@
 """A ResourceQuota of the API as a quota of the model.
 
-Read only to say what will never work: a gang whose quorum asks for more than its namespace may have is never
-complete, because the API server refuses its last pods. Whether there is room in the quota *now* is the API
-server's business.
+Read only to say why pods are missing: the API server refuses them where a gang's quorum asks for more than its
+namespace may have, and where others use so much of that now.
 """
 
 from typing import Final
@@ -20,14 +19,20 @@ def quota(found: api.ResourceQuota) -> Quota:
     """The quota; scoped ones and amounts that cannot be read limit nothing here."""
     meta = found.metadata
     scoped = bool(found.spec.scopes) or found.spec.scope_selector is not None
-    hard: dict[str, int] = {}
-    for said, text in ({} if scoped else found.status.hard or {}).items():
-        name = said.removeprefix(_REQUESTS)
+    hard, used = ({}, {}) if scoped else (_counted(found.status.hard), _counted(found.status.used))
+    return Quota(meta.namespace, meta.name, tuple(sorted(hard.items())), tuple(sorted(used.items())))
+
+
+def _counted(said: api.Amounts) -> dict[str, int]:
+    """What can be read of these amounts."""
+    amounts: dict[str, int] = {}
+    for full, text in (said or {}).items():
+        name = full.removeprefix(_REQUESTS)
         try:
             if name == _PODS:
-                hard[name] = thousandths(text) // 1000
+                amounts[name] = thousandths(text) // 1000
             elif is_counted(name):
-                hard |= whole({name: thousandths(text)})
+                amounts |= whole({name: thousandths(text)})
         except InvalidQuantity:
             continue
-    return Quota(meta.namespace, meta.name, tuple(sorted(hard.items())))
+    return amounts

@@ -5,10 +5,11 @@ message itself (`ledger`), or how often anything is told.
 """
 
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Any, Final
 
 from scheduler.model.decision import Reason
-from scheduler.model.effects import Announce
+from scheduler.model.effects import Announce, SetCondition
 from scheduler.objects import labels
 
 NOTE_LIMIT: Final = 1024
@@ -32,29 +33,38 @@ NORMAL: Final = frozenset(
 """Reasons that ask nothing of anybody; all others are warnings."""
 
 _STEM: Final = 50
-"""Characters of a name that an event's own name begins with; the API server appends the rest."""
+"""Characters of a name that an event's own name begins with; the rest tells it from all others."""
 
 
 def event(
     effect: Announce, regarding: dict[str, str], related: dict[str, str] | None, now: float
 ) -> dict[str, Any]:
-    """The Event on one object. `now`: seconds since the epoch."""
-    return {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"namespace": effect.key.namespace, "generateName": _stem(regarding["name"])},
-        "eventTime": _moment(now).isoformat(timespec="microseconds").replace("+00:00", "Z"),
-        "reportingController": labels.REPORTER,
-        "reportingInstance": labels.REPORTER,
-        "action": ACTION,
-        "reason": effect.reason.value,
-        "note": _shortened(effect.message),
-        "type": "Normal" if effect.reason in NORMAL else "Warning",
-        "regarding": regarding,
-    } | ({"related": related} if related else {})
+    """The Event on one object, the same one for all that is said again; its name and all but `series` stay as they were,
+    which the API server demands. `now`: seconds since the epoch.
+    """
+    since = now if effect.since is None else effect.since
+    said = f"{regarding['uid']} {effect.reason} {since} {effect.message}"
+    series = {"count": effect.count, "lastObservedTime": _micro(now)}
+    return (
+        {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"namespace": effect.key.namespace, "name": _stem(regarding["name"]) + _digest(said)},
+            "eventTime": _micro(since),
+            "reportingController": labels.REPORTER,
+            "reportingInstance": labels.REPORTER,
+            "action": ACTION,
+            "reason": effect.reason.value,
+            "note": _shortened(effect.message),
+            "type": "Normal" if effect.reason in NORMAL else "Warning",
+            "regarding": regarding,
+        }
+        | ({"related": related} if related else {})
+        | ({"series": series} if effect.count > 1 else {})
+    )
 
 
-def condition(effect: Announce, *, seated: bool, now: float) -> dict[str, Any]:
+def condition(effect: Announce | SetCondition, *, seated: bool, now: float) -> dict[str, Any]:
     """The pod condition that says how the gang stands; its time is that of its last turn. `now`: seconds since the
     epoch.
     """
@@ -86,6 +96,14 @@ def disruption(effect: Announce, now: float) -> dict[str, Any]:
 
 def _stem(name: str) -> str:
     return name[:_STEM].rstrip("-.") + "-"
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def _micro(now: float) -> str:
+    return _moment(now).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _moment(now: float) -> datetime:

@@ -41,6 +41,7 @@ class Course:
         self._full: Final[set[int]] = set()  # shapes that found no seats since room last came
         self._upto = 0  # everybody in the queue before this place has begun
         self._lines: Final = [Line(places, ground.expected[list(places)]) for places in ground.places]
+        self._ceilings: Final = ground.ceilings.copy()
         self._running: dict[int, Runs] = {}
         self._ends: list[tuple[float, int]] = []
         self._serial = 0
@@ -80,6 +81,7 @@ class Course:
 
     def _leave(self, runs: Runs) -> None:
         self._yard.put(runs.rows, self._yard.free.take(runs.rows, axis=0) + runs.uses)
+        self._ceilings.take(runs.namespace, runs.uses)
         self._full.clear()
         kept = self._kept
         if kept is not None:
@@ -101,12 +103,20 @@ class Course:
         self._behind()
 
     def _ahead(self) -> int | None:
-        """Those begin who need not pass anybody. The head, who finds no room; None when there is none."""
-        while self._waits and self._tries > 0:
-            one = self._queue[self._upto]
-            if one not in self._starts and not self._begin(one, behind=False):
+        """Those begin who need not pass anybody. The head, who finds no room; None when there is none.
+
+        Who is at its ceiling holds up nobody.
+        """
+        begun = True  # everybody up to here
+        for one in self._queue[self._upto :]:
+            if not self._waits or self._tries <= 0:
+                break
+            held = one not in self._starts and self._is_at_ceiling(self._scene.shape[one])
+            if one not in self._starts and not held and not self._begin(one, behind=False):
                 return one
-            self._upto += 1
+            begun = begun and not held
+            if begun:
+                self._upto += 1
         return None
 
     def _behind(self) -> None:
@@ -130,18 +140,25 @@ class Course:
 
     def _next(self, number: int, after: int) -> int | None:
         """The next of this shape behind a place who may find room; who stays where `beside` is full may not."""
-        if number in self._full or not holds(self._yard, self._scene.shapes[number]):
+        full = number in self._full or not holds(self._yard, self._scene.shapes[number])
+        if full or self._is_at_ceiling(number):
             return None
         kept = self._kept
         if kept is None or number not in kept.full:
             return self._lines[number].first()
         return self._lines[number].first_short(after, self._now, kept.start)
 
+    def _is_at_ceiling(self, number: int) -> bool:
+        """Whoever is of this shape would take its namespace above its ceiling now."""
+        ground = self._scene
+        return self._ceilings.is_passed(ground.shapes[number].namespace, ground.quorum[number])
+
     def _begin(self, one: int, *, behind: bool) -> bool:
         """It starts now, if it may and can."""
         number = self._scene.shape[one]
         until = self._now + self._expected[one]
-        seats = self._seats(number, self._kept if behind else None, until)
+        at_ceiling = self._is_at_ceiling(number)  # others of its namespace may have begun since it was chosen
+        seats = None if at_ceiling else self._seats(number, self._kept if behind else None, until)
         if seats is None:
             return False
         rows, uses = seats
@@ -149,7 +166,9 @@ class Course:
         self._lines[number].leave(one)
         self._yard.put(rows, self._yard.free.take(rows, axis=0) - uses)
         self._beside_goes(one, rows, uses, until)
-        self._sit(Runs(until, rows, uses), self._now + self._spans[one])
+        namespace = self._scene.shapes[number].namespace
+        self._ceilings.put(namespace, uses)
+        self._sit(Runs(until, rows, uses, namespace), self._now + self._spans[one])
         return True
 
     def _beside_goes(self, one: int, rows: Rows, uses: Matrix, until: float) -> None:
@@ -199,7 +218,7 @@ class Course:
 
     def _keep(self, head: int) -> None:
         """Reserve for the head, unless what is reserved for it is kept on: its time has not passed."""
-        if self._kept is None:
+        if self._kept is None or self._kept.head != head:  # the one before it may be at its ceiling by now
             found = self._reserve(head)
             self._kept = None if found is None else Kept(head, *found)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from scheduler.model.cluster import Snapshot
 from scheduler.model.policy import Policy
-from scheduler.model.queueing import Estimate, Stay, Waiting
+from scheduler.model.queueing import TAIL, UNKNOWN, Estimate, Stay, Usage, Waiting
 from scheduler.model.resources import Vector
 from scheduler.model.workload import GangKey
 from scheduler.placement.course import Course
@@ -35,13 +35,6 @@ like gangs of one owner err alike, and gangs that come later go past. Measured o
 runtimes declared within half … twice, and taken at their word: without it 46 … 78 % of the starts lie in the interval,
 with it 74 … 83 %."""
 
-TAIL: Final = 9.0
-"""How far the bounds of an overrun lie from its middle: with P(T > t) = ran / t, nine of ten go on for more than a
-ninth of what they ran, and one of ten for more than nine times it."""
-
-UNKNOWN: Final = 10.0
-"""The default runtime may be wrong by a factor of ten either way."""
-
 _FACTORS: Final = SHARED ** np.linspace(-0.9, 0.9, 10)
 
 
@@ -53,15 +46,19 @@ def forecast(
     now: float,
     budget: int,
     masks: Masks | None = None,
+    usages: Mapping[str, Usage] | None = None,
 ) -> Mapping[GangKey, Estimate]:
     """Start times (seconds since the epoch) of the waiting gangs, given in the order of the queue.
 
     budget: questions where a gang could sit, over all courses; a gang that was not reached is missing, and so is one
     that does not fit once all have left whose end is known.  About COURSES + a few for every gang are needed.
-    Gangs that come later are not foreseen, nor priorities of theirs, nor preemption.
+    usages: by namespace, what it uses now and may use at most: who would go above that waits until enough of its
+    namespace has left, and one that always would is missing.
+    Gangs that come later are not foreseen, nor priorities of theirs, nor preemption.  The order stays as it is now:
+    by what namespaces use later, or have had by then, nobody changes places.
     """
     each = max(budget // COURSES, 1)
-    ground = scene(snapshot, waiting[:each], stays, policy, now, masks or Masks())
+    ground = scene(snapshot, waiting[:each], stays, policy, now, masks or Masks(), usages)
     shares = [_shares(str(stay.key)) for stay in stays]
     ends = np.array(
         [

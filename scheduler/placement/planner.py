@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scheduler.model.admission import CORDON
 from scheduler.model.cluster import Mask, Matrix, Snapshot
 from scheduler.model.decision import Decision, Place, Reason, Refuse, Shortfall, Wait
+from scheduler.model.obstacles import NO_NODES
 from scheduler.model.policy import Policy
 from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang, Strategy, Uid
@@ -145,6 +146,10 @@ def decide(
         return refused
     quorum = _quorum(gang, allowed)
     surplus = [b for role in gang.roles for b in batches(role.demand, role.surplus, allowed)]
+    if quorum and not snapshot.names:
+        text = describe(quorum[0].demand)
+        short = Shortfall(len(quorum[0].uids), text, gang.level, "", 0, {NO_NODES: 0})
+        return Wait(Reason.NEVER_FITS, short)
     ground = _as_is(snapshot, gang, masks)
     excluded = next((b for b in quorum if not masks.of(snapshot, b.demand).matches.any()), None)
     if excluded is not None:
@@ -202,7 +207,7 @@ def _unknown_level(snapshot: Snapshot, gang: Gang, policy: Policy) -> Refuse | N
             Reason.UNKNOWN_LEVEL, _LEVEL_FIELD, gang.level, f"use one of the configured levels: {names}"
         )
     topology = snapshot.topology
-    if not gang.required or topology.known[column]:
+    if not gang.required or topology.known[column] or not snapshot.names:
         return None
     names = ", ".join(
         level.name for level, known in zip(topology.levels, topology.known, strict=True) if known

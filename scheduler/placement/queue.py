@@ -13,9 +13,12 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Order, Usage, Waiting
 from scheduler.model.workload import GangKey
 
-Turn: TypeAlias = tuple[bool, int, bool, float, float, int, GangKey]
-"""Partly bound before others, then higher priority, aged before others, what the order looks at, and three ties:
-arrival, number, key."""
+Turn: TypeAlias = tuple[bool, int, bool, float, float, GangKey]
+"""Partly bound before others, then higher priority, aged before others, what the order looks at, and two ties: arrival,
+key.
+
+Creation times have whole seconds, so the key decides within one: every reader of the cluster sees one order.
+"""
 
 Service: TypeAlias = tuple[int, float]
 """The band of what a gang has had, and its birth: by both it goes before others, or after them (`goes_first`)."""
@@ -109,12 +112,11 @@ def turn(waiting: Waiting, policy: Policy, now: float, dominant: float) -> Turn:
         not aged,
         measure,
         since,
-        waiting.number,
         gang.key,
     )
 
 
 def shifted(turn: Turn, dominant: float) -> Turn:
     """The sort key, of the order `fair`, that a gang has when its namespace has this share instead of another."""
-    first, priority, young, _, since, number, key = turn
-    return (first, priority, young, dominant, since, number, key) if young else turn
+    first, priority, young, _, since, key = turn
+    return (first, priority, young, dominant, since, key) if young else turn

@@ -13,7 +13,6 @@ the past never comes up, and one gang that lies about its runtime moves the head
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +20,12 @@ from numpy.typing import NDArray
 from scheduler.model.cluster import Mask, Matrix, Snapshot
 from scheduler.model.decision import Place
 from scheduler.model.policy import Policy
-from scheduler.model.queueing import Estimate, Reservation, Stay, Waiting
+from scheduler.model.queueing import OVERRUN_AT_LEAST, Estimate, Reservation, Stay, Waiting
 from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import planner
 from scheduler.placement.masks import Masks
 from scheduler.placement.pool import counted, total
-
-OVERRUN_AT_LEAST: Final = 60.0
-"""Seconds that a gang which has run past its estimate is expected to go on at the least: shorter, and the head would be
-promised a start that moves on with every look."""
 
 
 def expected_ends(middles: Vector, now: float, least: Vector | float = OVERRUN_AT_LEAST) -> Vector:

@@ -6,7 +6,7 @@ thrown away. Never here: a rule of its own. The trace holds question and answer 
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -47,11 +47,15 @@ class Judgement:
 
     engine: Engine
     steps: tuple[Step, ...]
+    _seats: dict[GangKey, Seat] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        own = ((step.gang.key, step.decision) for step in self.steps)
+        self._seats.update((key, decision) for key, decision in own if isinstance(decision, Seat))
 
     def decision(self, key: GangKey) -> Seat | None:
         """The last answer to this gang when it asked for seats; None: it did not."""
-        found = (step.decision for step in reversed(self.steps) if step.gang.key == key)
-        return next((own for own in found if isinstance(own, Seat)), None)
+        return self._seats.get(key)
 
     def seats(self, key: GangKey) -> Place | None:
         """The seats that the gang would be given at once."""

@@ -6,13 +6,15 @@ understood is left out: whoever may create one must not stop the others' gangs. 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
 from scheduler.kube import changes as ch
 from scheduler.model.events import Event
 from scheduler.model.topology import Level
+from scheduler.model.workload import Complaint
+from scheduler.objects import api
 from scheduler.objects.resources import RESOURCES, Resource
 from scheduler.objects.translate import Translator
 from scheduler.objects.volumes import Volumes
@@ -20,7 +22,7 @@ from scheduler.objects.volumes import Volumes
 Observe = Callable[[Sequence[Event]], None]
 
 Unreadable = Callable[[str], None]
-"""Told the kind, as a watch's name, of every object that was left out."""
+"""Told the kind, as a watch's name, of every object that was left out, and of a node of which a part was."""
 
 _log = structlog.get_logger("intake")
 
@@ -86,7 +88,11 @@ class Intake:
         try:
             match change:
                 case ch.Seen():
-                    return self._translator.seen(change.object)
+                    before = self._translator.node_complaints.get(change.key.name)
+                    events = self._translator.seen(change.object)
+                    if isinstance(change.object, api.Node):
+                        self._tell_of(row, change.key, before)
+                    return events
                 case ch.Gone():
                     return self._translator.gone(row.type, change.key.namespace, change.key.name, change.uid)
                 case ch.Malformed():
@@ -97,6 +103,18 @@ class Intake:
             key = None if isinstance(change, ch.Synced) else change.key
             self._leave_out(row, key, f"{type(error).__name__}: {error}", trace=True)
         return ()
+
+    def _tell_of(self, row: Resource, key: ch.Key, before: tuple[Complaint, ...] | None) -> None:
+        """What cannot be read of a node counts as zero. That is told once, however often the node changes."""
+        complaints = self._translator.node_complaints.get(key.name)
+        if complaints and complaints != before:
+            self._unreadable(_name(row))
+            _log.warning(
+                "node read in part",
+                object=key.name,
+                message="; ".join(map(str, complaints)),
+                kind=("node read in part", key.name),
+            )
 
     def _leave_out(self, row: Resource, key: ch.Key | None, message: str, *, trace: bool = False) -> None:
         name, place = _name(row), _place(key)
@@ -119,3 +137,7 @@ def _place(key: ch.Key | None) -> str:
 def _name(row: Resource) -> str:
     *_, group, _version, plural = row.path.split("/")
     return f"{plural}.{group}" if "." in group else plural
+
+
+KINDS: Final = tuple(map(_name, RESOURCES))
+"""Names of all watches."""

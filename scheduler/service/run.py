@@ -31,6 +31,7 @@ from scheduler.service.gauges import Gauges
 from scheduler.service.intake import Intake
 from scheduler.service.reloading import keep_reading
 from scheduler.service.service import Service
+from scheduler.service.zeros import begin_all
 from scheduler.serving import probes
 from scheduler.serving.server import url
 from scheduler.settings import Settings
@@ -71,6 +72,7 @@ async def run(
     Returns when another replica leads. Raises SettingsError for settings that cannot be used, in a group.
     """
     metrics = Metrics()
+    begin_all(metrics)
     access = await find_access(settings.api.kubeconfig, settings.api.context)
     async with (
         Client(access, connections=connections(settings)) as client,
@@ -127,6 +129,7 @@ async def _parts(
         lambda outcomes: _outcomes(service, metrics, outcomes),
         at_once=settings.api.concurrent_writes,
         acting=lambda: follower.acting(steady()),
+        gone=engine.ledger.roll.is_gone,
     )
     intake = Intake(
         settings.policy.levels,

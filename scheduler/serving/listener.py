@@ -15,7 +15,7 @@ import resource
 import socket
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, Never
+from typing import Any, Final, Literal, Never, TypeAlias
 
 import structlog
 from aiohttp import web
@@ -49,6 +49,9 @@ AT_ONCE: Final = 64
 RETRY: Final = 1.0
 """Seconds until the next try where no connection can be accepted, or until the next look at a busy stranger."""
 
+Cause: TypeAlias = Literal["full", "silent", "slow", "ahead", "handshake", "certificate"]
+"""Why a connection is closed."""
+
 _NO_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _log = structlog.get_logger("serving")
 
@@ -71,7 +74,7 @@ class Listener:
         credentials: bool = False,
         stranger_limit: float = STRANGER_LIMIT,
         head_limit: float = HEAD_LIMIT,
-        closed: Callable[[str], None] = lambda _: None,
+        closed: Callable[[Cause], None] = lambda _: None,
     ) -> None:
         self.make = make
         self.identity = identity
@@ -301,7 +304,7 @@ class Connection(asyncio.Protocol):
         else:
             self.close("silent")
 
-    def close(self, cause: str) -> None:
+    def close(self, cause: Cause) -> None:
         """Cut the connection, without waiting for what it might still have to say."""
         self._listener.closed(cause)
         self._forget()

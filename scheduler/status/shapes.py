@@ -63,12 +63,14 @@ class GangRow(Part, frozen=True):
     alone: bool
     """A single pod that is a gang of one."""
     state: str
-    """`suspended` where a Job of it is suspended and it has no pods that have not ended."""
+    """`suspended` where a Job of it is suspended and it has no pods that have not ended; `over` where all have ended."""
     reason: str | None
     """A word of a closed list; null from a replica that does not act: it keeps facts and judges nothing."""
     message: str | None
     position: Annotated[int, Meta(ge=1)] | None
-    """In the queue; null for a gang that is not in it (complete, incomplete or refused)."""
+    """In the queue; null for a gang that is not in it (complete, incomplete or refused), and for one that waits in
+    vain: the cluster or its ceiling is too small for it.
+    """
     priority: int | None
     """Null for a gang without pods, which would say it."""
     wait_seconds: Seconds | None
@@ -78,7 +80,7 @@ class GangRow(Part, frozen=True):
 
 
 class GangList(Part, frozen=True):
-    """Gangs, page by page."""
+    """Gangs, page by page. One that is over is in no list."""
 
     acting: bool
     """Whether this replica decides. One that does not has no reasons, positions and forecasts."""
@@ -325,9 +327,9 @@ class ClusterStatus(Part, frozen=True):
     schedulable: Count
     pods: Count
     gangs: dict[str, int]
-    """By state."""
+    """By state; those that are over are not counted."""
     waiting: Count
-    """Gangs in the queue."""
+    """Gangs in the queue, also those that wait in vain."""
     oldest_wait_seconds: Seconds
     levels: list[str]
     resources: list[ResourceRow]

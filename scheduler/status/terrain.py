@@ -13,7 +13,7 @@ from scheduler.model.cluster import Snapshot
 from scheduler.model.resources import Vector
 from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import GangKey
-from scheduler.status import asleep, shapes
+from scheduler.status import asleep, over, shapes
 from scheduler.status.sight import Sight
 from scheduler.status.views import Page, Steps, batched, name_of, state
 
@@ -152,7 +152,8 @@ def cluster(
             record = ledger.roll.gangs.get(key)
             if record is not None:
                 word = state(engine, record)
-                gangs[word] = gangs.get(word, 0) + 1
+                if word != over.STATE:
+                    gangs[word] = gangs.get(word, 0) + 1
         yield
     for some in batched(list(ledger.roll.asleep)):
         if bare := sum(asleep.is_bare(engine, key) for key in some):

@@ -15,12 +15,12 @@ from scheduler.engine import Engine
 from scheduler.engine.inquiry import Found
 from scheduler.ledger import lifecycle, notices, roster
 from scheduler.ledger.lifecycle import State
-from scheduler.ledger.records import GangRecord, Member, Spec, Step, Victim
+from scheduler.ledger.records import GangRecord, Spec, Step, Victim
 from scheduler.model.decision import Reason, Refuse, Shortfall, Wait
 from scheduler.model.queueing import Estimate
 from scheduler.model.victims import Unit
-from scheduler.model.workload import GangKey, Phase
-from scheduler.status import asleep, past, shapes
+from scheduler.model.workload import GangKey
+from scheduler.status import asleep, members, over, past, shapes
 from scheduler.status.sight import Sight
 
 T = TypeVar("T")
@@ -42,10 +42,11 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What was worked out beside the ledger: when gangs start, and who would leave for them."""
+    """What was worked out beside the ledger: when gangs start, who would leave for them, and whom no waiting helps."""
 
     forecasts: Mapping[GangKey, Estimate] = field(default_factory=dict)
     victims: Callable[[GangKey], Sequence[Unit]] = lambda _gang: ()
+    in_vain: Callable[[GangRecord], bool] = lambda record: record.waits_in_vain
 
 
 NOTHING: Final = Outlook()
@@ -62,18 +63,19 @@ def namespaces(engine: Engine) -> list[str]:
 def queue(
     engine: Engine, sight: Sight, now: float, page: Page, outlook: Outlook = NOTHING
 ) -> Steps[shapes.GangList]:
-    """Gangs that wait, in the order in which they are asked about; behind them those that cannot be placed yet."""
-    inside = [record.key for record in engine.ledger.wanting.queue()]
-    places = {key: number for number, key in enumerate(inside, start=1)}
-    behind: list[tuple[int, float, int, GangKey]] = []
+    """Gangs that wait, in the order in which they are asked about; behind them those that cannot be placed as they
+    are.
+    """
+    places = yield from _places(engine, outlook)
+    behind: list[tuple[int, float, GangKey]] = []
     for some in batched(list(engine.ledger.roll.gangs)):
         behind += (
-            (-record.priority, record.arrived, record.number, record.key)
+            (-record.priority, record.arrived, record.key)
             for record in _present(engine, some)
             if record.key not in places and state(engine, record) in _WAITS
         )
         yield
-    keys = inside + [key for *_, key in sorted(behind)]
+    keys = [*places, *(key for *_, key in sorted(behind))]
     return (yield from _listed(engine, sight, now, page, outlook, keys, places))
 
 
@@ -85,11 +87,15 @@ def gangs(
     outlook: Outlook = NOTHING,
     namespace: str | None = None,
 ) -> Steps[shapes.GangList]:
-    """All gangs, or those of one namespace, by namespace and name. Gangs that are hidden come last, in no order."""
-    places = {record.key: number for number, record in enumerate(engine.ledger.wanting.queue(), start=1)}
-    roll = engine.ledger.roll
-    keys = [key for key in roll.gangs if namespace is None or key.namespace == namespace]
-    yield
+    """All gangs, or those of one namespace, by namespace and name. Gangs that are hidden come last, in no order.
+
+    Gangs that are over are left out.
+    """
+    places = yield from _places(engine, outlook)
+    roll, keys = engine.ledger.roll, list[GangKey]()
+    for some in batched([key for key in roll.gangs if namespace is None or key.namespace == namespace]):
+        keys += (record.key for record in _present(engine, some) if not over.is_over(engine, record))
+        yield
     for some in batched([key for key in roll.asleep if namespace is None or key.namespace == namespace]):
         keys += (key for key in some if asleep.is_bare(engine, key))
         yield
@@ -98,6 +104,17 @@ def gangs(
     hidden = sorted((key for key in keys if not sight.sees(key)), key=sight.alias)
     keys = shown + hidden
     return (yield from _listed(engine, sight, now, page, outlook, keys, places))
+
+
+def _places(engine: Engine, outlook: Outlook) -> Steps[dict[GangKey, int]]:
+    """The places in the queue, in order, of those whom waiting helps."""
+    places: dict[GangKey, int] = {}
+    for some in batched(engine.ledger.wanting.queue()):
+        for record in some:
+            if not outlook.in_vain(record):
+                places[record.key] = len(places) + 1
+        yield
+    return places
 
 
 def _listed(
@@ -131,8 +148,8 @@ def _listed(
     )
 
 
-def batched(keys: Sequence[GangKey]) -> Iterator[Sequence[GangKey]]:
-    """The keys, one step's worth at a time."""
+def batched(keys: Sequence[T]) -> Iterator[Sequence[T]]:
+    """These, one step's worth at a time."""
     return (keys[start : start + STRIDE] for start in range(0, len(keys), STRIDE))
 
 
@@ -169,6 +186,8 @@ def row(
     said = notices.sentence(record, why) if judged and sees else None
     if where == asleep.STATE:
         why, said = Reason.SUSPENDED, said and asleep.sentence(engine, key)
+    elif where == over.STATE:
+        why, said = Reason.ENDED, said and over.sentence(record)
     return shapes.GangRow(
         id=sight.alias(key),
         namespace=key.namespace if sees else None,
@@ -182,8 +201,15 @@ def row(
         priority=record.priority,
         wait_seconds=_wait(record, now) if where in _WAITS or position is not None else None,
         members=_members(engine, record),
-        forecast=forecast(outlook.forecasts.get(key)) if judged else None,
+        forecast=_starts(record, outlook, now) if judged else None,
     )
+
+
+def _starts(record: GangRecord, outlook: Outlook, now: float) -> shapes.Forecast | None:
+    """When it starts; a time that has passed without it, or one for a gang that waits in vain, is not told."""
+    found = outlook.forecasts.get(record.key)
+    told = found is not None and found.high >= now and not outlook.in_vain(record)
+    return forecast(found) if told else None
 
 
 def detail(
@@ -196,7 +222,8 @@ def detail(
 ) -> shapes.GangDetail:
     """Everything about one gang, for somebody who may read its name. found: what was inquired about it."""
     spec, plan, judged = _spec(engine, record), record.plan, engine.ledger.acting
-    place = next((i for i, r in enumerate(engine.ledger.wanting.queue(), start=1) if r is record), None)
+    helped = (other for other in engine.ledger.wanting.queue() if not outlook.in_vain(other))
+    place = next((i for i, other in enumerate(helped, start=1) if other is record), None)
     verdict, victims = record.verdict, outlook.victims(record.key) if judged else ()
     reserved = engine.asking.front.reserved
     return shapes.GangDetail(
@@ -232,7 +259,8 @@ def detail(
         preempted=past.preempted(record, sight),
         reserved_from=reserved.start if reserved is not None and reserved.key == record.key else None,
         members=[
-            _member(member) for member in sorted(record.members.values(), key=lambda member: member.arrival)
+            members.row(member)
+            for member in sorted(record.members.values(), key=lambda member: member.arrival)
         ],
     )
 
@@ -256,7 +284,11 @@ def _called(engine: Engine, unit: Unit) -> str:
 def state(engine: Engine, record: GangRecord) -> str:
     """The gang's state; where nobody has looked at the gang yet, what a look would find."""
     found = _state(engine, record)
-    return asleep.STATE if found == State.LEAVING and asleep.is_asleep(engine, record) else found
+    if found != State.LEAVING:
+        return found
+    if asleep.is_asleep(engine, record):
+        return asleep.STATE
+    return over.STATE if over.is_over(engine, record) else found
 
 
 def _state(engine: Engine, record: GangRecord) -> str:
@@ -280,49 +312,11 @@ def _wait(record: GangRecord, now: float) -> float:
     return round(max(0.0, now - since), 1)
 
 
-def _there(record: GangRecord) -> int:
-    return sum(member.bound or not member.pod.held_back for member in record.live())
-
-
-def _has_bound(member: Member) -> bool:
-    return member.bound or member.pod.phase is Phase.SUCCEEDED
-
-
 def _members(engine: Engine, record: GangRecord) -> shapes.Members:
-    spec, members = _spec(engine, record), record.members.values()
-    return shapes.Members(
-        present=_there(record),
-        needed=spec.total if isinstance(spec, Spec) else None,
-        held=sum(member.hold is not None and not member.bound for member in members),
-        bound=sum(map(_has_bound, members)) + (sum(spec.done.values()) if isinstance(spec, Spec) else 0),
-        running=sum(member.pod.phase is Phase.RUNNING for member in members),
-    )
-
-
-def _member(member: Member) -> shapes.MemberRow:
-    pod, own = member.pod, member.pod.membership
-    failing = pod.pending.reason if pod.pending is not None and not (member.bound or pod.gated) else None
-    return shapes.MemberRow(
-        name=pod.key.name,
-        uid=pod.uid,
-        role=own.role if own is not None else "",
-        surplus=roster.is_surplus(member),
-        state=next(word for word, holds in _MEMBER_STATES if holds(member)),
-        phase=pod.phase,
-        node=pod.node or (member.hold.node if member.hold is not None else None),
-        reason=member.evicting or (member.aside.reason if member.aside is not None else failing),
-    )
-
-
-_MEMBER_STATES: Final[tuple[tuple[str, Callable[[Member], bool]], ...]] = (
-    ("ended", lambda m: m.pod.phase.ended),
-    ("leaving", lambda m: not m.stays),
-    ("bound", lambda m: m.bound),
-    ("held", lambda m: m.hold is not None),
-    ("gated", lambda m: m.pod.held_back),
-    ("waiting", lambda _: True),
-)
-"""The first that holds names the state."""
+    spec = _spec(engine, record)
+    said = spec.total if isinstance(spec, Spec) else None
+    lives = any(member.live for member in record.members.values())
+    return members.counts(record, said if lives else over.needed(engine, record))
 
 
 def _wishes(engine: Engine, spec: Spec | Refuse | Reason) -> shapes.Wishes:

@@ -11,6 +11,7 @@ gang, pod, node, namespace or user. The two lists that we do not close ourselves
 import platform
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -134,7 +135,7 @@ METRICS: Final = (
     Metric(
         "unreadable_objects_total",
         C,
-        "Objects that could not be understood and were left out, by kind; the log names them.",
+        "Objects that could not be understood, and were left out whole or in part, by kind; the log names them.",
         ("resource",),
     ),
     Metric(
@@ -284,6 +285,12 @@ class Metrics:
 def made(row: Metric, registry: CollectorRegistry) -> Collector:
     """The metric of a row, in this registry."""
     return _MAKE[row.kind](row, registry)
+
+
+def begin(counter: Counter, *words: Iterable[str]) -> None:
+    """Show each of these combinations of labels, at 0: Prometheus sees no growth in a count that begins above it."""
+    for combination in product(*words):
+        counter.labels(*combination)
 
 
 def markdown(rows: Iterable[Metric] = METRICS) -> str:

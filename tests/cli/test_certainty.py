@@ -316,14 +316,14 @@ async def test_a_pod_that_runs_already_is_said_to_run(cluster, write, said):
 async def test_what_waits_already_is_said_to_wait(cluster, write):
     """Exit code 1, its place in the queue, and its reason with the figures of one gang, not of two."""
     cluster.gang("older", 4, gpus=8)
-    cluster.gang("train", 5, gpus=8, created="2026-01-01T00:01:00Z")
+    cluster.gang("train", 3, gpus=8, created="2026-01-01T00:01:00Z")
 
-    said = await cluster.say("simulate", "-f", write(a_job(size=5)), "-n", "team")
+    said = await cluster.say("simulate", "-f", write(a_job(size=3)), "-n", "team")
 
     (row,) = said.rows
-    assert (said.code, row["ANSWER"], row["PODS"]) == (1, "waits", "5")
+    assert (said.code, row["ANSWER"], row["PODS"]) == (1, "waits", "3")
     assert "is there already and waiting, place 2 in the queue: " in row["MESSAGE"]
-    assert "needs 5 × 8" in row["MESSAGE"]
+    assert "needs 3 × 8" in row["MESSAGE"]
 
 
 async def test_what_is_partly_bound_is_said_to_be_so(cluster, write):

@@ -28,7 +28,7 @@ async def test_list_shows_the_gangs_of_a_namespace(cluster):
     """Who waits comes first, with his place; who runs has none; gangs of other namespaces are left out."""
     cluster.gang("runs", 2, gpus=8, node="r0-n0")
     cluster.gang("waits", 4, gpus=8)
-    cluster.gang("elsewhere", 1, namespace="other")
+    cluster.gang("elsewhere", 1, namespace="zoo")
 
     said = await cluster.say("list", "-n", "team")
 
@@ -436,3 +436,75 @@ def test_a_name_is_a_name_in_every_yaml(word):
 
     assert not numbers.fullmatch(text)
     assert yaml.safe_load(text) == word
+
+
+async def test_who_waits_in_vain_has_no_place_and_no_start(cluster):
+    """Too large for the cluster, or alone above its ceiling: "-", and the reason says that no waiting helps."""
+    shares = "queue: {shares: {team: {ceiling: {nvidia.com/gpu: 4}}}}"
+    cluster.put("gangwright-settings", CONFIG_MAPS, "gangwright-system", data={"settings.yaml": shares})
+    cluster.gang("greedy", 5, gpus=1)
+    cluster.gang("huge", 5, gpus=8, namespace="other")
+    cluster.gang("waits", 1, gpus=1, namespace="zoo", created="2026-01-01T00:01:00Z")
+
+    said = await cluster.say("queue")
+    told = await cluster.say("explain", "team/greedy")
+
+    assert [(own["GANG"], own["PLACE"], own["STARTS"], own["REASON"]) for own in said.rows] == [
+        ("waits", "1", "now", "Queued"),
+        ("huge", "-", "-", "NeverFits"),
+        ("greedy", "-", "-", "OverCeiling"),
+    ]
+    assert "needs 5 of nvidia.com/gpu; the ceiling is 4, so waiting does not help" in told.out
+    assert "starts" not in told.out
+    assert "place in the queue" not in told.out
+
+
+async def test_a_gang_at_its_ceiling_starts_when_its_namespace_has_left_enough(cluster):
+    """Though there is room now. One of another namespace that needs as much starts at once."""
+    shares = "queue: {shares: {team: {ceiling: {nvidia.com/gpu: 4}}}}"
+    cluster.put("gangwright-settings", CONFIG_MAPS, "gangwright-system", data={"settings.yaml": shares})
+    cluster.gang("runs", 4, node="r0-n0", annotations={"gangwright.io/expected-runtime": "1h"})
+    cluster.gang("capped", 2, created="2026-01-01T00:01:00Z")
+
+    rows = (await cluster.say("queue")).rows
+
+    assert [(own["GANG"], own["PLACE"], own["REASON"]) for own in rows] == [("capped", "1", "OverCeiling")]
+    assert rows[0]["STARTS"].startswith("in ")
+
+
+async def test_a_gang_that_is_over_is_explained_and_not_listed(cluster):
+    """Its completed pods are there for as long as their Job is."""
+    cluster.gang("done", 2, node="r0-n0")
+    cluster.gang("runs", 2, node="r0-n1")
+    for number, phase in enumerate(("Succeeded", "Failed")):
+        cluster.objects[PODS]["team", f"done-{number}"]["status"] = {"phase": phase}
+
+    rows = (await cluster.say("list", "-n", "team")).rows
+    told = (await cluster.say("explain", "team/done")).out
+
+    assert [own["GANG"] for own in rows] == ["runs"]
+    assert told.startswith(
+        "team/done is over: Ended\n  all pods of the gang have ended: 1 succeeded, 1 failed\n"
+    )
+    assert "0 there, 2 needed, 1 bound, 0 running" in told
+
+
+async def test_room_that_is_held_is_not_said_to_be_there(cluster):
+    """There are free nodes. Who stays beyond the start of the first gang is told for which they are held."""
+    for name, node in (("one", "r0-n0"), ("two", "r0-n1")):
+        cluster.gang(name, 1, gpus=8, node=node, annotations={"gangwright.io/expected-runtime": "1h"})
+    cluster.gang("head", 4, gpus=8)
+    cluster.gang(
+        "young",
+        1,
+        gpus=8,
+        created="2026-01-01T00:01:00Z",
+        annotations={"gangwright.io/expected-runtime": "9h"},
+    )
+
+    told = (await cluster.say("explain", "team/young")).out
+
+    assert told.startswith("team/young is waiting: Reserved\n")
+    assert "; the rest of the free room is held for team/head\n" in told
+    assert "there is room for it now" not in told
+    assert "starts: now" not in told

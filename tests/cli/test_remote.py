@@ -387,11 +387,11 @@ async def test_a_dry_run_of_a_gang_that_runs_at_the_service(door, service, write
 async def test_a_dry_run_of_a_gang_that_waits_at_the_service(door, service, write):
     """A gang that waits already says so, with its place and its reason: exit code 1."""
     said = await door.say(
-        "simulate", "-f", write(a_job("huge", 10, gang="huge")), "-n", "team-b", "--server", service.url
+        "simulate", "-f", write(a_job("huge", 12, gang="huge")), "-n", "team-b", "--server", service.url
     )
 
     (row,) = said.rows
-    assert (said.code, row["ANSWER"], row["REASON"]) == (1, "waits", "NeverFits")
+    assert (said.code, row["ANSWER"], row["REASON"]) == (1, "waits", "NoRoom")
     assert row["MESSAGE"].startswith(
         "a gang of this name is there already and waiting, place 1 in the queue: "
     )

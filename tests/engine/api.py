@@ -20,6 +20,7 @@ from scheduler.model.effects import (
     Evict,
     Nominate,
     ResumeJob,
+    SetCondition,
     SuspendJob,
     Ungate,
     WritePlan,
@@ -164,7 +165,7 @@ class FakeApi:
     def write(self, pod: Pod) -> None:
         """The pod as it is from now on; nothing happens when nothing is new."""
         before = self.pods[pod.key]
-        if before == pod:
+        if before == pod and before.told == pod.told:
             return
         self.pods[pod.key] = pod
         if (pod.phase.ended and not before.phase.ended) or (before.nominated and not pod.nominated):
@@ -319,8 +320,15 @@ class FakeApi:
                 self._resume(effect)
             case Announce():
                 self.announced.append((self.now, effect))
-                self._get(effect.key, effect.uid)
-                self.version += 1
+                self._set_condition(effect)
+            case SetCondition():
+                self._set_condition(effect)
+
+    def _set_condition(self, effect: Announce | SetCondition) -> None:
+        pod = self._get(effect.key, effect.uid)
+        if effect.seated is not None:
+            self.write(replace(pod, told=None if effect.seated else effect.reason))
+        self.version += 1
 
     def _get(self, key: PodKey, uid: Uid, other: FailureKind = FailureKind.NOT_FOUND) -> Pod:
         """The pod. A PATCH for another uid is a 422 that names metadata.uid, which the service knows for a 404."""

@@ -71,7 +71,8 @@ def a_queue(waiting: int) -> World:
 
 
 def a_late_one(world: World, name: str = "late"):
-    """A pod without our gate, of which the service was just told."""
+    """A pod without our gate, made a second after all others, of which the service was just told."""
+    world.advance(1.0)
     (pod,) = world.submit([a_pod(name, gated=False, gpu=1)])
     world.tell(world.api.feed[world.seen :], look=False)
     world.seen = len(world.api.feed)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from scheduler.ledger.records import GaveWay
+from scheduler.ledger.messages import GaveWay
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Evict
 from scheduler.model.workload import GangKey, Phase

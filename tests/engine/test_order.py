@@ -1,5 +1,7 @@
 """Who goes first: of all that wait, nobody gets room that somebody before him could have had."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from scheduler.engine import Engine, Question, decide
 from scheduler.model.decision import Decision, Place
 from scheduler.model.effects import Effect
+from scheduler.model.events import PodSeen
 from tests.engine.cast import a_gang_of_pods
 from tests.engine.stage import a_world
 
@@ -60,3 +63,16 @@ def test_nothing_younger_overtakes_a_gang_that_could_be_seated(gpus: list[int], 
                 world.api.delete(pod.key)
         world.settle(number if what == "wait" else 0.5)
     assert overtaken == []
+
+
+def test_gangs_of_one_second_have_one_order_however_they_are_met() -> None:
+    """One process meets them as they come, another by a list: both know when they were made, and their names."""
+    pods = [a_gang_of_pods(name, 1, gpu=8, namespace=name) for name in ("vision", "greedy")]
+    queues = []
+    for met in (pods, pods[::-1]):
+        world = a_world(1)
+        for gang in met:
+            world.tell([PodSeen(replace(pod, created=world.now)) for pod in gang])
+        queues.append([record.key.name for record in world.engine.ledger.wanting.queue()])
+
+    assert queues == [["greedy", "vision"]] * 2

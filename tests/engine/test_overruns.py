@@ -136,7 +136,7 @@ def test_who_overstays_is_suspended_with_shares_as_well() -> None:
 def test_who_began_with_the_clock_overstays_as_well() -> None:
     """The simulator's time begins at 0, and so may a gang that is let past another then."""
     world = World([a_node("n1", gpu=4)], Policy(overrun=Overrun.SUSPEND, preemption_cooldown=1.0))
-    a_job(world, "long", 1, 100.0)
+    a_job(world, "early", 1, 100.0)
     a_job(world, "head", 2, 100.0)
     a_job(world, "liar", 1, 5.0, GiveWay.SUSPEND)
     for _ in range(20):
@@ -144,7 +144,7 @@ def test_who_began_with_the_clock_overstays_as_well() -> None:
     assert (world.now, len(world.bound("liar"))) == (0.0, 2)
 
     world.settle(60.0)
-    end(world, "long")
+    end(world, "early")
     world.settle(60.0)
 
     assert [len(world.bound(name)) for name in ("head", "liar")] == [2, 0]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from scheduler.ledger import notices
 from scheduler.ledger.runtimes import Reach
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.queueing import Backfill, Reservation
@@ -73,6 +74,27 @@ def test_who_waits_for_reserved_room_is_told_so() -> None:
     assert seats(world, "long") == 0
 
 
+@pytest.mark.parametrize(
+    ("namespace", "holder"),
+    [("default", "default/whole"), ("other", "a gang of another namespace")],
+)
+def test_who_waits_for_reserved_room_is_told_for_which_gang_it_is_held(namespace: str, holder: str) -> None:
+    """By name inside its own namespace; what others call their gangs is not in its events."""
+    world = a_world(4)
+    for name, count, runtime in (("half", 2, 100.0), ("whole", 4, 50.0)):
+        world.submit(a_gang_of_pods(name, count, gpu=1, wish={"runtime": runtime}))
+        world.settle(3)
+    world.submit(a_gang_of_pods("long", 2, gpu=1, namespace=namespace, wish={"runtime": 500.0}))
+    world.settle(3)
+
+    record = world.record("long", namespace)
+
+    assert notices.reason(record) is Reason.RESERVED
+    assert notices.sentence(record, Reason.RESERVED).endswith(
+        f"; the rest of the free room is held for {holder}"
+    )
+
+
 def test_who_becomes_first_has_its_room_reserved_at_once() -> None:
     """However young the reservation of the one before it was: nobody slips past in between."""
     world = a_world(4)
@@ -83,9 +105,9 @@ def test_who_becomes_first_has_its_room_reserved_at_once() -> None:
         world.api.delete(pod.key)
     world.submit(a_gang_of_pods("whole", 4, gpu=1, wish={"runtime": 50.0}))
     world.quiet()
-    world.submit(a_gang_of_pods("long", 2, gpu=1, wish={"runtime": 500.0}))
+    world.submit(a_gang_of_pods("young", 2, gpu=1, wish={"runtime": 500.0}))
     world.quiet()
-    told = world.record("long").verdict
+    told = world.record("young").verdict
     assert isinstance(told, Wait)
     assert told.reason is Reason.RESERVED
 

@@ -80,7 +80,7 @@ class Scene:
     def sieve(self) -> Sieve:
         told = [Told({shape: WAITS[(shape + skip) % 4] for shape in (0, 1)}) for skip in range(3)]
         for own, reason in zip(told, (Reason.NO_ROOM, Reason.NO_DOMAIN, Reason.RESERVED), strict=True):
-            own.refused.add(Size(0, (2,)), reason)
+            own.refused.add(Size(0, (2,)), Wait(reason))
         return Sieve(
             now=NOW,
             only=None if self.only is None else self.queue[self.only],
@@ -155,6 +155,20 @@ def test_a_gang_that_needs_no_less_is_told_in_its_own_figures() -> None:
 
     assert scene.sieve().first_open([record]) is None
     assert (record.verdict, record.verdict_room, scene.marked) == (Wait(Reason.NO_ROOM, own), 7, [record.key])
+
+
+def test_a_gang_that_needs_no_less_is_told_for_which_gang_room_is_held_now() -> None:
+    """The room that it waits for was held for another gang when it was asked about itself."""
+    scene = Scene([], fence=0, before=0, above=float("inf"), first=None, only=None)
+    sieve, now = scene.sieve(), Wait(Reason.RESERVED, held_for=GangKey("red", "now"))
+    record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict_for=WANTED[0])
+    record.verdict = Wait(Reason.RESERVED, held_for=GangKey("red", "then"))
+    record.verdict_shape, record.verdict_version = 2, 2
+    told = Told()
+    told.refused.add(Size(0, (1,)), now)
+
+    assert replace(sieve, told=told).first_open([record]) is None
+    assert record.verdict == now
 
 
 def test_a_gang_that_was_asked_about_on_other_nodes_is_asked_about_again() -> None:

@@ -172,23 +172,24 @@ def test_room_that_is_promised_to_a_gang_is_no_room_for_those_that_need_less(nee
 
 
 def test_a_reason_is_another_where_it_is_known_to_be() -> None:
-    """What would have room were none of it reserved, and then would not, is told so, with its own figures."""
+    """That none of the room is reserved for another counts for more than that some is: it is sure of less."""
     refused = Refused()
-    refused.add(Size(1, (1, 2)), Reason.RESERVED)
-    assert refused.why(Size(1, (1, 2))) is Reason.RESERVED
+    reserved, none = Wait(Reason.RESERVED), Wait(Reason.NO_ROOM)
+    refused.add(Size(1, (1, 2)), reserved)
+    assert refused.why(Size(1, (1, 2))) is reserved
     assert refused.why(Size(1, (1, 1))) is None
     assert refused.why(Size(2, (1, 2))) is None
 
-    refused.add(Size(1, (1, 3)), Reason.NO_ROOM)
-    assert refused.why(Size(1, (2, 2))) is Reason.RESERVED
-    assert refused.why(Size(1, (2, 3))) is Reason.NO_ROOM
+    refused.add(Size(1, (1, 3)), none)
+    assert refused.why(Size(1, (2, 2))) is reserved
+    assert refused.why(Size(1, (2, 3))) is none
 
 
 def test_refusals_are_bounded() -> None:
     """However many cover none of the others."""
     refused = Refused()
     for number in range(1_000):
-        refused.add(Size(1, (number, 1_000 - number)), Reason.NO_ROOM)
+        refused.add(Size(1, (number, 1_000 - number)), Wait(Reason.NO_ROOM))
     assert sum(refused.why(Size(1, (n, 1_000 - n))) is not None for n in range(1_000)) == dominance.LEAST
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -12,7 +13,7 @@ from scheduler.errors import Unreachable
 from scheduler.kube.actions import BROKEN, Actions, Outcome
 from scheduler.kube.client import Client
 from scheduler.model.decision import Reason
-from scheduler.model.effects import Announce, Effect, Evict, Nominate, Ungate
+from scheduler.model.effects import Announce, Effect, Evict, Nominate, SetCondition, Ungate
 from scheduler.model.events import EffectDone, EffectFailed, FailureKind
 from scheduler.model.workload import GangKey, PodKey, Uid
 from scheduler.objects import patches
@@ -36,13 +37,21 @@ def an_announcement(pod: str = "p1") -> Announce:
     )
 
 
+def a_condition(pod: str = "p1") -> SetCondition:
+    key = PodKey("team", pod)
+    return SetCondition(GANG, Uid(f"uid-{pod}"), key, Reason.NO_ROOM, "no room", seated=False, turned=True)
+
+
 class Running:
     """Actions at work, and the outcomes they told."""
 
     def __init__(self, client: Client, at_once: int = 4) -> None:
+        self.gone: set[str] = set()
         self.outcomes: list[Outcome] = []
         self._told = asyncio.Event()
-        self.actions = Actions(client, self._report, at_once=at_once, epoch=lambda: 1.0)
+        self.actions = Actions(
+            client, self._report, at_once=at_once, epoch=lambda: 1.0, gone=lambda uid: uid in self.gone
+        )
 
     def _report(self, outcomes) -> None:
         self.outcomes += outcomes
@@ -132,6 +141,47 @@ async def test_people_wait_in_a_line_of_their_own(api: ApiServer, running: Runni
     running.actions.submit([an_ungating()])
 
     assert (await running.until(1))[0] == EffectDone(an_ungating())
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [replace(an_announcement(), seated=False), replace(an_announcement(), seated=True), a_condition()],
+    ids=["why it waits", "that it has its seats", "another member"],
+)
+async def test_how_a_gang_stands_is_not_told_on_a_pod_that_is_gone(
+    api: ApiServer, running: Running, capsys, effect: Effect
+):
+    """Neither sent, nor warned of: it counts as done. What befell that very pod is told all the same."""
+    running.gone.add("uid-p1")
+    running.actions.submit([effect])
+
+    assert await running.until(1) == [EffectDone(effect)]
+    assert not api.calls
+    assert "effect failed" not in "".join(capsys.readouterr())
+    running.actions.submit([an_announcement()])
+    await running.until(2)
+    assert len(api.calls) == 1
+
+
+async def test_a_pod_that_goes_between_two_calls_is_not_patched(
+    api: ApiServer, running: Running, monkeypatch
+):
+    """What waited behind the event of the same notice is left out as well."""
+    effect = replace(an_announcement(), seated=False)
+    event = patches.calls(effect, 1.0)[0]
+    collection, _, name = event.path.rpartition("/")
+    api.put(name, path=collection)
+    sent = running.actions._send
+
+    async def send(call: patches.Call) -> None:
+        await sent(call)
+        running.gone.add("uid-p1")
+
+    monkeypatch.setattr(running.actions, "_send", send)
+    running.actions.submit([effect])
+
+    assert await running.until(1) == [EffectDone(effect)]
+    assert [call.path for call in api.calls] == [event.path]
 
 
 async def test_an_effect_that_waits_is_not_queued_twice(api: ApiServer, running: Running):

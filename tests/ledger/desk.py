@@ -13,7 +13,7 @@ from scheduler.ledger.records import GangRecord, Member
 from scheduler.model import events as ev
 from scheduler.model.cluster import Node
 from scheduler.model.decision import Decision, Place, Reason, Wait
-from scheduler.model.effects import Announce, Effect, Evict, Nominate, Ungate, WritePlan
+from scheduler.model.effects import Announce, Effect, Evict, Nominate, SetCondition, Ungate, WritePlan
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Gang, GangKey, OwnerTraits, Pending, Phase, PlanNote, Pod, SeatNote
 from tests.builders import a_node
@@ -154,7 +154,9 @@ class Desk:
 
 def told(effects: Iterable[Effect], *kinds: type) -> list[Effect]:
     """The effects of these kinds; announcements are left out when no kind is named."""
-    return [e for e in effects if (isinstance(e, kinds) if kinds else not isinstance(e, Announce))]
+    return [
+        e for e in effects if (isinstance(e, kinds) if kinds else not isinstance(e, Announce | SetCondition))
+    ]
 
 
 def names(effects: Iterable[Effect], kind: type = Evict) -> list[str]:

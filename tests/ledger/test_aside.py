@@ -100,7 +100,7 @@ def test_the_condition_of_a_second_run_turns_when_it_is_seated() -> None:
     desk = Desk()
     running(desk)
     desk.see(*a_run(SECOND, 5.0))
-    desk.change("nightly-2-0", told_waiting=True)
+    desk.change("nightly-2-0", told="NameTaken")
     desk.change("nightly-1-0", phase=Phase.SUCCEEDED)
     desk.change("nightly-1-1", phase=Phase.SUCCEEDED)
     effects = desk.place("nightly", nightly_2_0="n1", nightly_2_1="n1")

@@ -83,6 +83,27 @@ def test_the_same_is_said_at_growing_distance() -> None:
     assert set(gaps[5:]) == {300}
 
 
+def series(effects: list[Effect]) -> list[tuple[str, float | None, int]]:
+    return [(e.key.name, e.since, e.count) for e in effects if isinstance(e, Announce)]
+
+
+def test_the_same_words_are_counted_since_they_were_first_said() -> None:
+    """So that they are one Event. Other words begin another, and so do the same ones on another member."""
+    desk = a_desk(count=3)
+    desk.wait(100)
+    began = desk.now
+
+    said = series([*desk.refuse("train"), *desk.wait(80)])
+    assert said == [("train-0", began, count) for count in (1, 2, 3, 4)]
+    other = desk.now
+    assert series(desk.decide("train", Wait(Reason.NO_ROOM, SHORT))) == [("train-0", other, 1)]
+    assert series(desk.wait(15)) == [("train-0", other, 2)]
+    desk.lose("train-0")
+    first, second = [one for one in series(desk.wait(100)) if one[0] == "train-1"][-2:]
+    assert (first[1], first[2] + 1) == second[1:]
+    assert second[2] < 4
+
+
 def test_news_is_said_after_ten_seconds_at_the_latest() -> None:
     """Other numbers wait for the interval alone, and need no further event."""
     desk = a_desk()
@@ -258,7 +279,10 @@ def test_what_was_said_before_a_restart_is_taken_back_when_the_gang_is_seated(be
     """The condition on the pod tells that people were told, and on which pod it is to be turned."""
     desk = Desk(acting=False)
     pods = a_gang_of_pods("train", 2, gpu=1)
-    bound = [replace(pod, gated=False, node="n1", told_waiting=pod.key.name == bearer) for pod in pods]
+    bound = [
+        replace(pod, gated=False, node="n1", told="NoRoom" if pod.key.name == bearer else None)
+        for pod in pods
+    ]
     desk.see(*bound)
     effects = [*desk.tell(ev.Synced()), *desk.tell(ev.TookOver()), *desk.wait(100)]
     assert [(e.key.name, e.reason, e.seated) for e in effects if isinstance(e, Announce)] == [

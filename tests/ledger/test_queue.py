@@ -11,11 +11,11 @@ def queue(desk: Desk) -> list[str]:
 
 
 def test_priority_counts_before_arrival() -> None:
-    """The most important first; of equals the oldest; of those of one second the one we met first."""
+    """The most important first; of equals the oldest; of those of one second by name."""
     desk = Desk()
     for name, priority, created in (("b", 0, 5.0), ("late", 0, 6.0), ("a", 0, 5.0), ("high", 9, 9.0)):
         desk.see(*a_gang_of_pods(name, 1, priority=priority, created=created))
-    assert queue(desk) == ["high", "b", "a", "late"]
+    assert queue(desk) == ["high", "a", "b", "late"]
 
 
 def test_a_gang_is_as_important_as_its_least_important_member() -> None:

@@ -93,3 +93,23 @@ def test_a_quota_that_is_gone_is_forgotten():
     effects += ledger.handle([ev.Tick()], 30.0)
 
     assert not any("ResourceQuota" in effect.message for effect in effects if isinstance(effect, Announce))
+
+
+@pytest.mark.parametrize(
+    ("used", "words"),
+    [
+        (
+            4,
+            "; ResourceQuota research is full: 4 of 8 nvidia.com/gpu are in use, and the missing pods need 6",
+        ),
+        (2, "gang waits for its members: 1 of 4 are there"),
+    ],
+)
+def test_a_quota_of_which_too_little_is_left_is_named(used, words):
+    """Three of four pods are missing, and need two GPUs each. What is in use is theirs alone where the rest is enough."""
+    quota = Quota("team", "research", (("nvidia.com/gpu", 8),), (("nvidia.com/gpu", used),))
+
+    text = told(quota)
+
+    assert words in text
+    assert ("is full" in text) is (used == 4)

@@ -9,7 +9,7 @@ import pytest
 from scheduler.ledger import roll as roll_module
 from scheduler.ledger.records import Plan
 from scheduler.ledger.roll import Roll
-from scheduler.model.workload import GangKey, Uid
+from scheduler.model.workload import GangKey, Phase, Uid
 from tests.engine.cast import a_pod, an_owner
 
 KEY = GangKey("default", "train")
@@ -31,6 +31,16 @@ def test_who_enters_is_found_and_who_leaves_is_not() -> None:
     assert roll.gangs == {}
     assert roll.leave(two.uid) is None
     assert roll.check() == []
+
+
+def test_a_pod_is_gone_as_soon_as_it_is_on_its_way() -> None:
+    """Deleted, being deleted, or never seen; not where it has ended, for then it is still there to be read."""
+    roll = Roll()
+    pods = {"there": {}, "deleting": {"deleting": True}, "ended": {"phase": Phase.SUCCEEDED}}
+    for name, more in pods.items():
+        roll.enter(replace(a_pod(name), **more), KEY)
+    gone = {name for name in [*pods, "unseen"] if roll.is_gone(a_pod(name).uid)}
+    assert gone == {"deleting", "unseen"}
 
 
 def test_gangs_are_found_by_their_owner() -> None:

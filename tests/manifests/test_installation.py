@@ -84,7 +84,7 @@ list,watch  nodes pods persistentvolumeclaims persistentvolumes resourcequotas j
 list,watch  poddisruptionbudgets.policy
 list,watch  podgroups.scheduling.x-k8s.io podgroups.scheduling.sigs.k8s.io
 list,watch  podgroups.scheduling.volcano.sh podgroups.scheduling.run.ai
-patch       pods pods/status jobs.batch
+patch       pods pods/status jobs.batch events.events.k8s.io
 create      pods/eviction events.events.k8s.io
 """
 CANNOT = """

@@ -79,6 +79,7 @@ def test_extender_writes():
         ("", "pods/eviction", "create"),
         ("batch", "jobs", "patch"),
         ("events.k8s.io", "events", "create"),
+        ("events.k8s.io", "events", "patch"),
         ("authentication.k8s.io", "tokenreviews", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "create"),
     }

@@ -1,6 +1,7 @@
 """Effects as calls: every body to the byte, because the trust policy and other controllers read them too."""
 
 import json
+import re
 
 import pytest
 
@@ -12,16 +13,18 @@ from scheduler.model.effects import (
     Evict,
     Nominate,
     ResumeJob,
+    SetCondition,
     SuspendJob,
     Ungate,
     WritePlan,
 )
 from scheduler.model.workload import GangKey, Owner, PodKey, Uid
 from scheduler.objects.marks import read_plan, read_seat
-from scheduler.objects.patches import Call, calls, let_go
+from scheduler.objects.patches import STRATEGIC, Call, calls, let_go
 
 GANG, UID, KEY = GangKey("team", "g"), Uid("u-1"), PodKey("team", "p-0")
 POD = "/api/v1/namespaces/team/pods/p-0"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/team/events"
 NOW = 1_767_225_600.25
 PIN = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
 ZONE = Term((Requirement("zone", Operator.IN, ("b", "a")),))
@@ -180,11 +183,16 @@ def test_people_are_told_on_the_pod_and_on_its_owner() -> None:
     """Two events and a condition; the owner's event names the pod beside it."""
     pod, owner, condition = announced(owner=OWNER, seated=False)
     told = json.loads(pod.body)
-    assert pod.path == owner.path == "/apis/events.k8s.io/v1/namespaces/team/events"
+    name = told["metadata"]["name"]
+    assert (pod.method, pod.path) == ("PATCH", f"{EVENTS}/{name}")
+    assert pod.content_type == "application/apply-patch+yaml"
+    assert dict(pod.params) == {"fieldManager": "gangwright", "force": "true"}
+    assert name.startswith("p-0-")
+    assert owner.path.startswith(f"{EVENTS}/train-")
     assert told == {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"namespace": "team", "generateName": "p-0-"},
+        "metadata": {"namespace": "team", "name": name},
         "eventTime": "2026-01-01T00:00:00.250000Z",
         "reportingController": "gangwright.io/extender",
         "reportingInstance": "gangwright.io/extender",
@@ -216,7 +224,52 @@ def test_people_are_told_on_the_pod_and_on_its_owner() -> None:
 def test_a_warning_leaves_the_condition_alone() -> None:
     """Where `seated` is None only the event is written."""
     (call,) = announced(reason=Reason.WARNING)
-    assert call.method == "POST"
+    assert call.path.startswith(EVENTS)
+
+
+def test_what_is_said_again_is_the_same_event() -> None:
+    """Only its series changes: the API server takes no other note, and no other time of the first one."""
+    first, again = [
+        json.loads(
+            calls(Announce(GANG, UID, KEY, None, Reason.NO_ROOM, "m", since=NOW - 60, count=count), at)[
+                0
+            ].body
+        )
+        for count, at in [(1, NOW - 60), (3, NOW)]
+    ]
+
+    assert "series" not in first
+    assert again.pop("series") == {"count": 3, "lastObservedTime": "2026-01-01T00:00:00.250000Z"}
+    assert again == first
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"message": "other numbers"},
+        {"reason": Reason.NO_DOMAIN},
+        {"since": NOW - 30},
+        {"uid": Uid("u-2")},
+    ],
+    ids=str,
+)
+def test_what_is_said_otherwise_is_another_event(other: dict) -> None:
+    """Other words, another pod of this name, or the same words after a restart."""
+    words = {"uid": UID, "reason": Reason.NO_ROOM, "message": "m", "since": NOW - 60}
+    paths = [
+        calls(Announce(GANG, key=KEY, owner=None, **(words | more)), NOW)[0].path for more in ({}, other)
+    ]
+    assert paths[0] != paths[1]
+
+
+def test_a_condition_is_set_without_an_event() -> None:
+    """What the other members of a gang say of it is written on them alone."""
+    (call,) = calls(SetCondition(GANG, UID, KEY, Reason.NO_ROOM, "m", seated=False, turned=True), NOW)
+
+    assert (call.method, call.path, call.content_type) == ("PATCH", POD + "/status", STRATEGIC)
+    (told,) = json.loads(call.body)["status"]["conditions"]
+    assert (told["status"], told["reason"], told["message"]) == ("False", "NoRoom", "m")
+    assert told["lastTransitionTime"] == "2026-01-01T00:00:00Z"
 
 
 @pytest.mark.parametrize(("reason", "kind"), [(Reason.SEATED, "Normal"), (Reason.INVALID, "Warning")])
@@ -235,10 +288,10 @@ def test_every_reason_makes_an_event_that_the_api_takes() -> None:
 
 
 def test_an_events_name_can_be_made_from_any_pods_name() -> None:
-    """The API server cuts what it extends; a stem with a dot at its end would be no name."""
+    """It is short enough, and no dot or dash stands before what tells it from others."""
     key = PodKey("team", "a" * 49 + "-." + "b" * 200)
     (call,) = calls(Announce(GANG, UID, key, None, Reason.SEATED, "m"), NOW)
-    assert json.loads(call.body)["metadata"]["generateName"] == "a" * 49 + "-"
+    assert re.fullmatch("a{49}-[0-9a-f]{16}", json.loads(call.body)["metadata"]["name"])
 
 
 def test_a_condition_that_says_the_same_keeps_its_time() -> None:

@@ -115,6 +115,23 @@ async def test_people_can_read_what_is_told(api: Client, namespace: str) -> None
     assert "PodScheduled" in conditions
 
 
+async def test_what_is_said_again_is_one_event_that_counts(api: Client, namespace: str) -> None:
+    """The API server takes the second one as an update; what was removed meanwhile is made once more."""
+    pod = await made(api, namespace, gated("p"))
+    words = (gang(pod), pod.uid, pod.key, None, Reason.NO_ROOM, "no room")
+
+    async def told(count: int) -> list[tuple[str, int]]:
+        await do(api, Announce(*words, since=1_767_225_600.123456789, count=count))
+        events = [e for e in await api.items(where("events", namespace)) if e["reason"] == "NoRoom"]
+        return [(e["metadata"]["name"], (e.get("series") or {}).get("count", 1)) for e in events]
+
+    ((name, first),) = await told(1)
+    assert first == 1
+    assert await told(2) == [(name, 2)]
+    await api.delete(where("events", namespace, name))
+    assert await told(3) == [(name, 3)]
+
+
 async def test_an_eviction_removes_the_pod(api: Client, namespace: str) -> None:
     """A gated pod goes at once: it has no grace to wait for."""
     pod = await made(api, namespace, gated("p"))

@@ -32,6 +32,16 @@ def test_a_scoped_quota_limits_nothing_here(spec):
     assert quotas.quota(a_quota({"pods": "1"}, **spec)).hard == ()
 
 
+def test_what_is_in_use_is_read_as_the_limit_is():
+    """In the same units; an amount that is no quantity is not known."""
+    document = {
+        "metadata": {"name": "q", "namespace": "team"},
+        "status": {"hard": {"pods": "9"}, "used": {"pods": "3", "requests.cpu": "500m", "memory": "much"}},
+    }
+
+    assert dict(quotas.quota(msgspec.convert(document, api.ResourceQuota)).used) == {"pods": 3, "cpu": 500}
+
+
 def test_what_cannot_be_read_is_left_out():
     """An amount that is no quantity limits nothing, and nothing raises."""
     assert quotas.quota(a_quota({"pods": "many", "limits.cpu": "3", "requests.storage": "1Gi"})).hard == ()

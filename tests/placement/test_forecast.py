@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.model.cluster import Nomination
 from scheduler.model.policy import Policy
-from scheduler.model.queueing import Backfill, Estimate, Stay, Waiting
+from scheduler.model.queueing import Backfill, Estimate, Share, Stay, Usage, Waiting
 from scheduler.model.workload import GangKey
 from scheduler.placement.course import Course
 from scheduler.placement.forecast import COURSES, SHARED, end_of, forecast
@@ -31,9 +31,9 @@ def about(span: float) -> Estimate:
     return Estimate(span, span * 2**-0.8, span * 2**0.8)
 
 
-def waiting(name, count=1, gpu=8, runs=None, number=0, **needs) -> Waiting:
+def waiting(name, count=1, gpu=8, runs=None, **needs) -> Waiting:
     gang = a_gang(count, gpu=gpu, name=name, **needs)
-    return Waiting(gang, NOW - 100, number, runs=None if runs is None else exactly(runs))
+    return Waiting(gang, NOW - 100, runs=None if runs is None else exactly(runs))
 
 
 def full(nodes, *stays):
@@ -49,13 +49,18 @@ def full(nodes, *stays):
     return replace(empty, free=free), made
 
 
-def course(snapshot, line, stays, policy=Policy(), ends=None, spans=None) -> dict[str, float]:  # noqa: B008
+def course(snapshot, line, stays, policy=Policy(), ends=None, spans=None, usages=None) -> dict[str, float]:  # noqa: B008
     """The starts of one course, by name, from NOW on; ends and runtimes as expected where none are given."""
-    ground = scene(snapshot, line, stays, policy, NOW, Masks())
+    ground = scene(snapshot, line, stays, policy, NOW, Masks(), usages or {})
     ends = [stay.ends.middle for stay in stays] if ends is None else ends
     spans = [one.runs.middle for one in line] if spans is None else spans
     starts = Course(ground, ends, spans, PLENTY).play()
     return {line[one].gang.key.name: start - NOW for one, start in starts.items()}
+
+
+def ceiling(most, used=0.0, namespace="default") -> dict[str, Usage]:
+    """A namespace that uses so many devices, and may use no more than so many."""
+    return {namespace: Usage({GPU: used}, Share(ceiling=((GPU, most),)))}
 
 
 def middles(found) -> dict[str, float]:
@@ -413,3 +418,67 @@ def test_starts_follow_what_is_likely_and_room_is_reserved_by_what_is_expected()
     assert middles(forecast(snapshot, stays_longer, stays, Policy(), NOW, PLENTY)) == pytest.approx(
         {"first": 50, "passes": 60}, rel=0.01
     )
+
+
+# ── ceilings ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("backfill", list(Backfill))
+def test_a_gang_at_its_ceiling_starts_when_its_own_namespace_has_left_enough(backfill):
+    """There is room all the time. It holds up nobody of another namespace, whatever the backfill."""
+    snapshot, stays = full(4, (NOW + 20, {0: 8}), (NOW + 50, {1: 8}))
+    stays = [replace(stays[0], namespace="other"), replace(stays[1], namespace="default")]
+    other = replace(waiting("other", runs=30).gang, key=GangKey("other", "other"))
+    line = [waiting("capped", runs=10), Waiting(other, NOW, runs=exactly(30))]
+
+    starts = course(snapshot, line, stays, Policy(backfill=backfill), usages=ceiling(8, used=8))
+
+    assert starts == {"capped": 50, "other": 0}
+
+
+def test_what_begins_counts_for_its_namespace_until_it_leaves():
+    """Two gangs that the ceiling lets run one at a time follow each other, though both would find room at once."""
+    line = [waiting("a", runs=10), waiting("b", runs=10), waiting("c", gpu=4, runs=10)]
+
+    starts = course(a_cluster(nodes=4, gpu=8), line, [], usages=ceiling(12))
+
+    assert starts == {"a": 0, "c": 0, "b": 10}
+
+
+def test_a_gang_that_its_ceiling_never_lets_start_is_told_no_time():
+    """Its quorum alone is too much, or too much beside a pod of its namespace that never leaves."""
+    snapshot, stays = full(4, (math.inf, {0: 4}), (NOW + 20, {1: 4}))
+    stays = [replace(stay, namespace="default") for stay in stays]
+    line = [
+        waiting("too-large", 3, runs=10),
+        waiting("beside", gpu=8, runs=10),
+        waiting("fits", gpu=4, runs=10),
+    ]
+
+    found = forecast(snapshot, line, stays, Policy(), NOW, PLENTY, usages=ceiling(10, used=8))
+
+    assert {name: middle > 0 for name, middle in middles(found).items()} == {"fits": True}
+
+
+def test_gangs_of_two_kinds_that_pass_the_head_share_one_ceiling():
+    """Each would stay below it, had the other not begun a moment ago."""
+    snapshot, stays = full(3, (NOW + 50, {0: 8}))
+    other = replace(waiting("head", 3, gpu=8).gang, key=GangKey("other", "head"))
+    line = [
+        Waiting(other, NOW, runs=exactly(10)),
+        waiting("x", gpu=4, runs=10),
+        waiting("y", gpu=5, runs=10),
+    ]
+
+    assert course(snapshot, line, stays, usages=ceiling(8)) == {"x": 0, "y": 10, "head": 50}
+
+
+def test_a_head_that_comes_to_its_ceiling_holds_up_nobody():
+    """A gang of its namespace passes it and uses what the namespace may: the next takes the room kept for it."""
+    snapshot, stays = full(2, (NOW + 20, {0: 8}), (NOW + 40, {1: 4}))
+    line = [waiting("head", gpu=8, runs=10), waiting("passes", gpu=4, runs=30)]
+    other = Waiting(replace(waiting("o", gpu=8).gang, key=GangKey("z", "o")), NOW, runs=exactly(5))
+
+    starts = course(snapshot, [*line, other], stays, usages=ceiling(8))
+
+    assert starts == {"passes": 0, "o": 20, "head": 30}

@@ -319,10 +319,15 @@ class TestAnswers:
         assert (reason, short.demand, short.blocked) == (Reason.NEVER_FITS, "1 example.com/fpga", {"room": 6})
 
     def test_no_nodes_at_all(self):
-        """A cluster without nodes makes everybody wait."""
+        """A cluster without nodes is called that: the gang's selector, its level and its size are not to blame."""
         empty = a_snapshot([])
 
-        assert wait(empty, a_gang(1))[0] == Reason.NO_NODE_MATCHES
+        for gang in (a_gang(2, gpu=4), a_gang(2, gpu=4, level="rack", required=True)):
+            reason, short = wait(empty, gang)
+            assert reason == Reason.NEVER_FITS
+            assert str(short) == (
+                "needs 2 × 4 nvidia.com/gpu; room for 0 (the cluster has no nodes that Gangwright can see)"
+            )
         assert place(empty, a_gang(0, surplus=1)).unseated == ("pod-surplus-0",)
 
     def test_sentence(self):

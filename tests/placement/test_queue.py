@@ -62,16 +62,12 @@ def test_who_has_waited_long_enough_goes_by_arrival(order):
     assert line == ["older", "aged", "favoured"]
 
 
-def test_fifo_goes_by_arrival_and_by_number_within_a_second():
-    """Of gangs that arrived within one second, the one met first goes first."""
-    line = [waiting("b", number=1), waiting("a", number=2), waiting("z", NOW - 2 * HOUR, number=3)]
+@pytest.mark.parametrize("order", list(Order))
+def test_equals_go_by_arrival_and_within_a_second_by_name(order):
+    """No order of meeting counts: every reader of the cluster knows the time and the name."""
+    line = [waiting("b"), waiting("a"), waiting("z", NOW - 2 * HOUR)]
 
-    assert in_order(Policy(order=Order.FIFO), *line) == ["z", "b", "a"]
-
-
-def test_equals_go_by_name():
-    """What is equal in everything else is ordered by its key, so that no two keys are equal."""
-    assert in_order(Policy(), waiting("b"), waiting("a")) == ["a", "b"]
+    assert in_order(Policy(order=order), *line) == ["z", "a", "b"]
 
 
 def test_las_goes_by_band_and_inside_a_band_by_arrival():
@@ -190,7 +186,6 @@ GANGS = st.builds(
     priority=st.integers(-1, 1),
     runs=st.one_of(st.none(), st.floats(1, 1e6)),
     born=st.sampled_from([None, NOW - 50 * HOUR]),
-    number=st.integers(0, 2),
     first=st.booleans(),
     attained=st.floats(0, 1e6),
 )

@@ -3,6 +3,7 @@
 import io
 import json
 
+import msgspec
 import pytest
 
 from scheduler.kube import changes as ch
@@ -118,3 +119,27 @@ def test_one_object_does_not_fill_the_log(desk, lines, poison):
 
     assert len(desk.unreadable) == 4 * log.BURST + 1
     assert [line["object"] for line in lines()] == ["team/poison"] * log.BURST + ["team/other"]
+
+
+def test_a_quantity_of_a_node_that_cannot_be_read_is_told(desk, lines):
+    """The node counts without it. Log and counter tell of it once, and again when something else is wrong."""
+
+    def node(**allocatable: str) -> ch.Seen[api.Node]:
+        said = {"metadata": {"name": "n1", "uid": "u1"}, "status": {"allocatable": allocatable}}
+        return ch.Seen(ch.Key("", "n1"), "u1", msgspec.convert(said, api.Node))
+
+    for found in (
+        node(cpu="much", memory="1Gi"),
+        node(cpu="much", memory="2Gi"),
+        node(cpu="4", memory="lots"),
+    ):
+        desk.sinks["nodes"]([found])
+
+    assert [dict(event.node.capacity) for event in desk.events] == [
+        {"memory": 2**30},
+        {"memory": 2**31},
+        {"cpu": 4000},
+    ]
+    assert desk.unreadable == ["nodes", "nodes"]
+    assert [(line["event"], line["object"]) for line in lines()] == [("node read in part", "n1")] * 2
+    assert lines()[0]["message"].startswith("status.allocatable.cpu: ")

@@ -59,7 +59,8 @@ async def test_metrics_tell_when_certificates_end(tmp_path: Path) -> None:
         running = asyncio.create_task(run.run(settings, found.set_result))
         places = await found
         async with session.get(f"{places['probes']}/metrics") as answer:
-            families = text_string_to_metric_families(await answer.text())
+            families = list(text_string_to_metric_families(await answer.text()))
+            (victims,) = [one for one in families if one.name == "gangwright_victims"]
             (told,) = [one for one in families if one.name == "gangwright_certificate_end_timestamp_seconds"]
         running.cancel()
         await asyncio.wait([running])
@@ -67,6 +68,7 @@ async def test_metrics_tell_when_certificates_end(tmp_path: Path) -> None:
     assert {(one.labels["server"], one.labels["setting"]) for one in told.samples} == {
         (server, setting) for server in ("verbs", "status") for setting in ("cert", "clientCa")
     }
+    assert sum(one.name.endswith("_total") for one in victims.samples) == 3, "counted before there is one"
     schemes = {name: place.partition("://")[0] for name, place in places.items()}
     assert schemes == {"verbs": "https", "probes": "http", "status": "https"}
 

@@ -23,7 +23,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 def a_scene(*, acting: bool = True) -> World:
     """Two areas of two racks of two nodes with 8 GPUs each.
 
-    team-a/train (16 GPUs) runs; team-b/huge (80) waits; team-b/late lacks a member; team-a/wrong is refused;
+    team-a/train (16 GPUs) runs; team-b/huge (48) waits; team-b/late lacks a member; team-a/wrong is refused;
     team-a/solo is a pod alone, and runs.
     """
     world = World(some_nodes(areas=2, racks=2, nodes=2, gpu=8), POLICY)
@@ -31,9 +31,7 @@ def a_scene(*, acting: bool = True) -> World:
         world.submit(a_gang_of_pods("train", 4, namespace="team-a", gpu=4, priority=10))
         world.submit([a_pod("solo", namespace="team-a", gpu=1)])
         world.settle(30)
-    world.submit(
-        a_gang_of_pods("huge", 10, namespace="team-b", gpu=8, wish={"level": "rack", "required": True})
-    )
+    world.submit(a_gang_of_pods("huge", 12, namespace="team-b", gpu=4))
     world.submit(a_gang_of_pods("late", 2, quorum=3, namespace="team-b", gpu=1))
     complaint = Complaint("gangwright.io/strategy", HOSTILE, "one of pack, spread, cosine, dot")
     world.submit(a_gang_of_pods("wrong", 1, namespace="team-a", complaints=(complaint,)))

@@ -9,13 +9,13 @@ import pytest
 from scheduler.engine import Engine
 from scheduler.model import events as ev
 from scheduler.model.decision import TEXT, Reason
-from scheduler.model.queueing import Estimate
+from scheduler.model.queueing import Estimate, Share
 from scheduler.model.victims import Kind, Unit
-from scheduler.model.workload import GangKey, Uid
-from scheduler.status import views
+from scheduler.model.workload import GangKey, Phase, Uid
+from scheduler.status import terrain, views
 from scheduler.status.sight import Sight
 from scheduler.status.views import Outlook, Page
-from tests.builders import a_node, some_nodes
+from tests.builders import GPU, a_node, some_nodes
 from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
 from tests.engine.world import World
 from tests.status.scene import ALIAS, EVERYTHING, HOSTILE, NOBODY, POLICY, a_scene, seen
@@ -42,8 +42,8 @@ def test_the_queue_shows_who_waits_in_order(world):
 
     assert [(row.name, row.position, row.state) for row in found.gangs] == [
         ("huge", 1, "waiting"),
-        ("late", None, "gathering"),
         ("wrong", None, "refused"),
+        ("late", None, "gathering"),
     ]
     assert (found.total, found.next, found.acting) == (3, None, True)
 
@@ -52,11 +52,11 @@ def test_a_waiting_gang_says_what_it_lacks(world):
     """Reason, numbers, wait and members of a gang that no rack can hold."""
     huge = by_name(listed(world).gangs)["huge"]
 
-    assert huge.reason in {Reason.NO_DOMAIN, Reason.NEVER_FITS}
+    assert huge.reason == Reason.NO_ROOM
     assert huge.message.startswith(TEXT[Reason(huge.reason)])
-    assert "10 ×" in huge.message
+    assert "12 ×" in huge.message
     assert huge.wait_seconds == pytest.approx(30, abs=2)
-    assert (huge.members.present, huge.members.needed, huge.members.bound) == (10, 10, 0)
+    assert (huge.members.present, huge.members.needed, huge.members.bound) == (12, 12, 0)
 
 
 def test_an_incomplete_gang_says_how_many_are_there(world):
@@ -162,9 +162,8 @@ def test_a_shortfall_is_told_in_numbers(world):
     detail = views.detail(world.engine, found, EVERYTHING, world.now)
 
     (lack,) = detail.shortfalls
-    assert lack.needed == 10
-    assert lack.best < 10
-    assert detail.wishes.required is True
+    assert (lack.needed, lack.best) == (12, 11)
+    assert detail.wishes.required is False
 
 
 def test_a_refusal_names_field_value_and_remedy(world):
@@ -191,13 +190,13 @@ def test_forecasts_and_victims_are_shown_where_they_are_known(world):
     unit = Unit(
         train, Kind.GANG, (Uid("a"), Uid("b")), np.array([0, 1]), np.zeros((2, 1)), priority=3, lost=120.0
     )
-    outlook = Outlook({huge: Estimate(30.0, 10.0, 90.0)}, lambda gang: [unit] if gang == huge else [])
+    outlook = Outlook({huge: Estimate(130.0, 110.0, 190.0)}, lambda gang: [unit] if gang == huge else [])
     record = views.find(world.engine, *huge)
 
     detail = views.detail(world.engine, record, EVERYTHING, world.now, outlook)
     blind = views.detail(world.engine, record, Sight(frozenset({"team-b"}), ALIAS), world.now, outlook)
 
-    assert (detail.gang.forecast.middle, detail.gang.forecast.high) == (30.0, 90.0)
+    assert (detail.gang.forecast.middle, detail.gang.forecast.high) == (130.0, 190.0)
     assert [(v.gang, v.kind, v.pods, v.lost, v.way) for v in detail.victims] == [
         ("train", "gang", 2, 120.0, "evict")
     ]
@@ -298,7 +297,7 @@ def test_a_gang_that_goes_between_two_steps_is_left_out(world):
     crowd.submit([a_pod(f"one-{number}", gpu=8, namespace="team-c") for number in range(40)])
     crowd.settle(5)
     steps = views.gangs(crowd.engine, EVERYTHING, crowd.now, ALL)
-    for _ in range(3):
+    for _ in range(9):
         next(steps)
     for pod in list(crowd.api.pods.values()):
         crowd.api.remove(pod.key)
@@ -308,3 +307,67 @@ def test_a_gang_that_goes_between_two_steps_is_left_out(world):
 
     assert found.total == 45
     assert 0 < len(found.gangs) < 45
+
+
+def test_who_waits_in_vain_has_neither_place_nor_forecast():
+    """Too large for the cluster, or for its ceiling alone: it waits behind those whom waiting helps."""
+    shares = {"team-a": Share(ceiling=((GPU, 4),))}
+    world = World([a_node("n0", gpu=8)], replace(POLICY, shares=shares))
+    for name, count, namespace in (("huge", 9, "team-b"), ("greedy", 5, "team-a"), ("runs", 8, "team-b")):
+        world.submit(a_gang_of_pods(name, count, gpu=1, namespace=namespace))
+        world.settle(2)
+    world.submit(a_gang_of_pods("waits", 4, gpu=1, namespace="team-b"))
+    world.settle(5)
+    soon = Estimate(world.now + 60, world.now + 30, world.now + 90)
+    every = {record.key: soon for record in world.engine.ledger.wanting.queue()}
+
+    rows = listed(world, outlook=Outlook(every)).gangs
+    greedy = views.detail(
+        world.engine, views.find(world.engine, "team-a", "greedy"), EVERYTHING, world.now, Outlook(every)
+    )
+
+    assert [(row.name, row.position, row.reason, row.forecast is None) for row in rows] == [
+        ("waits", 1, Reason.NO_ROOM, False),
+        ("huge", None, Reason.NEVER_FITS, True),
+        ("greedy", None, Reason.OVER_CEILING, True),
+    ]
+    assert (greedy.gang.position, greedy.gang.forecast) == (None, None)
+    assert greedy.gang.message == (
+        "gang would take its namespace above its ceiling: needs 5 of nvidia.com/gpu; the ceiling is 4, "
+        "so waiting does not help"
+    )
+
+
+def test_a_start_that_has_passed_is_not_told(world):
+    """What was foretold for a moment ago, and did not come, says nothing about when it comes."""
+    record = views.find(world.engine, "team-b", "huge")
+    past = Outlook({record.key: Estimate(world.now - 8, world.now - 9, world.now - 1)})
+
+    assert views.detail(world.engine, record, EVERYTHING, world.now, past).gang.forecast is None
+
+
+def test_a_gang_that_is_over_leaves_the_lists_and_is_told_how_it_ended():
+    """All of its pods have ended. One of which a pod lives stays in them."""
+    world = World([a_node("n0", gpu=8)], POLICY)
+    for name, count in (("done", 3), ("runs", 2)):
+        world.submit(a_gang_of_pods(name, count, gpu=1))
+    world.submit([a_pod("alone", gpu=1)])
+    world.settle(30)
+    ends = [Phase.SUCCEEDED, Phase.SUCCEEDED, Phase.FAILED]
+    for pod, phase in zip(
+        [*world.pods("done"), world.pods("runs")[0]], [*ends, Phase.SUCCEEDED], strict=True
+    ):
+        world.api.write(replace(world.api.pods[pod.key], phase=phase))
+    (alone,) = (pod for pod in world.api.pods.values() if pod.key.name == "alone")
+    world.api.write(replace(alone, phase=Phase.SUCCEEDED))
+    world.settle(5)
+
+    rows = listed(world, views.gangs).gangs
+    cluster = seen(terrain.cluster(world.engine, world.now, "jane", {}))
+    told = views.detail(world.engine, views.find(world.engine, "default", "done"), EVERYTHING, world.now).gang
+
+    assert [row.name for row in rows] == ["runs"]
+    assert sum(cluster.gangs.values()) == 1
+    assert (told.state, told.reason) == ("over", Reason.ENDED)
+    assert told.message == "all pods of the gang have ended: 2 succeeded, 1 failed"
+    assert (told.members.present, told.members.needed, told.members.bound) == (0, 3, 2)

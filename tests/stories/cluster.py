@@ -119,24 +119,27 @@ class Cluster:
     # ── what people are told ────────────────────────────────────────────────────────────────────────────
 
     async def told(self, gang: str, reason: str, within: float = 30.0) -> str:
-        """The message on that member whose condition gives this reason, as soon as there is one with an event."""
+        """The message on a member whose condition gives this reason, as soon as one of those has an event."""
         found = await self.until(gang, lambda pods: any(said(own, reason) for own in pods), within)
-        member = next(own for own in found if said(own, reason))
-        message = said(member, reason)
+        members = [own for own in found if said(own, reason)]
+        message = said(members[0], reason)
         assert message is not None
-        await self.event(member["metadata"]["name"], reason, within)
+        await self._event({own["metadata"]["name"] for own in members}, reason, within)
         return message
 
     async def event(self, about: str, reason: str, within: float = 30.0) -> str:
         """The note of the newest event of this reason on that object."""
+        found = await self._event({about}, reason, within)
+        note: str = max(found, key=lambda own: own["eventTime"])["note"]
+        return note
+
+    async def _event(self, about: set[str], reason: str, within: float) -> list[Object]:
         path = where("events", self.namespace)
 
         def mine(events: Iterable[Object]) -> list[Object]:
-            return [own for own in events if (own["regarding"]["name"], own["reason"]) == (about, reason)]
+            return [own for own in events if own["regarding"]["name"] in about and own["reason"] == reason]
 
-        found = mine(await watches.until(self.api, path, mine, within=within))
-        note: str = max(found, key=lambda own: own["eventTime"])["note"]
-        return note
+        return mine(await watches.until(self.api, path, mine, within=within))
 
     # ── what an administrator sees ──────────────────────────────────────────────────────────────────────
 

@@ -1,7 +1,11 @@
 """Racks and areas are labels of nodes. A gang asks for one of them, as a condition or as a wish."""
 
-from tests.plane import Fleet
-from tests.stories.cluster import Cluster, racks
+import re
+from collections.abc import Iterable
+
+from tests.plane import Fleet, watches, where
+from tests.plane.client import Object
+from tests.stories.cluster import Cluster, racks, said
 from tests.stories.workloads import gang, pod
 
 TWO_RACKS = Fleet(racks=2, nodes_per_rack=4, gpus=4)
@@ -9,8 +13,8 @@ TWO_RACKS = Fleet(racks=2, nodes_per_rack=4, gpus=4)
 
 
 async def test_required_rack_waits_for_room_in_one_rack(cluster: Cluster):
-    """Eight members of four GPUs that require one rack wait while the best has room for five, are told so, and start
-    in it.
+    """Eight members of four GPUs that require one rack wait while the best has room for five, all say so, and start in
+    it. What is said again is counted on one Event.
     """
     await cluster.nodes(TWO_RACKS, Fleet(racks=1, nodes_per_rack=8, gpus=4, prefix="big-"))
     await cluster.submit(
@@ -27,10 +31,29 @@ async def test_required_rack_waits_for_room_in_one_rack(cluster: Cluster):
     assert "needs 8 × 4 nvidia.com/gpu, 1 cpu in one rack" in message
     assert "best rack big-a0/big-r00 has room for 5" in message
     assert await cluster.bound("wide") == {}
+    await cluster.until("wide", lambda pods: all(said(own, "NoDomain") for own in pods))
+    (event,) = [
+        own
+        for own in await watches.until(cluster.api, where("events", cluster.namespace), counted)
+        if own["reason"] == "NoDomain" and own["regarding"]["kind"] == "Pod"
+    ]
+    first, *others = sorted(
+        (f"wide-{n}" for n in range(8)), key=lambda name: name != event["regarding"]["name"]
+    )
+    kubectl = cluster.gangwright.plane.kubectl
+    shown = [kubectl("describe", "pod", "-n", cluster.namespace, name) for name in (first, others[-1])]
+    assert re.search(r"NoDomain +.*\(x\d+ over", shown[0])
+    assert re.search(r"gangwright.io/Seated +False", shown[1])
 
     await cluster.remove("tenants")
     assert racks(await cluster.seated("wide", 8)) == ["big-r00"]
     await cluster.told("wide", "Seated")
+    await cluster.until("wide", lambda pods: all(said(own, "Seated") for own in pods))
+
+
+def counted(events: Iterable[Object]) -> bool:
+    """The notice was said twice."""
+    return any(own["reason"] == "NoDomain" and own.get("series") for own in events)
 
 
 def on(node: str):

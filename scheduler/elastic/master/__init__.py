@@ -16,6 +16,7 @@ Lives here: everything between the pure rooms of elastic training and the world.
     desk       the rendezvous' questions
     sizes      sizes, decided for all jobs together every few seconds
     counting   what happened → metrics
+    beginnings what is counted, at 0 before it happens
     run        the parts put together
 
 Everything that the master must know to go on stands in the jobs' status and on the pods, so it may end at any line.

@@ -13,6 +13,7 @@ import structlog
 from yarl import URL
 
 from scheduler.clock import steady
+from scheduler.elastic.master.beginnings import begin_all
 from scheduler.elastic.master.carrying import Site
 from scheduler.elastic.master.counting import Counting
 from scheduler.elastic.master.desk import Desk
@@ -54,6 +55,7 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
     settings that cannot be used, in a group.
     """
     metrics = ElasticMetrics()
+    begin_all(metrics)
     own = settings.elastic
     counting = Counting(metrics, own.reported)
     master = Master(counting, namespaces=own.namespaces, taints=own.doomed_taints, limits=limits_of(settings))

@@ -8,7 +8,7 @@ holds none.
 import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from scheduler import errors
 from scheduler.elastic.master.calls import Call
@@ -18,6 +18,9 @@ from scheduler.kube.client import Client
 
 CALL_LIMIT: Final = 10.0
 """Seconds for one request."""
+
+What: TypeAlias = Literal["start", "stop", "status", "read", "policy", "event", "quorum"]
+"""What a request is for."""
 
 TRIES: Final = 8
 """Of one request; with waits that double from a second that is some two minutes. Whoever still wants it asks again."""
@@ -72,7 +75,7 @@ class Trying:
         """The waits of one request, or of a row of them."""
         return Waits(least or self._least, most or self._most, self._chance)
 
-    async def once(self, what: str, call: Call) -> bytes:
+    async def once(self, what: What, call: Call) -> bytes:
         """The answer. Raises KubeError."""
         if not self._acting():
             raise errors.Unreachable(f"{call.method} {call.path}", "the Lease is no longer ours")
@@ -84,7 +87,7 @@ class Trying:
         self._counted(what, "done")
         return answer
 
-    async def until_answered(self, what: str, call: Call, tries: int = TRIES) -> errors.KubeError | None:
+    async def until_answered(self, what: What, call: Call, tries: int = TRIES) -> errors.KubeError | None:
         """None when it was done, else why not: an answer that would not change, or the last one of those that pass."""
         waits = self.waits()
         while True:
@@ -108,6 +111,10 @@ RESULTS: Final[tuple[tuple[type[errors.KubeError], str], ...]] = (
     (errors.Unauthorized, "forbidden"),
 )
 """The first row that an error is an instance of is its word; everything else passes by itself: `unavailable`."""
+
+
+COUNTED: Final = frozenset({"done", "unavailable", *(word for _, word in RESULTS)})
+"""Every result that is counted."""
 
 
 def result(error: errors.KubeError) -> str:

@@ -16,10 +16,10 @@ import structlog
 from scheduler import errors
 from scheduler.elastic.master import calls
 from scheduler.elastic.master.reading import Job
-from scheduler.elastic.master.trying import Trying
+from scheduler.elastic.master.trying import Trying, What
 from scheduler.elastic.workers import Owner, Thing
 
-WHAT: Final = "status"
+WHAT: Final[What] = "status"
 
 SOON: Final = 0.1
 LATE: Final = 5.0

@@ -233,12 +233,14 @@ export function detail(found) {
     found.deadline ? ["To be bound by", moment(found.deadline)] : null,
     found.notBefore ? ["Tried again", moment(found.notBefore)] : null,
     found.plan ? ["Plan", `${found.plan.step}, ${plural(found.plan.outstanding, "write")} under way`] : null,
-    found.reservedFrom ? ["Room is kept", `from ${moment(found.reservedFrom)} on`] : null,
+    found.reservedFrom ? ["Room is held", `for it, by ${moment(found.reservedFrom)} if those who run end in time`] : null,
     found.barred.length ? ["Not on", found.barred.map((bar) => `${bar.node} until ${moment(bar.until)}`).join(", ")] : null,
   ].filter(Boolean);
   const blocks = [make("dl", { class: "facts" }, facts.map(([word, said]) => [make("dt", {}, word), make("dd", {}, said)]))];
   for (const lack of found.shortfalls) {
-    const blocked = Object.entries(lack.blocked).map(([what, count]) => `${what} rules out ${plural(count, "node")}`);
+    const blocked = Object.entries(lack.blocked).map(([what, count]) => count
+      ? `${what} rules out ${plural(count, "node")}`
+      : "the cluster has no nodes that Gangwright can see");
     const where = lack.domain ? `${lack.level} ${lack.domain}` : "the cluster";
     blocks.push(make("h3", {}, "What is missing"),
       make("p", {}, `It needs ${lack.needed} × ${lack.demand}; ${where} has room for ${lack.best}.`),
@@ -250,7 +252,7 @@ export function detail(found) {
       one.level, one.domain, String(one.best), `${one.needed} × ${one.demand}`])));
   }
   if (found.behind) {
-    blocks.push(make("p", {}, `The room is reserved for ${called({ ...found.behind, name: found.behind.gang })} from ${moment(found.behind.start)} on.`));
+    blocks.push(make("p", {}, `The room is held for ${called({ ...found.behind, name: found.behind.gang })}, which starts by ${moment(found.behind.start)} if those who run end in time.`));
   }
   if (found.leaving.length) {
     blocks.push(make("h3", {}, "Who is leaving for it"), table("Leaving", ["Pod", "How"], found.leaving.map((one) => [

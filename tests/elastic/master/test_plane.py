@@ -126,6 +126,7 @@ async def test_it_says_how_it_is(api: Client, namespace: str, master: Process) -
     assert [check["ok"] for check in ready["checks"]] == [True, True, True]
     assert "gangwright_elastic_leading 1.0" in text
     assert 'gangwright_elastic_writes_total{result="done",what="start"} 2.0' in text
+    assert 'gangwright_elastic_writes_total{result="forbidden",what="start"} 0.0' in text
 
 
 async def _text(session: aiohttp.ClientSession, path: str) -> str:

@@ -1,0 +1,60 @@
+"""The pods of a gang as people see them: how many are where, and each in a row.
+
+Lives here: the word for what a pod does. Never here: why its gang waits (`views`).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from scheduler.ledger import roster
+from scheduler.ledger.records import GangRecord, Member, Spec
+from scheduler.model.workload import Phase
+from scheduler.status import shapes
+
+
+def counts(record: GangRecord, needed: int | None) -> shapes.Members:
+    """How many of its pods are where. needed: the quorum; None: it is not known."""
+    members, spec = record.members.values(), record.spec
+    done = sum(spec.done.values()) if isinstance(spec, Spec) else 0
+    return shapes.Members(
+        present=_there(record),
+        needed=needed,
+        held=sum(member.hold is not None and not member.bound for member in members),
+        bound=sum(map(_has_bound, members)) + done,
+        running=sum(member.pod.phase is Phase.RUNNING for member in members),
+    )
+
+
+def _there(record: GangRecord) -> int:
+    return sum(member.bound or not member.pod.held_back for member in record.live())
+
+
+def _has_bound(member: Member) -> bool:
+    return member.bound or member.pod.phase is Phase.SUCCEEDED
+
+
+def row(member: Member) -> shapes.MemberRow:
+    """One pod."""
+    pod, own = member.pod, member.pod.membership
+    failing = pod.pending.reason if pod.pending is not None and not (member.bound or pod.gated) else None
+    return shapes.MemberRow(
+        name=pod.key.name,
+        uid=pod.uid,
+        role=own.role if own is not None else "",
+        surplus=roster.is_surplus(member),
+        state=next(word for word, holds in _MEMBER_STATES if holds(member)),
+        phase=pod.phase,
+        node=pod.node or (member.hold.node if member.hold is not None else None),
+        reason=member.evicting or (member.aside.reason if member.aside is not None else failing),
+    )
+
+
+_MEMBER_STATES: Final[tuple[tuple[str, Callable[[Member], bool]], ...]] = (
+    ("ended", lambda m: m.pod.phase.ended),
+    ("leaving", lambda m: not m.stays),
+    ("bound", lambda m: m.bound),
+    ("held", lambda m: m.hold is not None),
+    ("gated", lambda m: m.pod.held_back),
+    ("waiting", lambda _: True),
+)
+"""The first that holds names the state."""
