@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Final
 
 from scheduler.engine import running
-from scheduler.engine.dominance import Refused, Size, shrunk
+from scheduler.engine.dominance import Amounts, Refused, shrunk
 from scheduler.engine.front import RESERVE_EVERY, Front, waits
 from scheduler.engine.question import Answer, Fault, MakingRoom, Question, attempt, below_ceiling
 from scheduler.engine.ranking import Ranking
@@ -326,17 +326,13 @@ class Asking:
         wanting, sizes = self._ledger.wanting, self._shapes.sizes
         reach = min(refused.reach(kind), len(wanting))
         shapes = {other.verdict_shape for other in islice(wanting.behind(record), reach)}
-        amounts = refused.least(kind, (sizes.get(shape) for shape in shapes if shape is not None))
-        why = (
-            None if amounts is None else self._refusal(replace(question, gang=shrunk(question.gang, amounts)))
-        )
-        if amounts is not None and why is not None:
-            refused.add(Size(kind, amounts), why)
-        refused.tried(kind, reach, refused=amounts is None or why is not None)
+        near = (sizes.get(shape) for shape in shapes if shape is not None)
+        refused.ask_for_the_least(kind, reach, near, lambda least: self._refusal(question, least))
 
-    def _refusal(self, question: Question) -> Wait | None:
+    def _refusal(self, question: Question, least: Amounts) -> Wait | None:
         """The answer, where it is that there is no room; None: it is another, or takes too long to find out."""
-        answer = attempt(question, self.policy, self._masks) if question.size <= INLINE_LIMIT else None
+        asked = replace(question, gang=shrunk(question.gang, least))
+        answer = attempt(asked, self.policy, self._masks) if asked.size <= INLINE_LIMIT else None
         return answer if isinstance(answer, Wait) and answer.reason in BLOCKED else None
 
     def _sat_down(self, question: Question, decision: Decision, record: GangRecord | None) -> None:

@@ -100,20 +100,26 @@ class Refused:
                 found = wait
         return found
 
-    def least(self, kind: int, sizes: Iterable[Size | None]) -> Amounts | None:
-        """The least of each that sizes of this kind ask for, but for those that are known to be refused. None: at most
-        one is left, so to ask about that itself costs no more.
-        """
-        found = [own.amounts for own in sizes if own and own.kind == kind and self.why(own) is None]
-        return tuple(map(min, zip(*found, strict=True))) if len(found) > 1 else None
-
     def reach(self, kind: int) -> int:
         """How many gangs of the queue the next request for the least stands for."""
         return self._reach.get(kind, ALL)
 
-    def tried(self, kind: int, gangs: int, *, refused: bool) -> None:
-        """A request that stood for so many was refused, so that the next stands for more; or not, and for fewer."""
-        self._reach[kind] = min(ALL, 2 * gangs) if refused else max(1, gangs // 2)
+    def ask_for_the_least(
+        self, kind: int, gangs: int, sizes: Iterable[Size | None], ask: Callable[[Amounts], Wait | None]
+    ) -> None:
+        """Ask about the least of each that these sizes of the kind need, but for those that are known to be refused.
+
+        gangs: how many it stands for. The next request stands for more where this one is refused, else for fewer.
+        ask: the refusal of these amounts, if they are refused.
+        """
+        found = [own.amounts for own in sizes if own and own.kind == kind and self.why(own) is None]
+        hopeless = len(found) <= 1  # to ask about that one itself costs no more
+        if not hopeless:
+            amounts = tuple(map(min, zip(*found, strict=True)))
+            if (wait := ask(amounts)) is not None:
+                self.add(Size(kind, amounts), wait)
+                hopeless = True
+        self._reach[kind] = min(ALL, 2 * gangs) if hopeless else max(1, gangs // 2)
 
 
 def covers(small: Amounts, large: Amounts) -> bool:
