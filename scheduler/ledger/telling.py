@@ -86,8 +86,8 @@ class Telling:
         if standing is None or standing.why is not why:
             standing = self._standing[key] = Standing(why, now + STOOD)
             self._ready.pop(key, None)
-            self._timers.set(key, standing.due)
-        elif key not in self._ready and self._timers.at(key) == float("inf") and _lacking(record, why):
+            self._timers.forget(key)
+        if key not in self._ready and self._timers.at(key) == float("inf") and _lacking(record, why):
             self._timers.set(key, max(now, standing.due))
 
     def forget(self, key: GangKey) -> None:
