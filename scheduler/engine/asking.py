@@ -79,23 +79,22 @@ class Asking:
         """The next gang of the queue that a decision is of use for; None: the pass is over, or no answer would be taken
         now.
         """
-        if self.away is not None or not self._ledger.ready:
-            return None
+        while self.away is None and self._ledger.ready and (record := self._next(now)) is not None:
+            with faults.guard(
+                self._ledger, record.key, now
+            ):  # one that cannot be asked about leaves the queue
+                return self._about(record, record.wanted, now) if record.wanted is not None else None
+        return None
+
+    def _next(self, now: float) -> GangRecord | None:
         self._ledger.wanting.reorder(now, at_once=self._ranking.shares_moved())
         needy = self._needy
-        if (
-            needy is not None
-            and needy.wanted is not None
-            and waits(needy)
-            and self._ledger.wanting.has(needy)
-        ):
-            return self.about_room(
-                needy, needy.wanted, now, front=self.front.is_first(needy), only_time=self._only_time
-            )
+        if needy is not None and waits(needy) and self._ledger.wanting.has(needy):
+            return needy
         self._needy, self._only_time = None, False
         first, sieve = self.front.first(), self._sieve(now)
-        if first is not None and first.wanted is not None and sieve.is_open(first):
-            return self.about(first, first.wanted, now)
+        if first is not None and sieve.is_open(first):
+            return first
         # `room` shrinks only within a step that grew it itself, so no answer is older than a sum that comes twice.
         changes = self._ledger.nodes.room + self._ledger.standing
         if self._due <= now:
@@ -104,7 +103,13 @@ class Asking:
         if record is None and self._due <= now:
             later = (other.verdict_until for other in self._ledger.wanting.queue())
             self._due = min((time for time in later if time > now), default=float("inf"))
-        return self.about(record, record.wanted, now) if record and record.wanted is not None else None
+        return record
+
+    def _about(self, record: GangRecord, gang: Gang, now: float) -> Question:
+        if record is not self._needy:
+            return self.about(record, gang, now)
+        first = self.front.is_first(record)
+        return self.about_room(record, gang, now, front=first, only_time=self._only_time)
 
     def next_deadline(self) -> float:
         """When time alone makes an answer worth asking for again, at the latest."""
@@ -167,9 +172,8 @@ class Asking:
         # A gang that waits for room is asked about even so: its reservation stands as long as there is none.
         told = self._over_ceiling(gang) or (None if waits(record) else self._behind(record))
         if told is not None:
-            return Question(
-                gang, self.snapshot(), {}, None, ledger.nodes.room, self.front.fence_before(record), told=told
-            )
+            fence = self.front.fence_before(record)
+            return Question(gang, self.snapshot(), {}, None, ledger.nodes.room, fence, told=told)
         version = ledger.nodes.version
         allowed = {
             uid: member.allowed
