@@ -219,10 +219,11 @@ class Gangs(RuleBasedStateMachine):
         self.late |= {uid for r in gangs for uid, m in r.members.items() if m.hold is not None}
         for uid, node in persisted.items():
             there = self.world.api.nodes.get(node)
-            if node in self.raced or there is None or not there.schedulable:
-                continue
             member = self.world.engine.ledger.roll.member(uid)
             assert member is not None
+            closed = there is None or not there.schedulable or member.pod.demand.untolerated(there.taints)
+            if node in self.raced or closed:
+                continue
             assert member.hold is not None, f"the seat of {uid} on {node} was persisted and is forgotten"
             assert member.hold.node == node
 

@@ -375,12 +375,23 @@ def _freed(picture: Snapshot, rows: np.ndarray, uses: np.ndarray) -> Snapshot:
 
 
 def used(engine: Engine, namespace: str, name: str = GPU, but: Container[Uid] = ()) -> float:
-    """What this namespace's pods use that are bound or have a seat held."""
-    return sum(
-        dict(member.pod.demand.requests).get(name, 0)
-        for key, record in engine.ledger.roll.gangs.items()
+    """What this namespace's pods use that are bound or have a seat held, and the places kept for those to come."""
+    ledger = engine.ledger
+    counted = {
+        uid: member.pod.demand
+        for key, record in ledger.roll.gangs.items()
         for uid, member in record.members.items()
-        if key.namespace == namespace and uid not in but and (member.bound or member.hold is not None)
+        if key.namespace == namespace and (member.bound or member.hold is not None)
+    }
+    kept = {
+        lease.name: lease.demand
+        for move in ledger.moves
+        if move.gang.namespace == namespace
+        for lease in move.leases
+        if lease.old not in counted
+    }
+    return sum(
+        dict(demand.requests).get(name, 0) for uid, demand in (counted | kept).items() if uid not in but
     )
 
 
