@@ -150,7 +150,7 @@ def waits(record: GangRecord) -> bool:
 
 
 def _in_vain(record: GangRecord, version: int, room: int) -> bool:
-    """Nobody's leaving would help it, or nobody has left since; and surplus alone holds up nobody."""
+    """No pod that leaves would help it, or none has left since; and surplus alone holds up no gang."""
     verdict = record.verdict if record.verdict_for is record.wanted else None
     lasting = verdict is not None and verdict.reason in LASTING and record.verdict_version == version
     if verdict is None or lasting or record.verdict_room != room:

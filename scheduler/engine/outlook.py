@@ -54,7 +54,7 @@ def outlook(
 
 
 def _hopeful(ledger: Ledger) -> Iterator[tuple[Waiting, GangRecord]]:
-    """The queue without those whom no waiting helps: they would fill the part of it that is looked at."""
+    """The queue without gangs that no waiting helps: they would fill the part of it that is looked at."""
     for own in ledger.wanting.waiting():
         record = ledger.roll.gangs[own.gang.key]
         if not record.waits_in_vain:

@@ -25,7 +25,7 @@ class Notice:
 
 
 class Overlooked(NamedTuple):
-    """Something that a member says and nobody follows: which field, and the sentence for people."""
+    """Something that a member says and that has no effect: which field, and the sentence for people."""
 
     field: str
     text: str

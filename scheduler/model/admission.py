@@ -1,6 +1,6 @@
 """Which nodes let a demand in, whatever room they have: selector, affinity, taints, cordons.
 
-One test for whoever chooses a node (placement) and whoever holds a seat on it (ledger). Never here: amounts of
+One test for placement, which chooses a node, and for the ledger, which holds a seat on it. Never here: amounts of
 resources and host ports, a memory.
 Why masks: a label is compared once per distinct value, so the cost hardly grows with the cluster.
 """

@@ -105,9 +105,9 @@ class Course:
     def _ahead(self) -> int | None:
         """Those begin who need not pass anybody. The head, who finds no room; None when there is none.
 
-        Who is at its ceiling holds up nobody.
+        A gang at its ceiling holds up no other.
         """
-        begun = True  # everybody up to here
+        begun = True  # all up to here
         for one in self._queue[self._upto :]:
             if not self._waits or self._tries <= 0:
                 break
@@ -149,7 +149,7 @@ class Course:
         return self._lines[number].first_short(after, self._now, kept.start)
 
     def _is_at_ceiling(self, number: int) -> bool:
-        """Whoever is of this shape would take its namespace above its ceiling now."""
+        """A gang of this shape would take its namespace above its ceiling now."""
         ground = self._scene
         return self._ceilings.is_passed(ground.shapes[number].namespace, ground.quorum[number])
 

@@ -55,7 +55,7 @@ def forecast(
     usages: by namespace, what it uses now and may use at most: who would go above that waits until enough of its
     namespace has left, and one that always would is missing.
     Gangs that come later are not foreseen, nor priorities of theirs, nor preemption.  The order stays as it is now:
-    by what namespaces use later, or have had by then, nobody changes places.
+    by what namespaces use later, or have had by then, no gang changes places.
     """
     each = max(budget // COURSES, 1)
     ground = scene(snapshot, waiting[:each], stays, policy, now, masks or Masks(), usages)

@@ -33,7 +33,7 @@ async def serving(
 ) -> AsyncIterator[str]:
     """Serve people while the context lasts; gives the URL, or "" where the settings want no status service.
 
-    fragmentation: by resource, as it was last measured. desk: who acts for people; None: nobody. volumes: what claims
+    fragmentation: by resource, as it was last measured. desk: what acts for people; None: nothing does. volumes: what claims
     are bound to. Raises SettingsError when the address cannot be listened on, or the certificates cannot be used.
     """
     if not settings.serve:

@@ -42,7 +42,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What was worked out beside the ledger: when gangs start, who would leave for them, and whom no waiting helps."""
+    """What was worked out beside the ledger: when gangs start, which pods would leave for them, and which gangs no waiting helps."""
 
     forecasts: Mapping[GangKey, Estimate] = field(default_factory=dict)
     victims: Callable[[GangKey], Sequence[Unit]] = lambda _gang: ()
@@ -107,7 +107,7 @@ def gangs(
 
 
 def _places(engine: Engine, outlook: Outlook) -> Steps[dict[GangKey, int]]:
-    """The places in the queue, in order, of those whom waiting helps."""
+    """The places in the queue, in order, of the gangs that waiting helps."""
     places: dict[GangKey, int] = {}
     for some in batched(engine.ledger.wanting.queue()):
         for record in some:

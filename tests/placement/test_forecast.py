@@ -425,7 +425,7 @@ def test_starts_follow_what_is_likely_and_room_is_reserved_by_what_is_expected()
 
 @pytest.mark.parametrize("backfill", list(Backfill))
 def test_a_gang_at_its_ceiling_starts_when_its_own_namespace_has_left_enough(backfill):
-    """There is room all the time. It holds up nobody of another namespace, whatever the backfill."""
+    """There is room all the time. It holds up no gang of another namespace, whatever the backfill."""
     snapshot, stays = full(4, (NOW + 20, {0: 8}), (NOW + 50, {1: 8}))
     stays = [replace(stays[0], namespace="other"), replace(stays[1], namespace="default")]
     other = replace(waiting("other", runs=30).gang, key=GangKey("other", "other"))

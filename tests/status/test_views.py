@@ -310,7 +310,7 @@ def test_a_gang_that_goes_between_two_steps_is_left_out(world):
 
 
 def test_who_waits_in_vain_has_neither_place_nor_forecast():
-    """Too large for the cluster, or for its ceiling alone: it waits behind those whom waiting helps."""
+    """Too large for the cluster, or for its ceiling alone: it waits behind the gangs that waiting helps."""
     shares = {"team-a": Share(ceiling=((GPU, 4),))}
     world = World([a_node("n0", gpu=8)], replace(POLICY, shares=shares))
     for name, count, namespace in (("huge", 9, "team-b"), ("greedy", 5, "team-a"), ("runs", 8, "team-b")):
