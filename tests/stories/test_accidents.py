@@ -204,3 +204,30 @@ async def test_two_gangs_of_which_each_needs_every_node_to_itself(cluster: Clust
     for name in (whole, waits):
         job = await cluster.thing("jobs", name)
         assert not job["status"].get("failed")
+
+
+SPREAD = {
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"is": "spread"}},
+        }
+    ]
+}
+
+
+async def test_gang_that_a_spread_rule_refuses_in_part(cluster: Cluster):
+    """There is room for all by their GPUs, and kube-scheduler binds some: these give their nodes back, and people read
+    the rule.
+    """
+    fleet = await cluster.nodes(Fleet(racks=1, nodes_per_rack=1, gpus=4))
+    fleet += await cluster.nodes(Fleet(racks=1, nodes_per_rack=1, gpus=1, prefix="small"))
+    await cluster.submit(made_by("ReplicaSet", "torn", 5, spec=SPREAD, labels={"is": "spread"}))
+
+    path = where("pods", cluster.namespace)
+    await watches.until(cluster.api, path, lambda pods: len(bound(pods)) > 0)
+    await watches.until(cluster.api, path, lambda pods: len(pods) >= 5 and not bound(pods))
+    said = await cluster.told("torn", "BackingOff")
+    assert "didn't match pod topology spread constraints" in said

@@ -102,7 +102,7 @@ async def test_the_moves_that_defrag_shows_make_room(cluster: Cluster, ask: Ask)
     (move,) = told.json["moves"]
     assert (move["gang"], move["from"], move["to"]) == ("left", left, right), "the fewest members"
     assert told.json["head"]["seats"] == {"large-0": left}
-    assert f"then {cluster.namespace}/large has room:" in shown.out
+    assert f"then {cluster.namespace}/large would have room:" in shown.out
     assert len(shown.err.splitlines()) == 2, "the settings, and all kinds that are not for the keeper's eyes"
     assert await places(cluster) == before, "nobody was moved"
 
