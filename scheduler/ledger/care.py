@@ -28,6 +28,7 @@ from scheduler.ledger.lifecycle import STANDS, UNDER_WAY, Facts, State
 from scheduler.ledger.records import GangRecord, Member, Plan, Spec, Step
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.effects import Effect, Nominate, WritePlan
+from scheduler.model.policy import Policy
 from scheduler.model.workload import Uid, gang_of_one
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def _keep_time(ledger: "Ledger", record: GangRecord, spec: Spec | None, now: flo
         return []
     refused = [] if record.was_bound else pins.refused(record, ledger.policy, now)
     early = record.deadline > now
-    if early and not refused and not _has_no_room(record):
+    if early and not refused and not _lacks_room(record, ledger.policy, now):
         return []
     facts = _facts(record, spec)
     if facts.quorum and facts.bound >= facts.quorum:
@@ -214,13 +215,18 @@ def _keep_time(ledger: "Ledger", record: GangRecord, spec: Spec | None, now: flo
     return effects
 
 
-def _has_no_room(record: GangRecord) -> bool:
-    """It is torn, and the domain that it asks for has no room for the rest; others may have some for all of it."""
+def _lacks_room(record: GangRecord, policy: Policy, now: float) -> bool:
+    """It is torn, and the domain that it asks for has had no room for the rest for a while; others may have some for all
+    of it. Not at the first refusal: the room may be on its way, by pods that leave or are asked to.
+    """
     wanted, verdict = record.wanted, record.verdict
-    torn = record.partly_bound and not record.was_bound
-    if not torn or wanted is None or not (wanted.required and wanted.quorum):
+    lacks = record.partly_bound and not record.was_bound and wanted is not None and wanted.required
+    if not lacks or record.verdict_for is not wanted or verdict is None or verdict.reason not in _NO_ROOM:
+        record.roomless_since = None
         return False
-    return record.verdict_for is wanted and verdict is not None and verdict.reason in _NO_ROOM
+    if record.roomless_since is None:
+        record.roomless_since = now
+    return now - record.roomless_since >= policy.pin_grace
 
 
 _NO_ROOM = frozenset({Reason.NO_ROOM, Reason.NO_DOMAIN, Reason.NO_NODE_MATCHES, Reason.NEVER_FITS})
@@ -387,6 +393,8 @@ def _wake(ledger: "Ledger", record: GangRecord, now: float) -> float:
         times += freeing.wakes(record.plan)
     if record.deadline is not None:
         times.append(record.deadline)
+    if record.roomless_since is not None:
+        times.append(record.roomless_since + ledger.policy.pin_grace)
     if pins.under_eviction(record):
         times.append(now + EVICTIONS_EVERY)
     return min((time for time in times if time > now), default=NEVER)

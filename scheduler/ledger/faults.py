@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from scheduler.ledger.backoff import doubled
 from scheduler.ledger.lifecycle import State
+from scheduler.ledger.records import GangRecord
 from scheduler.model import events as ev
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.workload import GangKey
@@ -36,7 +37,7 @@ class Fault:
     gang: GangKey | None
     error: Exception
     again: bool
-    """It failed on this gang before, and nothing else came of it since."""
+    """One failed on this gang not long before."""
 
 
 class Faults:
@@ -64,6 +65,8 @@ class Faults:
 def broke(ledger: "Ledger", key: GangKey | None, error: Exception, now: float) -> None:
     """A step failed on this gang: until it is looked at again it is out of the queue, and keeps the seats it has."""
     record = None if key is None else ledger.roll.gangs.get(key)
+    if record is not None and now > record.rests_until + LONGEST:
+        record.faults = 0  # it was well for long
     ledger.faults.note(Fault(key, error, again=record is not None and record.faults > 0))
     if record is None:
         return
@@ -76,6 +79,11 @@ def broke(ledger: "Ledger", key: GangKey | None, error: Exception, now: float) -
         record.state = State.REFUSED
     record.spec = record.verdict = Refuse(Reason.INVALID, "gang", record.key.name, FAILED)
     ledger.wanting.note(record, None, now)
+
+
+def is_refused(record: GangRecord) -> bool:
+    """A step failed on it when it was looked at last, or asked about."""
+    return isinstance(record.spec, Refuse) and record.spec.remedy is FAILED
 
 
 @contextmanager

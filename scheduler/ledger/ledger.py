@@ -381,7 +381,7 @@ class Ledger:
         self._effects += self.telling.due(self, now)
 
     def _look_after(self, record: GangRecord, now: float) -> None:
-        if record.faults:
+        if faults.is_refused(record):
             record.spec = None  # what we failed on may be another now
         self._census.touch(record.key)
         record.pulse += 1
@@ -395,4 +395,3 @@ class Ledger:
         wanted = self.request(record, now)
         self.wanting.note(record, None if wanted is None else as_waiting(self, record, wanted), now)
         self._wake.set(record.key, wake)
-        record.faults, record.rests_until = 0, -FOREVER

@@ -269,10 +269,12 @@ class GangRecord:
     """Victims that would not go, and until when they are not asked again."""
     deadline: float | None = None
     """When the quorum must be bound; set with the first ungating PATCH."""
+    roomless_since: float | None = None
+    """Since when it is torn and its required domain has no room for the rest."""
     tries: int = 0
     not_before: float = float("-inf")
     faults: int = 0
-    """Times in a row that a step of ours failed on it."""
+    """Times that a step of ours failed on it, without a long time between two."""
     rests_until: float = float("-inf")
     """It is not looked at before: a step of ours failed on it."""
     unmodelled: bool = False

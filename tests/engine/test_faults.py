@@ -2,7 +2,10 @@
 
 import pytest
 
-from scheduler.engine import asking
+from scheduler.engine import Engine, Fault, asking
+from scheduler.ledger.faults import broke
+from scheduler.model import events as ev
+from scheduler.model.policy import Policy
 from tests.builders import a_node
 from tests.engine.cast import a_gang_of_pods
 from tests.engine.world import World
@@ -28,4 +31,25 @@ def test_the_gangs_behind_it_are_seated(monkeypatch, faults, step) -> None:
 
     assert len(world.bound("well")) == 2
     assert {fault.gang.name for fault in faults} == {"poison"}
+    faults.clear()
+
+
+def test_a_gang_on_which_the_planner_fails_is_asked_about_later_and_later(faults) -> None:
+    """However well it looks in between: after 5 s, 10 s, 20 s …; a fault after a long time without one is a first one."""
+    engine, moments, now = Engine(Policy()), [], 0.0
+    gang = a_gang_of_pods("bad", 2)
+    engine.observe(
+        [ev.NodeSeen(a_node("n1", gpu=4)), *map(ev.PodSeen, gang), ev.Synced(), ev.TookOver()], now
+    )
+    while now < 160:
+        if (question := engine.ask(now)) is not None:
+            engine.settle(question, Fault(ZeroDivisionError()), now)
+            moments.append(now)
+        now = max(now, engine.next_deadline())
+        engine.observe([ev.Tick()], now)
+
+    assert moments == [0, 5, 15, 35, 75, 155]
+    assert [fault.again for fault in faults] == [False] + 5 * [True]
+    broke(engine.ledger, gang[0].membership.gang, ZeroDivisionError(), now + 1000)
+    assert not faults[-1].again
     faults.clear()

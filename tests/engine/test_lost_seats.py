@@ -1,11 +1,16 @@
 """Seats that are lost on the way, services that die on the way: the gang gets whole all the same."""
 
+from dataclasses import replace
+
 import pytest
 
+from scheduler.engine import Engine
 from scheduler.ledger.healing import UNREACHABLE
+from scheduler.model import events as ev
 from scheduler.model.decision import Reason
 from scheduler.model.demand import TaintEffect
 from scheduler.model.effects import Evict
+from scheduler.model.workload import OwnerTraits, Phase
 from tests.builders import a_node, a_taint
 from tests.engine.api import Controller
 from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner
@@ -47,7 +52,7 @@ def test_a_lost_seat_is_replaced_and_the_gang_gets_whole(accident, soft: bool) -
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "Job"])
-def test_a_gang_torn_by_a_taint_in_its_domain_moves_whole_at_once_where_that_costs_nothing(kind: str) -> None:
+def test_a_gang_torn_by_a_taint_in_its_domain_moves_whole_soon_where_that_costs_nothing(kind: str) -> None:
     """One member is bound as the node of the other is tainted, and the rack has no other node; the next rack is empty.
 
     A Job keeps what it has: its evicted pods count as failures.
@@ -67,6 +72,8 @@ def test_a_gang_torn_by_a_taint_in_its_domain_moves_whole_at_once_where_that_cos
     assert sorted(str(pod.seat.node) for pod in world.pods("train") if pod.seat) == ["a0", "a1"]
     world.api.put_node(a_node("a1", gpu=2, rack="a", taints=[a_taint("maintenance")]))
     freely = kind == "ReplicaSet"
+    world.settle(POLICY.pin_grace - 1)
+    assert nodes_of(world.bound("train")) == ["a0"]
     world.settle(2)
     assert nodes_of(world.bound("train")) == ([] if freely else ["a0"])
     world.settle(2 * POLICY.backoff)
@@ -160,3 +167,25 @@ def test_a_crash_at_any_write_leaves_a_gang_that_gets_whole() -> None:
             assert nodes_of(world.bound("train")) == ["n0", "n0", "n0", "n1"], (soft, writes)
             assert len(world.api.binds) == 4
             assert world.engine.ledger.check() == []
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_torn_gang_is_not_taken_down_while_its_room_is_on_its_way(leaves: bool) -> None:
+    """The pod in the only other place of its rack leaves already, or may be asked to; the engine finds out in time."""
+    engine, owner = Engine(POLICY), an_owner("ReplicaSet", "train")
+    pods = a_gang_of_pods("train", 2, gpu=4, owner=owner, wish={"level": "rack", "required": True})
+    pods[0] = replace(pods[0], gated=False, node="a0", phase=Phase.RUNNING, bound_at=1.0)
+    other = a_pod(
+        "other", gpu=4, priority=-10, gated=False, scheduler="other", owner=an_owner("ReplicaSet", "other")
+    )
+    other = replace(other, node="a1", phase=Phase.RUNNING, bound_at=0.5, deleting=leaves)
+    nodes = [ev.NodeSeen(a_node(f"a{n}", gpu=4, rack="a")) for n in range(2)]
+    known = ev.OwnerSeen(OwnerTraits(owner.uid, remakes_freely=True))
+    start = [*nodes, known, *map(ev.PodSeen, [*pods, other]), ev.Synced(), ev.TookOver()]
+
+    effects = [*engine.observe(start, 100.0), *engine.plan(100.0)]
+    if leaves:
+        effects += [*engine.observe([ev.PodGone(other.uid, other.key)], 102.0), *engine.plan(102.0)]
+
+    assert not any(isinstance(effect, Evict) for effect in effects)
+    assert engine.ledger.roll.gangs[pods[0].membership.gang].plan is not None
