@@ -75,7 +75,7 @@ class Budgets:
             return
         eased, self._eased = self._eased, {}
         if not len(ledger.wanting):
-            return
+            return  # a gang that comes is asked about anyhow
         self._again = now + EVERY
         covers = {namespace: _Cover(own.values()) for namespace, own in eased.items()}
         stand = (pod for pod in _pods(ledger) if pod.key.namespace in covers and _is_kept(pod))
