@@ -196,8 +196,8 @@ class Ledger:
         """When the next Tick is due, in the time of `now`; infinity when nothing depends on time."""
         if self.blind:
             return FOREVER
-        own = (self.paused.next_due(), self.moves.next_due(), self.telling.next_due())
-        return min(self._wake.next(), *own)
+        others = (self.paused, self.moves, self.telling, self.budgets)
+        return min(self._wake.next(), *(own.next_due() for own in others))
 
     def check(self) -> list[str]:
         """Sentences about what must never be true; empty when all is well. For tests, and cheap enough for them."""
@@ -228,7 +228,7 @@ class Ledger:
         return self._census
 
     def stands(self, priority: int) -> None:
-        """A pod of this priority has its place from now on. Of our highest priority it gives way to hardly any gang."""
+        """A pod of this priority has its place, or may leave it, from now on. Of our highest priority it gives way to hardly any gang."""
         if priority < self.highest or self.usage.shares or self.policy.order is Order.LAS:
             self.standing += 1
 
@@ -360,6 +360,7 @@ class Ledger:
             return
         if self.freeing:
             freeing.sweep(self, now)
+        self.budgets.let_go(self, now)
         self._effects += self.paused.resume(self, now)
         self._effects += moving.carry_on(self, now)
         while self._dirty:

@@ -53,14 +53,13 @@ def group_gone(ledger: "Ledger", event: ev.GroupGone, _now: float) -> None:
 
 
 def budget_seen(ledger: "Ledger", event: ev.BudgetSeen, _now: float) -> None:
-    """A disruption budget as it is now."""
-    ledger.standing += ledger.budgets.seen(event.budget)
+    """A disruption budget as it is now. Until we act, no gang was told to wait because of it."""
+    ledger.budgets.seen(event.budget, heed=ledger.acting and ledger.synced)
 
 
 def budget_gone(ledger: "Ledger", event: ev.BudgetGone, _now: float) -> None:
     """A disruption budget is no more: what it kept may leave."""
-    ledger.budgets.gone(event.namespace, event.name)
-    ledger.standing += 1
+    ledger.budgets.gone(event.namespace, event.name, heed=ledger.acting and ledger.synced)
 
 
 def owner_seen(ledger: "Ledger", event: ev.OwnerSeen, now: float) -> None:

@@ -4,8 +4,9 @@ Lives here: whether a set keeps its terms, and which units to choose among when 
 Never here: the choice itself (preemption), or who set the terms.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -31,18 +32,31 @@ Numbers: TypeAlias = NDArray[np.int64]
 class Held:
     """Terms, on the units of one standing.
 
-    takes: float64[l, u], what each unit takes of each limit.  most: float64[l].  claims: bool[u], may leave by its
-    claim alone.  columns: int64[c], the resources that are claimed.
+    limit, unit: int64[e], value: float64[e], what a unit takes of a limit; few units take of more than one.
+    most: float64[l].  claims: bool[u], may leave by its claim alone.  columns: int64[c], the resources that are claimed.
     """
 
-    takes: Matrix
+    limit: Numbers
+    unit: Numbers
+    value: Vector
     most: Vector
     claims: Mask
     columns: Numbers
 
     def keeps(self, taken: Mask) -> bool:
         """The set bool[u] is within every limit."""
-        return bool((self.takes @ taken <= self.most + _SLACK).all())
+        here = taken[self.unit]
+        sums = np.bincount(self.limit[here], self.value[here], len(self.most))
+        return bool((sums <= self.most + _SLACK).all())
+
+    @cached_property
+    def by_unit(self) -> Mapping[int, Mapping[int, float]]:
+        """What each unit takes of which limits, where it takes of any."""
+        takes: dict[int, dict[int, float]] = {}
+        entries = zip(self.limit.tolist(), self.unit.tolist(), self.value.tolist(), strict=True)
+        for limit, unit, value in entries:
+            takes.setdefault(unit, {})[limit] = value
+        return takes
 
     def needless(self, standing: Standing, taken: Mask, left: Matrix) -> Mask:
         """bool[u]: who leaves by a claim, and without whom the gang would lack nothing of what is claimed where it
@@ -64,17 +78,24 @@ class Held:
 
 
 def held(standing: Standing, terms: Terms, axis: ResourceAxis) -> Held:
-    """These terms on these units."""
+    """These terms on these units, without limits that all of them together do not pass."""
     units = standing.units
     owner = {uid: number for number, unit in enumerate(units) for uid in unit.uids} if terms.limits else {}
-    takes = np.zeros((len(terms.limits), len(units)))
-    for number, limit in enumerate(terms.limits):
+    most: list[float] = []
+    entries: list[tuple[int, int, float]] = []
+    for limit in terms.limits:
+        takes: dict[int, float] = {}
         for uid, value in limit.uses.items():
             if uid in owner:
-                takes[number, owner[uid]] += value
+                takes[owner[uid]] = takes.get(owner[uid], 0.0) + value
+        if sum(takes.values()) > limit.most + _SLACK:
+            entries += [(len(most), unit, value) for unit, value in takes.items()]
+            most.append(limit.most)
     return Held(
-        takes,
-        np.array([limit.most for limit in terms.limits], dtype=float),
+        np.array([limit for limit, _, _ in entries], dtype=np.int64),
+        np.array([unit for _, unit, _ in entries], dtype=np.int64),
+        np.array([value for _, _, value in entries], dtype=float),
+        np.array(most, dtype=float),
         np.array([unit.by is By.CLAIM for unit in units], dtype=bool),
         np.array([axis.index[name] for name in sorted(terms.claimed) if name in axis.index], dtype=np.int64),
     )
@@ -128,7 +149,9 @@ def offers(standing: Standing, terms: Held, asks: Sequence[Ask]) -> Iterator[tup
         return
     price = np.lexsort((np.arange(len(standing.units)), standing.lost, standing.level))
     yield _chosen(standing, _within(standing, terms, price))
-    weight = (terms.takes / np.maximum(terms.most, _SLACK)[:, None]).sum(axis=0)
+    parts = terms.value / np.maximum(terms.most, _SLACK)[terms.limit]
+    weight: Vector = np.zeros(len(standing.units))
+    np.add.at(weight, terms.unit, parts)
     frugal = [replace(unit, lost=own) for unit, own in zip(standing.units, weight.tolist(), strict=True)]
     yield tuple(frugal)
     yield tuple(replace(unit, priority=0) for unit in frugal)
@@ -154,13 +177,24 @@ def _within(standing: Standing, terms: Held, order: Numbers) -> Mask:
     led: dict[int, list[int]] = {}
     for unit in np.flatnonzero(standing.leader >= 0).tolist():
         led.setdefault(int(standing.leader[unit]), []).append(unit)
-    taken: Mask = ~np.logical_or.reduce(terms.takes > 0)
-    left = terms.most + _SLACK
+    taken: Mask = np.ones(len(standing.units), dtype=bool)
+    taken[terms.unit] = False
+    takes, left = terms.by_unit, (terms.most + _SLACK).tolist()
     for unit in order[~taken[order]].tolist():
-        new = [one for one in (unit, *led.get(unit, ())) if not taken[one]]
-        sums = terms.takes[:, new].sum(axis=1)
-        if (sums <= left).all():
-            left = left - sums
+        if taken[unit]:
+            continue  # it comes with its gang
+        new, sums = [unit], takes[unit]
+        if unit in led:
+            new += [one for one in led[unit] if not taken[one]]
+            sums = {}
+            for limit, value in (own for one in new for own in takes.get(one, {}).items()):
+                sums[limit] = sums.get(limit, 0.0) + value
+        for limit, value in sums.items():
+            if value > left[limit]:
+                break
+        else:
+            for limit, value in sums.items():
+                left[limit] -= value
             taken[new] = True
     return taken & ~_torn(standing, taken)
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.engine.asking import Asking
+from scheduler.ledger.budgets import EVERY
 from scheduler.model.demand import Operator, Requirement
 from scheduler.model.events import FailureKind
 from scheduler.model.policy import Policy
@@ -174,3 +176,78 @@ def test_no_budget_is_asked_for_a_job_that_is_suspended() -> None:
 
     assert seats(world, "important") == 2
     assert evicted(world) == []
+
+
+# ── when gangs are asked about again ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def questions(monkeypatch) -> list[str]:
+    """Gangs that were asked about, once for each question."""
+    found: list[str] = []
+    answer = Asking.answer
+
+    def answers(self, question):
+        found.append(question.gang.key.name)
+        return answer(self, question)
+
+    monkeypatch.setattr(Asking, "answer", answers)
+    return found
+
+
+def kept(questions: list[str], **each) -> World:
+    """Two pods that a budget keeps where they are, and a gang that waits for their room."""
+    world = a_stage(1, 1)
+    singles(world, "web", 2, **each)
+    world.api.put_budget(a_budget("web", 0))
+    important(world, 2)
+    world.settle(60)
+    assert (seats(world, "important"), "important" in questions) == (0, True)
+    questions.clear()
+    return world
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["it allows more", "it is gone"])
+@pytest.mark.parametrize(
+    ("namespace", "app", "priority"),
+    [("other", "web", 0), ("default", "else", 0), ("default", "web", 100)],
+    ids=["of another namespace", "covers no pod", "covers none of lower priority"],
+)
+def test_a_budget_that_frees_no_pod_is_no_reason_to_ask(questions, gone, namespace, app, priority) -> None:
+    """It let no pod go that the gang could take."""
+    world = kept(questions, priority=priority)
+    budget = replace(a_budget(app, 0, "changes"), namespace=namespace)
+    world.api.put_budget(budget)
+    world.settle(1)
+    if gone:
+        world.api.delete_budget(budget)
+    else:
+        world.api.put_budget(replace(budget, allowed=1))
+    world.settle(60)
+
+    assert questions == []
+
+
+def test_budgets_that_change_all_the_time_are_a_reason_now_and_then(questions) -> None:
+    """A hundred changes within ten seconds cost no more questions than three."""
+    world = kept(questions)
+    for number in range(100):
+        world.api.put_budget(a_budget("web", 1 - number % 2))
+        world.settle(0.1)
+    each = len(questions) // (1 + int(10 / EVERY))
+
+    assert 0 < each <= 4
+
+
+def test_a_budget_that_allows_more_right_after_another_is_heard(questions) -> None:
+    """The second change is a reason to ask a few seconds later, by a deadline of its own."""
+    world = kept(questions)
+    world.api.put_budget(a_budget("web", 1))
+    world.settle(0.5)
+    world.api.put_budget(a_budget("web", 2))
+    world.settle(0.5)
+    assert seats(world, "important") == 0
+    world.settle(EVERY)
+
+    assert seats(world, "important") == 2
+    assert world.engine.ledger.budgets.next_due() == float("inf")

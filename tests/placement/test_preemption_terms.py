@@ -11,7 +11,9 @@ from scheduler.model.cluster import Snapshot
 from scheduler.model.victims import FREELY, By, Kind, Limit, Terms, Unit
 from scheduler.model.workload import Gang
 from scheduler.placement.preemption import choose
+from scheduler.placement.victims import stand
 from scheduler.placement.victims_exact import FEW
+from scheduler.placement.victims_terms import held
 from tests.builders import GPU, a_cluster, a_demand, a_gang, a_role
 from tests.placement.asking import POLICY
 from tests.placement.crowds import a_unit, closed, filled, fits, irreducible
@@ -74,6 +76,25 @@ def test_the_place_is_found_where_nobody_takes_others_along() -> None:
 
     assert len(units) > FEW
     assert gone(snapshot, units, gang, gpus(snapshot, units, 4)) == [f"alone-{number}" for number in range(4)]
+
+
+def test_limits_take_as_much_memory_as_the_units_under_them() -> None:
+    """Of a hundred limits on two units each, one entry is kept for a unit; a limit that they cannot pass is none."""
+    snapshot = a_cluster(nodes=100, gpu=2)
+    units = [
+        a_unit(snapshot, f"{node}-{number}", [(node, {"gpu": 1})])
+        for node in snapshot.names
+        for number in range(2)
+    ]
+    pairs = [{uid: 1.0 for unit in units[at : at + 2] for uid in unit.uids} for at in range(0, len(units), 2)]
+    standing = stand(filled(snapshot, units), units, HIGH)
+
+    def size(most: float) -> tuple[int, ...]:
+        terms = held(standing, Terms(tuple(Limit(most, uses) for uses in pairs)), snapshot.axis)
+        return len(terms.limit), len(terms.unit), len(terms.value), len(terms.most)
+
+    assert size(1.0) == (200, 200, 200, 100)
+    assert size(2.0) == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("claimed", ["cpu", GPU])
