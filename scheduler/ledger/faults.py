@@ -62,7 +62,10 @@ class Faults:
 
 
 def broke(ledger: "Ledger", key: GangKey | None, error: Exception, now: float) -> None:
-    """A step failed on this gang: until it is looked at again it is out of the queue, and keeps the seats it has."""
+    """A step failed on this gang: until it is looked at again it is out of the queue, and keeps the seats it has.
+
+    Meanwhile it holds up no other gang that goes singly: how it stands is not worked out.
+    """
     record = None if key is None else ledger.roll.gangs.get(key)
     ledger.faults.note(Fault(key, error, again=record is not None and record.faults > 0))
     if record is None:
@@ -76,6 +79,7 @@ def broke(ledger: "Ledger", key: GangKey | None, error: Exception, now: float) -
         record.state = State.REFUSED
     record.spec = record.verdict = Refuse(Reason.INVALID, "gang", record.key.name, FAILED)
     ledger.wanting.note(record, None, now)
+    ledger.wanting.singly.close(ledger, record.key)
 
 
 @contextmanager
