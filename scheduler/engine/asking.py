@@ -129,8 +129,7 @@ class Asking:
     def _sieve(self, now: float) -> Sieve:
         """What holds for everybody in this step of the pass."""
         only = self.front.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
-        ledger, front = self._ledger, self.front
-        first = front.first()
+        ledger, front, first = self._ledger, self.front, self.front.first()
         fence, order = front.fence()
         return Sieve(
             now=now,
@@ -152,6 +151,7 @@ class Asking:
             may_try=self._may_try,
             mark=ledger.mark_told,
             has_turn=self._pass.rounds.has_turn,
+            before=ledger.wanting.singly.before,
         )
 
     def may_make_room(self, record: GangRecord, gang: Gang, now: float) -> bool:

@@ -152,6 +152,8 @@ def waits(record: GangRecord) -> bool:
 def _in_vain(record: GangRecord, version: int, room: int) -> bool:
     """No pod that leaves would help it, or none has left since; and surplus alone holds up no gang."""
     verdict = record.verdict if record.verdict_for is record.wanted else None
+    if isinstance(verdict, Wait) and verdict.behind is not None:
+        return True  # it is told otherwise as soon as that gang is out of its way
     lasting = verdict is not None and verdict.reason in LASTING and record.verdict_version == version
     if verdict is None or lasting or record.verdict_room != room:
         return lasting

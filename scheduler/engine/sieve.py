@@ -55,6 +55,8 @@ class Sieve:
     """Another reason is to be told of this gang than before."""
     has_turn: Callable[[GangRecord], bool]
     """Its namespace may ask once more in this pass."""
+    before: Callable[[GangRecord], GangKey | None]
+    """The gang that this one lets pass; None: none."""
 
     @property
     def under(self) -> Hashable:
@@ -83,6 +85,8 @@ class Sieve:
             return False
         if self.only is not None and record is not self.only:
             return False
+        if self.only is None and isinstance(record.verdict, Wait) and record.verdict.behind is not None:
+            return not self._lets_pass(record, record.verdict)
         if record.verdict_for is not wanted:
             return True
         fence = self.fence if self.fence and record.order > self.order else 0
@@ -94,6 +98,17 @@ class Sieve:
             if record.verdict_room == self.room and record.verdict_until > self.now:
                 return takes and record.verdict_standing != self.standing and self.may_try(record, self.now)
         return (takes and self.may_try(record, self.now)) or not self._is_known(record, fence)
+
+    def _lets_pass(self, record: GangRecord, told: Wait) -> bool:
+        """A gang goes before this one still, or another one does by now: it is told so without being asked."""
+        first = self.before(record)
+        if first is None:
+            return False
+        if told.behind != first:
+            record.verdict = Wait(Reason.QUEUED, behind=first)
+            self.mark(record.key)
+        record.verdict_for, record.verdict_room = record.wanted, self.room
+        return True
 
     def _is_known(self, record: GangRecord, fence: int) -> bool:
         """A gang of this shape was told to wait since there was so much room: so is this one, without being asked."""
@@ -159,6 +174,7 @@ class Sieve:
                 or record.not_before > now
                 or record.verdict_until <= now
                 or (some_take and wanted.priority > above)
+                or verdict.reason is Reason.QUEUED
             ):
                 yield record
                 continue

@@ -72,7 +72,7 @@ def tell(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect]
 
     All there is to do for a gang of which nothing but the verdict has changed.
     """
-    record.quota_full = ledger.quotas.full(record) if record.state == State.GATHERING else ""
+    ledger.quotas.note(record)
     said = notices.words(record)
     effects: list[Effect] = [*mishaps.due(record, ledger.policy, now)]
     effects += notices.due(record, said, ledger.policy, ledger.owners, ledger.quotas, now)

@@ -63,7 +63,10 @@ class Faults:
 
 
 def broke(ledger: "Ledger", key: GangKey | None, error: Exception, now: float) -> None:
-    """A step failed on this gang: until it is looked at again it is out of the queue, and keeps the seats it has."""
+    """A step failed on this gang: until it is looked at again it is out of the queue, and keeps the seats it has.
+
+    Meanwhile it holds up no other gang that goes singly: how it stands is not worked out.
+    """
     record = None if key is None else ledger.roll.gangs.get(key)
     if record is not None and now > record.rests_until + LONGEST:
         record.faults = 0  # it was well for long
@@ -79,6 +82,7 @@ def broke(ledger: "Ledger", key: GangKey | None, error: Exception, now: float) -
         record.state = State.REFUSED
     record.spec = record.verdict = Refuse(Reason.INVALID, "gang", record.key.name, FAILED)
     ledger.wanting.note(record, None, now)
+    ledger.wanting.singly.close(ledger, record.key)
 
 
 def is_refused(record: GangRecord) -> bool:

@@ -108,8 +108,8 @@ class Ledger:
             ev.GroupGone: partial(surroundings.group_gone, self),
             ev.OwnerSeen: partial(surroundings.owner_seen, self),
             ev.OwnerGone: partial(surroundings.owner_gone, self),
-            ev.QuotaSeen: lambda event, _now: self.quotas.seen(event.quota),
-            ev.QuotaGone: lambda event, _now: self.quotas.gone(event.namespace, event.name),
+            ev.QuotaSeen: partial(surroundings.quota_seen, self),
+            ev.QuotaGone: partial(surroundings.quota_gone, self),
             ev.BudgetSeen: partial(surroundings.budget_seen, self),
             ev.BudgetGone: partial(surroundings.budget_gone, self),
             ev.Asked: partial(verdicts.asked, self),
@@ -184,7 +184,7 @@ class Ledger:
         if not isinstance(spec, Spec) or not self.is_idle(record, now):
             return None
         wanted = roster.request(record, spec, self.policy)
-        kept = wanted is not None and len(self.moves) and moving.match(self, record, wanted)
+        kept = wanted is not None and moving.match(self, record, wanted)
         return None if kept else wanted
 
     def is_idle(self, record: GangRecord, now: float) -> bool:

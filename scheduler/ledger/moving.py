@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from scheduler.ledger import faults, healing, pins, plans, roster
 from scheduler.ledger.records import GangRecord, Member, Plan, Spec
 from scheduler.ledger.roll import lineage
+from scheduler.ledger.timers import Timers
 from scheduler.model import events as ev
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.demand import Demand
@@ -70,10 +71,14 @@ class Move:
 
 
 class Moves:
-    """All gangs that move."""
+    """All gangs that move. What one gang asks of them costs the same, however many there are."""
 
     def __init__(self) -> None:
         self._moves: dict[GangKey, Move] = {}
+        self._by_line: dict[str, dict[GangKey, Move]] = {}
+        self._drains: dict[GangKey, Move] = {}
+        """Those that go on by themselves, which vacancies do not."""
+        self._ends = Timers()
         self._refused: dict[GangKey, float] = {}
 
     def __len__(self) -> int:
@@ -94,9 +99,33 @@ class Moves:
 
     def put(self, move: Move) -> None:
         self._moves[move.gang] = move
+        self._by_line.setdefault(move.line, {})[move.gang] = move
+        if not move.vacancy:
+            self._drains[move.gang] = move
+        self._ends.set(move.gang, move.by)
 
     def drop(self, move: Move) -> None:
-        self._moves.pop(move.gang, None)
+        if self._moves.get(move.gang) is not move:
+            return
+        del self._moves[move.gang]
+        self._drains.pop(move.gang, None)
+        self._ends.forget(move.gang)
+        own = self._by_line[move.line]
+        del own[move.gang]
+        if not own:
+            del self._by_line[move.line]
+
+    def last(self, move: Move, by: float) -> None:
+        """It is over then."""
+        move.by = by
+        self._ends.set(move.gang, by)
+
+    def to_see_to(self, now: float) -> list[Move]:
+        """Gangs that are asked to move, and vacancies that are over."""
+        due = list(self._ends.due(now))
+        for key in due:
+            self._ends.set(key, self._moves[key].by)
+        return [self._moves[key] for key in dict.fromkeys([*self._drains, *due])]
 
     def refuse(self, key: GangKey, now: float) -> None:
         """Nobody of this gang may be evicted now."""
@@ -114,15 +143,15 @@ class Moves:
     def of(self, record: GangRecord) -> list[Move]:
         """Moves whose leases are for this gang."""
         pod = next(iter(record.members.values())).pod if self._moves and record.members else None
-        return [move for move in self if move.line == lineage(record.key, pod)] if pod is not None else []
+        return list(self._by_line.get(lineage(record.key, pod), {}).values()) if pod is not None else []
 
     def extend(self, by: float) -> None:
         """None of them is over before this."""
         for move in self:
-            move.by = max(move.by, by)
+            self.last(move, max(move.by, by))
 
     def next_due(self) -> float:
-        return min((move.by for move in self._moves.values()), default=float("inf"))
+        return self._ends.next()
 
 
 # ── begin ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -209,12 +238,12 @@ def gang_of(
 def carry_on(ledger: "Ledger", now: float) -> list[Effect]:
     """The next evictions of all moves; moves that are over end."""
     effects: list[Effect] = []
-    for move in ledger.moves:
+    for move in ledger.moves.to_see_to(now):
         record = ledger.roll.gangs.get(move.gang)
         with faults.guard(ledger, move.gang, now):
             if record is not None and record.rests_until <= now:
                 effects += _go(ledger, record, move, now)
-            if now >= move.by or (move.vacancy and record is None):
+            if now >= move.by:
                 _is_over(ledger, record, move, now)
                 ledger.mark(move.gang)
             if not move.leases and not move.going:
@@ -275,7 +304,7 @@ def _is_over(ledger: "Ledger", record: GangRecord | None, move: Move, now: float
     """Unless somebody is still on his way out: his owner may make the next one only then."""
     members = [record.members.get(lease.old) for lease in move.leases] if record is not None else []
     if any(m is not None and m.pod.deleting and not m.pod.phase.ended for m in members):
-        move.by = now + ledger.policy.timeout
+        ledger.moves.last(move, now + ledger.policy.timeout)
         return
     for uid in move.asked:
         member = record.members.get(uid) if record is not None else None
@@ -288,8 +317,10 @@ def _is_over(ledger: "Ledger", record: GangRecord | None, move: Move, now: float
 
 
 def give_back(ledger: "Ledger", move: Move, lease: Lease) -> None:
-    """The seat is no longer kept."""
+    """The seat is no longer kept; a vacancy without seats is no more."""
     move.leases.remove(lease)
+    if move.vacancy and not move.leases:
+        ledger.moves.drop(move)
     ledger.nodes.take(lease.name)
     ledger.usage.keep_no_longer(lease.old)
 
@@ -328,7 +359,7 @@ def _suits(ledger: "Ledger", lease: Lease, role: Role, uid: Uid) -> bool:
 
 def arrive(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
     """Members that came take the seats that are kept for them, as soon as those who had the room have left."""
-    if not len(ledger.moves) or not isinstance(record.spec, Spec) or not ledger.is_idle(record, now):
+    if not ledger.moves.of(record) or not isinstance(record.spec, Spec) or not ledger.is_idle(record, now):
         return []
     gang = roster.request(record, record.spec, ledger.policy)
     found = match(ledger, record, gang) if gang is not None else None

@@ -132,6 +132,8 @@ def _left(ledger: "Ledger", key: GangKey) -> None:
     ledger.left(key)
     if key not in ledger.roll.gangs:
         ledger.wanting.singly.close(ledger, key)
+        vacancies.gone(ledger, key)
+        ledger.quotas.forget(key)
 
 
 def move(ledger: "Ledger", uid: Uid, key: GangKey) -> None:

@@ -1,11 +1,12 @@
 """What a namespace may ask for, and gangs that ask for more than that, or than is left of it: they lack pods."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from scheduler.ledger import roster
+from scheduler.ledger.lifecycle import State
 from scheduler.ledger.records import GangRecord, Spec
 from scheduler.model.resources import written
-from scheduler.model.workload import Quota
+from scheduler.model.workload import GangKey, Quota
 
 
 class Quotas:
@@ -13,15 +14,39 @@ class Quotas:
 
     def __init__(self) -> None:
         self._by_namespace: dict[str, dict[str, Quota]] = {}
+        self._gathering: dict[str, dict[GangKey, None]] = {}
 
-    def seen(self, quota: Quota) -> None:
-        self._by_namespace.setdefault(quota.namespace, {})[quota.name] = quota
+    def seen(self, quota: Quota) -> bool:
+        """Whether it is another than before."""
+        own = self._by_namespace.setdefault(quota.namespace, {})
+        before, own[quota.name] = own.get(quota.name), quota
+        return before != quota
 
     def gone(self, namespace: str, name: str) -> None:
         own = self._by_namespace.get(namespace, {})
         own.pop(name, None)
         if not own:
             self._by_namespace.pop(namespace, None)
+
+    def note(self, record: GangRecord) -> None:
+        """Take in whether this gang waits for members, and which quotas are too full for them."""
+        if record.state == State.GATHERING:
+            self._gathering.setdefault(record.key.namespace, {})[record.key] = None
+            record.quota_full = self._full(record)
+        else:
+            self.forget(record.key)
+            record.quota_full = ""
+
+    def forget(self, key: GangKey) -> None:
+        """This gang waits for no members."""
+        own = self._gathering.get(key.namespace, {})
+        own.pop(key, None)
+        if not own:
+            self._gathering.pop(key.namespace, None)
+
+    def gathering(self, namespace: str) -> Iterable[GangKey]:
+        """Gangs of this namespace that wait for members."""
+        return self._gathering.get(namespace, ())
 
     def too_small(self, record: GangRecord) -> Iterator[str]:
         """A sentence for every limit that the gang's quorum alone goes beyond."""
@@ -37,7 +62,7 @@ class Quotas:
                         f"needs {written(resource, needs[resource])}, so its last pods are never created"
                     )
 
-    def full(self, record: GangRecord) -> str:
+    def _full(self, record: GangRecord) -> str:
         """Which quotas leave too little for the pods that the quorum lacks; empty: none.
 
         A limit that the whole quorum goes beyond is told by `too_small`.

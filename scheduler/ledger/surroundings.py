@@ -1,4 +1,4 @@
-"""What gangs stand on and depend on: nodes, PodGroups, owners, the policy.
+"""What gangs stand on and depend on: nodes, PodGroups, quotas, owners, the policy.
 
 Lives here: which gangs are to be looked at when one of these changes. Never here: what follows for them (care).
 """
@@ -60,6 +60,24 @@ def budget_seen(ledger: "Ledger", event: ev.BudgetSeen, _now: float) -> None:
 def budget_gone(ledger: "Ledger", event: ev.BudgetGone, _now: float) -> None:
     """A disruption budget is no more: what it kept may leave."""
     ledger.budgets.gone(event.namespace, event.name, heed=ledger.acting and ledger.synced)
+
+
+def quota_seen(ledger: "Ledger", event: ev.QuotaSeen, _now: float) -> None:
+    """A ResourceQuota as it is now."""
+    if ledger.quotas.seen(event.quota):
+        _short_of_members_told(ledger, event.quota.namespace)
+
+
+def quota_gone(ledger: "Ledger", event: ev.QuotaGone, _now: float) -> None:
+    """A ResourceQuota is no more."""
+    ledger.quotas.gone(event.namespace, event.name)
+    _short_of_members_told(ledger, event.namespace)
+
+
+def _short_of_members_told(ledger: "Ledger", namespace: str) -> None:
+    """A quota says why members are missing; nothing else of a gang depends on it."""
+    for key in ledger.quotas.gathering(namespace):
+        ledger.mark_told(key)
 
 
 def owner_seen(ledger: "Ledger", event: ev.OwnerSeen, now: float) -> None:

@@ -11,7 +11,7 @@ from scheduler.ledger.backoff import doubled
 from scheduler.ledger.moving import Lease, Move
 from scheduler.ledger.records import GangRecord, Member, Spec
 from scheduler.ledger.roll import lineage
-from scheduler.model.workload import Owner, Phase
+from scheduler.model.workload import GangKey, Owner, Phase
 
 if TYPE_CHECKING:
     from scheduler.ledger.ledger import Ledger
@@ -47,7 +47,7 @@ def lost(ledger: "Ledger", member: Member, now: float) -> None:
     if move is None:
         move = Move(record.key, lineage(record.key, pod), False, [], [], now, vacancy=True)
         ledger.moves.put(move)
-    move.by = max(move.by, now + _patience(ledger, pod.owner))
+    ledger.moves.last(move, max(move.by, now + _patience(ledger, pod.owner)))
     lease = Lease(pod.uid, pod.node, roster.role_of(member, spec), pod.demand, pod.owner)
     moving.keep(ledger, move, lease)
 
@@ -75,6 +75,13 @@ def tend(ledger: "Ledger", record: GangRecord, now: float) -> None:
         else:
             moving.give_back(ledger, move, lease)
     record.kept = tuple(sorted(lease.node for lease in move.leases))
+
+
+def gone(ledger: "Ledger", key: GangKey) -> None:
+    """This gang is no more, so none of it stands idle."""
+    if (move := ledger.moves.vacancy(key)) is not None:
+        for lease in list(move.leases):
+            moving.give_back(ledger, move, lease)
 
 
 def _suits_none(ledger: "Ledger", record: GangRecord, now: float) -> bool:

@@ -11,12 +11,13 @@ from scheduler.engine.asking import Asking
 from scheduler.engine.sieve import Sieve
 from scheduler.model import events as ev
 from scheduler.model.calls import FilterCall, PreemptCall, Refused, Victims
-from scheduler.model.decision import Reason
+from scheduler.model.decision import Reason, Wait
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill
 from scheduler.model.workload import Phase
 from tests.engine.cast import a_gang_of_pods, a_pod
-from tests.engine.stage import a_world, an_engine, planned, runs
+from tests.engine.kube_scheduler import APART
+from tests.engine.stage import POLICY, a_world, an_engine, planned, runs
 from tests.engine.world import World
 
 MANY = 1_000
@@ -183,3 +184,51 @@ def test_nobody_is_passed_over_when_all_come_of_age() -> None:
 
     seated = {key.name for key, record in engine.ledger.roll.gangs.items() if record.plan is not None}
     assert seated == {"tiny"}
+
+
+def one_at_a_time(*gpus: int, policy: Policy = POLICY) -> World:
+    """A gang of one that runs, and twelve that go one at a time: the first has seats, and each was told."""
+    world = a_world(*gpus, policy=policy)
+    world.submit(a_gang_of_pods("runs", 1, gpu=1))
+    world.settle(1.0)
+    for number in range(12):
+        pods = a_gang_of_pods(f"odd-{number:02}", 2, gpu=1)
+        world.submit([replace(pod, unmodelled=(APART,)) for pod in pods])
+    world.watch()
+    world.plan()
+    return world
+
+
+def behind(world: World) -> list[str | None]:
+    """By gang, which one it lets pass."""
+    verdicts = [world.record(f"odd-{number:02}").verdict for number in range(12)]
+    return [own.behind.name if isinstance(own, Wait) and own.behind else None for own in verdicts]
+
+
+@pytest.mark.parametrize("policy", [POLICY, Policy(backfill=Backfill.NONE)], ids=["reserve", "strict order"])
+def test_gangs_that_let_another_pass_cost_no_question_when_room_grows(work: Work, policy: Policy) -> None:
+    """Room is not what they wait for; a gang behind them is asked about."""
+    world = one_at_a_time(4, 4, policy=policy)
+    assert behind(world) == [None, *["odd-00"] * 11]
+    world.submit(a_gang_of_pods("plain", 4, gpu=2))
+    world.watch()
+    world.plan()
+    work.done()
+    room = world.engine.ledger.nodes.room
+    world.tell([ev.PodGone(pod.uid, pod.key) for pod in world.pods("runs")])
+    world.plan()
+    assert work.done()[0] == 1
+    assert world.record("plain").verdict_room == world.engine.ledger.nodes.room > room
+
+
+def test_when_the_next_has_its_turn_the_others_are_told_so_without_a_question(work: Work) -> None:
+    """Only the one whose turn it is is asked about."""
+    world = one_at_a_time(4, 4)
+    work.done()
+    for pod in world.pods("odd-00"):
+        world.api.delete(pod.key)
+    world.watch()
+    world.plan()
+    told = [world.record(f"odd-{number:02}").verdict for number in range(1, 12)]
+    assert [own and own.behind.name for own in told] == [None, *["odd-01"] * 10]
+    assert work.done()[0] == 1

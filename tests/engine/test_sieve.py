@@ -24,6 +24,8 @@ NOW = 100.0
 FENCE, SPARE = 3, 50.0
 REASONS = (Reason.NO_ROOM, Reason.NO_DOMAIN, Reason.NEVER_FITS, Reason.RESERVED)
 WAITS = [Wait(reason) for reason in REASONS]
+FRONT = GangKey("red", "front")
+BEHIND = [Wait(Reason.QUEUED, behind=FRONT), Wait(Reason.QUEUED, behind=GangKey("red", "then"))]
 NAMESPACES = ("red", "blue")
 WANTED = {priority: a_gang(priority=priority) for priority in (0, 5)}
 OTHER = a_gang(priority=0)
@@ -52,7 +54,7 @@ class Dice:
             wanted=wanted,
             order=(number,),
             not_before=self.mostly(0.0, NOW, NOW + 1),
-            verdict=self.mostly(self.one_of(*WAITS), None),
+            verdict=self.mostly(self.one_of(*WAITS), None, *BEHIND),
             verdict_for=self.mostly(wanted, OTHER),
             verdict_fence=self.one_of(0, FENCE - 1, FENCE),
             verdict_room=self.one_of(6, 7),
@@ -101,6 +103,7 @@ class Scene:
             may_try=lambda record, _now: record.verdict_shape == 1,
             mark=self.marked.append,
             has_turn=lambda _record: True,
+            before=lambda record: FRONT if record.key.namespace == "red" else None,
         )
 
 

@@ -1,5 +1,7 @@
 """Gangs that a namespace's quota will never let be complete."""
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.ledger import Ledger
@@ -113,3 +115,51 @@ def test_a_quota_of_which_too_little_is_left_is_named(used, words):
 
     assert words in text
     assert ("is full" in text) is (used == 4)
+
+
+def gathering() -> Ledger:
+    """One of four pods is there, and was looked at."""
+    ledger = Ledger(Policy())
+    ledger.handle([ev.NodeSeen(Node("n1", (("nvidia.com/gpu", 8), ("pods", 110))))], 0.0)
+    ledger.handle([ev.Synced(), ev.TookOver(), ev.PodSeen(a_learner(0, of=4))], 1.0)
+    ledger.handle([ev.Tick()], 30.0)
+    return ledger
+
+
+def test_a_quota_that_fills_or_empties_or_goes_is_told_at_once():
+    """The gang is not waiting for a look of its own, and is not looked at for more than its words."""
+    ledger = gathering()
+    record = ledger.roll.gangs[GANG]
+    looks = record.pulse
+    full, half = (
+        Quota("team", "research", (("nvidia.com/gpu", 8),), (("nvidia.com/gpu", used),)) for used in (4, 2)
+    )
+
+    heard = []
+    for event in (
+        ev.QuotaSeen(full),
+        ev.QuotaSeen(half),
+        ev.QuotaSeen(full),
+        ev.QuotaGone("team", "research"),
+    ):
+        ledger.handle([event], 31.0)
+        heard.append("is full" in record.quota_full)
+
+    assert heard == [True, False, True, False]
+    assert record.pulse == looks
+
+
+def test_only_gangs_of_the_namespace_that_wait_for_members_are_told(monkeypatch):
+    """Neither those of another namespace, nor for a quota that is as it was, nor those that are complete or gone."""
+    ledger = gathering()
+    told: list[GangKey] = []
+    monkeypatch.setattr(ledger, "mark_told", told.append)
+    quota = Quota("team", "research", (("nvidia.com/gpu", 8),))
+
+    ledger.handle([ev.QuotaSeen(replace(quota, namespace="other"))], 31.0)
+    assert told == []
+    ledger.handle([ev.QuotaSeen(quota), ev.QuotaSeen(quota)], 31.0)
+    assert told == [GANG]
+    ledger.handle([ev.PodSeen(a_learner(number, of=4)) for number in range(1, 4)], 32.0)
+    ledger.handle([ev.QuotaGone("team", "research")], 33.0)
+    assert told == [GANG]

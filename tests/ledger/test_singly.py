@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.ledger.faults import broke
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.workload import GangKey, Pending, Phase, Pod
 from tests.builders import a_node
@@ -122,3 +123,16 @@ def test_a_torn_gang_stays_one_while_the_pod_with_the_rule_is_made_again() -> No
     desk.see(*odd("next", 2, gpu=4))
     desk.lose("train-1")
     assert desk.ledger.wanting.singly.before(desk.record("next")) == GangKey("default", "train")
+
+
+def test_a_gang_on_which_we_failed_holds_up_no_other(faults) -> None:
+    """It is looked at minutes later: whether it is torn still is not known until then."""
+    desk = a_torn_desk(freely=False)
+    desk.see(*odd("next", 2, gpu=4))
+    waits, train = desk.record("next"), desk.record("train")
+    desk.decide("next", Wait(Reason.QUEUED, behind=train.key))
+    broke(desk.ledger, train.key, ValueError(), desk.now)
+    assert (desk.ledger.wanting.singly.before(waits), waits.verdict_for) == (None, None)
+    desk.wait(train.rests_until - desk.now)
+    assert desk.ledger.wanting.singly.before(waits) == train.key
+    faults.clear()

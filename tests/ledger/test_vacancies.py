@@ -1,6 +1,9 @@
 """Places of members that were lost, kept for their successors."""
 
+import sys
+from collections import Counter
 from dataclasses import replace
+from types import FrameType
 
 import pytest
 
@@ -236,3 +239,69 @@ def test_a_restart_forgets_kept_places() -> None:
     again.tell(ev.Synced(), ev.TookOver())
     assert free(again, "n2") == 8
     assert again.wanted("train") is not None
+
+
+def many(count: int) -> Desk:
+    """So many gangs of two run, of each of which a member has failed; another gang waits for room."""
+    desk = Desk(*(a_node(f"n{number}", gpu=2) for number in range(count)))
+    pods: list[Pod] = []
+    for number in range(count):
+        owner = an_owner("Job", f"g{number}")
+        desk.tell(traits(owner))
+        two = a_gang_of_pods(f"g{number}", 2, gpu=1, owner=owner, created=1.0)
+        pods += [
+            replace(pod, gated=False, node=f"n{number}", phase=Phase.RUNNING, bound_at=2.0) for pod in two
+        ]
+    desk.see(*pods)
+    desk.see(*(replace(pod, phase=Phase.FAILED) for pod in pods[::2]))
+    assert sum(len(move.leases) for move in desk.ledger.moves) == count
+    desk.see(*a_gang_of_pods("waits", 2, gpu=2, created=50.0))
+    desk.wait(1)
+    return desk
+
+
+def calls(desk: Desk, name: str) -> Counter[str]:
+    """Functions that are called, and how often, when one pod is seen as another."""
+    found: Counter[str] = Counter()
+
+    def note(frame: FrameType, kind: str, _arg: object) -> None:
+        if kind == "call":
+            found[frame.f_code.co_qualname] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        desk.change(name, priority=1)
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def test_places_that_are_kept_for_others_cost_a_gang_nothing() -> None:
+    """An event of a gang that waits takes the same steps, however many places are kept."""
+    assert calls(many(40), "waits-0") == calls(many(2), "waits-0")
+
+
+def test_each_kept_place_ends_at_its_own_time() -> None:
+    """One that is kept later is kept longer."""
+    desk = many(2)
+    desk.wait(20)
+    desk.see(*a_gang_of_pods("late", 2, gpu=1, owner=an_owner("ReplicaSet", "late")))
+    desk.tell(ev.NodeSeen(a_node("more", gpu=2)))
+    desk.bring_on_its_way("late", late_0="more", late_1="more")
+    desk.bind("late-0", "late-1")
+    desk.change("late-1", phase=Phase.FAILED)
+    left = []
+    for seconds in (FIRST + MARGIN - 20, MARGIN - 20, 20):
+        desk.wait(seconds)
+        left.append(sorted(move.gang.name for move in desk.ledger.moves))
+    assert left == [["late"], [], []]
+
+
+def test_no_place_is_kept_for_a_gang_that_is_gone() -> None:
+    """Not even while we are blind, when no gang is looked at."""
+    desk = whole()
+    fail(desk)
+    desk.tell(ev.LostSight())
+    desk.lose("train-0", "train-1")
+    assert (len(desk.ledger.moves), free(desk, "n2"), desk.ledger.check()) == (0, 8, [])
