@@ -186,8 +186,10 @@ class Engine:
         # 3. Its place is known: say it again.
         if member.bound:
             return _only(member.pod.node, call, Reason.BOUND), []
-        if not member.live:
+        if not member.stays:
             return Refused(Reason.PIN_BROKEN if member.evicting else Reason.GONE), []
+        if member.aside is not None:
+            return Refused(member.aside.reason), []
         if self._is_freeing(call.uid):
             return Refused(Reason.MAKING_ROOM), []
         if member.hold is not None and member.hold.until is None and member.hold.node in call.candidates:

@@ -5,30 +5,39 @@ Lives here: which members these are. Never here: what the others make of the gan
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from scheduler.ledger.records import Aside, GangRecord, Member
 from scheduler.ledger.roster import SINGLE
 from scheduler.model.decision import TEXT, Reason
-from scheduler.model.workload import GangKey, Group, Uid
+from scheduler.model.workload import GangKey, Group, Owner, Uid
+
+if TYPE_CHECKING:
+    from scheduler.ledger.ledger import Ledger
 
 REVISIONS: Final = frozenset({"ReplicaSet", "ReplicationController"})
 """Kinds of which one owner above makes several in turn: their pods are one gang all the way."""
 
 
-def set_aside(record: GangRecord, groups: Mapping[tuple[str, GangKey], Group]) -> None:
+def set_aside(ledger: "Ledger", record: GangRecord) -> None:
     """Say which members without a seat do not count now: pods that cannot be read beside others that can, and pods of
     a later run.
 
-    One run goes at a time: the one that has seats, else the eldest.  A run is what one controller makes.
+    One run goes at a time: the one that has seats, else the one whose turn it was, else the eldest.  A run is what one
+    controller makes.  It keeps its turn while a pod of it has not ended; that of a Job also while its pods are made
+    again.
     """
     staying = [member for member in record.members.values() if member.stays]
     aside = _unread(staying)
-    aside |= _of_later_runs(record.key, [m for m in staying if m.pod.uid not in aside], groups)
+    unended = [m for m in record.members.values() if not m.pod.phase.ended and m.pod.uid not in aside]
+    first, later = _later_runs(ledger, record, unended)
+    ledger.roll.give_turn(record, first)
+    if first is not None:
+        aside |= dict.fromkeys((m.pod.uid for m in later), Aside(Reason.NAME_TAKEN, _taken_by(first)))
     for member in staying:
         before, member.aside = member.aside, aside.get(member.pod.uid)
         if before is not None and member.aside is None:
-            record.told_waiting = record.told_waiting or member.pod.told is not None
+            record.told_waiting = record.told_waiting or member.says is not None
 
 
 def _unread(staying: Sequence[Member]) -> dict[Uid, Aside]:
@@ -42,19 +51,31 @@ def _complaint_of(member: Member) -> str:
     return f"{TEXT[Reason.INVALID]}: {next(own for own in member.pod.complaints if own.fatal)}"
 
 
-def _of_later_runs(
-    key: GangKey, staying: Sequence[Member], groups: Mapping[tuple[str, GangKey], Group]
-) -> dict[Uid, Aside]:
+def _later_runs(
+    ledger: "Ledger", record: GangRecord, unended: Sequence[Member]
+) -> tuple[Owner | None, list[Member]]:
+    """The controller of the run that goes first, and members of others without a seat; None: there is one run."""
     runs: dict[str, list[Member]] = {}
-    for member in staying:
-        owner = member.pod.owner
-        if owner is not None:
-            runs.setdefault("" if owner.kind in REVISIONS else owner.uid, []).append(member)
-    if len(runs) < 2 or is_of_several(key, staying, groups):
-        return {}
-    first = min(runs.values(), key=_turn)
-    why = Aside(Reason.NAME_TAKEN, _taken_by(first[0]))
-    return {m.pod.uid: why for run in runs.values() if run is not first for m in run if not m.has_seat}
+    owners: dict[str, Owner] = {}
+    for member in unended:
+        if (owner := member.pod.owner) is not None:
+            run = "" if owner.kind in REVISIONS else owner.uid
+            runs.setdefault(run, []).append(member)
+            owners.setdefault(run, owner)
+    before = record.turn
+    if before is not None and before.uid not in runs and _makes_again(ledger, before):
+        runs[before.uid], owners[before.uid] = [], before
+    if len(runs) < 2 or is_of_several(record.key, unended, ledger.groups):
+        return None, []
+    last = before.uid if before is not None else None
+    first = min(runs, key=lambda run: (*_turn(runs[run], had=run == last), run))
+    return owners[first], [m for run in runs if run != first for m in runs[run] if not m.has_seat]
+
+
+def _makes_again(ledger: "Ledger", owner: Owner) -> bool:
+    """A Job without pods that is to make more of them.  One that is suspended leaves its turn to the others."""
+    traits = ledger.owners.get(owner.uid)
+    return owner.kind == "Job" and traits is not None and not (traits.ended or traits.suspended)
 
 
 def is_of_several(
@@ -68,14 +89,13 @@ def is_of_several(
     )
 
 
-def _turn(run: Sequence[Member]) -> tuple[bool, tuple[float, str]]:
-    return (not any(member.has_seat for member in run), min(member.arrival for member in run))
+def _turn(run: Sequence[Member], *, had: bool) -> tuple[bool, bool, tuple[float, str]]:
+    seated = any(member.has_seat for member in run)
+    return not seated, not had, min((member.arrival for member in run), default=(0.0, ""))
 
 
-def _taken_by(member: Member) -> str:
-    owner = member.pod.owner
-    by = f"{owner.kind} {owner.name}" if owner is not None else member.pod.key.name
+def _taken_by(owner: Owner) -> str:
     return (
-        f"{TEXT[Reason.NAME_TAKEN]}: {by}; these pods wait until its pods have ended. To run both at once, give each a"
-        " gang name of its own; to make both one gang, give them roles"
+        f"{TEXT[Reason.NAME_TAKEN]}: {owner.kind} {owner.name}; these pods wait until it has ended. To run both at once,"
+        " give each a gang name of its own; to make both one gang, give them roles"
     )

@@ -87,7 +87,7 @@ def tell(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect]
 
 def _spec(ledger: "Ledger", record: GangRecord) -> Spec | None:
     if record.spec is None:
-        aside.set_aside(record, ledger.groups)
+        aside.set_aside(ledger, record)
         record.spec = spec = roster.spec(record, ledger.groups, ledger.policy)
         if isinstance(spec, Refuse):
             record.verdict = spec
@@ -96,7 +96,7 @@ def _spec(ledger: "Ledger", record: GangRecord) -> Spec | None:
         if isinstance(spec, Spec):
             if former := roster.strangers(record, spec):
                 _put_out(ledger, record, former)
-                record.jobs.clear()  # what they completed counts for them alone
+                completions.forget(record)  # what they completed counts for them alone
             spare = roster.beyond_size(record, spec)
             ledger.spares.put(record.key, spare)
             _put_out(ledger, record, spare)

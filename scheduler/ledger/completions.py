@@ -22,7 +22,27 @@ def done(record: GangRecord, spec: Spec, owners: Mapping[str, OwnerTraits]) -> d
             record.jobs[owner] = roster.role_of(member, spec)
             seen[owner] += member.pod.phase is Phase.SUCCEEDED
     record.jobs = {owner: role for owner, role in record.jobs.items() if owner in owners}
-    found: Counter[str] = Counter()
+    living = {roster.owner_of(member) for member in record.live()} - {""}
+    if living and not spec.of_several:  # another run's: what it completed counts for it alone
+        record.jobs = {owner: role for owner, role in record.jobs.items() if owner in living}
+    there = {roster.role_of(member, spec) for member in record.members.values()}
+    record.finished = {role: n for role, n in record.finished.items() if role not in there}
+    found: Counter[str] = Counter(record.finished)
     for owner, role in record.jobs.items():
         found[role] += max(0, owners[owner].succeeded - seen[owner])
     return dict(+found)
+
+
+def adopt(record: GangRecord, spec: Spec) -> None:
+    """After a restart: the gang was whole once, so a role of which no pod is left has done its part.
+
+    Which Job it was cannot be told: a Job without pods says nothing of its gang.
+    """
+    there = {roster.role_of(member, spec) for member in record.members.values()}
+    record.finished = {role: least for role, least in spec.quorum.items() if role not in there}
+
+
+def forget(record: GangRecord) -> None:
+    """The gang begins again."""
+    record.jobs.clear()
+    record.finished = {}

@@ -16,7 +16,7 @@ from scheduler.ledger.records import Aside, GangRecord, Member, Spec
 from scheduler.model.decision import TEXT, Reason, Refuse, Wait
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.policy import Policy
-from scheduler.model.workload import GangKey, OwnerTraits, Phase, Pod
+from scheduler.model.workload import GangKey, OwnerTraits, Phase
 
 LONGEST = 300.0
 AT_ODDS = (
@@ -98,18 +98,18 @@ def due(
 
 def _aside(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
     """Why members do not count, on the first of each kind: the gang itself may be well."""
-    for (why, text), pod in _speakers_aside(record).items():
+    for (why, text), speaker in _speakers_aside(record).items():
         if _speak(record, why, text, policy, now):
-            yield Announce(record.key, pod.uid, pod.key, pod.owner, why, text, False, pod.told is None)
+            yield _announce(record, why, text, now, seated=False, speaker=speaker)
 
 
-def _speakers_aside(record: GangRecord) -> dict[Aside, Pod]:
+def _speakers_aside(record: GangRecord) -> dict[Aside, Member]:
     aside = [m for m in record.members.values() if m.aside is not None and m.stays]
     first: dict[Reason, Member] = {}
-    for member in sorted(aside, key=lambda m: (m.pod.told is None, m.arrival)):
+    for member in sorted(aside, key=_speaks_first):
         if member.aside is not None:
             first.setdefault(member.aside.reason, member)
-    return {m.aside: m.pod for m in first.values() if m.aside is not None}
+    return {m.aside: m for m in first.values() if m.aside is not None}
 
 
 def aside_due(record: GangRecord, policy: Policy) -> float:
@@ -172,7 +172,11 @@ def _again(record: GangRecord, why: Reason, message: str, policy: Policy) -> flo
 
 def _speaker(record: GangRecord) -> Member:
     """The member on which people are told: who bears the condition already, or else the eldest."""
-    return min(record.live(), key=lambda m: (m.says in {None, Reason.SEATED}, m.arrival))
+    return min(record.live(), key=_speaks_first)
+
+
+def _speaks_first(member: Member) -> tuple[bool, tuple[float, str]]:
+    return member.says in {None, Reason.SEATED}, member.arrival
 
 
 def sentence(record: GangRecord, why: Reason) -> str:
@@ -328,9 +332,17 @@ def _warnings(record: GangRecord, owners: Mapping[str, OwnerTraits], quotas: Quo
     return ["; ".join(said)] if said else []
 
 
-def _announce(record: GangRecord, why: Reason, message: str, now: float, *, seated: bool | None) -> Announce:
+def _announce(
+    record: GangRecord,
+    why: Reason,
+    message: str,
+    now: float,
+    *,
+    seated: bool | None,
+    speaker: Member | None = None,
+) -> Announce:
     """Say it on the speaker. The same words on the same member go on with their series; all else begins one."""
-    speaker, notice = _speaker(record), record.notices.get(why)
+    speaker, notice = speaker or _speaker(record), record.notices.get(why)
     pod = speaker.pod
     if notice is None or notice.message != message:
         notice = Notice(message, now, 0.0)  # it is said this once

@@ -203,6 +203,11 @@ class Spec:
         return sum(self.quorum.values())
 
     @property
+    def of_several(self) -> bool:
+        """Pods of several controllers are one gang."""
+        return self.grouped or self.size is not None or set(self.quorum) != {""}
+
+    @property
     def undone(self) -> dict[str, int]:
         """By role, how many members the quorum needs beside those that succeeded and are no more."""
         return {role: least - self.done.get(role, 0) for role, least in self.quorum.items()}
@@ -220,6 +225,10 @@ class GangRecord:
     """None: to be worked out anew from the members."""
     jobs: dict[str, str] = field(default_factory=dict)
     """Owners that have or had members in this run of it, with the role of these: what they completed counts."""
+    finished: dict[str, int] = field(default_factory=dict)
+    """Roles of which no pod was left when we began, with their minimum: they count as done until a pod of theirs comes."""
+    turn: Owner | None = None
+    """While pods of several runs have its name: the controller of the run whose turn it is."""
     plan: Plan | None = None
     asked: bool = False
     """kube-scheduler asked about a member without our gate."""

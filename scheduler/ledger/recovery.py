@@ -7,7 +7,7 @@ there, are members of the gang, and all its seats fit together. The rest is plan
 
 from typing import TYPE_CHECKING
 
-from scheduler.ledger import faults, freeing, lifecycle, pins, roster
+from scheduler.ledger import completions, faults, freeing, lifecycle, pins, roster
 from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Spec, Step, Victim
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, WritePlan
@@ -46,6 +46,9 @@ def _adopt_history(ledger: "Ledger", record: GangRecord, now: float) -> None:
     on_its_way = record.plan is not None or any(m.hold is not None for m in record.live())
     some_bound = any(m.bound for m in record.live())
     record.was_bound = not on_its_way and some_bound and not _never_whole(ledger, record)
+    spec = roster.spec(record, ledger.groups, ledger.policy)
+    if record.was_bound and isinstance(spec, Spec):
+        completions.adopt(record, spec)
     _look_back(ledger, record, now)
 
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from scheduler.ledger.asleep import Sleepers
 from scheduler.ledger.messages import GaveWay
 from scheduler.ledger.records import GangRecord, Member
-from scheduler.model.workload import GangKey, Pod, Uid
+from scheduler.model.workload import GangKey, Owner, Pod, Uid
 
 SCARS_KEPT: Final = 4096
 """Gangs whose broken pins are remembered after their last pod; the oldest are forgotten first."""
@@ -36,6 +36,8 @@ class Roll:
         self.asleep = Sleepers()
         """Gangs that have a Job without pods, whether or not there are pods of others."""
         self._owned: dict[str, dict[GangKey, int]] = {}
+        self._turns: dict[str, GangKey] = {}
+        """By the controller that has the turn in it, the gangs in which another one waits."""
         self._met = 0
         self._scars: OrderedDict[str, Scars] = OrderedDict()
 
@@ -58,6 +60,19 @@ class Roll:
 
     def knows(self, uid: Uid) -> bool:
         return uid in self.gang_of or uid in self.strangers
+
+    def give_turn(self, record: GangRecord, owner: Owner | None) -> None:
+        """The run of this controller goes first; None: no other waits."""
+        if record.turn is not None:
+            self._turns.pop(record.turn.uid, None)
+        record.turn = owner
+        if owner is not None:
+            self._turns[owner.uid] = record.key
+
+    def concerned(self, owner: str) -> list[GangKey]:
+        """Gangs with a pod of this controller, and the one in which it keeps its turn without a pod."""
+        owned, turn = list(self.owned_by(owner)), self._turns.get(owner)
+        return owned if turn is None or turn in owned else [*owned, turn]
 
     def owned_by(self, owner: str) -> Iterable[GangKey]:
         """Gangs with a member whose controller has this uid."""
@@ -94,6 +109,7 @@ class Roll:
         self._disown(member.pod, key)
         if not record.members:
             del self.gangs[key]
+            self.give_turn(record, None)
             if (
                 record.barred
                 or record.broken_pins

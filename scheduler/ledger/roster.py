@@ -183,7 +183,7 @@ def strangers(record: GangRecord, spec: Spec) -> list[Uid]:
     for member in record.live():
         owner = owner_of(member)
         newest[owner] = max(newest.get(owner, 0.0), member.pod.created)
-    mixed = spec.grouped or spec.size is not None or set(spec.quorum) != {""}
+    mixed = spec.of_several
     former = _ended_before(record, newest, mixed=mixed)
     owned = {owner for owner in newest if owner}
     if mixed or len(owned) < 2 or any(member.bound or member.hold for member in record.live()):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.ledger import freeing, healing
 from scheduler.model import events as ev
+from scheduler.model.workload import OwnerTraits
 
 if TYPE_CHECKING:
     from scheduler.ledger.ledger import Ledger
@@ -87,18 +88,23 @@ def owner_seen(ledger: "Ledger", event: ev.OwnerSeen, now: float) -> None:
     before = ledger.owners.get(event.traits.uid)
     ledger.owners[event.traits.uid] = event.traits  # its version may be another, where nothing else is
     if before != event.traits:
-        completed = before is not None and before.succeeded != event.traits.succeeded
-        for key in ledger.roll.owned_by(event.traits.uid):
-            ledger.mark(key, anew=before is None or completed)
+        anew = before is None or _course(before) != _course(event.traits)
+        for key in ledger.roll.concerned(event.traits.uid):
+            ledger.mark(key, anew=anew)
     if before is None or before.version != event.traits.version:
         for key in freeing.waiting_for(ledger, event.traits.uid):
             ledger.mark(key)
 
 
+def _course(traits: OwnerTraits) -> tuple[int, bool, bool]:
+    """What of an owner a gang counts by: what it completed, and whether it makes more pods."""
+    return traits.succeeded, traits.ended, traits.suspended
+
+
 def owner_gone(ledger: "Ledger", event: ev.OwnerGone, _now: float) -> None:
     """An owner is no more."""
     ledger.owners.pop(event.uid, None)
-    for key in ledger.roll.owned_by(event.uid):
+    for key in ledger.roll.concerned(event.uid):
         ledger.mark(key, anew=True)
     ledger.paused.gone(event.uid)
     ledger.roll.asleep.gone(event.uid)

@@ -57,7 +57,8 @@ Place: TypeAlias = tuple[bool, tuple[Any, ...]]
 class Standing:
     """Why a gang is where it is, and how writing that went."""
 
-    why: Reason
+    why: Reason | None
+    """None: the gang has nothing to say, and members that do not count for it have."""
     due: float
     """Its members are not written before."""
     failures: int = 0
@@ -79,7 +80,7 @@ class Telling:
     def note(self, record: GangRecord, said: notices.Words, now: float) -> None:
         """This gang was looked at.  said: its `notices.words`."""
         key, why = record.key, _why(record, said)
-        if why is None:
+        if why is None and not _lacking(record, None):
             self.forget(key)
             return
         standing = self._standing.get(key)
@@ -167,19 +168,28 @@ def _why(record: GangRecord, said: notices.Words) -> Reason | None:
     return Reason.SEATED if record.state in STANDS and _lacking(record, Reason.SEATED) else None
 
 
-def _lacking(record: GangRecord, why: Reason) -> list[Member]:
-    """Members that say something else. Of a gang that has its seats: those that say that it waits."""
+def _lacking(record: GangRecord, why: Reason | None) -> list[tuple[Member, Reason]]:
+    """Members that say something else, with what they are to say. Of a gang that has its seats: those that say that it
+    waits. A member that does not count for its gang says its own reason.
+    """
     silent = None if why is Reason.SEATED else why
-    return [member for member in record.live() if member.says not in {why, silent}]
+    live = record.live() if why is not None else []
+    lacking = [(m, why) for m in live if why is not None and m.says not in {why, silent}]
+    own = [(m, m.aside.reason) for m in record.members.values() if m.aside is not None and m.stays]
+    return lacking + [(member, reason) for member, reason in own if member.says != reason]
 
 
-def _effects(record: GangRecord, why: Reason, most: int) -> tuple[list[SetCondition], bool]:
+def _effects(record: GangRecord, why: Reason | None, most: int) -> tuple[list[SetCondition], bool]:
     """For the first so many members that lack the reason, and whether there are more of them."""
-    lacking, seated = _lacking(record, why), why is Reason.SEATED
-    text = TEXT[why] if seated or not lacking else notices.sentence(record, why)
+    lacking, said = _lacking(record, why), None
     effects = []
-    for member in lacking[:most]:
+    for member, reason in lacking[:most]:
+        seated = reason is Reason.SEATED
+        if member.aside is not None:
+            text = member.aside.text
+        else:
+            text = said = said or (TEXT[reason] if seated else notices.sentence(record, reason))
         turned = seated or member.says in {None, Reason.SEATED}
-        member.telling = why
-        effects.append(SetCondition(record.key, member.pod.uid, member.pod.key, why, text, seated, turned))
+        member.telling = reason
+        effects.append(SetCondition(record.key, member.pod.uid, member.pod.key, reason, text, seated, turned))
     return effects, len(lacking) > most

@@ -5,8 +5,8 @@ from dataclasses import replace
 from scheduler.model.calls import Allowed, Failed, PreemptCall, PrioritizeCall, Refused, Victims
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.effects import Announce, Nominate, Ungate, WritePlan
-from scheduler.model.workload import PodKey, Uid
-from tests.engine.cast import a_gang_of_pods, a_pod
+from scheduler.model.workload import Phase, PodKey, Uid
+from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
 from tests.engine.stage import POLICY, a_gang_on_its_way, a_set, a_world, asked, nodes_of, seats
 
 # ── the side road ────────────────────────────────────────────────────────────────────────────────────────────
@@ -23,6 +23,23 @@ def test_a_gang_without_our_gate_is_nominated_once_it_was_asked_about() -> None:
     world.settle(1)
     assert nodes_of(world.bound("train")) == ["n0", "n0", "n1", "n1"]
     assert not any(isinstance(effect, WritePlan | Ungate) for effect in world.said)
+
+
+def test_a_later_run_without_our_gate_is_told_whose_name_it_has() -> None:
+    """It is there, and waits; when the first run has ended it is seated."""
+    world = a_world(4)
+    first, second = an_owner("Job", "first"), an_owner("Job", "second")
+    pods = a_gang_of_pods("train", 4, quorum=2, gpu=1, gated=False)
+    runs = world.submit([replace(pod, owner=first) for pod in pods[:2]])
+    world.settle(5)
+    later = world.submit([replace(pod, owner=second, created=5.0) for pod in pods[2:]])
+    world.settle(5)
+    assert seats(world, "train") == 2
+    assert asked(world, later[0], "n0") == Refused(Reason.NAME_TAKEN)
+    for pod in runs:
+        world.api.write(replace(world.api.pods[pod.key], phase=Phase.SUCCEEDED))
+    world.settle(600)
+    assert {world.member(pod).bound for pod in later} == {True}
 
 
 def test_what_kube_scheduler_leaves_out_is_not_given() -> None:

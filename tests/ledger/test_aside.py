@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.ledger import freeing
 from scheduler.model import events as ev
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Effect
-from scheduler.model.workload import Complaint, GangKey, Group, Owner, Phase, Pod
+from scheduler.model.workload import Complaint, GangKey, Group, Owner, OwnerTraits, Phase, Pod
 from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner, with_membership
 from tests.ledger.desk import Desk
 
@@ -107,6 +108,91 @@ def test_the_condition_of_a_second_run_turns_when_it_is_seated() -> None:
     desk.carry_out(*effects)
     effects = desk.bind("nightly-2-0", "nightly-2-1") + desk.wait(60)
     assert [said.key.name for said in told(effects, Reason.SEATED)] == ["nightly-2-0"]
+
+
+def told_of(desk: Desk, owner: Owner, **more: bool) -> list[Effect]:
+    """The watch tells of a Job."""
+    return desk.tell(ev.OwnerSeen(OwnerTraits(owner.uid, remakes_freely=True, suspends=True, **more)))
+
+
+def wanted_names(desk: Desk) -> list[str]:
+    """Whose seats are asked about."""
+    wanted = desk.wanted("nightly")
+    return [] if wanted is None else sorted(uid for role in wanted.roles for uid in role.quorum)
+
+
+SECONDS = ["default/nightly-2-0", "default/nightly-2-1"]
+
+
+def in_the_gap(desk: Desk) -> None:
+    """The first run is evicted whole, and its Job has yet to make its pods again; the second waits."""
+    told_of(desk, FIRST)
+    told_of(desk, SECOND)
+    running(desk)
+    desk.see(*a_run(SECOND, 5.0))
+    for name in ("nightly-1-0", "nightly-1-1"):
+        desk.change(name, deleting=True)
+        assert wanted_names(desk) == []
+    desk.lose("nightly-1-0", "nightly-1-1")
+
+
+def test_a_run_that_is_made_again_keeps_its_turn() -> None:
+    """Across the gap in which it has no pods, though the other run's are older then."""
+    desk = Desk()
+    in_the_gap(desk)
+    assert wanted_names(desk) == []
+    (said,) = told(desk.wait(10), Reason.NAME_TAKEN)
+    assert "Job nightly-1;" in said.message
+    again = [
+        replace(pod, key=pod.key._replace(name=pod.key.name + "b"), uid=pod.uid + "b")
+        for pod in a_run(FIRST, 20.0)
+    ]
+    desk.see(again[0])
+    assert wanted_names(desk) == []
+    desk.see(again[1])
+    assert wanted_names(desk) == [pod.uid for pod in again]
+    assert desk.ledger.check() == []
+
+
+@pytest.mark.parametrize("how", ["ended", "suspended", "gone"])
+def test_a_turn_passes_to_the_next_run(how: str) -> None:
+    """The Job without pods makes none again, for now: the other run is wanted, and keeps its turn when this one is
+    resumed.
+    """
+    desk = Desk()
+    in_the_gap(desk)
+    if how == "gone":
+        desk.tell(ev.OwnerGone(FIRST.uid))
+    else:
+        told_of(desk, FIRST, **{how: True})
+    assert wanted_names(desk) == SECONDS
+    told_of(desk, FIRST)
+    desk.see(*a_run(FIRST, 20.0))
+    assert wanted_names(desk) == SECONDS
+
+
+def test_a_run_that_gives_way_keeps_its_turn_and_runs_on_when_it_need_not() -> None:
+    """Both are never one gang: the second has no seats while pods of the first may stay."""
+    desk = Desk()
+    running(desk)
+    desk.see(*a_run(SECOND, 5.0))
+    first = [desk.pods[name].uid for name in ("nightly-1-0", "nightly-1-1")]
+    freeing.mark(desk.ledger, first, Reason.PREEMPTED)
+    desk.tell()
+    assert wanted_names(desk) == []
+    freeing.mark(desk.ledger, first, None)
+    desk.tell()
+    assert desk.record("nightly").state == "running"
+    assert [member.pod.uid for member in desk.record("nightly").live()] == first
+
+
+def test_a_gang_that_is_gone_leaves_no_turn_behind() -> None:
+    """What is remembered is bounded by the gangs that are there."""
+    desk = Desk()
+    in_the_gap(desk)
+    assert desk.ledger.roll.concerned(FIRST.uid) == [GangKey("default", "nightly")]
+    desk.lose("nightly-2-0", "nightly-2-1")
+    assert desk.ledger.roll.concerned(FIRST.uid) == []
 
 
 def test_revisions_of_a_deployment_are_one_gang() -> None:

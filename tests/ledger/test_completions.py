@@ -1,5 +1,9 @@
 """What a Job has completed counts for its gang, whether or not the pods are still there."""
 
+from dataclasses import replace
+
+import pytest
+
 from scheduler.model import events as ev
 from scheduler.model.workload import Owner, OwnerTraits, Phase
 from tests.engine.cast import a_membership, a_pod, an_owner
@@ -8,9 +12,10 @@ from tests.ledger.desk import Desk
 JOB = an_owner("Job", "train")
 
 
-def count(desk: Desk, owner: Owner, succeeded: int) -> None:
-    """The watch tells how many pods of this Job succeeded so far."""
-    desk.tell(ev.OwnerSeen(OwnerTraits(owner.uid, remakes_freely=False, suspends=True, succeeded=succeeded)))
+def count(desk: Desk, owner: Owner, succeeded: int, *, ended: bool = False) -> None:
+    """The watch tells how many pods of this Job succeeded so far, and whether it makes more."""
+    traits = OwnerTraits(owner.uid, remakes_freely=False, suspends=True, succeeded=succeeded, ended=ended)
+    desk.tell(ev.OwnerSeen(traits))
 
 
 def whole(desk: Desk) -> None:
@@ -96,10 +101,36 @@ def test_an_earlier_run_completes_nothing_of_the_next() -> None:
     desk.see(a_pod("second-0", membership=said, owner=second, gpu=1, created=5.0))
     for name in ("first-0", "first-1"):
         desk.change(name, phase=Phase.SUCCEEDED)
-    count(desk, first, 2)
+    count(desk, first, 2, ended=True)
     desk.lose("first-0", "first-1")
     assert desk.record("train").state == "gathering"
     assert desk.wanted("train") is None
+
+
+@pytest.mark.parametrize("seen", [1, 2])
+def test_a_run_that_ended_short_completes_nothing_of_the_next(seen: int) -> None:
+    """One pod completed and is gone, the other is deleted at the Job's deadline: the next run is wanted whole or not at
+    all.
+    """
+    desk = Desk()
+    said = a_membership("train", 2)
+    first, second = an_owner("Job", "first"), an_owner("Job", "second")
+    count(desk, first, 0)
+    count(desk, second, 0)
+    desk.see(*(a_pod(f"first-{n}", membership=said, owner=first, gpu=1) for n in range(2)))
+    desk.bring_on_its_way("train", first_0="n1", first_1="n1")
+    desk.bind("first-0", "first-1")
+    desk.change("first-0", phase=Phase.SUCCEEDED)
+    count(desk, first, 1)
+    desk.lose("first-0")
+    desk.see(*(a_pod(f"second-{n}", membership=said, owner=second, gpu=1, created=5.0) for n in range(seen)))
+    desk.change("first-1", deleting=True)
+    count(desk, first, 1, ended=True)
+    assert desk.wanted("train") is None
+    desk.lose("first-1")
+    wanted = desk.wanted("train")
+    assert (wanted.quorum if wanted is not None else 0) == (2 if seen == 2 else 0)
+    assert desk.record("train").jobs == {second.uid: ""}
 
 
 def test_completed_members_count_after_a_restart() -> None:
@@ -115,3 +146,45 @@ def test_completed_members_count_after_a_restart() -> None:
     wanted = desk.wanted("train")
     assert wanted is not None
     assert wanted.quorum == 1
+
+
+def restarted_without_a_launcher(*, never_whole: bool = False, completed: int = 1) -> Desk:
+    """After a restart only the pods of the workers' Job are found, and the launcher's Job."""
+    desk = Desk(acting=False)
+    launcher, workers = an_owner("Job", "launcher"), an_owner("Job", "workers")
+    count(desk, launcher, completed, ended=completed > 0)
+    count(desk, workers, 0)
+    said = a_membership("train", {"launcher": 1, "worker": 2}, role="worker")
+    pods = [a_pod(f"w-{n}", membership=said, owner=workers, gpu=1) for n in range(2)]
+    runs = [replace(pod, node="n1", gated=False, phase=Phase.RUNNING, bound_at=2.0) for pod in pods]
+    desk.see(*(pods if never_whole else runs))
+    desk.tell(ev.Synced(), ev.TookOver())
+    return desk
+
+
+def test_a_role_without_pods_counts_as_completed_after_a_restart() -> None:
+    """Its gang runs, so it was whole: the successor of a worker does not wait for the launcher."""
+    desk = restarted_without_a_launcher()
+    assert desk.record("train").state == "running"
+    pod = desk.pods["w-0"]
+    desk.lose("w-0")
+    desk.see(replace(pod, key=pod.key._replace(name="w-0b"), uid="w-0b", node=None, gated=True, created=9.0))
+    assert desk.wanted("train") is not None or desk.seat("w-0b") is not None
+
+
+def test_a_role_counts_as_completed_until_a_pod_of_it_comes() -> None:
+    """It was lost rather than completed, and is made again."""
+    desk = restarted_without_a_launcher(completed=0)
+    assert desk.record("train").state == "running"
+    said = a_membership("train", {"launcher": 1, "worker": 2}, role="launcher")
+    desk.see(a_pod("l", membership=said, owner=an_owner("Job", "launcher"), gpu=1, created=9.0))
+    assert desk.record("train").finished == {}
+    wanted = desk.wanted("train")
+    assert wanted is not None
+    assert wanted.quorum == 1
+
+
+def test_a_gang_that_never_ran_completed_nothing_before_a_restart() -> None:
+    """Its launcher has yet to come."""
+    desk = restarted_without_a_launcher(never_whole=True)
+    assert desk.record("train").state == "gathering"

@@ -104,6 +104,18 @@ def test_the_same_words_are_counted_since_they_were_first_said() -> None:
     assert second[2] < 4
 
 
+def test_what_is_told_beside_a_gang_is_one_series_too() -> None:
+    """Pods of a later run that wait: what is repeated unchanged is one Event that counts."""
+    desk = a_desk()
+    desk.bring_on_its_way("train", train_0="n1", train_1="n1")
+    desk.bind("train-0", "train-1")
+    later = a_gang_of_pods("train", 4, quorum=2, gpu=1, owner=an_owner("Job", "later"), created=5.0)[2:]
+    desk.see(*later)
+    told_so = [e for e in desk.wait(100) if isinstance(e, Announce) and e.reason is Reason.NAME_TAKEN]
+    assert [(e.key.name, e.since, e.count) for e in told_so[:3]] == [("train-2", 2.0, n) for n in (1, 2, 3)]
+    assert [e.turned for e in told_so[:2]] == [True, False]
+
+
 def test_news_is_said_after_ten_seconds_at_the_latest() -> None:
     """Other numbers wait for the interval alone, and need no further event."""
     desk = a_desk()

@@ -12,8 +12,9 @@ from scheduler.model import events as ev
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Effect, SetCondition
 from scheduler.model.events import FailureKind
+from scheduler.model.workload import Complaint
 from tests.builders import a_node
-from tests.engine.cast import a_gang_of_pods
+from tests.engine.cast import a_gang_of_pods, an_owner, with_membership
 from tests.ledger.desk import Desk, told
 
 
@@ -255,3 +256,55 @@ def test_gangs_that_were_told_cost_a_tick_nothing(monkeypatch: pytest.MonkeyPatc
     desk.tell(ev.Tick())
 
     assert not asked
+
+
+def a_run_beside_another(desk: Desk, count: int, **more: object) -> list[SetCondition]:
+    """A run of two has its seats; the pods of another run of its name wait. What is written on those."""
+    first, second = an_owner("Job", "first"), an_owner("Job", "second")
+    desk.see(*a_gang_of_pods("train", 2, owner=first, gpu=1))
+    desk.bring_on_its_way("train", train_0="n1", train_1="n1")
+    desk.bind("train-0", "train-1")
+    later = a_gang_of_pods("train", 2 + count, quorum=2, owner=second, gpu=1, created=5.0)[2:]
+    desk.see(*(replace(pod, **more) for pod in later))
+    return [own for _, own in wait(desk, 20.0)]
+
+
+def test_every_pod_of_a_run_that_waits_says_why() -> None:
+    """The gang of its name is well, and has nothing to say."""
+    desk = Desk()
+    written = a_run_beside_another(desk, 3)
+    assert said(written) == [(f"train-{n}", Reason.NAME_TAKEN, False) for n in (3, 4)]
+    assert all("Job first;" in own.message for own in written)
+    assert not wait(desk, 600.0)
+
+
+def test_a_run_that_waits_says_no_former_reason() -> None:
+    """Each of its pods says that it lacked members, since before the other had its name."""
+    desk = Desk()
+    written = a_run_beside_another(desk, 2, told=Reason.MISSING_MEMBERS.value)
+    assert said(written) == [("train-3", Reason.NAME_TAKEN, False)]
+    assert not written[0].turned
+
+
+def test_what_a_run_said_while_it_waited_is_replaced() -> None:
+    """Its turn has come, and there is no room for it."""
+    desk = Desk()
+    a_run_beside_another(desk, 2)
+    desk.lose("train-0", "train-1")
+    desk.refuse("train")
+    assert said(own for _, own in wait(desk, 20.0)) == [("train-3", Reason.NO_ROOM, False)]
+
+
+def test_each_pod_that_cannot_be_read_says_its_own_fault() -> None:
+    """Beside others, which wait for members."""
+    desk = Desk()
+    pods = a_gang_of_pods("train", 3)
+    faults = [(Complaint("gangwright.io/role", value, "write a name"),) for value in ("a b", "c d")]
+    spoiled = [
+        replace(with_membership(pod, refused=True), complaints=own)
+        for pod, own in zip(pods[1:], faults, strict=True)
+    ]
+    desk.see(pods[0], *spoiled)
+    written = [own for _, own in wait(desk, 20.0)]
+    assert said(written) == [("train-2", Reason.INVALID, False)]
+    assert "'c d'" in written[0].message
