@@ -22,7 +22,7 @@ from scheduler import errors
 from scheduler.clock import steady
 from scheduler.kube.access import Access
 from scheduler.kube.faults import UNWELL, read_status, refusal
-from scheduler.kube.sockets import probed
+from scheduler.kube.sockets import Sockets
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -61,6 +61,7 @@ class Client:
         self._connections = connections
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
+        self._sockets = Sockets()
         self.spare = asyncio.Semaphore(SPARE)
         """Held by calls that may wait for each other, so that all others have their connections."""
         self.last_answer = float("-inf")
@@ -78,6 +79,7 @@ class Client:
         """Close every connection; calls under way end as Unreachable."""
         if self._session is not None:
             await self._session.close()
+            await self._sockets.close()
 
     async def request(
         self,
@@ -188,7 +190,7 @@ class Client:
                     limit=self._connections,
                     ssl=self._access.tls or True,
                     keepalive_timeout=IDLE_LIMIT,
-                    socket_factory=probed,
+                    socket_factory=self._sockets.make,
                 ),
                 headers={
                     "User-Agent": f"gangwright/{scheduler.__version__}",

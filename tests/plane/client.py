@@ -12,8 +12,8 @@ from typing import Any, Self
 
 import aiohttp
 
+from scheduler.kube.sockets import Sockets
 from tests.plane.errors import ApiError, NeverCameError
-from tests.plane.sockets import Sockets
 
 Object = dict[str, Any]
 

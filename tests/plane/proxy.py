@@ -17,9 +17,9 @@ from typing import Any, Final, Self, TypeVar
 import aiohttp
 from aiohttp import web
 
+from scheduler.kube.sockets import Sockets
 from tests.plane.errors import NeverCameError
 from tests.plane.ports import HOST
-from tests.plane.sockets import Sockets
 
 T = TypeVar("T")
 

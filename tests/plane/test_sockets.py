@@ -8,10 +8,12 @@ import threading
 
 import aiohttp
 import pytest
+from yarl import URL
 
+from scheduler.kube.client import Client
+from scheduler.kube.sockets import Sockets
 from tests.plane.certificates import ADMIN, Authority
 from tests.plane.proxy import Proxy
-from tests.plane.sockets import Sockets
 
 
 class Silent:
@@ -89,3 +91,29 @@ async def test_a_door_leaves_nothing(authority, silent, unraisable):
     del door, streams
     gc.collect()
     assert unraisable == []
+
+
+class Known:
+    """An API server's address and the certificate that opens it, with no token."""
+
+    server_name = proxy = None
+
+    def __init__(self, url: str, tls: ssl.SSLContext) -> None:
+        self.url, self.tls = URL(url), tls
+
+    async def headers(self):
+        return {}
+
+
+async def test_our_own_client_leaves_nothing(authority, silent):
+    """A watch that is cancelled leaves no socket behind once the client is closed, however silent the API server is."""
+    client = Client(Known(silent.url, authority.context(ADMIN)))  # type: ignore[arg-type]
+    async with client.stream("/") as chunks:
+        assert b"one\n" in [chunk async for chunk in first(chunks)]
+    assert len(client._sockets._open()) == 1
+    await asyncio.wait_for(client.close(), 5)
+    assert client._sockets._open() == []
+
+
+async def first(chunks):
+    yield await anext(aiter(chunks))
