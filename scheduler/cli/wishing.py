@@ -190,7 +190,7 @@ def _wrong(
     yield from (f"PodGroup {own.key.name}: {c}" for own in groups for c in own.complaints if c.fatal)
     for gang, role, least, there in _short(pods, {(own.format, own.key): own.quorum for own in groups}):
         of = f" of role {role}" if role else ""
-        yield f"gang {gang.name} needs {least} members{of} and these manifests make {there}: it would wait for ever"
+        yield f"gang {gang.name} needs {least} members{of} and these manifests make {there}: it would never start"
 
 
 def _groups(events: Iterable[Event]) -> list[Group]:

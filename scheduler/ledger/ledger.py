@@ -228,7 +228,7 @@ class Ledger:
         return self._census
 
     def stands(self, priority: int) -> None:
-        """A pod of this priority has its place, or may leave it, from now on. Of our highest priority it gives way to hardly any gang."""
+        """A pod of this priority has its place, or may leave it, from now on. At our highest it gives way to hardly any."""
         if priority < self.highest or self.usage.shares or self.policy.order is Order.LAS:
             self.standing += 1
 
