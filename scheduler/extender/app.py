@@ -11,19 +11,19 @@ own. Why replies are small objects with a known length: headers and body leave i
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from aiohttp import web
 
 from scheduler.extender.handlers import VERBS, Reply, Verb, Verbs
-from scheduler.extender.wire import WireError
+from scheduler.extender.wire import NAME, UNBOUNDED, WireError
 from scheduler.serving.body import Bodies, Crowded, TooLarge
 from scheduler.serving.server import serve
 from scheduler.settings import VerbsServer
 from scheduler.telemetry.metrics import Metrics
 
-__all__ = ["Answered", "body_limit", "build_app", "serve"]
+__all__ = ["Answered", "Limits", "build_app", "limits", "serve"]
 
 TOO_SLOW: Final = "gangwright could not answer in time"
 BROKEN: Final = "gangwright failed; its log says why"
@@ -33,6 +33,9 @@ CROWDED: Final = "gangwright reads too many bodies at a time"
 
 LONGEST_WAIT: Final = 10.0
 """Seconds for a whole call, whatever httpTimeout says: a body that trickles in holds memory."""
+
+NEWCOMERS: Final = 100
+"""Nodes that a small cluster may gain at a stroke."""
 
 _log = structlog.get_logger("extender")
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -47,45 +50,53 @@ class Answered(web.Response):
         self.reply = reply
 
 
-def body_limit(nodes: int, pods: int, ceiling: int) -> int:
-    """Bytes that a call over so many nodes and pods may have: names of the longest kind, uids, and one large pod.
+class Limits(NamedTuple):
+    """What a call may have: bytes of its body, and candidates."""
 
-    256 bytes a node name (253 and quotes), 64 a victim, 4 MiB for the pod (the API's own limit is 3 MiB a request).
+    body: int
+    candidates: int = UNBOUNDED
+
+
+def limits(nodes: int, pods: int, ceiling: int) -> Limits:
+    """What a call over so many nodes and pods may have: names of the longest kind, uids, and one large pod.
+
+    64 bytes a victim, 4 MiB for the pod (the API's own limit is 3 MiB a request). Candidates: twice what we know of, and
+    some, because kube-scheduler may know of nodes before we do.
     """
-    return min(4 * 2**20 + 256 * nodes + 64 * pods, ceiling)
+    return Limits(min(4 * 2**20 + NAME * nodes + 64 * pods, ceiling), 2 * nodes + NEWCOMERS)
 
 
 def build_app(
     verbs: Verbs,
     settings: VerbsServer,
     metrics: Metrics,
-    limit: Callable[[], int] | None = None,
+    limit: Callable[[], Limits] | None = None,
 ) -> web.Application:
     """The application that answers POST /v1/filter, /v1/prioritize and /v1/preempt.
 
-    limit: bytes that a body may have now, see `body_limit`; by default the setting, which also bounds all bodies
+    limit: what a call may have now, see `limits`; by default a body as the setting says, which also bounds all bodies
     together.
     """
     app = web.Application(middlewares=[_observed(metrics)])
-    bodies, most = Bodies(settings.body_limit), limit or (lambda: settings.body_limit)
+    bodies, most = Bodies(settings.body_limit), limit or (lambda: Limits(settings.body_limit))
     wait = min(settings.http_timeout / 2, LONGEST_WAIT)
     for name, verb in VERBS.items():
         app.router.add_post(
             f"/v1/{name}",
-            _handler(verb, verbs, wait, lambda request: bodies.read(request, most())),
+            _handler(verb, verbs, wait, bodies, most),
             name=name,
         )
     return app
 
 
-def _handler(
-    verb: Verb, verbs: Verbs, wait: float, read: Callable[[web.Request], Awaitable[bytes]]
-) -> _Handler:
+def _handler(verb: Verb, verbs: Verbs, wait: float, bodies: Bodies, limit: Callable[[], Limits]) -> _Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         _check_headers(request)
+        most = limit()
         try:
             async with asyncio.timeout(wait):
-                return Answered(await verb.answer(verbs, await read(request)))
+                body = await bodies.read(request, most.body)
+                return Answered(await verb.answer(verbs, body, most.candidates))
         except WireError as error:
             return _given_up(request, verb.failed(str(error), "Malformed"))
         except TooLarge:

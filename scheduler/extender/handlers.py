@@ -52,9 +52,9 @@ class Reply:
     """Candidates that are left."""
 
 
-async def answer_filter(verbs: Verbs, body: bytes) -> Reply:
+async def answer_filter(verbs: Verbs, body: bytes, most: int = wire.UNBOUNDED) -> Reply:
     """Which candidates may hold the pod. Raises WireError."""
-    call = wire.decode_filter(body)
+    call = wire.decode_filter(body, most)
     answer = verbs.filter(call)
     if answer.reason is Reason.NOT_SEEN_YET:
         await verbs.seen(call.uid, SEEN_WITHIN)
@@ -64,17 +64,17 @@ async def answer_filter(verbs: Verbs, body: bytes) -> Reply:
     return Reply(encoded, _result(answer), answer.reason, str(call.key), len(call.candidates), left)
 
 
-async def answer_prioritize(verbs: Verbs, body: bytes) -> Reply:
+async def answer_prioritize(verbs: Verbs, body: bytes, most: int = wire.UNBOUNDED) -> Reply:
     """How good each candidate is. Raises WireError."""
-    call = wire.decode_prioritize(body)
+    call = wire.decode_prioritize(body, most)
     encoded = wire.encode_prioritize(call, verbs.prioritize(call))
     count = len(call.candidates)
     return Reply(encoded, "allowed", Reason.SCORED, str(call.key), count, count)
 
 
-async def answer_preempt(verbs: Verbs, body: bytes) -> Reply:
+async def answer_preempt(verbs: Verbs, body: bytes, most: int = wire.UNBOUNDED) -> Reply:
     """Which nodes' victims may be taken. Raises WireError."""
-    call = wire.decode_preempt(body)
+    call = wire.decode_preempt(body, most)
     remaining = verbs.preempt(call)
     encoded = wire.encode_preempt(call, remaining)
     result: Result = "allowed" if remaining else "refused"
@@ -95,7 +95,7 @@ def failed_preempt(text: str, reason: str = "") -> Reply:
 class Verb:
     """One verb: how it is answered, and how it says that it cannot be."""
 
-    answer: Callable[[Verbs, bytes], Awaitable[Reply]]
+    answer: Callable[[Verbs, bytes, int], Awaitable[Reply]]
     failed: Callable[..., Reply]
 
 

@@ -32,6 +32,14 @@ KEPT: Final = 8 * 2**20
 list again and again, and kube-scheduler's sampling rotates the list, so a handful are in use at a time; at 5,000
 nodes one takes 0.2 and 0.3 MB."""
 
+NAME: Final = 256
+"""Bytes of a node name of the longest kind, with quotes and comma."""
+
+TOO_MANY: Final = "many more nodes were sent than the cluster has"
+
+UNBOUNDED: Final = 2**31
+"""Candidates of a call where the size of the cluster does not matter."""
+
 _NULL: Final = b"null"
 
 _T = TypeVar("_T")
@@ -102,24 +110,29 @@ _LISTS: Final[Shelf[bytes, tuple[str, ...]]] = Shelf(KEPT)
 _REFUSALS: Final[Shelf[tuple[tuple[str, ...], Reason], bytes]] = Shelf(KEPT)
 
 
-def decode_filter(body: bytes) -> FilterCall:
-    """What `filter` was asked. Raises WireError."""
+def decode_filter(body: bytes, most: int = UNBOUNDED) -> FilterCall:
+    """What `filter` was asked, of at most so many candidates. Raises WireError."""
     args = _read(_ARGS, body)
-    return FilterCall(*_who(args.pod), _candidates(args))
+    return FilterCall(*_who(args.pod), _candidates(args, most))
 
 
-def decode_prioritize(body: bytes) -> PrioritizeCall:
-    """What `prioritize` was asked. Raises WireError."""
+def decode_prioritize(body: bytes, most: int = UNBOUNDED) -> PrioritizeCall:
+    """What `prioritize` was asked, of at most so many candidates. Raises WireError."""
     args = _read(_ARGS, body)
-    return PrioritizeCall(*_who(args.pod), _candidates(args))
+    return PrioritizeCall(*_who(args.pod), _candidates(args, most))
 
 
-def decode_preempt(body: bytes) -> PreemptCall:
-    """What `preempt` was asked, in the form with uids only or the one with whole pods. Raises WireError."""
+def decode_preempt(body: bytes, most: int = UNBOUNDED) -> PreemptCall:
+    """What `preempt` was asked, in the form with uids only or the one with whole pods, of at most so many candidates.
+
+    Raises WireError.
+    """
     args = _read(_PREEMPTION, body)
     given: Mapping[str, _MetaVictims | _FullVictims | None] = (
         args.node_name_to_meta_victims or args.node_name_to_victims or {}
     )
+    if len(given) > most:
+        raise WireError(TOO_MANY)
     return PreemptCall(*_who(args.pod), {node: _victims(found) for node, found in given.items()})
 
 
@@ -186,15 +199,18 @@ def _who(pod: _Pod) -> tuple[Uid, PodKey, str, bool]:
     return Uid(name.uid), PodKey(name.namespace, name.name), spec.scheduler_name, native
 
 
-def _candidates(args: _Args) -> tuple[str, ...]:
+def _candidates(args: _Args, most: int) -> tuple[str, ...]:
     raw = bytes(args.node_names)
     if raw == _NULL and bytes(args.nodes) != _NULL:
         raise WireError("whole nodes were sent: set nodeCacheCapable: true on the extender of kube-scheduler")
-    known = _LISTS.get(raw)
-    if known is not None:
-        return known
-    names = tuple(dict.fromkeys(_read(_NAMES, raw) or ()))
-    _LISTS.put(raw, names, len(raw))
+    if len(raw) > NAME * (most + 1):
+        raise WireError(TOO_MANY)
+    names = _LISTS.get(raw)
+    if names is None:
+        names = tuple(dict.fromkeys(_read(_NAMES, raw) or ()))
+        _LISTS.put(raw, names, len(raw))
+    if len(names) > most:
+        raise WireError(TOO_MANY)
     return names
 
 

@@ -13,7 +13,7 @@ import structlog
 
 from scheduler.clock import steady
 from scheduler.engine import Engine
-from scheduler.extender.app import body_limit, build_app, serve
+from scheduler.extender.app import Limits, build_app, limits, serve
 from scheduler.kube.access import find_access
 from scheduler.kube.actions import ANNOUNCERS, Actions, Outcome
 from scheduler.kube.client import SPARE, Client
@@ -195,9 +195,9 @@ async def _refresh(gauges: Gauges) -> None:
         await asyncio.sleep(REFRESH)
 
 
-def _limit(service: Service, settings: Settings) -> int:
+def _limit(service: Service, settings: Settings) -> Limits:
     ledger = service.engine.ledger
-    return body_limit(len(ledger.nodes), ledger.roll.count, settings.verbs.body_limit)
+    return limits(len(ledger.nodes), ledger.roll.count, settings.verbs.body_limit)
 
 
 def _checks(service: Service, intake: Intake, sight: Sight, settings: Settings) -> list[probes.Check]:

@@ -15,6 +15,7 @@ import resource
 import socket
 from collections import OrderedDict
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Final, Literal, Never, TypeAlias
 
 import structlog
@@ -146,8 +147,8 @@ class Listener:
         self._speaking.get(connection.address, {}).pop(connection, None)
 
     def known(self, connection: "Connection") -> None:
-        """It is no stranger any more. What is left to strangers is not taken by known ones: of these the one that was
-        quiet for longest makes room.
+        """It is no stranger any more. What is left to strangers is not taken by known ones: of these one makes room. It is
+        the one that was quiet for longest; without credentials the one answered least, for kube-scheduler's is answered most.
         """
         if connection not in self.strangers:
             return
@@ -157,7 +158,8 @@ class Listener:
         if connection in self.open and known > self._most - max(1, self._most // 4):
             others = [one for one in self.open if one not in self.strangers and one is not connection]
             if others:
-                min(others, key=lambda one: (one.busy, one.last)).close("full")
+                rank = attrgetter("busy" if self.credentials else "answered", "last")
+                min(others, key=rank).close("full")
 
     def heard_more(self, size: int) -> None:
         """Strangers have sent so many more bytes; too many together cost the one that has sent most its connection."""
@@ -196,6 +198,8 @@ class Connection(asyncio.Protocol):
         """The body of the request that is answered."""
         self.heard = 0
         """Bytes that it has sent as a stranger."""
+        self.answered = 0
+        """Requests of it that were answered."""
         self.last = self._loop.time()
         """When it was last heard of, by the loop's clock."""
         self._unknown = self._loop.call_later(listener.stranger_limit, self.expire)
@@ -288,6 +292,7 @@ class Connection(asyncio.Protocol):
     def finish(self) -> None:
         """The request was answered."""
         self._content = None
+        self.answered += 1
         self.last = self._loop.time()
         if not self._listener.credentials:
             self.authenticated()

@@ -1,25 +1,31 @@
-"""Probes and metrics, on a port of their own: whoever may scrape must not reach the verbs.
+"""Probes and metrics, on a port of their own: what may scrape must not reach the verbs.
 
 Lives here: /livez, /readyz, /metrics. Never here: what ready means; the service says it as a list of checks.
 
 Why /livez looks at nothing but the event loop: a restart cures a loop that hangs, and nothing else. An API server
 that is away is no reason for kubelet to restart us, or its return finds us reading the cluster anew. (A replica that
 acted and lost the Lease ends by itself, also when it lost it to an outage: what it believed is not gone on from.)
+
+Why /metrics is rendered at most once a second, and beside the event loop: every pod of the cluster may ask for it, and
+rendering takes as long as several verbs.
 """
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, Never, Protocol
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Gauge
-from prometheus_client.aiohttp import make_aiohttp_handler
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, Gauge, generate_latest
 
 BEAT: Final = 1.0
 """Seconds between two looks at the loop."""
 
 LAG_LIMIT: Final = 5.0
 """Seconds. kube-scheduler gives up after 2 s by default; a loop that is later than this has been of no use."""
+
+RENDER: Final = 1.0
+"""Seconds for which a rendering serves all scrapes; Prometheus scrapes every 15 to 60."""
 
 
 class Metrics(Protocol):
@@ -60,6 +66,31 @@ class Pulse:
         self.lag = max(0.0, self._clock() - began - BEAT)
 
 
+class Exposition:
+    """The metrics as text, and the same compressed: one rendering at a time, for all that wait for it."""
+
+    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float]) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._rendering = asyncio.Lock()
+        self._rendered = float("-inf")
+        self._text = self._compressed = b""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        async with self._rendering:
+            if self._clock() - self._rendered >= RENDER:
+                self._text, self._compressed = await asyncio.to_thread(self._render)
+                self._rendered = self._clock()
+        headers = {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
+        if "gzip" in request.headers.get("Accept-Encoding", "").lower():
+            return web.Response(body=self._compressed, headers=headers | {"Content-Encoding": "gzip"})
+        return web.Response(body=self._text, headers=headers)
+
+    def _render(self) -> tuple[bytes, bytes]:
+        text = generate_latest(self._registry)
+        return text, gzip.compress(text, compresslevel=1)
+
+
 def build_app(metrics: Metrics, ready: Callable[[], Sequence[Check]]) -> web.Application:
     """The application that answers GET /livez, /readyz and /metrics.
 
@@ -78,13 +109,16 @@ def build_app(metrics: Metrics, ready: Callable[[], Sequence[Check]]) -> web.App
         task.cancel()
         await asyncio.wait([task])
 
-    pulse = Pulse(lambda: asyncio.get_running_loop().time())
+    def clock() -> float:
+        return asyncio.get_running_loop().time()
+
+    pulse = Pulse(clock)
     metrics.loop_lag_seconds.set_function(lambda: pulse.lag)
     app = web.Application()
     app.cleanup_ctx.append(beating)
     app.router.add_get("/livez", livez)
     app.router.add_get("/readyz", readyz)
-    app.router.add_get("/metrics", make_aiohttp_handler(metrics.registry))
+    app.router.add_get("/metrics", Exposition(metrics.registry, clock).answer)
     return app
 
 

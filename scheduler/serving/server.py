@@ -16,7 +16,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.log import server_logger
 from prometheus_client import Counter, Gauge
 
-from scheduler.errors import SettingsError, shortened
+from scheduler.errors import SettingsError
 from scheduler.serving.listener import HEAD_LIMIT, STRANGER_LIMIT, Listener, connection_of, listening
 from scheduler.serving.tls import Identity, Server
 from scheduler.settings import VerbsServer
@@ -29,6 +29,16 @@ DRAIN: Final = 10.0
 
 BACKLOG: Final = 100
 """Connections that may wait to be taken; asyncio's own default, plenty for a client that keeps its connections."""
+
+FIELDS: Final = 64
+"""Header fields of a request; a browser sends some 20, and a proxy adds a few. Each may be as long as the next two say."""
+
+FIELD: Final = 8190
+"""Bytes of a header field where no token is asked for; aiohttp's own default."""
+
+TOKEN_FIELD: Final = 2**15
+"""Bytes of a header field where a token is asked for: `bearer.LONGEST_TOKEN`, and as much again for what may surround it.
+What strangers send there is bounded together."""
 
 _log = structlog.get_logger("serving")
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -81,6 +91,8 @@ async def serve(
         auto_decompress=False,
         lingering_time=LINGER,
         shutdown_timeout=DRAIN,
+        max_headers=FIELDS,
+        max_field_size=TOKEN_FIELD if credentials else FIELD,
     )
     await runner.setup()
     try:
@@ -107,12 +119,13 @@ def url(host: str, port: int, *, tls: bool = False) -> str:
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Bytes that are no HTTP are a mistake of whoever sent them: a warning says it, where aiohttp has an error and a
-    trace.
+    """Bytes that are no HTTP are a mistake of their sender: a warning says it, where aiohttp has an error and a trace.
+
+    The error's own words are left out: they quote what was sent, and that may be a token.
     """
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, HttpProcessingError):
-        _log.warning("not HTTP", said=shortened(str(error)))
+        _log.warning("not HTTP", error=type(error).__name__)
         return False
     return True
 

@@ -10,12 +10,14 @@ from structlog.testing import capture_logs
 
 from scheduler.errors import SettingsError
 from scheduler.extender import app
+from scheduler.extender.wire import TOO_MANY
 from scheduler.model.calls import Refused
 from scheduler.model.decision import TEXT, Reason
 from scheduler.settings import VerbsServer
 from scheduler.telemetry.metrics import Metrics
 from tests.extender.raw import Raw, request
 from tests.extender.scripted import Scripted, extender_args
+from tests.extender.test_wire import preempt_args
 
 ECHO = {
     "Nodes": None,
@@ -179,7 +181,7 @@ async def test_a_half_body_is_answered_when_time_is_over():
 
 async def test_an_endless_chunked_body_is_cut_at_the_limit():
     """Chunks are counted as they come, so what is kept never exceeds the limit by more than one read."""
-    async with connected(limit=lambda: 1000) as raw:
+    async with connected(limit=lambda: app.Limits(1000)) as raw:
         head = request(headers={"Content-Length": "", "Transfer-Encoding": "chunked"})
         chunk = b"400\r\n" + b" " * 1024 + b"\r\n"
 
@@ -191,7 +193,7 @@ async def test_an_endless_chunked_body_is_cut_at_the_limit():
 
 async def test_a_body_that_says_it_is_too_large_is_not_read():
     """The answer comes at once, and says what is usually the cause."""
-    async with connected(limit=lambda: 1000) as raw:
+    async with connected(limit=lambda: app.Limits(1000)) as raw:
         answer = await raw.ask(request(headers={"Content-Length": "100000000"}))
 
         assert json.loads(answer.body)["Error"] == app.TOO_LARGE
@@ -327,7 +329,7 @@ async def test_a_head_that_is_not_http_is_a_warning(length, caplog):
 
     assert answer.status == 400
     assert [(line["event"], line["log_level"]) for line in lines] == [("not HTTP", "warning")]
-    assert "Content-Length" in lines[0]["said"]
+    assert lines[0]["error"]
     assert caplog.records == []
 
 
@@ -370,6 +372,36 @@ async def test_a_taken_port_is_told_with_the_setting():
 
 def test_the_body_limit_follows_the_cluster_up_to_the_setting():
     """Names of all nodes and all pods as victims fit; the setting is never exceeded."""
-    assert app.body_limit(0, 0, 2**26) == 4 * 2**20
-    assert app.body_limit(5000, 50_000, 2**26) >= 5000 * 256 + 50_000 * 60
-    assert app.body_limit(10**9, 10**9, 2**26) == 2**26
+    assert app.limits(0, 0, 2**26).body == 4 * 2**20
+    assert app.limits(5000, 50_000, 2**26).body >= 5000 * 256 + 50_000 * 60
+    assert app.limits(10**9, 10**9, 2**26).body == 2**26
+
+
+def test_candidates_follow_the_cluster():
+    """Twice the nodes that we know of, so that kube-scheduler may know of some before we do."""
+    assert app.limits(5000, 0, 2**26).candidates >= 2 * 5000
+    assert app.limits(0, 0, 2**26).candidates > 0
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
+async def test_far_more_candidates_than_nodes_are_refused(verb):
+    """No time is spent on names that the cluster cannot have; the call is an error, and the verb is not asked."""
+    names = [f"n{number}" for number in range(1001)]
+    body = preempt_args(meta=dict.fromkeys(names)) if verb == "preempt" else extender_args(names)
+    verbs = Scripted()
+    async with connected(verbs=verbs, limit=lambda: app.Limits(2**22, 1000)) as raw:
+        refused = json.loads((await raw.ask(request(body, path=f"/v1/{verb}"))).body)
+        fewer = body.replace(b'"n1000"', b'"n999"') if verb != "preempt" else preempt_args(meta={"n1": None})
+        taken = await raw.ask(request(fewer, path=f"/v1/{verb}"))
+
+    assert refused["Error"] == TOO_MANY
+    assert taken.status == 200
+    assert "Error" not in json.loads(taken.body) or not json.loads(taken.body)["Error"]
+
+
+async def test_names_too_long_for_so_few_candidates_are_not_decoded():
+    """A list of 300 names in bytes that two candidates could never take."""
+    async with connected(limit=lambda: app.Limits(2**22, 2)) as raw:
+        answer = await raw.ask(request(extender_args(["n" * 250] * 300)))
+
+    assert json.loads(answer.body)["Error"] == TOO_MANY

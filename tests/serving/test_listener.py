@@ -167,6 +167,21 @@ async def test_known_connections_leave_room_for_strangers():
     assert metrics.connections_closed_total == {"full": 1}
 
 
+async def test_the_connection_that_is_answered_most_is_never_cut(listeners):
+    """kube-scheduler keeps one. Others that were answered once, and keep us busy, do not cost it its place."""
+    async with running(most=8, credentials=False) as (port, metrics), raws(1, port) as (kept,):
+        for _ in range(3):
+            assert (await kept.ask(asking("/"))).status == 200
+        async with AsyncExitStack() as stack:
+            for _ in range(12):
+                (raw,) = await stack.enter_async_context(raws(1, port))
+                assert (await raw.ask(asking("/"))).status == 200
+                await raw.send(asking("/wait"))
+            assert metrics.connections_closed_total["full"] >= 5
+            listeners[0].go.set()
+            assert (await kept.ask(asking("/"))).status == 200
+
+
 async def test_a_stranger_that_is_being_answered_is_waited_for(listeners):
     """The review of its token may take a while; handlers have limits of their own."""
     async with running() as (port, metrics), raws(1, port) as (raw,):

@@ -1,7 +1,9 @@
 """Probes and metrics over a real socket."""
 
 import asyncio
+import gzip
 import json
+import threading
 from contextlib import asynccontextmanager
 
 import pytest
@@ -101,6 +103,38 @@ async def test_metrics_are_served_in_prometheus_text():
 
     families = {family.name for family in text_string_to_metric_families(answer.body.decode())}
     assert {"gangwright_build_info", "gangwright_verb_duration_seconds"} <= families
+
+
+async def test_metrics_are_rendered_once_for_all_that_scrape(monkeypatch):
+    """Fifty scrapes in a moment cost one rendering, and that is not the event loop's; later ones see what is new."""
+    metrics, threads = Metrics(), []
+
+    class Counting:
+        def collect(self):
+            threads.append(threading.current_thread())
+            return []
+
+    metrics.registry.register(Counting())
+    threads.clear()
+    async with probed(metrics=metrics) as raw:
+        answers = [await raw.ask(get("/metrics")) for _ in range(50)]
+        assert len(threads) == 1
+        monkeypatch.setattr(probes, "RENDER", 0.0)
+        await raw.ask(get("/metrics"))
+
+    assert {answer.status for answer in answers} == {200}
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
+
+
+async def test_metrics_are_compressed_for_who_asks():
+    """The same text."""
+    async with probed() as raw:
+        plain = await raw.ask(get("/metrics"))
+        small = await raw.ask(get("/metrics", **{"Accept-Encoding": "gzip"}))
+
+    assert gzip.decompress(small.body) == plain.body
+    assert small.headers["Content-Encoding"] == "gzip"
 
 
 async def test_a_scraper_may_keep_its_connection():

@@ -7,7 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.engine import Engine
+from scheduler.serving.bearer import LONGEST_TOKEN
 from scheduler.serving.reviews import TOKENS
+from scheduler.serving.server import TOKEN_FIELD
 from scheduler.settings_status import StatusServer
 from scheduler.status import app
 from scheduler.status.reviews import ACCESS_REVIEWS
@@ -56,6 +58,26 @@ async def test_a_foreign_token_is_refused(status, token):
 
     assert answer.status == 401
     assert token not in answer.body.decode()
+
+
+async def test_a_long_token_is_reviewed_like_any_other(status, reviewing):
+    """One with the groups of a large directory has many thousand characters."""
+    long = "e" * LONGEST_TOKEN
+    reviewing.know(long, "of-a-large-directory")
+
+    assert (await status.ask("/v1/cluster", long)).status == 200
+
+
+@pytest.mark.parametrize("size", [LONGEST_TOKEN + 1, TOKEN_FIELD + 1, 10 * TOKEN_FIELD])
+async def test_no_word_of_a_token_is_in_the_log(status, reviewing, capfd, size):
+    """One that is too long is refused before the API server is asked, and neither the log nor stderr quotes it."""
+    token = "eyJhbGci" * (size // 8 + 1)
+    with capture_logs() as lines:
+        answer = await status.ask("/v1/cluster", token)
+
+    assert answer.status in {400, 401}
+    assert reviewing.asked == []
+    assert "eyJ" not in str(lines) + str(capfd.readouterr())
 
 
 @pytest.mark.parametrize(
