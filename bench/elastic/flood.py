@@ -4,24 +4,23 @@ Peers are processes of their own (`peers`), workers too, so only the machine is 
 figure, which is set back before each flood.
 """
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 
 from yarl import URL
 
 from bench.elastic.peers import Place
 from bench.elastic.stage import NAMESPACE, Stage
+from bench.load.effort import forget_peak, mib
+from bench.micro.children import said, started
 from tests.plane import Client, where
-from tests.plane.installation import ROOT
 from tests.plane.watches import until, until_one
 from tests.stories.elastic.jobs import JOBS, job
 
 Line = dict[str, Any]
+
+PEERS: Final = "bench.elastic.peers"
 
 FLOODS: Final = ("none", "silent", "hellos", "idle", "bodies", "handshakes")
 
@@ -94,13 +93,13 @@ def flood(kind: str, seconds: float, pid: int, honest: Place, hostile: Place) ->
 
     Raises CalledProcessError or TimeoutExpired when the peers do not do what they should.
     """
-    Path(f"/proc/{pid}/clear_refs").write_text("5")
-    before = _mib(pid, "VmRSS")
-    peers = [_started("honest", seconds, honest)]
+    forget_peak(pid)
+    before = mib(pid, "VmRSS")
+    peers = [started(PEERS, "honest", f"{seconds:g}", given=asdict(honest))]
     try:
         if kind != "none":
-            peers.append(_started(kind, seconds, hostile))
-        told, *attacked = [_said(peer, seconds) for peer in peers]
+            peers.append(started(PEERS, kind, f"{seconds:g}", given=asdict(hostile)))
+        told, *attacked = [said(peer, seconds + SPARE) for peer in peers]
     finally:
         for peer in peers:
             peer.kill()
@@ -108,7 +107,7 @@ def flood(kind: str, seconds: float, pid: int, honest: Place, hostile: Place) ->
         "flood": kind,
         "seconds": seconds,
         "before_mib": before,
-        "peak_mib": _mib(pid, "VmHWM"),
+        "peak_mib": mib(pid, "VmHWM"),
         **told,
         "attackers": next(iter(attacked), {}),
     }
@@ -130,32 +129,3 @@ async def _trains(api: Client) -> None:
         lambda own: own.get("status", {}).get("workers") == WORKERS,
         within=START,
     )
-
-
-def _started(kind: str, seconds: float, place: Place) -> "subprocess.Popen[str]":
-    peer = subprocess.Popen(
-        [sys.executable, "-m", "bench.elastic.peers", kind, f"{seconds:g}"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    assert peer.stdin is not None
-    peer.stdin.write(json.dumps(asdict(place)))
-    peer.stdin.close()
-    peer.stdin = None
-    return peer
-
-
-def _said(peer: "subprocess.Popen[str]", seconds: float) -> Line:
-    out, _ = peer.communicate(timeout=seconds + SPARE)
-    if peer.returncode:
-        raise subprocess.CalledProcessError(peer.returncode, peer.args)
-    found: Line = json.loads(out)
-    return found
-
-
-def _mib(pid: int, field: str) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
-    (line,) = [line for line in lines if line.startswith(f"{field}:")]
-    return round(int(line.split()[1]) / 1024, 1)

@@ -1,14 +1,15 @@
-"""`python -m bench.load throughput | gangs`."""
+"""`python -m bench.load throughput | gangs | floods`."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Annotated
 
 import typer
 
 from bench.ending import run
 from bench.load import cluster
+from bench.load import floods as floods_room
 from bench.load import gangs as gangs_room
 from bench.load import throughput as throughput_room
 from bench.load.roads import ROADS
@@ -35,7 +36,7 @@ def throughput(
     roads: Annotated[str, typer.Option(help="Which, in this order.")] = THROUGHPUT,
 ) -> None:
     """Pods a second when all of them wait already; a line a road, then the ratios to `none`."""
-    chosen = _roads(roads, THROUGHPUT)
+    chosen = _chosen(roads, ROADS, THROUGHPUT)
     _check_room(pods, nodes)
     with cluster.plane() as plane:
         asyncio.run(_print(throughput_room.measure(plane, chosen, nodes=nodes, pods=pods, repeats=repeats)))
@@ -51,7 +52,7 @@ def gangs(
     roads: Annotated[str, typer.Option(help="Which, in this order.")] = GANGS,
 ) -> None:
     """Seconds from the first create to the last bind; a line a road, then the ratios of `gangwright`."""
-    chosen = _roads(roads, GANGS)
+    chosen = _chosen(roads, ROADS, GANGS)
     _check_room(gangs * size, nodes)
     with cluster.plane(native_gangs=True) as plane:
         asyncio.run(
@@ -59,11 +60,29 @@ def gangs(
         )
 
 
-def _roads(said: str, usual: str) -> list[str]:
+@app.command()
+def floods(
+    *,
+    seconds: Annotated[
+        float, typer.Option(min=1, help="Of each phase, and again beside a bare server.")
+    ] = 60.0,
+    phases: Annotated[str, typer.Option(help="Which, in this order.")] = ",".join(floods_room.FLOODS),
+) -> None:
+    """How long `filter` takes while others flood the other ports; a line a phase, then a table for people."""
+    chosen = _chosen(phases, floods_room.FLOODS, "quiet,scrapes")
+    with cluster.plane() as plane:
+        lines = []
+        for line in floods_room.measure(plane, seconds, chosen):
+            lines.append(line)
+            print(json.dumps(line), flush=True)
+    cluster.say(floods_room.table(lines))
+
+
+def _chosen(said: str, table: Collection[str], usual: str) -> list[str]:
     chosen = [word.strip() for word in said.split(",")]
-    unknown = [word for word in chosen if word not in ROADS]
+    unknown = [word for word in chosen if word not in table]
     if unknown or len(set(chosen)) < len(chosen):
-        raise typer.BadParameter(f"{said!r} must be different ones of {', '.join(ROADS)}, e.g. {usual}")
+        raise typer.BadParameter(f"{said!r} must be different ones of {', '.join(table)}, e.g. {usual}")
     return chosen
 
 

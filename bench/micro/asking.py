@@ -4,7 +4,7 @@ import gc
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -32,25 +32,37 @@ def times(url: str, content: bytes, *, count: int, pause: float = 0.0) -> list[f
     """Milliseconds of each of `count` calls, `pause` seconds apart. Raises RuntimeError for any answer that is no
     seat.
     """
-    address = urlsplit(url)
-    request = call(address.netloc, content)
     found = []
-    with (
-        _no_collection(),
-        socket.create_connection((address.hostname or "", address.port or 0), LIMIT) as wire,
-    ):
-        wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with _no_collection(), connection(url) as ask:
         for _ in range(count):
-            began = time.perf_counter()
-            wire.sendall(request)
-            answer = _answer(wire)
-            found.append(1000 * (time.perf_counter() - began))
+            took, answer = ask(content)
+            found.append(took)
             said = json.loads(answer)
             if said.get("Error") or len(said.get("NodeNames") or ()) != 1:
                 raise RuntimeError(f"filter was to answer one node, and said {answer[:200]!r}")
             if pause:
                 time.sleep(pause)
     return found
+
+
+@contextmanager
+def connection(url: str) -> Iterator[Callable[[bytes], tuple[float, bytes]]]:
+    """One kept connection: sends a body, and gives the milliseconds until its answer, and the answer's body.
+
+    The call raises OSError, or RuntimeError where the connection is closed.
+    """
+    address = urlsplit(url)
+    with socket.create_connection((address.hostname or "", address.port or 0), LIMIT) as wire:
+        wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+        def ask(content: bytes) -> tuple[float, bytes]:
+            request = call(address.netloc, content)
+            began = time.perf_counter()
+            wire.sendall(request)
+            answer = _answer(wire)
+            return 1000 * (time.perf_counter() - began), answer
+
+        yield ask
 
 
 @contextmanager

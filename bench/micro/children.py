@@ -1,11 +1,14 @@
-"""Child processes of the bench: they say on standard output what is to be known, and end when we do."""
+"""Child processes of the bench: they say on standard output what is to be known, and end when we do, or by themselves."""
 
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+ROOT = Path(__file__).parents[2]
 
 GRACE = 5.0
 """Seconds between asking a child to end and ending it."""
@@ -31,3 +34,29 @@ def child(module: str, *words: str) -> Iterator[dict[str, Any]]:
                 process.wait(GRACE)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+def started(module: str, *words: str, given: Any) -> "subprocess.Popen[str]":
+    """`python -m MODULE WORD…`, which reads what is given as JSON. Ctrl-C in a terminal is not for it: kill it."""
+    peer = subprocess.Popen(
+        [sys.executable, "-m", module, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        start_new_session=True,
+    )
+    assert peer.stdin is not None
+    peer.stdin.write(json.dumps(given))
+    peer.stdin.close()
+    peer.stdin = None
+    return peer
+
+
+def said(peer: "subprocess.Popen[str]", within: float) -> dict[str, Any]:
+    """The JSON that it prints before it ends. Raises CalledProcessError, or TimeoutExpired after so many seconds."""
+    out, _ = peer.communicate(timeout=within)
+    if peer.returncode:
+        raise subprocess.CalledProcessError(peer.returncode, peer.args)
+    found: dict[str, Any] = json.loads(out)
+    return found
