@@ -33,6 +33,9 @@ _level_name = reader.text(r"[a-z]([-a-z0-9]{0,30}[a-z0-9])?", "must be a short w
 _label_key = reader.text(names.LABEL_KEY, "must be a label key, such as topology.kubernetes.io/zone")
 _path = reader.text(r"[^\x00]{0,4096}", "must be a path")
 _host = reader.text(r"[-A-Za-z0-9.:]{0,253}", "must be an address or a host name")
+_address = reader.text(
+    r"https?://[-A-Za-z0-9.:\[\]]{1,253}", "must be an address such as https://127.0.0.1:10259"
+)
 _name = reader.text(r"[^\x00-\x1f]{0,253}", "must be a name of at most 253 characters")
 
 
@@ -192,6 +195,10 @@ class Probes:
 
     port: Annotated[int, reader.whole(0, 65535)] = 10271
     """0: any that is free."""
+
+    kube_scheduler: Annotated[str, _address] = "https://127.0.0.1:10259"
+    """Where `gangwright serve` asks kube-scheduler whether it is alive, for its liveness probe: as `--secure-port` of
+    kube-scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
