@@ -24,7 +24,10 @@ POLL = 1.0
 """Seconds between two looks; kube-scheduler renews every second (`retryPeriod` in extender_config)."""
 
 LOOK_LIMIT = 2.5
-"""Seconds for one look: with its pause less than half of the lease, so that one may fail."""
+"""Seconds for one look: a third of the usual lease, so that one may fail."""
+
+AFTER_FAULT = 2.0
+"""Seconds until the next look when one failed: an API server in trouble is not stormed (see `pace`)."""
 
 DURATION = 15
 """Seconds a lease holds if it does not say (`leaseDuration` of kube-scheduler by default)."""
@@ -95,7 +98,7 @@ class Follower:
         """Look again and again until cancelled; faults of the API server never end it."""
         while True:
             self.fault = await self._look()
-            await self._sleep(POLL)
+            await self._sleep(POLL if self.fault is None else AFTER_FAULT)
 
     async def _look(self) -> errors.KubeError | None:
         path = self._lease.path if self._lease else "/readyz"
