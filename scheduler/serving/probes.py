@@ -1,6 +1,7 @@
 """Probes and metrics, on a port of their own: whoever may scrape must not reach the verbs.
 
-Lives here: /livez, /readyz, /metrics, and what beside us must live too. Never here: what ready means; the service says it as a list of checks.
+Lives here: /livez, /readyz, /metrics, and whether what must live beside us does. Never here: what ready means; the
+service says it as a list of checks.
 
 Why /livez looks at nothing but the event loop: a restart cures a loop that hangs, and nothing else. An API server
 that is away is no reason for kubelet to restart us, or its return finds us reading the cluster anew. (A replica that
