@@ -33,6 +33,9 @@ _level_name = reader.text(r"[a-z]([-a-z0-9]{0,30}[a-z0-9])?", "must be a short w
 _label_key = reader.text(names.LABEL_KEY, "must be a label key, such as topology.kubernetes.io/zone")
 _path = reader.text(r"[^\x00]{0,4096}", "must be a path")
 _host = reader.text(r"[-A-Za-z0-9.:]{0,253}", "must be an address or a host name")
+_address = reader.text(
+    r"https?://[-A-Za-z0-9.:\[\]]{1,253}", "must be an address such as https://127.0.0.1:10259"
+)
 _name = reader.text(r"[^\x00-\x1f]{0,253}", "must be a name of at most 253 characters")
 
 
@@ -193,6 +196,10 @@ class Probes:
     port: Annotated[int, reader.whole(0, 65535)] = 10271
     """0: any that is free."""
 
+    kube_scheduler: Annotated[str, _address] = "https://127.0.0.1:10259"
+    """Where `gangwright serve` asks kube-scheduler whether it is alive, for its liveness probe: as `--secure-port` of
+    kube-scheduler."""
+
 
 @dataclass(frozen=True, slots=True)
 class Api:
@@ -211,8 +218,8 @@ class Api:
 
     silent_after: Annotated[float, reader.seconds(5, 600)] = 10.0
     """Without an answer of the API server for so long, or without a standing watch of nodes or of pods, our picture
-    counts as stale: verbs answer with an error, and nobody is placed or evicted. Five looks at the Lease, which is
-    asked for every 2 s; a watch on which nothing is heard stands for 70 s, for 11 s where the other machine is gone,
+    counts as stale: verbs answer with an error, and nobody is placed or evicted. Three looks at the Lease in a row that are
+    not answered, each for 2.5 s; a watch on which nothing is heard stands for 70 s, for 11 s where the other machine is gone,
     and for 14 to 17 s after something that a proxy between does not pass on. The elastic master then starts no worker
     of the jobs whose pods it cannot watch; what trains goes on, and it stays ready."""
 

@@ -5,6 +5,9 @@ the one whose kube-scheduler leads may act on the cluster. The Lease's own times
 are never compared with ours; what counts is that the record *changed*, and when we had last seen it unchanged: the
 renewal is no older than that. So a process that slept, or lost the API server, stops acting by itself, no later
 than another replica may take over.
+
+It may act again where no other replica held the Lease meanwhile: a kube-scheduler that is started again, or that was
+cut off, takes back what it had. `leaseTransitions` tells: each new holder adds one.
 """
 
 import asyncio
@@ -17,14 +20,17 @@ from scheduler import errors
 from scheduler.clock import steady
 from scheduler.kube.client import Client
 
-POLL = 2.0
-"""Seconds between two looks; kube-scheduler renews every 2 s (`retryPeriod`)."""
+POLL = 1.0
+"""Seconds between two looks; kube-scheduler renews every second (`retryPeriod` in extender_config)."""
 
-LOOK_LIMIT = 5.0
-"""Seconds for one look: a third of the usual lease, so that two may fail."""
+LOOK_LIMIT = 2.5
+"""Seconds for one look: a third of the usual lease, so that one may fail."""
+
+AFTER_FAULT = 2.0
+"""Seconds until the next look when one failed: an API server in trouble is not stormed (see `pace`)."""
 
 DURATION = 15
-"""Seconds a lease holds if it does not say (`leaseDuration` of kube-scheduler)."""
+"""Seconds a lease holds if it does not say (`leaseDuration` of kube-scheduler by default)."""
 
 
 class LeaseName(NamedTuple):
@@ -42,6 +48,7 @@ class Spec(msgspec.Struct, rename="camel", frozen=True):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     renew_time: str | None = None
+    lease_transitions: int | None = None
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -72,6 +79,8 @@ class Follower:
         """The identity that holds the lease, as last seen."""
         self.fault: errors.KubeError | None = None
         """Why the last look failed; None when it did not."""
+        self.passed_on = 0
+        """Grows whenever another replica holds the Lease, or may have held it between two looks."""
         self._client = client
         self._lease = lease
         self._ours = f"{hostname}_"
@@ -89,7 +98,7 @@ class Follower:
         """Look again and again until cancelled; faults of the API server never end it."""
         while True:
             self.fault = await self._look()
-            await self._sleep(POLL)
+            await self._sleep(POLL if self.fault is None else AFTER_FAULT)
 
     async def _look(self) -> errors.KubeError | None:
         path = self._lease.path if self._lease else "/readyz"
@@ -111,6 +120,7 @@ class Follower:
         A changed record was renewed after the last look that still showed the old one began. The very first record
         proves nothing: it may be what a dead process left behind.
         """
+        self.passed_on += passed_on(self._record, record, self._ours)
         if record is None:
             self.holder, self._valid_until = "", float("-inf")
         elif self._record is not None and record != self._record:
@@ -118,6 +128,21 @@ class Follower:
         if record is not None:
             self.holder = record.holder_identity or ""
         self._record, self._unchanged = record, began
+
+
+def passed_on(before: Spec | None, now: Spec | None, ours: str) -> bool:
+    """Whether between two looks another than `ours`, the beginning of an identity, held the Lease, or may have.
+
+    A holder that gives it back keeps the count of transitions, and each new holder adds one. So the one that may have
+    been added is our own. A Lease that was made again counts from the start, and proves nothing.
+    """
+    if before is None or now is None:
+        return True
+    holder = now.holder_identity or ""
+    if holder and not holder.startswith(ours):
+        return True
+    taken = int(bool(holder) and holder != before.holder_identity)
+    return (now.lease_transitions or 0) - (before.lease_transitions or 0) != taken
 
 
 def _read(path: str, body: bytes) -> Spec:

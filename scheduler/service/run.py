@@ -33,6 +33,7 @@ from scheduler.service.reloading import keep_reading
 from scheduler.service.service import Service
 from scheduler.service.zeros import begin_all
 from scheduler.serving import probes
+from scheduler.serving.beside import neighbor
 from scheduler.serving.server import url
 from scheduler.settings import Settings
 from scheduler.telemetry.metrics import Metrics
@@ -45,6 +46,9 @@ STALLED: Final = 10.0
 
 RESERVE: Final = 8
 """Connections to the API server for what comes now and then: looks at the Lease, and what people ask."""
+
+KUBE_SCHEDULER: Final = "kube-scheduler"
+"""What is of no use without us: /livez/kube-scheduler is its liveness probe."""
 
 _log = structlog.get_logger("service")
 
@@ -77,10 +81,13 @@ async def run(
     async with (
         Client(access, connections=connections(settings)) as client,
         _parts(settings, client, metrics, source) as (service, intake, sight, gauges),
+        neighbor(KUBE_SCHEDULER, settings.probes.kube_scheduler) as beside,
     ):
         app = build_app(service, settings.verbs, metrics, lambda: _limit(service, settings))
         desk = Counter(service.engine, client, service.clock, partial(draining.drain, service))
-        checks = probes.build_app(metrics, lambda: _checks(service, intake, sight, settings))
+        checks = probes.build_app(
+            metrics, lambda: _checks(service, intake, sight, settings), {KUBE_SCHEDULER: beside}
+        )
         async with (
             serve(
                 app,
@@ -120,6 +127,7 @@ async def _parts(
     service = Service(
         engine,
         acting=follower.acting,
+        passed_on=lambda: follower.passed_on,
         blind=lambda now: sight.blind_for(now),
         blind_after=settings.api.silent_after,
         planned=metrics.plan_duration_seconds.observe,
@@ -128,7 +136,7 @@ async def _parts(
         client,
         lambda outcomes: _outcomes(service, metrics, outcomes),
         at_once=settings.api.concurrent_writes,
-        acting=lambda: follower.acting(steady()),
+        acting=service.leads,
         gone=engine.ledger.roll.is_gone,
     )
     intake = Intake(

@@ -53,8 +53,8 @@ _log = structlog.get_logger("service")
 class Service:
     """The engine, at work. `clock` never goes back, in seconds since the epoch.
 
-    acting: whether it is we who may act.  blind: seconds for which what we know may be the past; above `blind_after`
-    nothing is done by it.
+    acting: whether it is we who may act.  passed_on: a count that grows when another replica may have acted.
+    blind: seconds for which what we know may be the past; above `blind_after` nothing is done by it.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Service:
         acting: Callable[[float], bool],
         blind: Callable[[float], float],
         blind_after: float,
+        passed_on: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = steady,
         planned: Callable[[float], None] = lambda _seconds: None,
     ) -> None:
@@ -73,14 +74,15 @@ class Service:
         """When the planning loop last turned; a probe asks."""
         self.actions: Actions | None = None
         self._acting = acting
+        self._passed_on = passed_on
+        self._term = 0
+        """What `passed_on` was when we took over."""
         self._blind = blind
         self._blind_after = blind_after
         self._planned = planned
         self._woken = asyncio.Event()
         self._settling: asyncio.TimerHandle | None = None
         self._settle_at = float("-inf")
-        self._fenced = False
-        """Another replica may have acted since we last did."""
         self._expected: dict[Uid, list[asyncio.Future[None]]] = {}
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
@@ -149,18 +151,18 @@ class Service:
             await self._rest()
 
     def _follow_lease(self) -> bool:
-        """Begin to act when it is our turn, and put it off while we are blind; False when it is our turn no longer."""
+        """Begin to act when it is our turn, and put it off while we cannot; False when another may have acted since."""
         ledger, now = self.engine.ledger, self.clock()
-        acting = self._acting(now)
-        if self._fenced or (ledger.acting and not acting):
+        if not self._unreplaced():
             return False
         if not self._sees(now):
             return True
         if ledger.blind:
             self.observe([SawAgain()])
             self._settle()
-            _log.info("the picture is fresh again")
-        elif acting and ledger.synced and not ledger.acting:
+            _log.info("the picture is fresh again, and the lease is ours")
+        elif self._acting(now) and ledger.synced and not ledger.acting:
+            self._term = self._passed_on()
             self.observe([TookOver()])
             self._settle()
             _log.info("acting", gangs=len(ledger.roll.gangs), holds=ledger.holds())
@@ -169,23 +171,34 @@ class Service:
             self._settle()
         return True
 
+    def _unreplaced(self) -> bool:
+        """Since we began to act no other replica can have acted; true before we did."""
+        return not self.engine.ledger.acting or self._passed_on() == self._term
+
+    def leads(self) -> bool:
+        """Asked before every call to the API server: the process may have slept since the loop last turned."""
+        return self._acting(self.clock()) and self._unreplaced()
+
     def may_act(self) -> bool:
-        """Asked before every step, a person's drain too: the process may have slept since the loop last turned. A no is
-        remembered.
-        """
+        """Asked before every step, a person's drain too: we lead, and what we know is the present."""
         now = self.clock()
-        if not self._acting(now):
-            self._fenced = self._fenced or self.engine.ledger.acting
-            return False
-        return self._sees(now)
+        return self.leads() and self._sees(now)
 
     def _sees(self, now: float) -> bool:
-        """What we know is the present; where it is not, gangs are not looked at any more."""
+        """What we know is the present; where it is not, gangs are not looked at any more.
+
+        That holds for a Lease that has run out as well: what comes to be known meanwhile may be about to change.
+        """
         blind = self._blind(now)
-        if blind > self._blind_after and self.engine.ledger.ready:
+        held = not self.engine.ledger.acting or self._acting(now)
+        if held and blind <= self._blind_after:
+            return True
+        if self.engine.ledger.ready:
             self.observe([LostSight()])
-            _log.warning("the picture is stale: nothing is done by it", seconds=round(blind))
-        return blind <= self._blind_after
+            _log.warning(
+                "nothing is done: the lease ran out, or the picture is stale", held=held, seconds=round(blind)
+            )
+        return False
 
     async def _plan(self) -> None:
         """Ask about everybody who waits, in order."""

@@ -1,10 +1,11 @@
 """Probes and metrics, on a port of their own: what may scrape must not reach the verbs.
 
-Lives here: /livez, /readyz, /metrics. Never here: what ready means; the service says it as a list of checks.
+Lives here: /livez, /readyz, /metrics, and whether what must live beside us does. Never here: what ready means; the
+service says it as a list of checks.
 
 Why /livez looks at nothing but the event loop: a restart cures a loop that hangs, and nothing else. An API server
 that is away is no reason for kubelet to restart us, or its return finds us reading the cluster anew. (A replica that
-acted and lost the Lease ends by itself, also when it lost it to an outage: what it believed is not gone on from.)
+acted ends by itself once another may have acted: what it believed is not gone on from.)
 
 Why /metrics is rendered at most once a second, and beside the event loop: every pod of the cluster may ask for it, and
 rendering takes as long as several verbs.
@@ -12,7 +13,7 @@ rendering takes as long as several verbs.
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Never, Protocol
 
 from aiohttp import web
@@ -41,6 +42,10 @@ class Check(NamedTuple):
     name: str
     ok: bool
     text: str = ""
+
+
+Beside = Callable[[], Awaitable[Check]]
+"""Asks a program whether it is alive."""
 
 
 class Pulse:
@@ -91,14 +96,26 @@ class Exposition:
         return text, gzip.compress(text, compresslevel=1)
 
 
-def build_app(metrics: Metrics, ready: Callable[[], Sequence[Check]]) -> web.Application:
+def build_app(
+    metrics: Metrics, ready: Callable[[], Sequence[Check]], beside: Mapping[str, Beside] | None = None
+) -> web.Application:
     """The application that answers GET /livez, /readyz and /metrics.
 
     ready: the conditions, asked at every call; all of them must hold.
+    beside: programs of the same Pod that are of no use without us. `/livez/NAME` says whether both of us are alive.
     """
 
+    def alive() -> Check:
+        return Check("event loop", pulse.lag < LAG_LIMIT, f"{pulse.lag:.3f} s late")
+
     async def livez(_request: web.Request) -> web.Response:
-        return _told([Check("event loop", pulse.lag < LAG_LIMIT, f"{pulse.lag:.3f} s late")])
+        return _told([alive()])
+
+    def both(program: Beside) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def livez_of_both(_request: web.Request) -> web.Response:
+            return _told([alive(), await program()])
+
+        return livez_of_both
 
     async def readyz(_request: web.Request) -> web.Response:
         return _told(ready())
@@ -117,6 +134,8 @@ def build_app(metrics: Metrics, ready: Callable[[], Sequence[Check]]) -> web.App
     app = web.Application()
     app.cleanup_ctx.append(beating)
     app.router.add_get("/livez", livez)
+    for name, program in (beside or {}).items():
+        app.router.add_get(f"/livez/{name}", both(program))
     app.router.add_get("/readyz", readyz)
     app.router.add_get("/metrics", Exposition(metrics.registry, clock).answer)
     return app

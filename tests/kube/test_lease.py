@@ -7,7 +7,7 @@ import pytest
 
 from scheduler import errors
 from scheduler.kube.client import Client
-from scheduler.kube.lease import Follower, LeaseName
+from scheduler.kube.lease import Follower, LeaseName, Spec, passed_on
 from tests.kube.api_server import ApiServer, Refuse
 from tests.kube.follower import until
 
@@ -40,8 +40,15 @@ class Steps:
         await until(lambda: self.looks > looks)
 
 
-def renew(api: ApiServer, holder: str, time: str, duration: int | None = 15) -> None:
-    spec = {"holderIdentity": holder, "renewTime": time, "leaseDurationSeconds": duration}
+def renew(
+    api: ApiServer, holder: str | None, time: str, duration: int | None = 15, transitions: int | None = None
+) -> None:
+    spec = {
+        "holderIdentity": holder,
+        "renewTime": time,
+        "leaseDurationSeconds": duration,
+        "leaseTransitions": transitions,
+    }
     api.put(NAME.name, COLLECTION, NAME.namespace, spec=spec)
 
 
@@ -190,3 +197,67 @@ async def test_without_leader_election_we_always_act(api: ApiServer, client: Cli
         assert follower.acting(steps.now + 1e9)
         assert client.last_answer > 0
     assert api.calls[0].path == "/readyz"
+
+
+def held(holder: str | None, transitions: int | None) -> Spec:
+    return Spec(holder_identity=holder, lease_transitions=transitions)
+
+
+AGAIN = "pod-0_99aa"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "told"),
+    [
+        (held(OURS, 3), held(OURS, 3), False),  # renewed
+        (held(OURS, 3), held("", 3), False),  # given back
+        (held("", 3), held(AGAIN, 4), False),  # taken again
+        (held(OURS, 3), held(AGAIN, 4), False),  # both between two looks
+        (held(OURS, None), held(AGAIN, 1), False),
+        (held("", 3), held("", 3), False),
+        (held(OURS, 3), held(OTHERS, 4), True),
+        (held(OURS, 3), held(AGAIN, 5), True),  # another was between
+        (held(OURS, 3), held(OURS, 5), True),
+        (held("", 3), held("", 4), True),  # taken and given back, by whichever it was
+        (held(OURS, 3), held("", 4), True),
+        (held(OURS, 3), held(AGAIN, 3), True),  # not what a kube-scheduler writes
+        (held(OURS, 3), held(OURS, 0), True),  # made again
+        (held(OURS, 3), None, True),
+        (None, held(OURS, 3), True),
+        (held("", 3), held("pod-01_x", 4), True),
+    ],
+)
+def test_whether_another_held_the_lease_between(before: Spec | None, now: Spec | None, told: bool) -> None:
+    """Only a count of transitions that our own kube-scheduler explains proves that no other replica was between."""
+    assert passed_on(before, now, "pod-0_") is told
+
+
+async def test_a_lease_that_is_taken_again_is_ours_at_once(api: ApiServer, client: Client) -> None:
+    """Given back and taken by a kube-scheduler of our own host, the Lease was passed on to no other."""
+    renew(api, OURS, "t0", transitions=2)
+    steps = Steps()
+    async with following(client, steps) as follower:
+        renew(api, OURS, "t1", transitions=2)
+        await steps.look()
+        passed_on = follower.passed_on
+        renew(api, "", "t2", 1, transitions=2)
+        await steps.look()
+        assert not follower.acting(steps.now)
+        renew(api, AGAIN, "t3", transitions=3)
+        await steps.look()
+        assert follower.acting(steps.now)
+        assert follower.passed_on == passed_on
+
+
+async def test_one_that_slept_learns_that_another_was_between(api: ApiServer, client: Client) -> None:
+    """After a long sleep the next look tells, before we may act again: here our own holds the Lease once more."""
+    renew(api, OURS, "t0", transitions=2)
+    steps = Steps()
+    async with following(client, steps) as follower:
+        renew(api, OURS, "t1", transitions=2)
+        await steps.look()
+        passed_on = follower.passed_on
+        renew(api, AGAIN, "t9", transitions=4)
+        await steps.look(60)
+        assert follower.passed_on > passed_on
+        assert not follower.acting(steps.now)

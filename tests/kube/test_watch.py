@@ -10,7 +10,7 @@ import pytest
 from scheduler.kube.access import find_access
 from scheduler.kube.changes import Gone, Key, Seen, Synced
 from scheduler.kube.client import Client
-from scheduler.kube.lease import POLL
+from scheduler.kube.lease import AFTER_FAULT
 from scheduler.kube.pace import BRIEF
 from scheduler.kube.watch import INACTIVITY, Reflector
 from tests.kube.api_server import PODS, ApiServer, Refuse, line
@@ -336,7 +336,7 @@ async def test_an_outage_is_met_with_patience(cluster: ApiServer, client: Client
     time = Time()
     async with following(client, Cache(), time):
         await until(lambda: time.now > 1060)
-        assert len(cluster.calls) * 8 / (time.now - 1000) + 1 / POLL < 2
+        assert len(cluster.calls) * 8 / (time.now - 1000) + 1 / AFTER_FAULT < 2
         cluster.refusals.clear()
     assert time.slept[0] < time.slept[1] < time.slept[2]
     assert len(set(time.slept)) == len(time.slept)

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from scheduler import settings as settings_room
+from scheduler.kube.lease import AFTER_FAULT, LOOK_LIMIT, POLL
 from tests.manifests.rendering import EXTENDER_CONFIG, containers, named
 
 FILES = ["kube-scheduler.yaml", "kube-scheduler-without-policy.yaml"]
@@ -41,6 +42,26 @@ def test_deployment_and_extender(ours):
 
     assert port["containerPort"] == served["port"] == ours.probes.port
     assert ours.probes.host == ""
+
+
+def test_kube_scheduler_is_asked_where_it_listens(ours):
+    """The extender asks kube-scheduler's own port whether it lives."""
+    (port,) = containers()["kube-scheduler"]["ports"]
+
+    assert ours.probes.kube_scheduler == f"https://127.0.0.1:{port['containerPort']}"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_lease_is_looked_at_as_often_as_it_is_renewed(file):
+    """One look may fail before we stop to act, and kube-scheduler gives up before another replica may take over."""
+    election = yaml.safe_load((EXTENDER_CONFIG / file).read_text(encoding="utf-8"))["leaderElection"]
+    duration, deadline, retry = (
+        float(election[name].removesuffix("s")) for name in ("leaseDuration", "renewDeadline", "retryPeriod")
+    )
+
+    assert retry == POLL
+    assert duration > 2 * POLL + LOOK_LIMIT + AFTER_FAULT
+    assert 1.2 * retry < deadline <= duration - 2 * retry
 
 
 def test_hostname(ours):

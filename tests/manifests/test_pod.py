@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from scheduler.serving.beside import LIMIT
 from tests.manifests.rendering import EXTENDER_CONFIG, containers, named, pod_spec
 
 UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -75,14 +76,31 @@ def test_kube_scheduler_may_grow_with_the_cluster():
 
 @pytest.mark.parametrize("name", BOTH)
 def test_probes(name):
-    """Each program has three probes on a port that it names; liveness and readiness ask different questions."""
+    """Each program has three probes on a port of its own; liveness and readiness ask different questions. Of
+    kube-scheduler the extender tells whether both live.
+    """
     container = containers()[name]
     ports = {port["name"] for port in container["ports"]}
+    (metrics,) = containers()["gangwright"]["ports"]
     probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
 
-    assert {probe["port"] for probe in probes.values()} <= ports
-    assert probes["liveness"]["path"] == "/livez"
+    assert {probes[kind]["port"] for kind in ("startup", "readiness")} <= ports
     assert probes["readiness"]["path"] == "/readyz"
+    if name == "gangwright":
+        assert probes["liveness"] == {"path": "/livez", "port": metrics["name"]}
+    else:
+        assert probes["liveness"] == {"path": "/livez/kube-scheduler", "port": metrics["containerPort"]}
+        assert probes["startup"]["path"] == "/livez"
+
+
+def test_a_hang_is_replaced_in_time():
+    """An extender that answers nothing ends its kube-scheduler within 20 s, and no single question does."""
+    probe = containers()["kube-scheduler"]["livenessProbe"]
+    period, limit, times = (probe[f] for f in ("periodSeconds", "timeoutSeconds", "failureThreshold"))
+
+    assert LIMIT < limit < period
+    assert times >= 3
+    assert period * times + limit < 20
 
 
 def test_extender_first():

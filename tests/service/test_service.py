@@ -45,6 +45,7 @@ class World:
     def __init__(self) -> None:
         self.acting = True
         self.silence = 0.0
+        self.passed_on = 0
         self.written = Written()
         self.engine = Engine(Policy())
         self.service = Service(
@@ -52,6 +53,7 @@ class World:
             acting=lambda _now: self.acting,
             blind=lambda _now: self.silence,
             blind_after=10.0,
+            passed_on=lambda: self.passed_on,
         )
         self.service.actions = self.written  # type: ignore[assignment]
         self.written.service = self.service
@@ -129,13 +131,15 @@ async def test_a_replica_that_does_not_lead_writes_nothing(world: World):
     assert len(await world.until(Ungate, 4)) == 4
 
 
-async def test_a_lost_lease_ends_the_loop():
-    """Who led and no longer does starts afresh rather than go on from what it believed."""
+@pytest.mark.parametrize("acting", [False, True])
+async def test_a_lease_that_another_held_ends_the_loop(acting: bool):
+    """What led and was replaced starts afresh rather than go on from what it believed, even when it leads again."""
     world = World()
     world.service.synced()
     task = asyncio.create_task(world.service.run())
     await asyncio.sleep(0.05)
-    world.acting = False
+    world.acting, world.passed_on = acting, 1
+    assert not world.service.leads()
     world.sees(ev.Tick())
 
     async with asyncio.timeout(5):
@@ -294,9 +298,41 @@ async def test_a_moment_without_sight_while_a_thread_thinks_ends_the_pass(
     assert len(asked) == 2
 
 
-async def test_who_slept_submits_nothing(monkeypatch: pytest.MonkeyPatch):
-    """The lease ends while a plan is worked out: it is dropped, and the loop ends even if the lease seems ours
-    again.
+async def test_a_lease_that_is_taken_again_is_acted_on_again(world: World):
+    """While the Lease is free nothing is done. Its own kube-scheduler takes it back, and the gang of meanwhile is
+    planned.
+    """
+    world.sees(*nodes(2))
+    world.service.synced()
+    world.sees(ev.Tick())
+    await asyncio.sleep(0.05)
+    world.acting = False
+    world.sees(*(a_member(i, of=4) for i in range(4)))
+    await asyncio.sleep(0.1)
+    assert world.written.effects == []
+    assert world.service.filter(a_call()) == Failed(Reason.NOT_SYNCED)
+
+    world.acting = True
+
+    assert len(await world.until(Ungate, 4)) == 4
+
+
+async def test_what_another_held_before_we_acted_ends_nothing(world: World):
+    """A standby looks on while the Lease goes from one to another, and acts when its turn comes."""
+    world.acting = False
+    world.sees(*nodes(2), *(a_member(i, of=4) for i in range(4)))
+    world.service.synced()
+    await asyncio.sleep(0.05)
+
+    world.acting, world.passed_on = True, 7
+
+    assert len(await world.until(Ungate, 4)) == 4
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_what_slept_submits_nothing(monkeypatch: pytest.MonkeyPatch, replaced: bool):
+    """The Lease ends while a plan is worked out: the plan is dropped. Where no other replica acted meanwhile the gang
+    is planned once more; else the loop ends, even if the Lease is ours again.
     """
     world = World()
     decide = room.attempt
@@ -311,13 +347,20 @@ async def test_who_slept_submits_nothing(monkeypatch: pytest.MonkeyPatch):
     world.service.synced()
     task = asyncio.create_task(world.service.run())
     async with asyncio.timeout(5):
-        await task
-
+        while world.acting or not world.engine.ledger.blind:
+            await asyncio.sleep(0.005)
     assert world.written.effects == []
+
     monkeypatch.undo()
-    world.acting = True
-    async with asyncio.timeout(5):
-        await world.service.run()
+    world.acting, world.passed_on = True, int(replaced)
+    if replaced:
+        async with asyncio.timeout(5):
+            await task
+        assert world.written.effects == []
+    else:
+        assert len(await world.until(Ungate, 4)) == 4
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def test_what_is_seen_after_the_lease_ended_is_not_acted_upon():
