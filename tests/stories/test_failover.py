@@ -12,6 +12,7 @@ import pytest
 from tests.manifests.rendering import containers
 from tests.plane import Plane
 from tests.plane.installation import Installation
+from tests.plane.processes import Program
 from tests.stories.cluster import Cluster
 from tests.stories.test_kills import hard
 from tests.stories.test_replicas import FLEET, ended, the_one_that_acts
@@ -131,6 +132,10 @@ def listens(replica: Installation) -> str:
     return f"https://127.0.0.1:{words['--secure-port']}"
 
 
+def started(program: Program) -> None:
+    program.start().until_ready()
+
+
 @asynccontextmanager
 async def kubelets(replicas: list[Installation]) -> AsyncIterator[list[str]]:
     """Do to each kube-scheduler what kubelet does by the liveness probe in the manifests; yields which were restarted."""
@@ -142,6 +147,8 @@ async def kubelets(replicas: list[Installation]) -> AsyncIterator[list[str]]:
         finally:
             for task in working:
                 task.cancel()
+            for one in replicas:
+                await asyncio.to_thread(started, one.kube_scheduler)
 
 
 async def _kubelet(session: aiohttp.ClientSession, replica: Installation, restarted: list[str]) -> None:
@@ -162,6 +169,6 @@ async def _kubelet(session: aiohttp.ClientSession, replica: Installation, restar
             await asyncio.to_thread(replica.kube_scheduler.stop)
             await asyncio.sleep(BACK_OFF if replica.name in restarted else AT_ONCE)
             restarted.append(replica.name)
-            await asyncio.to_thread(lambda: replica.kube_scheduler.start().until_ready())
+            await asyncio.to_thread(started, replica.kube_scheduler)
             failures = 0
         await asyncio.sleep(max(0.0, began + probe["periodSeconds"] - loop.time()))
