@@ -251,7 +251,7 @@ async def test_nobody_waits(api, client):
 
 async def test_an_answer_that_is_no_list_is_named(api, client):
     """What stands between us and the API server may answer anything; it is an error of ours by name."""
-    api.refusals.append(Refuse(200, body=b"<html>"))
+    api.refusals.extend(Refuse(200, body=b"<html>") for _ in range(4))
 
     with pytest.raises(errors.Garbled, match="GET /api/v1/pods"):
         await room.gated(client)
