@@ -9,6 +9,7 @@
         │       └── Deaf                        although something had happened
         ├── Fenced                              never sent: another may act by now
         ├── Garbled                             an answer that is not what the API says it is
+        ├── TooLong                             an answer of more bytes than we read
         ├── Unauthorized            401         who we are was not believed
         ├── Forbidden               403         we may not do this
         ├── NotFound                404
@@ -105,6 +106,10 @@ class Fenced(KubeError):
 
 class Garbled(KubeError):
     """The answer is not what the API says it is."""
+
+
+class TooLong(KubeError):
+    """The answer has more bytes than the caller reads; its end was left."""
 
 
 class Unauthorized(KubeError):

@@ -45,6 +45,11 @@ IDLE_LIMIT = 60.0
 STREAM_BUFFER = 2**18
 """Bytes a watch may run ahead of its reader: about a hundred pods, decoded well within a few milliseconds."""
 
+ANSWER_LIMIT = 2**26
+"""Bytes of an answer. One object has 1.5 MiB in etcd unless its administrator allows more, and JSON spells a byte of it
+with six at most: 9 MiB, and the names of its fields.
+"""
+
 REFUSAL_LIMIT = 2**16
 """Bytes read of a refusal's body."""
 
@@ -90,11 +95,13 @@ class Client:
         body: bytes | None = None,
         content_type: str = JSON,
         timeout: float = 10.0,  # noqa: ASYNC109 - a property of the call, not a way to stop it
+        most: int = ANSWER_LIMIT,
     ) -> bytes:
         """Call the API server once and return the body of its answer.
 
         `path` begins with `/` and is relative to the server's address; `timeout` is in seconds, for the whole
-        call. Raises a KubeError for every status but 2xx, and Unreachable when there was no whole answer.
+        call. Raises a KubeError for every status but 2xx, Unreachable when there was no whole answer, and TooLong
+        when it has more than `most` bytes: the rest is not read, and its connection is closed.
         """
         call = f"{method} {path}"
         limit = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_LIMIT)
@@ -102,7 +109,7 @@ class Client:
             response = await self._send(method, path, params, limit, body=body, content_type=content_type)
             async with response:
                 await self._check(call, response)
-                answer = await response.read()
+                answer = await _whole(call, response, most)
         self._heard()
         return answer
 
@@ -200,6 +207,17 @@ class Client:
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
+
+
+async def _whole(call: str, response: aiohttp.ClientResponse, most: int) -> bytes:
+    """The body, of at most so many bytes."""
+    pieces, size = list[bytes](), 0
+    while piece := await response.content.readany():
+        pieces.append(piece)
+        size += len(piece)
+        if size > most:
+            raise errors.TooLong(call, f"the answer has more than {most} bytes", status=response.status)
+    return b"".join(pieces)
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> bytes:

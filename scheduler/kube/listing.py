@@ -7,13 +7,14 @@ Passing failures are tried again; a list that grew too old in the middle is begu
 from collections.abc import AsyncIterator
 from typing import Final, TypeVar
 
+import msgspec
 import stamina
 
 from scheduler import errors
 from scheduler.kube.actions import PASSING
-from scheduler.kube.changes import Change, Malformed, Resource, read_meta, read_object, read_page
+from scheduler.kube.changes import Change, Malformed, Page, Resource, read_meta, read_object
 from scheduler.kube.client import Client
-from scheduler.kube.watch import LIST_LIMIT, PAGE
+from scheduler.kube.pages import Pages
 
 T = TypeVar("T")
 
@@ -40,17 +41,21 @@ async def listed(client: Client, resource: Resource[T]) -> list[Change[T]]:
 
 
 async def _pages(client: Client, resource: Resource[T]) -> AsyncIterator[Change[T]]:
-    params = {**resource.selectors, "limit": str(PAGE)}
+    pages, token = Pages(client, resource), ""
     while True:
-        page = read_page(f"GET {resource.path}", await _page(client, resource.path, params))
-        for raw in page.items or ():
-            meta = read_meta(raw)
-            yield meta if isinstance(meta, Malformed) else read_object(resource, meta, raw)
-        if not page.metadata.token:
+        page = await _page(pages, token)
+        for change in [_read(resource, raw) for raw in page.items or ()]:
+            yield change
+        if not (token := page.metadata.token):
             return
-        params["continue"] = page.metadata.token
+        del page  # its items are views of its bytes, which are not held beside the next page
+
+
+def _read(resource: Resource[T], raw: msgspec.Raw) -> Change[T]:
+    meta = read_meta(raw)
+    return meta if isinstance(meta, Malformed) else read_object(resource, meta, raw)
 
 
 @stamina.retry(on=PASSING, attempts=TRIES, timeout=PATIENCE, wait_initial=0.1, wait_max=1.0)
-async def _page(client: Client, path: str, params: dict[str, str]) -> bytes:
-    return await client.request("GET", path, params=params, timeout=LIST_LIMIT)
+async def _page(pages: Pages, token: str) -> Page:
+    return await pages.read(token)

@@ -4,7 +4,7 @@ Lives here: list, watch, and the way back after every fault. Never here: a cache
 needs; here lies only uid and version per object, enough to tell a difference after a new list).
 
 The rules, and where they come from:
-* The list is read in pages from the newest state (no `resourceVersion`, so neither may `resourceVersionMatch` be
+* The list is read in pages (`pages`) from the newest state (no `resourceVersion`, so neither may `resourceVersionMatch` be
   sent): the API server answers `resourceVersion=0` from its cache in one piece, whatever the limit, and possibly
   with a past we have already left. The pages after the first are of the same moment by their continue token.
 * The watch goes on from the last version that was seen. The end of a stream means nothing: a busy API server closes
@@ -49,18 +49,10 @@ from scheduler.kube.changes import (
 from scheduler.kube.client import Client
 from scheduler.kube.faults import read_status, refusal
 from scheduler.kube.pace import STEADY, BackOff, rule_of
+from scheduler.kube.pages import LIST_LIMIT, Pages, slices
 from scheduler.kube.vigil import Pace, Vigil, kept
 
 T = TypeVar("T")
-
-PAGE = 500
-"""Objects per page of a list; client-go's figure."""
-
-SLICE = 100
-"""Objects of a page handled in one turn of the event loop, so that a list does not hold up a verb."""
-
-LIST_LIMIT = 60.0
-"""Seconds for one page; the API server's own limit for a request."""
 
 INACTIVITY = 70.0
 """Seconds of silence after which a stream is dead: a minute between bookmarks, and some grace."""
@@ -99,6 +91,7 @@ class Reflector(Generic[T]):
         self.fault: errors.KubeError | None = None
         """Why the last stream or list ended; None while all is well."""
         self._client = client
+        self._pages = Pages(client, resource)
         self._sink = sink
         self._clock = clock
         self._sleep = sleep
@@ -165,7 +158,7 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         unnamed = set(self._known)
         try:
-            version = await self._pages(unnamed)
+            version = await self._read(unnamed)
         except (errors.NotFound, errors.Forbidden) as error:
             missing = isinstance(error, errors.NotFound)
             if self.resource.optional if missing else self.resource.dispensable:
@@ -174,22 +167,20 @@ class Reflector(Generic[T]):
         self._complete(unnamed)
         self._version = version
 
-    async def _pages(self, unnamed: set[str]) -> str:
-        params = {**self.resource.selectors, "limit": str(PAGE)}
-        version = ""
+    async def _read(self, unnamed: set[str]) -> str:
+        version = token = ""
         while True:
-            body = await self._client.request("GET", self.resource.path, params=params, timeout=LIST_LIMIT)
-            page = read_page(f"GET {self.resource.path}", body)
+            page = await self._pages.read(token)
             self._heard = self._clock()
-            version = version or page.metadata.version
-            await self._take_page(page.items or [], unnamed)
-            if not page.metadata.token:
+            version, token = version or page.metadata.version, page.metadata.token
+            await self._take_page(page.items or (), unnamed)
+            if not token:
                 return version
-            params["continue"] = page.metadata.token
+            del page  # its items are views of its bytes, which are not held beside the next page
 
     async def _take_page(self, items: Sequence[msgspec.Raw], unnamed: set[str]) -> None:
-        for start in range(0, len(items), SLICE):
-            self._tell([c for raw in items[start : start + SLICE] for c in self._listed(raw, unnamed)])
+        for turn in slices(items):
+            self._tell([change for raw in turn for change in self._listed(raw, unnamed)])
             await asyncio.sleep(0)
 
     def _listed(self, raw: msgspec.Raw, unnamed: set[str]) -> Iterator[Change[T]]:

@@ -96,6 +96,8 @@ class ApiServer:
         """Nothing reaches the watches that are opened from now on, except those that last a second."""
         self.unpaged = 0
         """Pages behind the first that are still to be refused."""
+        self.broken = 0
+        """Lists whose answer is still to break off in its middle."""
         self.streams: list[tuple[str, Stream]] = []
         self._moments: dict[str, list[dict[str, Any]]] = {}
         self._tokens = itertools.count()
@@ -214,8 +216,20 @@ class ApiServer:
         if call.watches:
             return await self._watch(request, call)
         if call.path in self.objects:
-            return self._list(call)
+            listed = self._list(call)
+            return await self._break_off(request, listed) if self.broken else listed
         return await self._object(call)
+
+    async def _break_off(self, request: web.Request, whole: web.Response) -> web.StreamResponse:
+        """The first half of the answer, and the end of its connection."""
+        self.broken -= 1
+        response = web.StreamResponse()
+        await response.prepare(request)
+        assert isinstance(whole.body, bytes)
+        await response.write(whole.body[: len(whole.body) // 2])
+        assert request.transport is not None
+        request.transport.abort()
+        return response
 
     async def _refused(self, refuse: Refuse) -> web.Response:
         await asyncio.sleep(refuse.seconds)
