@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from contextlib import suppress
 
 import pytest
 
@@ -149,6 +150,29 @@ async def test_nobody_adds_a_plan_through_a_binding(admin, through):
     road = at(pod, "binding") if through == "pods/binding" else where("bindings", TEAM)
 
     await refusal(admin.create(road, binding))
+
+
+async def test_a_tenant_who_may_edit(tenant, admin):
+    """Whoever may edit a namespace forges nothing: by no kind of update, by no subresource, and on no Job."""
+    pod = await tenant.create(PODS, a_pod())
+    job = await tenant.create(JOBS, a_job_of({}))
+    forged = {"metadata": {"annotations": {SEAT: "forged", PLAN: "forged"}}}
+    had = {"metadata": {"annotations": {"gangwright.io/attained": "0"}}}
+    whole = await admin.get(at(pod))
+    whole["metadata"]["annotations"] |= {SEAT: "forged"}
+
+    await refusal(tenant.replace(at(pod), whole))
+    for how in ("strategic", "merge"):
+        await refusal(tenant.patch(at(pod), forged, how=how))
+    await refusal(tenant.patch(job_at(job), had, how="merge"))
+    await refusal(tenant.create(JOBS, a_job_of({"gangwright.io/attained": "0"})))
+    for part in ("ephemeralcontainers", "resize", "status", "binding"):
+        with suppress(ApiError):  # its role has not all of them
+            await tenant.patch(at(pod, part), forged)
+
+    for one, path in ((pod, at(pod)), (job, job_at(job))):
+        seen = (await admin.get(path))["metadata"]["annotations"]
+        assert seen == one["metadata"]["annotations"]
 
 
 async def test_status_and_binding_of_others_pass(admin):
@@ -482,28 +506,29 @@ async def test_others_write_their_pods(alice):
 JOBS = where("jobs", TEAM)
 
 
-async def a_job(admin, annotations=None, **spec):
-    return await admin.create(
-        JOBS,
-        {
-            "metadata": {
-                "name": f"trust-{next(_number)}",
-                "labels": {"app": "training"},
-                "annotations": {"example.com/mine": "1"} | (annotations or {}),
-            },
-            "spec": {
-                "parallelism": 2,
-                "template": {
-                    "spec": {
-                        "schedulerName": "gangwright",
-                        "restartPolicy": "Never",
-                        "containers": [{"name": "main", "image": "busybox"}],
-                    }
-                },
-            }
-            | spec,
+def a_job_of(annotations, **spec):
+    return {
+        "metadata": {
+            "name": f"trust-{next(_number)}",
+            "labels": {"app": "training"},
+            "annotations": {"example.com/mine": "1"} | annotations,
         },
-    )
+        "spec": {
+            "parallelism": 2,
+            "template": {
+                "spec": {
+                    "schedulerName": "gangwright",
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "main", "image": "busybox"}],
+                }
+            },
+        }
+        | spec,
+    }
+
+
+async def a_job(admin, annotations=None, **spec):
+    return await admin.create(JOBS, a_job_of(annotations or {}, **spec))
 
 
 def job_at(job):
