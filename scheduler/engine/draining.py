@@ -25,6 +25,7 @@ UNDER_WAY: Final = "its gang is on its way to its seats; ask again in a moment"
 NOT_VALID: Final = "its gang is not valid as it says of itself"
 NOBODY: Final = "nobody would make it again at no cost"
 OF_NODE: Final = "it belongs to the node"
+OFF_LIMITS: Final = "Gangwright evicts no pod of this namespace"
 NO_OTHER_ROOM: Final = "no other room"
 """Not the text of a reason: a gang that runs waits for nothing."""
 AT_CEILING: Final = f"{NO_OTHER_ROOM}: its namespace is at its ceiling"
@@ -101,6 +102,8 @@ class Draining:
         owner = member.pod.owner
         if owner is not None and owner.kind in freeing.KEPT:
             return OF_NODE
+        if member.pod.key.off_limits:
+            return OFF_LIMITS
         return "" if plans.remakes(member, self._ledger.owners) else f"{member.pod.key.name}: {NOBODY}"
 
     def _other_seats(

@@ -143,11 +143,12 @@ class Preempting:
         return frozenset(picture.names[row] for row in np.flatnonzero(fits))
 
     def _spares(self, uids: Iterable[Uid]) -> bool:
-        """Every gang keeps its quorum without these pods."""
+        """Every gang keeps its quorum without these pods, all of them are known, and none is off limits."""
         roll = self._ledger.roll
         lost: dict[GangKey, set[Uid]] = {}
         for uid in uids:
-            if not roll.knows(uid):
+            pod = roll.pod(uid)
+            if pod is None or pod.key.off_limits:
                 return False
             key = roll.gang_of.get(uid)
             if key is not None and not roster.is_gang_of_one(key):

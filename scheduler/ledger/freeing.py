@@ -49,7 +49,7 @@ SYSTEM: Final = 2_000_000_000
 
 def may_be_asked(pod: Pod) -> bool:
     """Somebody makes it again, or it may end: it is not of its node, not the cluster's own, and not on its way out."""
-    kept = pod.owner is not None and pod.owner.kind in KEPT
+    kept = pod.key.off_limits or (pod.owner is not None and pod.owner.kind in KEPT)
     return not (pod.deleting or kept or pod.priority >= SYSTEM)
 
 

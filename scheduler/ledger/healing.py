@@ -189,7 +189,7 @@ def _lose(ledger: "Ledger", record: GangRecord, member: Member, what: str, now: 
     if wish is OnMemberLoss.RESTART and _is_core(record, member):
         record.restart_for = what
     gone = member.stranded_since is not None and not member.pod.deleting
-    if gone and wish is not OnMemberLoss.NONE and member.pod.owner is not None:
+    if gone and wish is not OnMemberLoss.NONE and member.pod.maker is not None:
         yield pins.evict(record, member, Reason.MEMBER_LOST, ledger.policy, now)
 
 

@@ -124,7 +124,7 @@ def looks(record: GangRecord, policy: Policy) -> Iterator[float]:
 
 def evictable(member: Member) -> bool:
     """A pod that is tied to its node and that somebody makes again."""
-    return member.tied is not None and member.pod.owner is not None
+    return member.tied is not None and member.pod.maker is not None
 
 
 def evict(record: GangRecord, member: Member, reason: Reason, policy: Policy, now: float) -> Effect:
@@ -186,4 +186,4 @@ def renominate(record: GangRecord, now: float) -> Iterator[Effect]:
 def remakeable(record: GangRecord, owners: Mapping[str, OwnerTraits]) -> bool:
     """Every member that was let go can be made again at no cost: the gang can be rolled back."""
     let_go = [m for m in record.live() if not m.pod.gated]
-    return all((m.pod.owner and (t := owners.get(m.pod.owner.uid)) and t.remakes_freely) for m in let_go)
+    return all((m.pod.maker and (t := owners.get(m.pod.maker.uid)) and t.remakes_freely) for m in let_go)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def remakes(member: Member, owners: Mapping[str, OwnerTraits]) -> bool:
     """Somebody makes this pod again, and its loss before it ran counts as no failure."""
-    owner = member.pod.owner
+    owner = member.pod.maker
     traits = owners.get(owner.uid) if owner else None
     return traits is not None and traits.remakes_freely
 
@@ -33,7 +33,7 @@ def is_hard(record: GangRecord, member: Member, owners: Mapping[str, OwnerTraits
     A pin cannot be undone but by deleting the pod, so a pod that nobody would make again is never pinned,
     whatever was asked for.
     """
-    if member.pod.owner is None or record.soft or member.unpinnable:
+    if member.pod.maker is None or record.soft or member.unpinnable:
         return False
     wish = record.pin_wish(policy.pin)
     if wish is not Pin.AUTO:

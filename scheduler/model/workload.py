@@ -21,6 +21,14 @@ class PodKey(NamedTuple):
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def off_limits(self) -> bool:
+        """Gangwright evicts no pod of this namespace, and no pod of it gives way: it is `kube-*` or Gangwright's own.
+
+        The trust policy refuses such an eviction, too.
+        """
+        return self.namespace.startswith("kube-") or self.namespace == "gangwright-system"
+
 
 class GangKey(NamedTuple):
     """A gang's identity. The namespace is its border: equal names in two namespaces are two gangs.
@@ -257,6 +265,11 @@ class Pod:
     """Why the kubelet of its node would not start it, such as OutOfcpu; empty where it did not refuse."""
     disrupted: bool = False
     """The cluster ends it: its condition `DisruptionTarget` is True. Who is dismissed by his owner has none."""
+
+    @property
+    def maker(self) -> Owner | None:
+        """The owner that makes this pod again when Gangwright evicts it; None also where Gangwright evicts nothing."""
+        return None if self.key.off_limits else self.owner
 
 
 def labels_text(labels: Mapping[str, str]) -> str:

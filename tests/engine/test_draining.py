@@ -174,6 +174,19 @@ def test_what_nobody_makes_again_stays(make: str) -> None:
     assert evicted(world) == []
 
 
+def test_what_is_the_clusters_own_stays() -> None:
+    """Whoever drains a node is told that its pods in the cluster's own namespaces are for him to see to."""
+    world = a_world(2, 2)
+    owner = an_owner("ReplicaSet", "dns")
+    world.submit(a_gang_of_pods("dns", 2, namespace="kube-system", gpu=1, owner=owner))
+    world.settle(5)
+    own = departure(drained(world, nodes_of(world.bound("dns", "kube-system"))[0]), "dns")
+    assert all(why.endswith("Gangwright evicts no pod of this namespace") for why in own.stays.values())
+    assert own.stays
+    world.settle(60)
+    assert evicted(world) == []
+
+
 def test_a_budget_that_forbids_the_first_eviction_leaves_the_gang_whole() -> None:
     """Of a gang that moves whole one member is asked first; refused, the move is off and its seats are given back."""
     world = a_world(2, 2, 2, 2)

@@ -9,11 +9,11 @@ from scheduler.ledger.freeing import ASK_AGAIN, SPARED
 from scheduler.ledger.records import Step
 from scheduler.ledger.rivals import TURNS, WINDOW
 from scheduler.model.decision import Reason
-from scheduler.model.effects import Announce, Evict, Ungate
+from scheduler.model.effects import Announce, Evict, SuspendJob, Ungate
 from scheduler.model.events import FailureKind
 from scheduler.model.queueing import Share
 from scheduler.model.victims import Preempt
-from scheduler.model.workload import Phase
+from scheduler.model.workload import GiveWay, Phase
 from tests.builders import GPU, a_node
 from tests.engine.accountant import overdrawn
 from tests.engine.api import Controller
@@ -80,6 +80,37 @@ def test_nobody_leaves_for_who_must_not_preempt(priority: int, preempts: bool) -
         world.api.delete(pod.key)
     world.settle(1)
     assert seats(world, "important") == 2
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", "kube-public", "gangwright-system"])
+@pytest.mark.parametrize("way", ["gang", "single", "stranger", "job"])
+def test_no_pod_of_the_clusters_own_gives_way(namespace: str, way: str) -> None:
+    """Neither a gang nor a single pod nor another scheduler's, nor a Job that could be suspended: not in the cluster's
+    own namespaces, nor in ours. In a namespace that is nearly one of these, they leave.
+    """
+    for where, leaves in ((namespace, False), ("kubeflow", True)):
+        world = a_stage(2)
+        each = {
+            "namespace": where,
+            "owner": an_owner("Job" if way == "job" else "ReplicaSet", "set"),
+            "gpu": 1,
+        }
+        if way == "gang":
+            world.submit(a_gang_of_pods("pair", 2, **each))
+        elif way == "job":
+            world.submit(a_gang_of_pods("pair", 2, wish={"give_way": GiveWay.SUSPEND}, **each))
+        else:
+            foreign = {"scheduler": "other", "node": "n0", "gated": False} if way == "stranger" else {}
+            world.submit([a_pod(f"pair-{number}", **each, **foreign) for number in range(2)])
+        world.settle(1)
+        important(world, 2)
+        world.settle(60)
+        assert bool(evicted(world) or suspended(world)) is leaves
+        assert seats(world, "important") == (2 if leaves else 0)
+
+
+def suspended(world: World) -> list[SuspendJob]:
+    return [own for own in world.said if isinstance(own, SuspendJob)]
 
 
 def test_nobody_leaves_for_a_gang_of_the_same_controller() -> None:

@@ -1,5 +1,7 @@
 """The preempt verb: kube-scheduler may take whom it names, but never part of a gang below its quorum."""
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.engine import Engine
@@ -63,6 +65,11 @@ CASES = {
     "a pod of its own": ([running("single")], ["single"], True),
     "a pod of another scheduler": ([running("foreign", scheduler="default-scheduler")], ["foreign"], True),
     "a pod nobody has seen": ([], ["ghost"], False),
+    "a pod of the cluster's own": (
+        [replace(running("dns"), key=PodKey("kube-system", "dns"))],
+        ["dns"],
+        False,
+    ),
     "nobody, as 1.38 asks": (FOUR, [], True),
 }
 

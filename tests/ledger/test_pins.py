@@ -7,12 +7,12 @@ import pytest
 
 from scheduler.model import events as ev
 from scheduler.model.cluster import Node
-from scheduler.model.decision import Reason
+from scheduler.model.decision import Place, Reason
 from scheduler.model.demand import Toleration
-from scheduler.model.effects import Evict, Nominate
+from scheduler.model.effects import Evict, Nominate, Ungate, WritePlan
 from scheduler.model.events import FailureKind
 from scheduler.model.policy import Policy
-from scheduler.model.workload import Pending, Phase
+from scheduler.model.workload import Pending, Phase, Pin
 from tests.builders import a_demand, a_node, a_taint
 from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
 from tests.ledger.desk import POLICY, Desk, names, told
@@ -164,6 +164,27 @@ def test_a_pod_that_nobody_makes_again_is_never_deleted() -> None:
     broken = dict(desk.ledger.tally.pins_broken)
     assert names(desk.wait(POLICY.timeout - 1)) == []
     assert dict(desk.ledger.tally.pins_broken) == broken
+
+
+@pytest.mark.parametrize("pin", [None, Pin.HARD])
+def test_a_pod_of_the_clusters_own_is_never_pinned(pin: Pin | None) -> None:
+    """Whatever was asked for: a pin would break by an eviction alone. It is nominated, and loses a bad seat so."""
+    desk = Desk(*NODES)
+    owner = an_owner("ReplicaSet", "dns")
+    pods = a_gang_of_pods("dns", 2, namespace="kube-system", owner=owner, gpu=1, wish={"pin": pin})
+    desk.own(pods[0])
+    desk.see(*pods)
+    wanted = desk.record("dns", "kube-system").wanted
+    assert wanted is not None
+    seats = Place({pods[0].uid: "n1", pods[1].uid: "n2"})
+    effects = desk.tell(ev.Decided(wanted, seats, desk.ledger.nodes.generation, desk.ledger.nodes.room))
+    while sent := told(effects, WritePlan, Nominate, Ungate):
+        assert not any(own.pin for own in sent if isinstance(own, Ungate))
+        desk.carry_out(*sent)
+        effects = desk.done(*sent)
+    effects = [*desk.tell(ev.NodeGone("n2")), *desk.wait(POLICY.timeout + 1)]
+    assert [own for own in effects if isinstance(own, Evict)] == []
+    assert desk.seat("dns-1") is None
 
 
 def test_a_soft_member_is_given_another_seat() -> None:

@@ -14,6 +14,9 @@ from tests.plane.installation import EXTENDER, GANGWRIGHT, install
 ALICE = Identity("alice", ("people",))
 """A user who may do with pods in TEAM what he likes."""
 
+TENANT = Identity("tenant")
+"""A user who may edit TEAM by the rules that Kubernetes ships for its role `edit`, which nothing aggregates here."""
+
 CRDS = ROOT / "tests" / "manifests" / "crds"
 
 
@@ -25,6 +28,10 @@ def installed() -> Iterator[Plane]:
         plane.kubectl("apply", "--server-side", "-k", MANIFESTS / "overlays" / "default")
         install(plane)  # the same once more without the Deployment, and waits until the policies count
         plane.kubectl("create", "namespace", TEAM)
+        plane.kubectl(
+            *("create", "rolebinding", "tenant", "--clusterrole=system:aggregate-to-edit"),
+            *("--user=tenant", "-n", TEAM),
+        )
         plane.kubectl("create", "role", "people", "--verb=*", "--resource=pods", "-n", TEAM)
         plane.kubectl("create", "rolebinding", "people", "--role=people", "--group=people", "-n", TEAM)
         yield plane
@@ -39,6 +46,12 @@ async def admin(installed: Plane) -> AsyncIterator[Client]:
 @pytest.fixture
 async def alice(installed: Plane) -> AsyncIterator[Client]:
     async with installed.client(ALICE) as client:
+        yield client
+
+
+@pytest.fixture
+async def tenant(installed: Plane) -> AsyncIterator[Client]:
+    async with installed.client(TENANT) as client:
         yield client
 
 

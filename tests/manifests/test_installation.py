@@ -95,6 +95,8 @@ patch,update,delete                    nodes nodes/status jobs.batch/status podg
 create,patch,update,delete             poddisruptionbudgets.policy
 delete                                 pods/eviction
 get,list                               secrets configmaps serviceaccounts
+get,list,watch,delete                  events.events.k8s.io
+create                                 jobs.batch serviceaccounts/token
 create,update,patch,delete             leases.coordination.k8s.io
 list                                   leases.coordination.k8s.io
 """
@@ -151,6 +153,48 @@ async def test_the_pods_account_follows_its_lease(installed):
     assert lease == [True, False]
 
 
+def event(name, note):
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": TEAM},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "type": "Normal",
+        "reason": "Waiting",
+        "action": "Planning",
+        "note": note,
+        "reportingController": "gangwright",
+        "reportingInstance": "gangwright-0",
+        "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": TEAM, "name": "p", "uid": "1"},
+    }
+
+
+async def test_an_event_keeps_its_words(installed, admin):
+    """An Event that exists takes a count, and no other words: the API server holds that, not our role."""
+    path = where("events.k8s.io/v1/events", TEAM)
+    async with installed.client(EXTENDER) as extender:
+        await extender.create(path, event("said", "there is no room"))
+        told = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}}
+        await extender.patch(f"{path}/said", told, how="merge")
+        with pytest.raises(ApiError) as refused:
+            await extender.patch(f"{path}/said", {"note": "all is well"}, how="merge")
+
+    assert refused.value.status == 422
+    kept = await admin.get(f"{path}/said")
+    assert (kept["note"], kept["series"]["count"]) == ("there is no room", 2)
+
+
+async def test_the_pods_account_deletes_everywhere(installed, admin):
+    """The union: what the extender may not, the Pod may by the role that Kubernetes ships for kube-scheduler."""
+    metadata, spec = {"generateName": "deleted-"}, {"containers": [{"name": "main", "image": "busybox"}]}
+    async with installed.client(GANGWRIGHT) as both:
+        for namespace in (TEAM, "kube-system"):
+            made = await admin.create(where("pods", namespace), {"metadata": metadata, "spec": spec})
+            path = where("pods", namespace, made["metadata"]["name"])
+            await both.delete(path)
+            assert await admin.find(path) is None
+
+
 def test_the_older_overlay():
     """Without the gate policy pods stay ungated, plans stay protected, and the overlay is accepted whole."""
     with Plane(scheduler=False, kwok=False) as plane:
@@ -192,13 +236,13 @@ async def test_the_deployment_comes_up(cluster):
     assert len({pod["spec"]["nodeName"] for pod in pods}) == len(pods) == 2
 
 
-@pytest.mark.parametrize("whose", ["only-we", "we-only"])
-@pytest.mark.parametrize("what", ["plan", "suspend"])
-async def test_the_type_checker_is_content(cluster, whose, what):
+POLICIES = ["only-we-plan", "only-we-suspend", "we-only-plan", "we-only-suspend", "we-only-evict-elsewhere"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_the_type_checker_is_content(cluster, policy):
     """The API server's checker of policies finds no field misspelt and no type confused."""
-    path = where(
-        "admissionregistration.k8s.io/v1/validatingadmissionpolicies", name=f"gangwright-{whose}-{what}"
-    )
+    path = where("admissionregistration.k8s.io/v1/validatingadmissionpolicies", name=f"gangwright-{policy}")
     async with cluster.client() as admin:
         checked = await admin.until(path, lambda seen: "typeChecking" in seen.get("status", {}))
 

@@ -1,6 +1,7 @@
 """Least privilege, as documents: what the roles do not say."""
 
 import pytest
+import yaml
 
 from scheduler.objects.resources import RESOURCES
 from tests.manifests.rendering import named, of_kind, rendered
@@ -165,6 +166,21 @@ def test_the_extender_alone():
     assert {one["roleRef"]["name"] for one in held} == {"gangwright-extender"}
     assert {one["roleRef"]["kind"] for one in held} == {"Role", "ClusterRole"}
     assert all("gangwright" in {subject["name"] for subject in one["subjects"]} for one in held)
+
+
+def test_what_kube_scheduler_writes_of_a_status():
+    """The trust policy allows the fields that kube-scheduler 1.35 to 1.37 writes, and no more. The last needs a feature gate
+    that is off, so no API server of the tests keeps it.
+    """
+    policy = named("overlays/default", "ValidatingAdmissionPolicy", "gangwright-we-only-plan")
+    (fields,) = (own["expression"] for own in policy["spec"]["variables"] if own["name"] == "statusFields")
+
+    assert yaml.safe_load(fields) == [
+        "nominatedNodeName",
+        "conditions",
+        "extendedResourceClaimStatus",
+        "nodeAllocatableResourceClaimStatuses",
+    ]
 
 
 def test_subjects_exist():

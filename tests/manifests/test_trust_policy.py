@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from contextlib import suppress
 
 import pytest
 
@@ -149,6 +150,29 @@ async def test_nobody_adds_a_plan_through_a_binding(admin, through):
     road = at(pod, "binding") if through == "pods/binding" else where("bindings", TEAM)
 
     await refusal(admin.create(road, binding))
+
+
+async def test_a_tenant_who_may_edit(tenant, admin):
+    """Whoever may edit a namespace forges nothing: by no kind of update, by no subresource, and on no Job."""
+    pod = await tenant.create(PODS, a_pod())
+    job = await tenant.create(JOBS, a_job_of({}))
+    forged = {"metadata": {"annotations": {SEAT: "forged", PLAN: "forged"}}}
+    had = {"metadata": {"annotations": {"gangwright.io/attained": "0"}}}
+    whole = await admin.get(at(pod))
+    whole["metadata"]["annotations"] |= {SEAT: "forged"}
+
+    await refusal(tenant.replace(at(pod), whole))
+    for how in ("strategic", "merge"):
+        await refusal(tenant.patch(at(pod), forged, how=how))
+    await refusal(tenant.patch(job_at(job), had, how="merge"))
+    await refusal(tenant.create(JOBS, a_job_of({"gangwright.io/attained": "0"})))
+    for part in ("ephemeralcontainers", "resize", "status", "binding"):
+        with suppress(ApiError):  # its role has not all of them
+            await tenant.patch(at(pod, part), forged)
+
+    for one, path in ((pod, at(pod)), (job, job_at(job))):
+        seen = (await admin.get(path))["metadata"]["annotations"]
+        assert seen == one["metadata"]["annotations"]
 
 
 async def test_status_and_binding_of_others_pass(admin):
@@ -372,6 +396,97 @@ async def test_metadata_beside_a_status(alice, ours):
     await refusal(ours.patch(at(pod, "status"), {"metadata": {"labels": {"app": "mine"}}}))
 
 
+READY = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+CHECKED = READY | {"type": "example.com/Checked"}
+REPORTED = {"podIP": "10.1.1.1", "podIPs": [{"ip": "10.1.1.1"}], "conditions": [READY, CHECKED]}
+"""What a kubelet and others wrote before we come."""
+FIELDS, CONDITIONS = "nothing of a pod's status but", "no conditions but"
+CONTAINER = {"name": "main", "ready": True, "restartCount": 0, "image": "busybox", "imageID": "x"}
+NOT_OURS_OF_A_STATUS = {
+    "phase": ({"phase": "Failed"}, FIELDS),
+    "address": ({"podIP": "10.9.9.9", "podIPs": [{"ip": "10.9.9.9"}]}, FIELDS),
+    "address gone": ({"podIP": None, "podIPs": None}, FIELDS),
+    "node's address": ({"hostIP": "10.9.9.9", "hostIPs": [{"ip": "10.9.9.9"}]}, FIELDS),
+    "containers": ({"containerStatuses": [CONTAINER]}, FIELDS),
+    "message": ({"message": "gone", "reason": "Evicted"}, FIELDS),
+    "start": ({"startTime": "2026-01-01T00:00:00Z"}, FIELDS),
+    "generation": ({"observedGeneration": 1}, FIELDS),
+    "ready": ({"conditions": [READY | {"status": "True"}, CHECKED]}, CONDITIONS),
+    "another's": ({"conditions": [READY, CHECKED, READY | {"type": "example.com/Other"}]}, CONDITIONS),
+    "nearly ours": ({"conditions": [READY, CHECKED, READY | {"type": "gangwright.iox/Seated"}]}, CONDITIONS),
+    "one gone": ({"conditions": [READY]}, CONDITIONS),
+    "all gone": ({"conditions": None}, CONDITIONS),
+}
+
+
+async def test_not_ours_to_write_of_a_status(admin, ours):
+    """What a kubelet or a controller reports of a pod is refused to us in words that fit: a stolen token neither ends
+    a pod nor points a Service at another address.
+    """
+    pod = await made(admin)
+    told = await admin.patch(at(pod, "status"), {"status": REPORTED})
+    said = {
+        what: await refusal(ours.patch(at(pod, "status"), {"status": change}, how="merge"))
+        for what, (change, _) in NOT_OURS_OF_A_STATUS.items()
+    }
+
+    assert [what for what, (_, fits) in NOT_OURS_OF_A_STATUS.items() if fits not in said[what]] == []
+    assert await admin.get(at(pod)) == told
+
+
+async def test_ours_to_write_of_a_status(admin, ours):
+    """What kube-scheduler and the extender write of a status is taken beside what others reported: the nomination, the
+    claim for extended resources, and three kinds of conditions, in any order.
+    """
+    asks = {"name": "main", "image": "busybox", "resources": {"limits": {"example.com/gpu": "1"}}}
+    pod = await made(admin, containers=[asks])
+    told = (await admin.patch(at(pod, "status"), {"status": REPORTED}))["status"]["conditions"]
+    mine = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "observedGeneration": 1},
+        {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
+        {"type": "gangwright.io/Seated", "status": "False", "reason": "NoRoom"},
+    ]
+    asked = {
+        "containerName": "main",
+        "resourceName": "example.com/gpu",
+        "requestName": "container-0-request-0",
+    }
+    claim = {"resourceClaimName": "extended", "requestMappings": [asked]}
+    written = {"nominatedNodeName": "n1", "extendedResourceClaimStatus": claim}
+    await ours.patch(at(pod, "status"), {"status": {**written, "conditions": mine}})
+    others = [own for own in reversed(told) if own["type"] != "PodScheduled"]
+    kept = await ours.patch(at(pod, "status"), {"status": {"conditions": [*mine, *others]}}, how="merge")
+    bare = await ours.patch(at(pod, "status"), {"status": {"nominatedNodeName": None}}, how="merge")
+
+    assert [own["type"] for own in kept["status"]["conditions"]] == [own["type"] for own in (*mine, *others)]
+    assert "nominatedNodeName" not in bare["status"]
+    assert bare["status"]["podIP"] == "10.1.1.1"
+
+
+# --- we only evict elsewhere ---
+
+
+def eviction(pod):
+    return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod["metadata"]["name"]}}
+
+
+async def test_where_we_evict(admin, ours):
+    """The Eviction API takes our word in namespaces of users, and refuses it in the cluster's own and in ours."""
+    for namespace in ("kube-system", "kube-public", "gangwright-system"):
+        path = where("pods", namespace, "anything", "eviction")
+        said = await refusal(ours.create(path, eviction({"metadata": {"name": "anything"}})))
+        assert "neither in kube-* namespaces nor in gangwright-system" in said
+
+    pod = await made(admin)
+    await ours.create(at(pod, "eviction"), eviction(pod))
+
+
+async def test_others_evict_everywhere(admin):
+    """The policy binds us alone: whoever drains a node by hand evicts pods of the cluster's own."""
+    pod = await admin.create(where("pods", "kube-system"), a_pod())
+    await admin.create(where("pods", "kube-system", pod["metadata"]["name"], "eviction"), eviction(pod))
+
+
 async def test_others_write_their_pods(alice):
     """The policy binds us alone: a user changes labels and images of his pods as ever."""
     pod = await made(alice)
@@ -391,28 +506,29 @@ async def test_others_write_their_pods(alice):
 JOBS = where("jobs", TEAM)
 
 
-async def a_job(admin, annotations=None, **spec):
-    return await admin.create(
-        JOBS,
-        {
-            "metadata": {
-                "name": f"trust-{next(_number)}",
-                "labels": {"app": "training"},
-                "annotations": {"example.com/mine": "1"} | (annotations or {}),
-            },
-            "spec": {
-                "parallelism": 2,
-                "template": {
-                    "spec": {
-                        "schedulerName": "gangwright",
-                        "restartPolicy": "Never",
-                        "containers": [{"name": "main", "image": "busybox"}],
-                    }
-                },
-            }
-            | spec,
+def a_job_of(annotations, **spec):
+    return {
+        "metadata": {
+            "name": f"trust-{next(_number)}",
+            "labels": {"app": "training"},
+            "annotations": {"example.com/mine": "1"} | annotations,
         },
-    )
+        "spec": {
+            "parallelism": 2,
+            "template": {
+                "spec": {
+                    "schedulerName": "gangwright",
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "main", "image": "busybox"}],
+                }
+            },
+        }
+        | spec,
+    }
+
+
+async def a_job(admin, annotations=None, **spec):
+    return await admin.create(JOBS, a_job_of(annotations or {}, **spec))
 
 
 def job_at(job):

@@ -14,10 +14,11 @@ import pytest
 
 from tests.plane import ApiError, Fleet, NeverCameError, Plane, watches, where
 from tests.plane.client import Object
-from tests.plane.installation import EXTENDER, ROOT, Installation
+from tests.plane.installation import EXTENDER, GANGWRIGHT, ROOT, Installation
 from tests.plane.proxy import Proxy
 from tests.stories import rights
 from tests.stories.cluster import PLAN, SEAT, Cluster, bind, bound, gated, per_node, pinned, racks
+from tests.stories.conftest import Tune
 from tests.stories.test_ffdl import EIGHT_GPUS, JOBS, LEARNERS, of_jobs
 from tests.stories.workloads import gang, interleaved, made_by, pod
 
@@ -99,6 +100,38 @@ async def test_incomplete_gang_holds_nothing(cluster: Cluster):
 
     await cluster.submit(pod("late-3", gang="late", min_members=4))
     await cluster.seated("late", 4)
+
+
+async def test_kube_schedulers_own_preemption(cluster: Cluster, tune: Tune):
+    """Where we make no room, kube-scheduler makes it for a single pod: it asks us, writes its condition on the victim,
+    nominates and deletes, all of it allowed by the policies.
+    """
+    await tune({"queue.preemption": False})
+    plane = cluster.gangwright.plane
+    began = plane.audit.mark()
+    high = {"metadata": {"name": "high"}, "value": 1000}
+    await cluster.api.create(where("scheduling.k8s.io/v1/priorityclasses"), high)
+    await cluster.nodes(Fleet(racks=1, nodes_per_rack=1, gpus=1))
+    slow = {"plane.gangwright.io/stops-in": "1s"}
+    await cluster.submit(pod("low", annotations=slow, spec={"terminationGracePeriodSeconds": 30}))
+    await cluster.thing("pods", "low", lambda own: own["status"].get("phase") == "Running")
+    gate = {"name": "example.com/later"}  # until we know the pod: of one that we do not, nobody is taken
+    await cluster.submit(pod("high", spec={"priorityClassName": "high", "schedulingGates": [gate]}))
+    await cluster.gone_by()
+    high_at = where("pods", cluster.namespace, "high")
+    await cluster.api.patch(high_at, {"spec": {"schedulingGates": [{"$patch": "delete", **gate}]}})
+
+    await cluster.thing("pods", "low", preempted)
+    await cluster.thing("pods", "high", lambda own: own["status"].get("phase") == "Running")
+    used = plane.audit.used(GANGWRIGHT.user, since=began)
+    assert used >= {("patch", "pods/status"), ("delete", "pods")}
+    assert plane.audit.refused(GANGWRIGHT.user, since=began) == []
+
+
+def preempted(pod: Object) -> bool:
+    """kube-scheduler says on it that it gives way."""
+    conditions = pod["status"].get("conditions", [])
+    return any(own.get("reason") == "PreemptionByScheduler" for own in conditions)
 
 
 async def nominated(cluster: Cluster, door: Proxy, writes: int) -> list[Object]:
