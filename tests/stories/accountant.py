@@ -43,7 +43,7 @@ class Accountant:
         if kind == "DELETED":
             self._nodes.pop(name, None)
         else:
-            self._nodes[name] = _read(node["status"]["allocatable"])
+            self._nodes[name] = read(node["status"]["allocatable"])
 
     def pod(self, kind: str, pod: Object) -> None:
         uid, place = pod["metadata"]["uid"], pod["spec"].get("nodeName")
@@ -78,7 +78,7 @@ def wants(pod: Object) -> Room:
     total: defaultdict[str, Decimal] = defaultdict(Decimal, pods=Decimal(1))
     for container in pod["spec"]["containers"]:
         resources = container.get("resources", {})
-        for resource, amount in _read(
+        for resource, amount in read(
             {**resources.get("limits", {}), **resources.get("requests", {})}
         ).items():
             total[resource] += amount
@@ -107,7 +107,7 @@ async def _follow(api: Client, kind: str, note: Any) -> None:
             note(change, thing)
 
 
-def _read(amounts: Mapping[str, object]) -> Room:
+def read(amounts: Mapping[str, object]) -> Room:
     return {resource: _amount(str(text)) for resource, text in amounts.items()}
 
 
