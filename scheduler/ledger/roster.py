@@ -276,19 +276,16 @@ def request(record: GangRecord, spec: Spec, policy: Policy) -> Gang | None:
     missing = lacking(record, spec)
     quorum: dict[tuple[str, int], list[Uid]] = {}
     surplus: dict[tuple[str, int], list[Uid]] = {}
-    demands: list[Demand] = []
     numbers: dict[Demand, int] = {}
     for member in waiting:
-        demand = member.pod.demand
-        if demand not in numbers:
-            numbers[demand] = len(demands)
-            demands.append(demand)
+        number = numbers.setdefault(member.pod.demand, len(numbers))
         role = role_of(member, spec)
         needed = missing[role] > 0 and not is_surplus(member)
         missing[role] -= needed
-        (quorum if needed else surplus).setdefault((role, numbers[demand]), []).append(member.pod.uid)
+        (quorum if needed else surplus).setdefault((role, number), []).append(member.pod.uid)
     if any(left > 0 for left in missing.values()) or not (quorum or surplus):
         return None
+    demands = list(numbers)
     roles = tuple(
         Role(
             role,

@@ -18,12 +18,12 @@ class Buckets:
         self._rate = rate
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, source: str, now: float) -> float:
-        """Take a permit; the seconds until there is one, 0 when it was taken."""
+    def take(self, source: str, now: float, permits: float = 1) -> float:
+        """Take so many permits, at most `burst`; the seconds until there are, 0 when they were taken."""
         left, at = self._left.pop(source, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._rate)
-        taken = left >= 1
-        self._left[source] = (left - taken, now)
+        taken = left >= permits
+        self._left[source] = (left - permits * taken, now)
         if len(self._left) > SOURCES:
             self._left.popitem(last=False)
-        return 0.0 if taken else (1 - left) / self._rate
+        return 0.0 if taken else (permits - left) / self._rate

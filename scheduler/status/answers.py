@@ -9,17 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from scheduler.engine import Engine
+from scheduler.engine.inquiry import Found
 from scheduler.ledger.records import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey, Owner
 from scheduler.objects.volumes import Volumes
-from scheduler.status import asleep, shapes, terrain, trial, views
+from scheduler.status import asleep, members, shapes, terrain, trial, views
 from scheduler.status.asked import TrialRequest
 from scheduler.status.desk import Desk, DeskError, Trial
 from scheduler.status.problems import NOT_ACTING, Problem, reading
 from scheduler.status.reviews import Reviews, Right
 from scheduler.status.sight import Alias, Sight
 from scheduler.status.subjects import Subject
+from scheduler.status.trying import Trying
 from scheduler.status.views import UNASKED, Outlook, Page, Steps
 
 SPELL: Final = 0.001
@@ -82,6 +84,7 @@ class Answers:
         self._fragmentation = fragmentation
         self._volumes = volumes or Volumes()
         self._turn = asyncio.Lock()
+        self._trying = Trying(clock)
         self._survey: terrain.Survey | None = None
         self._surveyed = 0.0
 
@@ -106,14 +109,16 @@ class Answers:
         namespace, name = ask.words["namespace"], ask.words["name"]
         await self._demand(ask.subject, Right("list", "pods", namespace))
         sight = await self._sight(ask.subject)
-        key = self._found(namespace, name).key
-        found = (
-            await self._desk.inquire(key)
-            if self._desk is not None and self._engine.ledger.acting
-            else UNASKED
-        )
+        found = await self._inquired(ask.subject, self._found(namespace, name))
+        rows = await self._leisurely(members.rows(self._found(namespace, name)))
         record = self._found(namespace, name)
-        return views.detail(self._engine, record, sight, self._clock(), self._outlook(), found)
+        return views.detail(self._engine, record, sight, self._clock(), self._outlook(), found, rows)
+
+    async def _inquired(self, subject: Subject, record: GangRecord) -> Found:
+        desk, key = self._desk, record.key
+        if desk is None or record.wanted is None or not self._engine.ledger.acting:
+            return UNASKED
+        return await self._trying.question(subject.user, lambda: desk.inquire(key))
 
     async def nodes(self, ask: Ask) -> shapes.NodeList:
         sight = await self._sight(ask.subject)
@@ -137,22 +142,32 @@ class Answers:
         asked: TrialRequest = ask.body
         await self._demand(ask.subject, Right("create", "pods", asked.namespace))
         desk = self._acting_desk()
-        try:
-            pods = trial.pods(asked, self._engine.policy.levels, self._volumes, self._clock())
-        except trial.Unfit as unfit:
-            return self._tried(
-                Trial(Reason.INVALID, f"{TEXT[Reason.INVALID]}: {unfit}"), {}, Sight(None, self._alias)
-            )
-        sight = await self._sight(ask.subject)
-        return self._tried(await desk.simulate(pods), trial.names(pods), sight)
 
-    def _tried(self, found: Trial, names: Mapping[str, str], sight: Sight) -> shapes.TrialAnswer:
+        async def work() -> tuple[Trial, Mapping[str, str]]:
+            policy, now = self._engine.policy, self._clock()
+            pods = await self._leisurely(trial.pods(asked, policy.levels, self._volumes, now))
+            return await desk.simulate(pods), trial.names(pods)
+
+        try:
+            found, names = await self._trying.trial(
+                ask.subject.user, min(trial.count(asked), trial.MOST), work
+            )
+        except trial.Unfit as unfit:
+            found, names = Trial(Reason.INVALID, f"{TEXT[Reason.INVALID]}: {unfit}"), {}
+        sight = await self._sight(ask.subject) if found.victims else Sight(None, self._alias)
+        return await self._leisurely(self._tried(found, names, sight))
+
+    def _tried(self, found: Trial, names: Mapping[str, str], sight: Sight) -> Steps[shapes.TrialAnswer]:
+        leaving: list[shapes.VictimRow] = []
+        for some in views.batched(found.victims):
+            yield
+            leaving += (views.victim(self._engine, unit, sight) for unit in some)
         return shapes.TrialAnswer(
             starts=bool(found.seats),
             reason=found.reason,
             message=found.message,
             seats=[shapes.TrialSeat(names.get(uid, uid), node) for uid, node in found.seats.items()],
-            victims=[views.victim(self._engine, unit, sight) for unit in found.victims],
+            victims=leaving,
             shortfalls=[views.shortfall(found.shortfall)] if found.shortfall is not None else [],
             forecast=views.forecast(found.start),
         )

@@ -3,13 +3,16 @@
 Lives here: the word for what a pod does. Never here: why its gang waits (`views`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final
 
 from scheduler.ledger import roster
 from scheduler.ledger.records import GangRecord, Member, Spec
 from scheduler.model.workload import Phase
 from scheduler.status import shapes
+
+STRIDE: Final = 128
+"""Pods looked at in one step: about half a millisecond."""
 
 
 def counts(record: GangRecord, needed: int | None) -> shapes.Members:
@@ -47,6 +50,20 @@ def row(member: Member) -> shapes.MemberRow:
         node=pod.node or (member.hold.node if member.hold is not None else None),
         reason=member.evicting or (member.aside.reason if member.aside is not None else failing),
     )
+
+
+def ordered(record: GangRecord) -> list[Member]:
+    """By arrival."""
+    return sorted(record.members.values(), key=lambda member: member.arrival)
+
+
+def rows(record: GangRecord) -> Generator[None, None, list[shapes.MemberRow]]:
+    """All pods of a gang, as they are when their step comes."""
+    found, made = ordered(record), list[shapes.MemberRow]()
+    for start in range(0, len(found), STRIDE):
+        yield
+        made += map(row, found[start : start + STRIDE])
+    return made
 
 
 _MEMBER_STATES: Final[tuple[tuple[str, Callable[[Member], bool]], ...]] = (

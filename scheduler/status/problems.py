@@ -30,9 +30,9 @@ def unknown(text: str) -> Problem:
     return Problem(401, text, {"WWW-Authenticate": 'Bearer realm="gangwright"'})
 
 
-def too_often(seconds: float) -> Problem:
-    """Not now."""
-    return Problem(429, "too many requests from here", {"Retry-After": str(max(1, math.ceil(seconds)))})
+def too_often(seconds: float, text: str = "too many requests from here") -> Problem:
+    """Not now, and in how many seconds."""
+    return Problem(429, text, {"Retry-After": str(max(1, math.ceil(seconds)))})
 
 
 def away() -> Problem:

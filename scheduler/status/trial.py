@@ -19,28 +19,40 @@ from scheduler.objects.pods import pod as read
 from scheduler.objects.volumes import Volumes
 from scheduler.status.asked import TrialRequest
 from scheduler.status.problems import Problem
+from scheduler.status.views import Steps
 
 MOST: Final = 4096
 """Pods of one request; no gang has more."""
+
+STRIDE: Final = 64
+"""Pods made in one step: about half a millisecond."""
 
 
 class Unfit(Exception):  # noqa: N818 - never leaves this room
     """These pods would be refused; the text says what would be right."""
 
 
-def pods(asked: TrialRequest, levels: tuple[Level, ...], volumes: Volumes, now: float) -> list[Pod]:
+def count(asked: TrialRequest) -> int:
+    """How many pods are to be tried out."""
+    return int(sum(each.count for each in asked.pods))
+
+
+def pods(asked: TrialRequest, levels: tuple[Level, ...], volumes: Volumes, now: float) -> Steps[list[Pod]]:
     """The pods, each with our gate and a name of its own. volumes: what the pods' claims are bound to.
 
     Raises Problem for what is no Pod, and Unfit for what Gangwright would refuse.
     """
-    count = int(sum(each.count for each in asked.pods))
-    if count > MOST:
-        raise Unfit(f"{count} pods: at most {MOST} are a gang")
+    total = count(asked)
+    if total > MOST:
+        raise Unfit(f"{total} pods: at most {MOST} are a gang")
     interner, numbers = Interner(), itertools.count()
     made: list[Pod] = []
     for index, each in enumerate(asked.pods):
         first = _read(each.pod, f"pods[{index}].pod", asked.namespace, levels, volumes, interner)
-        made += (_numbered(first, next(numbers), each.count > 1, now) for _ in range(int(each.count)))
+        for start in range(0, int(each.count), STRIDE):
+            yield
+            some = range(start, min(start + STRIDE, int(each.count)))
+            made += (_numbered(first, next(numbers), each.count > 1, now) for _ in some)
     return made
 
 

@@ -219,8 +219,12 @@ def detail(
     now: float,
     outlook: Outlook = NOTHING,
     found: Found = UNASKED,
+    rows: Iterable[shapes.MemberRow] | None = None,
 ) -> shapes.GangDetail:
-    """Everything about one gang, for somebody who may read its name. found: what was inquired about it."""
+    """Everything about one gang, for somebody who may read its name.
+
+    found: what was inquired about it. rows: its pods, where they were looked at in steps.
+    """
     spec, plan, judged = _spec(engine, record), record.plan, engine.ledger.acting
     helped = (other for other in engine.ledger.wanting.queue() if not outlook.in_vain(other))
     place = next((i for i, other in enumerate(helped, start=1) if other is record), None)
@@ -258,10 +262,7 @@ def detail(
         leaving=[_leaving(found, sight) for found in plan.victims.values()] if plan is not None else [],
         preempted=past.preempted(record, sight),
         reserved_from=reserved.start if reserved is not None and reserved.key == record.key else None,
-        members=[
-            members.row(member)
-            for member in sorted(record.members.values(), key=lambda member: member.arrival)
-        ],
+        members=list(map(members.row, members.ordered(record)) if rows is None else rows),
     )
 
 
