@@ -27,6 +27,7 @@ BOUNDED: Final[Mapping[str, int]] = {
     "engine.ledger.rivals": 1024,
     "engine.ledger.roll._scars": 4096,
     "engine.ledger.runtimes": 4096,
+    "engine.ledger.usage._excess": 100,
 }
 """Entries that each of these may have, whatever comes: its own module says so, and a test of it proves it. What is
 below such a path is of its entries."""
@@ -131,7 +132,9 @@ def _of_modules() -> Iterator[tuple[str, Any]]:
         if module is None or not (name == "scheduler" or name.startswith("scheduler.")):
             continue
         for word, thing in list(vars(module).items()):
-            if isinstance(thing, (dict, list, set, deque)) and word != "__builtins__":
+            if word.startswith("__"):
+                continue
+            if isinstance(thing, (dict, list, set, deque)):
                 yield f"{name}:{word}", thing
             elif hasattr(thing, "cache_info"):
                 yield f"{name}:{word}", thing

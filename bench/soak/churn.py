@@ -35,15 +35,15 @@ from tests.builders import GPU, a_node
 from tests.engine.api import Controller, FakeApi, RefusalError
 from tests.engine.cast import OURS, a_membership, a_pod, an_owner
 
-NODES: Final = 16
+NODES: Final = 32
 GPUS: Final = 8
-ALIVE: Final = 120
+ALIVE: Final = 100
 """Gangs at a time at most."""
 
 BORN: Final = 20
 """Gangs made in a second of the soak's clock at most."""
 
-PATIENCE: Final = 60.0
+PATIENCE: Final = 20.0
 """Seconds after which a gang that does not run is taken back."""
 
 REST: Final = 3600.0
@@ -76,6 +76,7 @@ class Living:
     born: int = 0
     ends: float = float("inf")
     ending: bool = False
+    broken: bool = False
 
 
 class Cluster:
@@ -118,16 +119,27 @@ class Cluster:
             self._think()
         self.api.now = end
         self._think()
+        self._scrape()
+
+    def _scrape(self) -> None:
+        """What the gauges of the service take every two seconds."""
+        ledger = self.engine.ledger
+        ledger.census()
+        ledger.tally.drain()
+        started, ledger.tally.starts = ledger.tally.starts, []
+        self.engine.forecasts.started(started)
 
     def _second(self) -> None:
         self.api.now += 1.0
         self._control()
         self._think()
+        self._break()
         self._schedule()
         self._run_pods()
         self._end()
         self._think()
         self._machines()
+        self._scrape()
 
     # ── the engine ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -138,6 +150,8 @@ class Cluster:
             news, api.feed = api.feed, []
             if engine.ledger.next_deadline() <= self.now:
                 news.append(ev.Tick())
+            if not news and engine.next_deadline() > self.now:
+                break
             effects = [*engine.observe(news, self.now), *engine.plan(self.now)]
             if not news and not effects:
                 break
@@ -146,8 +160,6 @@ class Cluster:
                 api.feed += outcomes
         for kept in (api.announced, api.ungated, api.evicted):
             kept.clear()
-        engine.ledger.tally.drain()
-        engine.ledger.tally.starts.clear()
         faults = engine.ledger.faults.drain()
         if faults:
             raise faults[0].error
@@ -271,7 +283,6 @@ class Cluster:
     def _end(self) -> None:
         for key, living in list(self.living.items()):
             pods = [self.api.pods[own] for own in living.keys if own in self.api.pods]
-            self._break(living, pods)
             runs = len(pods) == living.draft.size and all(pod.phase is Phase.RUNNING for pod in pods)
             if runs and living.ends == float("inf"):
                 living.ends = self.now + living.draft.runs
@@ -309,11 +320,17 @@ class Cluster:
 
     # ── accidents ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _break(self, living: Living, pods: list[Pod]) -> None:
-        """The room of a member that was let go is taken by another scheduler."""
-        pinned = [pod for pod in pods if pod.node is None and pod.pinned is not None]
-        if living.draft.fate is Fate.BROKEN and pinned:
-            self._steal(str(pinned[0].pinned))
+    def _break(self) -> None:
+        """The room of a member that was let go is taken by another scheduler; of its gang once."""
+        for living in self.living.values():
+            if living.draft.fate is not Fate.BROKEN or living.broken:
+                continue
+            for key in living.keys:
+                pod = self.api.pods.get(key)
+                if pod is not None and pod.node is None and pod.pinned is not None:
+                    living.broken = True
+                    self._steal(pod.pinned)
+                    break
 
     def _steal(self, node: str) -> None:
         left = self._free(node, self._used())

@@ -30,9 +30,6 @@ FOREVER: Final = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Replicati
 SEATED: Final = STANDS | {State.HELD}
 """Gangs whose end can be told: one that lacks members may wait for them for ever."""
 
-SPARE: Final = 1024
-"""Gangs that are gone and of which something is still kept, at most, beside as many as there are."""
-
 MayTake = Callable[[GangRecord | None, Pod], By | None]
 """By what right a pod, of the gang it is of if it is ours, may be asked to leave for somebody; None: by none."""
 
@@ -69,7 +66,7 @@ class Group:
 class Views:
     """What was made of one gang, for as long as nothing about it changes."""
 
-    made_for: tuple[int, int, int]
+    made_for: tuple[int, int]
     groups: tuple[Group, ...] | None = None
     stay: Stay | None = None
     stays: bool = True
@@ -81,19 +78,17 @@ class Views:
 
 
 class Running:
-    """Views of the ledger in rows of a snapshot, made when somebody waits for room, and kept gang by gang."""
+    """Views of the ledger in rows of a snapshot, made when somebody waits for room, and kept on each gang's record:
+    a view holds all pods of its gang, and goes with it.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._views: dict[GangKey, Views] = {}
 
     def _of(self, record: GangRecord) -> Views:
-        made_for = (record.number, record.pulse, self._ledger.nodes.version)
-        views = self._views.get(record.key)
-        if views is None or views.made_for != made_for:
-            views = self._views[record.key] = Views(made_for)
-            if len(self._views) > 2 * len(self._ledger.roll.gangs) + SPARE:
-                self._views = {key: own for key, own in self._views.items() if key in self._ledger.roll.gangs}
+        made_for, views = (record.pulse, self._ledger.nodes.version), record.view
+        if not isinstance(views, Views) or views.made_for != made_for:
+            record.view = views = Views(made_for)
         return views
 
     def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:

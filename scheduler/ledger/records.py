@@ -255,6 +255,8 @@ class GangRecord:
     run_for: int = -1
     pulse: int = 0
     """Grows whenever the gang is looked at: what was made of it before may be stale."""
+    view: object = field(default=None, repr=False, compare=False)
+    """What the engine made of it (`engine.running`)."""
     passed: bool = False
     """It was seated past a gang that waits, because it was to leave before that one's reservation begins."""
     since: float | None = None
