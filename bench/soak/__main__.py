@@ -43,7 +43,7 @@ def plane(
     """`gangwright serve` and kube-scheduler as the manifests run them; a line a tenth, then how it ended."""
 
     async def told() -> None:
-        with cluster.plane() as running:
+        with cluster.plane(audit=True) as running:
             async for line in plane_room.measure(running, gangs=gangs, rate=rate, nodes=nodes, seed=seed):
                 _print(line)
 

@@ -20,7 +20,7 @@ BOUNDED: Final[Mapping[str, int]] = {
     "engine._masks._kept": 256,
     "engine._masks._vain": 256,
     "engine._scores": 256,
-    "engine.asking._shapes": 65_536,
+    "engine.asking._shapes": 1024,
     "engine.ledger.comebacks": 1024,
     "engine.ledger.nodes._admits": 16_384,
     "engine.ledger.nodes._vectors": 4096,
@@ -90,7 +90,7 @@ def _below(path: str, own: str) -> bool:
 
 
 def _top(path: str, own: str) -> bool:
-    return (path == own or _below(path, own)) and "[" not in path[len(own) :]
+    return (path == own or _below(path, own)) and not set("[{~") & set(path[len(own) :])
 
 
 def _size(thing: Any) -> int | None:

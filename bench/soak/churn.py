@@ -46,6 +46,9 @@ BORN: Final = 20
 PATIENCE: Final = 20.0
 """Seconds after which a gang that does not run is taken back."""
 
+FEW: Final = 16
+"""Entries that a container of one moment (a picture, a count by reason) may have more than at another."""
+
 REST: Final = 3600.0
 """Seconds without any gang before what is remembered is counted: time-outs and back-offs are over by then."""
 
@@ -177,8 +180,9 @@ class Cluster:
 
     def _schedule(self) -> None:
         used = self._used()
-        for pod in sorted(self.api.pods.values(), key=lambda one: (-one.priority, one.created)):
-            if pod.node is None and not pod.gated and not pod.deleting and pod.scheduler == OURS:
+        for key in sorted(self.api.pods, key=lambda own: -self.api.pods[own].priority):
+            pod = self.api.pods.get(key)
+            if pod is not None and pod.node is None and not pod.gated and not pod.deleting and pod.scheduler == OURS:
                 self._attempt(pod, used)
 
     def _attempt(self, pod: Pod, used: dict[str, int]) -> None:
@@ -188,20 +192,16 @@ class Cluster:
         node = self._asked(pod, fits) if fits else None
         if node is None:
             self.api.fail(pod.uid, pod.key, "Unschedulable", "no node suits the pod")
-            self._think()
             return
         self.api.bind(pod.uid, pod.key, node)
         used[node] = used.get(node, 0) + needs
 
     def _asked(self, pod: Pod, fits: tuple[str, ...]) -> str | None:
-        self._think()
-        fresh = self.api.pods.get(pod.key)
-        if fresh is None or fresh.uid != pod.uid or fresh.deleting:
-            return None
         call = FilterCall(pod.uid, pod.key, pod.scheduler, pod.native_group, fits)
         answer, effects = self.engine.filter(call, self.now)
         self.api.feed += [self._carried_out(effect) for effect in effects]
-        if not isinstance(answer, Allowed) or not answer.nodes:
+        fresh = self.api.pods.get(pod.key)
+        if not isinstance(answer, Allowed) or not answer.nodes or fresh is None or fresh.deleting:
             return None
         rest = PrioritizeCall(pod.uid, pod.key, pod.scheduler, pod.native_group, answer.nodes)
         return max(zip(self.engine.prioritize(rest), answer.nodes, strict=True))[1]
@@ -381,7 +381,7 @@ def measure(gangs: int, seed: int) -> Iterator[dict[str, Any]]:
     yield {
         "gangs": gangs,
         "growth_percent": memory.growth(memory.TENTHS, sizes),
-        "grown": [str(one) for one in census.grown(warm, now)],
+        "grown": [str(one) for one in census.grown(warm, now, FEW)],
         "bounded": census.kept(now),
         "effects": dict(sorted(cluster.told.items())),
     }
