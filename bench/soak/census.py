@@ -7,7 +7,8 @@ a class keeps, in attributes, slots, closures or generators, is found.
 import gc
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
@@ -94,7 +95,7 @@ def _top(path: str, own: str) -> bool:
 
 
 def _size(thing: Any) -> int | None:
-    if isinstance(thing, (Mapping, Set, Sequence, deque)):
+    if isinstance(thing, (Mapping, AbstractSet, Sequence, deque)):
         return len(thing)
     if hasattr(thing, "cache_info"):
         return int(thing.cache_info().currsize)
@@ -105,17 +106,17 @@ def _within(thing: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(thing, Mapping):
         yield from (("[]", value) for value in list(thing.values()))
         yield from (("{}", key) for key in list(thing))
-    elif isinstance(thing, (Set, list, tuple, deque)):
+    elif isinstance(thing, (AbstractSet, list, tuple, deque)):
         yield from (("[]", value) for value in list(thing))
     elif isinstance(thing, MethodType):
         yield "", thing.__self__
         return
     names = [name for kind in type(thing).__mro__ for name in _slots(kind)]
     own = getattr(thing, "__dict__", None)
-    if own is not None:
+    if own:
         yield from ((f".{name}", value) for name, value in list(own.items()))
     yield from ((f".{name}", getattr(thing, name)) for name in names if hasattr(thing, name))
-    if own is None and not names and not isinstance(thing, (Mapping, Set, Sequence, deque)):
+    if not own and not names and not isinstance(thing, (Mapping, AbstractSet, Sequence, deque)):
         # A partial, a generator, a cell of a closure: only the collector knows what it holds.
         yield from (("~", one) for one in gc.get_referents(thing))
 
@@ -134,7 +135,5 @@ def _of_modules() -> Iterator[tuple[str, Any]]:
         for word, thing in list(vars(module).items()):
             if word.startswith("__"):
                 continue
-            if isinstance(thing, (dict, list, set, deque)):
-                yield f"{name}:{word}", thing
-            elif hasattr(thing, "cache_info"):
+            if isinstance(thing, (dict, list, set, deque)) or hasattr(thing, "cache_info"):
                 yield f"{name}:{word}", thing

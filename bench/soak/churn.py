@@ -182,7 +182,13 @@ class Cluster:
         used = self._used()
         for key in sorted(self.api.pods, key=lambda own: -self.api.pods[own].priority):
             pod = self.api.pods.get(key)
-            if pod is not None and pod.node is None and not pod.gated and not pod.deleting and pod.scheduler == OURS:
+            if (
+                pod is not None
+                and pod.node is None
+                and not pod.gated
+                and not pod.deleting
+                and pod.scheduler == OURS
+            ):
                 self._attempt(pod, used)
 
     def _attempt(self, pod: Pod, used: dict[str, int]) -> None:
@@ -215,7 +221,9 @@ class Cluster:
 
     def _free(self, name: str | None, used: dict[str, int]) -> int:
         node = self.api.nodes.get(str(name))
-        return dict(node.capacity)[GPU] - used.get(node.name, 0) if node is not None and node.schedulable else -1
+        return (
+            dict(node.capacity)[GPU] - used.get(node.name, 0) if node is not None and node.schedulable else -1
+        )
 
     # ── kubelets and controllers ────────────────────────────────────────────────────────────────────────
 
@@ -287,7 +295,11 @@ class Cluster:
             if runs and living.ends == float("inf"):
                 living.ends = self.now + living.draft.runs
             short = 3.0 if living.draft.fate is Fate.HALF else PATIENCE
-            over = self.now >= living.ends or self.now >= living.since + short or (not pods and living.owner is None)
+            over = (
+                self.now >= living.ends
+                or self.now >= living.since + short
+                or (not pods and living.owner is None)
+            )
             if over and not living.ending:
                 living.ending = True
                 self._finish(living, pods)
@@ -362,27 +374,29 @@ def measure(gangs: int, seed: int) -> Iterator[dict[str, Any]]:
     cluster = Cluster(seed)
     sizes: list[float] = []
     warm: census.Census = {}
+    found: census.Census = {}
     began = time.monotonic()
     for part in memory.TENTHS:
         cluster.churn(round(gangs * part))
         cluster.rest()
+        found = remembered(
+            cluster
+        )  # every time: the walk itself needs room, and must be no growth after the first
+        warm = warm or (found if part >= memory.WARM else {})
         gc.collect()
         size = memory.of()["rss"]
         sizes.append(size)
-        if not warm and part >= memory.WARM:
-            warm = remembered(cluster)
         yield {
             "gangs": cluster.made,
             "rss_mib": size,
             "objects": len(gc.get_objects()),
             "seconds": round(time.monotonic() - began, 1),
         }
-    now = remembered(cluster)
     yield {
         "gangs": gangs,
         "growth_percent": memory.growth(memory.TENTHS, sizes),
-        "grown": [str(one) for one in census.grown(warm, now, FEW)],
-        "bounded": census.kept(now),
+        "grown": [str(one) for one in census.grown(warm, found, FEW)],
+        "bounded": census.kept(found),
         "effects": dict(sorted(cluster.told.items())),
     }
 
@@ -394,5 +408,3 @@ def remembered(cluster: Cluster) -> census.Census:
 
 def _gpus(demand: Demand) -> int:
     return dict(demand.requests).get(GPU, 0)
-
-

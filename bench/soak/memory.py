@@ -15,7 +15,10 @@ def of(pid: int | None = None) -> dict[str, float]:
     """MiB in use now (`rss`) and at the most (`peak`): VmRSS and VmHWM of proc_pid_status(5); by default our own."""
     text = Path(f"/proc/{pid or os.getpid()}/status").read_text(encoding="utf-8")
     rows = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    return {name: round(int(rows[row].split()[0]) / 1024, 2) for name, row in (("rss", "VmRSS"), ("peak", "VmHWM"))}
+    return {
+        name: round(int(rows[row].split()[0]) / 1024, 2)
+        for name, row in (("rss", "VmRSS"), ("peak", "VmHWM"))
+    }
 
 
 def growth(parts: Sequence[float], sizes: Sequence[float]) -> float:

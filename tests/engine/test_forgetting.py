@@ -2,7 +2,10 @@
 of them than after a few.
 """
 
+import gc
+
 from scheduler.engine import shapes as shapes_module
+from scheduler.engine.running import Views
 from scheduler.engine.shapes import Shapes
 from scheduler.model.decision import Reason, Wait
 from tests.builders import a_gang
@@ -61,6 +64,31 @@ def test_answers_to_shapes_long_past_are_forgotten(monkeypatch) -> None:
         shapes.answers((1, 1), 0, short=False).alike[number] = Wait(Reason.NO_ROOM)
     assert len(shapes.answers((1, 1), 0, short=False).alike) <= 4
     assert len(shapes.sizes) <= 4
+
+
+def test_as_many_shapes_are_kept_as_wait(monkeypatch) -> None:
+    """A queue of gangs that are all unlike is answered by shape, however few are kept otherwise."""
+    monkeypatch.setattr(shapes_module, "KEPT", 4)
+    shapes = Shapes()
+    for _ in range(2):
+        numbers = {shapes.number(a_gang(cpu=1 + cpu), 20) for cpu in range(20)}
+    assert numbers == set(range(20))
+
+
+def views() -> int:
+    gc.collect()
+    return sum(isinstance(thing, Views) for thing in gc.get_objects())
+
+
+def test_what_was_made_of_a_gang_goes_with_it() -> None:
+    """A view holds all pods of its gang: none is kept of a gang that is gone, however few there are."""
+    world, before = a_full_cluster(), views()
+    world.submit(a_gang_of_pods("seated", 1, gpu=0, cpu=1, wish={"runtime": 1e6}))
+    comes_and_goes(world, "first")
+    assert views() == before + 1
+    world.api.remove(world.pods("seated")[0].key)
+    comes_and_goes(world, "second")
+    assert views() == before
 
 
 def test_kinds_for_whom_nobody_leaves_are_forgotten(monkeypatch) -> None:
