@@ -44,9 +44,9 @@ class TokenPlane(Plane):
 
 
 @contextmanager
-def plane(*, native_gangs: bool = False) -> Iterator[Plane]:
+def plane(*, native_gangs: bool = False, audit: bool = False) -> Iterator[Plane]:
     """etcd and kube-apiserver, with our manifests applied; no kubelet, real or played: bound pods do not run."""
-    with TokenPlane(scheduler=False, kwok=False, native_gangs=native_gangs) as running:
+    with TokenPlane(scheduler=False, kwok=False, native_gangs=native_gangs, audit=audit) as running:
         install(running, MANIFESTS)
         yield running
 

@@ -182,7 +182,7 @@ class Asking:
         }
         alone = ledger.has_nomination(record.members)
         snapshot = ledger.snapshot(but=record.members) if alone else self.snapshot()
-        shape = None if allowed or alone else self._shapes.number(gang)
+        shape = None if allowed or alone else self._shapes.number(gang, len(ledger.wanting))
         fence, short, kept, held_for = self.front.fence_before(record), False, None, None
         if fence and self.front.reserved is not None:
             held_for = self.front.reserved.key

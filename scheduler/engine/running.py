@@ -30,8 +30,8 @@ FOREVER: Final = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Replicati
 SEATED: Final = STANDS | {State.HELD}
 """Gangs whose end can be told: one that lacks members may wait for them for ever."""
 
-SPARE: Final = 1024
-"""Gangs that are gone and of which something is still kept, at most, beside as many as there are."""
+SPARE: Final = 64
+"""Views beyond as many as there are gangs: then those of gangs that are gone are dropped, for each holds all its pods."""
 
 MayTake = Callable[[GangRecord | None, Pod], By | None]
 """By what right a pod, of the gang it is of if it is ours, may be asked to leave for somebody; None: by none."""
@@ -92,7 +92,7 @@ class Running:
         views = self._views.get(record.key)
         if views is None or views.made_for != made_for:
             views = self._views[record.key] = Views(made_for)
-            if len(self._views) > 2 * len(self._ledger.roll.gangs) + SPARE:
+            if len(self._views) > len(self._ledger.roll.gangs) + SPARE:
                 self._views = {key: own for key, own in self._views.items() if key in self._ledger.roll.gangs}
         return views
 

@@ -13,8 +13,9 @@ from scheduler.engine.dominance import Refused, Size, size_of
 from scheduler.model.decision import Wait
 from scheduler.model.workload import Gang
 
-KEPT: Final = 65_536
-"""Shapes numbered; then numbering begins anew, above all numbers that were given, and nobody is answered by an old one."""
+KEPT: Final = 1024
+"""Shapes numbered, or four times as many as gangs wait; then numbering begins anew, above all numbers that were given, and
+nobody is answered by an old one. A shape of a gang that was torn names every node on which it has a member."""
 
 KINDS: Final = 4096
 """Kinds of gangs remembered for which nobody's leaving makes room; then each is asked about once more."""
@@ -43,12 +44,12 @@ class Shapes:
         self._no_room_at: Hashable = None
         self._at: tuple[int, int] = (-1, -1)
 
-    def number(self, gang: Gang) -> int:
-        """The number of this gang's shape."""
+    def number(self, gang: Gang, waiting: int = 0) -> int:
+        """The number of this gang's shape, where so many gangs wait."""
         shape = _shape(gang)
         number = self._numbers.get(shape)
         if number is None:
-            if len(self._numbers) >= KEPT:
+            if len(self._numbers) >= max(KEPT, 4 * waiting):
                 self._numbers.clear()
                 self._sizes.clear()
                 self._kinds.clear()

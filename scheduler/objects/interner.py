@@ -4,34 +4,50 @@ The caller owns the shelf and how long it lives; nothing depends on what is in i
 """
 
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
+TURN: Final = 2**16
+"""Questions after which what was not asked for meanwhile is on its way out: some 6,000 readings of a pod. A list of all
+pods comes in the order of their names, so pods of one gang are close together in it."""
+
 
 class Interner:
-    """Keeps up to `limit` values; when it is full it starts afresh, since what is in use comes back soon."""
+    """Keeps up to `limit` values. What was not asked for in the last TURN to 2 TURN questions is forgotten: of gangs that
+    are gone no more stays than of those few that came last.
+    """
 
-    def __init__(self, limit: int = 20_000) -> None:
-        self._limit = limit
-        self._kept: dict[Hashable, Any] = {}
+    def __init__(self, limit: int = 20_000, turn: int = TURN) -> None:
+        self._half = max(1, limit // 2)
+        self._turn = turn
+        self._asked = 0
+        self._young: dict[Hashable, Any] = {}
+        self._old: dict[Hashable, Any] = {}
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._young.keys() | self._old.keys())
 
     def one(self, value: T) -> T:
         """The value that equals this one and came first."""
         key = (type(value), value)
-        known: T | None = self._kept.get(key)
+        known: T | None = self._known(key)
         return self._keep(key, value) if known is None else known
 
     def made(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` gave for this key the first time. `make` must depend on nothing but the key."""
-        known: T | None = self._kept.get(key)
+        known: T | None = self._known(key)
         return self._keep(key, make()) if known is None else known
 
+    def _known(self, key: Hashable) -> Any:
+        self._asked += 1
+        known = self._young.get(key)
+        if known is None and (known := self._old.get(key)) is not None:
+            self._keep(key, known)
+        return known
+
     def _keep(self, key: Hashable, value: T) -> T:
-        if len(self._kept) >= self._limit:
-            self._kept.clear()
-        self._kept[key] = value
+        if self._asked >= self._turn or len(self._young) >= self._half:
+            self._young, self._old, self._asked = {}, self._young, 0
+        self._young[key] = value
         return value

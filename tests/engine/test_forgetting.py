@@ -2,6 +2,7 @@
 of them than after a few.
 """
 
+from scheduler.engine import running
 from scheduler.engine import shapes as shapes_module
 from scheduler.engine.shapes import Shapes
 from scheduler.model.decision import Reason, Wait
@@ -61,6 +62,27 @@ def test_answers_to_shapes_long_past_are_forgotten(monkeypatch) -> None:
         shapes.answers((1, 1), 0, short=False).alike[number] = Wait(Reason.NO_ROOM)
     assert len(shapes.answers((1, 1), 0, short=False).alike) <= 4
     assert len(shapes.sizes) <= 4
+
+
+def test_as_many_shapes_are_kept_as_wait(monkeypatch) -> None:
+    """A queue of gangs that are all unlike is answered by shape, however few are kept otherwise."""
+    monkeypatch.setattr(shapes_module, "KEPT", 4)
+    shapes = Shapes()
+    for _ in range(2):
+        numbers = {shapes.number(a_gang(cpu=1 + cpu), 20) for cpu in range(20)}
+    assert numbers == set(range(20))
+
+
+def test_what_was_made_of_gangs_goes_with_them(monkeypatch) -> None:
+    """A view holds all pods of its gang: few are kept of gangs that are gone."""
+    monkeypatch.setattr(running, "SPARE", 4)
+    world = a_full_cluster()
+    for number in range(20):
+        world.submit(a_gang_of_pods(f"seated-{number}", 1, gpu=0, cpu=1, wish={"runtime": 1e6}))
+        comes_and_goes(world, f"first-{number}")
+        world.api.remove(world.pods(f"seated-{number}")[0].key)
+    kept = world.engine.asking.running._views
+    assert 0 < len(kept) <= len(world.engine.ledger.roll.gangs) + 4
 
 
 def test_kinds_for_whom_nobody_leaves_are_forgotten(monkeypatch) -> None:

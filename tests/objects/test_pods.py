@@ -268,11 +268,21 @@ def test_equal_pods_share_what_is_equal() -> None:
 
 
 def test_an_interner_stays_within_its_limit() -> None:
-    """When it is full it starts afresh; what it gives is right all the same."""
+    """When it is full it forgets what came first; what it gives is right all the same."""
     interner = Interner(limit=10)
     assert [interner.one((number, "x")) for number in range(100)] == [(number, "x") for number in range(100)]
     assert len(interner) <= 10
     assert interner.one(1) is not interner.one(True)
+
+
+def test_an_interner_forgets_what_is_asked_for_no_more() -> None:
+    """Words of gangs that are gone do not stay until it is full; what is in use stays the one object that it was."""
+    interner = Interner(turn=50)
+    first = interner.one(("in", "use"))
+    for number in range(1000):
+        interner.one(("of", "a", "gang", number))
+        assert interner.one(("in", "use")) is first
+    assert len(interner) <= 100
 
 
 REFUSALS = {

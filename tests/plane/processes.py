@@ -96,6 +96,15 @@ class Program:
             self.kill()
         self._child = None
 
+    def ended(self, within: float) -> int:
+        """Its exit code, once it has ended by itself. Raises NotReadyError when it runs on."""
+        if self._child is None:
+            raise NotReadyError(f"{self.name} is not started")
+        try:
+            return self._child.wait(within)
+        except subprocess.TimeoutExpired:
+            raise NotReadyError(f"{self.name} runs on after {within:g} s.\n{self.log_end()}") from None
+
     def kill(self) -> None:
         """Ends the program at any line: SIGKILL to its whole group."""
         if self._child is not None and self.alive:
