@@ -12,4 +12,5 @@ what an answer is; those are the edges' own.
     reviews  what the API server says of it, and of rights
     pace     how often somebody may ask
     probes   /livez /readyz /metrics, on a port of their own
+    beside   whether the program beside us in the Pod is alive
 """

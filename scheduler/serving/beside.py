@@ -1,7 +1,7 @@
 """Whether the program beside us in the Pod is alive: its own /livez, asked over loopback.
 
 Lives here: one question at a time, and its answer for all who ask. Never here: what follows from it; kubelet decides.
-Why not a probe of its own: kubelet gives each container one liveness probe, and a kube-scheduler that nobody answers
+Why not a probe of its own: kubelet gives each container one liveness probe, and a kube-scheduler without an extender
 must end, or it keeps the Lease from a replica that works.
 """
 
