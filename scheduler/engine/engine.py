@@ -20,7 +20,7 @@ from scheduler.engine.outlook import LONGEST, Forecasts, Outlook, outlook
 from scheduler.engine.preempting import Preempting
 from scheduler.engine.question import Answer as Made
 from scheduler.engine.question import Fault, Question
-from scheduler.engine.trial import Trial, trial
+from scheduler.engine.trial import Sketch, Trial, sketch, trial
 from scheduler.ledger import Ledger, notices, roster
 from scheduler.ledger.records import GangRecord, Member, Spec, Step
 from scheduler.model.calls import (
@@ -149,9 +149,13 @@ class Engine:
         waiting = {key for key, record in ledger.roll.gangs.items() if record.waiting_since is not None}
         return waiting | {key for key, _ in ledger.tally.starts}
 
-    def trial(self, pods: Sequence[Pod], now: float) -> Trial:
+    def sketch(self, pods: Sequence[Pod]) -> Sketch:
+        """The gang that these pods would be; `Sketch.form` makes it, on any thread."""
+        return sketch(self.ledger, pods)
+
+    def trial(self, sketched: Sketch, now: float) -> Trial:
         """What would be asked about these pods, were they to come now; see `question.decide`, which answers."""
-        return trial(self.ledger, self.asking, pods, now)
+        return trial(self.ledger, self.asking, sketched, now)
 
     def inquire(self, key: GangKey, now: float) -> Inquiry | None:
         """How near a gang that waits is, and whom room would cost; see `Inquiry.answer`. None: it waits for nothing."""

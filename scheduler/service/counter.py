@@ -57,7 +57,9 @@ class Counter:
 
     async def simulate(self, pods: Sequence[Pod]) -> Trial:
         """Ask what would be asked if these pods had just come; nothing changes."""
-        tried = self._engine.trial(pods, self._clock())
+        sketched = self._engine.sketch(pods)
+        await asyncio.to_thread(sketched.form)
+        tried = self._engine.trial(sketched, self._clock())
         seat, room = await asyncio.to_thread(tried.answer, self._engine.policy)
         if tried.unmodelled and (isinstance(seat, Place) or isinstance(room, Preempt)):
             return Trial(Reason.UNMODELLED, cannot_tell(tried.unmodelled))

@@ -21,7 +21,7 @@ EVERYWHERE: Final[Mapping[int, str]] = {
     403: "The cluster does not let him.",
     413: "The body is too large.",
     415: "The body is not JSON, or is compressed.",
-    429: "Too many requests; see Retry-After.",
+    429: "Too many requests, or pods of dry runs, or a dry run beside another; the text says which. See Retry-After.",
     500: "Gangwright failed.",
     503: "The API server cannot be asked, or the answer took too long.",
 }

@@ -26,7 +26,7 @@ EACH = 100
 def foretold(world: World, pods: list[Pod]) -> tuple[object, ...]:
     """In short: how it ends, the seats by the pods' names, who leaves, the ceiling, and when room is reserved from."""
     names = {pod.uid: pod.key.name for pod in pods}
-    seat, room = world.engine.trial(pods, world.now).answer(world.policy)
+    seat, room = world.engine.trial(world.engine.sketch(pods), world.now).answer(world.policy)
     match seat, room:
         case Place(), None:
             return ("seated", seats_of(names, seat.seats))
@@ -102,7 +102,7 @@ def test_it_changes_nothing():
     pods = thought_of(newcomers(7), told.now)
 
     for _ in range(3):
-        told.engine.trial(pods, told.now).answer(told.policy)
+        told.engine.trial(told.engine.sketch(pods), told.now).answer(told.policy)
 
     assert told.engine.ledger.check() == []
     assert told.engine.ledger.roll.gangs.keys() == untold.engine.ledger.roll.gangs.keys()
@@ -120,7 +120,9 @@ def test_a_gang_of_that_name_is_joined():
     world.settle(5.0)
 
     late = [replace(pod, uid=Uid("late"), key=PodKey("default", "late")) for pod in first[:1]]
-    seat, room = world.engine.trial(thought_of(late, world.now), world.now).answer(world.policy)
+    seat, room = world.engine.trial(world.engine.sketch(thought_of(late, world.now)), world.now).answer(
+        world.policy
+    )
 
     assert room is None
     assert set(seat.seats.values()) == {pod.node for pod in world.bound("train")}
@@ -134,7 +136,7 @@ def test_a_gang_that_is_complete_takes_nobody():
     world.settle(5.0)
 
     late = [replace(pod, uid=Uid("late"), key=PodKey("default", "late")) for pod in first[:1]]
-    seat, _ = world.engine.trial(late, world.now).answer(world.policy)
+    seat, _ = world.engine.trial(world.engine.sketch(late), world.now).answer(world.policy)
 
     assert (seat.reason, seat.field, seat.value) == (Reason.CONFLICT, "gangwright.io/members", "2")
 
@@ -150,7 +152,9 @@ def test_whom_the_quorum_lacks_joins_a_gang_that_has_a_pod_too_many():
     world.submit([first, spare, worker])
     world.settle(5.0)
 
-    seat, room = world.engine.trial(thought_of([last], world.now), world.now).answer(world.policy)
+    seat, room = world.engine.trial(world.engine.sketch(thought_of([last], world.now)), world.now).answer(
+        world.policy
+    )
 
     assert isinstance(seat, Place)
     assert (len(seat.seats), room) == (3, None)
@@ -165,7 +169,7 @@ def test_pods_of_two_gangs_are_refused():
     world = a_world(4)
 
     pods = [*a_gang_of_pods("one", 1), *a_gang_of_pods("two", 1)]
-    seat, _ = world.engine.trial(pods, world.now).answer(world.policy)
+    seat, _ = world.engine.trial(world.engine.sketch(pods), world.now).answer(world.policy)
 
     assert (seat.reason, seat.value) == (Reason.CONFLICT, "one and two")
 
@@ -174,14 +178,18 @@ def test_too_few_pods_lack_members():
     """A gang whose quorum is not there is told that it waits for its members."""
     world = a_world(4)
 
-    seat, _ = world.engine.trial(a_gang_of_pods("few", 1, quorum=3), 0.0).answer(world.policy)
+    seat, _ = world.engine.trial(world.engine.sketch(a_gang_of_pods("few", 1, quorum=3)), 0.0).answer(
+        world.policy
+    )
 
     assert seat == Wait(Reason.MISSING_MEMBERS)
 
 
 def test_nobody_is_foretold_anything_before_the_cluster_is_read():
     """An engine that has not read the cluster says so."""
-    seat, _ = Engine(POLICY).trial(a_gang_of_pods("early", 1), 0.0).answer(POLICY)
+    engine = Engine(POLICY)
+
+    seat, _ = engine.trial(engine.sketch(a_gang_of_pods("early", 1)), 0.0).answer(POLICY)
 
     assert seat == Wait(Reason.NOT_SYNCED)
 
@@ -194,8 +202,45 @@ def test_under_strict_order_nobody_is_foretold_a_seat_out_of_turn():
     world.submit(a_gang_of_pods("waits", 2, gpu=2))
     world.settle(5.0)
 
-    seat, room = world.engine.trial(a_gang_of_pods("small", 1, gpu=1, created=world.now), world.now).answer(
-        policy
-    )
+    seat, room = world.engine.trial(
+        world.engine.sketch(a_gang_of_pods("small", 1, gpu=1, created=world.now)), world.now
+    ).answer(policy)
 
     assert (seat, room) == (Wait(Reason.QUEUED), None)
+
+
+@pytest.mark.parametrize("there", [0, 2], ids=["unknown", "known"])
+def test_a_sketch_that_the_ledger_has_overtaken_is_made_again(there):
+    """Between sketch and question all pods of that gang came: it is complete now, and the answer says so."""
+    world = a_world(4, 4)
+    gang = a_gang_of_pods("late", 4, size=4, gpu=1)
+    world.submit(gang[:there])
+    world.settle(1.0)
+    pods = thought_of([replace(pod, uid=Uid(f"more-{pod.uid}")) for pod in gang[2:]], world.now)
+    sketched = world.engine.sketch(pods)
+    sketched.form()
+    world.submit(gang[there:])
+    world.settle(5.0)
+
+    told = world.engine.trial(sketched, world.now).told
+
+    assert isinstance(told, Refuse)
+    assert (told.reason, told.value) == (Reason.CONFLICT, "4")
+
+
+def test_a_sketch_shares_nothing_with_the_ledger():
+    """A thread forms it while the ledger goes on: members are copies, and the ledger's gang is as it was."""
+    world = a_world(4, 4)
+    gang = a_gang_of_pods("late", 4, gpu=1)
+    world.submit(gang[:2])
+    world.settle(1.0)
+    known = world.record("late")
+
+    sketched = world.engine.sketch(thought_of(gang[2:], world.now))
+    sketched.form()
+
+    assert len(known.members) == 2
+    assert len(sketched.record.members) == 4
+    assert not {id(own) for own in known.members.values()} & {
+        id(own) for own in sketched.record.members.values()
+    }

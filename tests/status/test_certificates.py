@@ -146,3 +146,24 @@ async def test_who_shows_neither_is_a_stranger(world, authority, settings, monke
             assert answer.status == 200
             left[name] = len(made[0].strangers)
     assert left == {"certificate": 0, "token": 0, "neither": 1}
+
+
+async def test_silent_connections_are_bounded_by_the_service_s_own_setting(
+    world, authority, settings, monkeypatch
+):
+    """With TLS each holds memory from its acceptance: `status.connections` counts all, and a user gets in."""
+    made = []
+    monkeypatch.setattr(
+        server, "Listener", lambda *args, **own: made.append(Listener(*args, **own)) or made[-1]
+    )
+    own = dataclasses.replace(settings, connections=8)
+    tls = without_certificate(authority)
+    async with served(world.engine, everybody(), settings=own, tls=tls) as running, AsyncExitStack() as stack:
+        silent = []
+        for _ in range(40):
+            silent.append(await Raw.to(running.port))
+            stack.push_async_callback(silent[-1].close)
+        assert (await running.ask("/v1/cluster", JANE)).status == 200
+        gone = [await raw.ended() for raw in silent[:33]]
+        assert len(made[0].open) <= 8
+    assert all(gone)
