@@ -3,7 +3,7 @@
     python -m bench.micro.bare [BYTES]
 
 It answers the node it was asked about, and what the other ports are asked with constants; BYTES: of /metrics. A machine
-that is shared holds up one call in a hundred whoever answers it: what this takes is the machine's, what the extender
+that is shared holds up one call in a hundred, whatever answers it: what this takes is the machine's, what the extender
 takes more is the extender's. Ends with its standard input.
 """
 

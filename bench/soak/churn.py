@@ -83,7 +83,7 @@ class Living:
 
 
 class Cluster:
-    """Nodes, gangs, and whoever else changes pods."""
+    """Nodes, gangs, and others that change pods."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

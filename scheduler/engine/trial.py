@@ -107,7 +107,7 @@ class Sketch:
 
 
 def sketch(ledger: Ledger, pods: Sequence[Pod]) -> Sketch:
-    """The gang that these pods would be, still to be formed: one that nobody has met, or the one of this name with
+    """The gang that these pods would be, still to be formed: one that is new, or the one of this name with
     these pods beside its own.
     """
     first, *others = sorted({roster.gang_key(pod) for pod in pods})

@@ -75,7 +75,7 @@ class Trying:
 
     def _over(self, done: "asyncio.Future[T]", began: float) -> None:
         if not done.cancelled():
-            done.exception()  # whoever asked may be gone
+            done.exception()  # the asker may be gone
         ended = self._clock()
         self._free_at = ended + (ended - began) * (1 / SHARE - 1)
         self._turn.release()

@@ -221,7 +221,7 @@ def detail(
     found: Found = UNASKED,
     rows: Iterable[shapes.MemberRow] | None = None,
 ) -> shapes.GangDetail:
-    """Everything about one gang, for somebody who may read its name.
+    """Everything about one gang, for a user who may read its name.
 
     found: what was inquired about it. rows: its pods, where they were looked at in steps.
     """

@@ -175,7 +175,7 @@ def test_what_nobody_makes_again_stays(make: str) -> None:
 
 
 def test_what_is_the_clusters_own_stays() -> None:
-    """Whoever drains a node is told that its pods in the cluster's own namespaces are for him to see to."""
+    """A person who drains a node is told of its pods in the cluster's own namespaces."""
     world = a_world(2, 2)
     owner = an_owner("ReplicaSet", "dns")
     world.submit(a_gang_of_pods("dns", 2, namespace="kube-system", gpu=1, owner=owner))

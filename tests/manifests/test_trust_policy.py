@@ -153,7 +153,7 @@ async def test_nobody_adds_a_plan_through_a_binding(admin, through):
 
 
 async def test_a_tenant_who_may_edit(tenant, admin):
-    """Whoever may edit a namespace forges nothing: by no kind of update, by no subresource, and on no Job."""
+    """A user who may edit a namespace forges nothing: by no kind of update, by no subresource, and on no Job."""
     pod = await tenant.create(PODS, a_pod())
     job = await tenant.create(JOBS, a_job_of({}))
     forged = {"metadata": {"annotations": {SEAT: "forged", PLAN: "forged"}}}
@@ -482,7 +482,7 @@ async def test_where_we_evict(admin, ours):
 
 
 async def test_others_evict_everywhere(admin):
-    """The policy binds us alone: whoever drains a node by hand evicts pods of the cluster's own."""
+    """The policy binds us alone: a person who drains a node by hand evicts pods of the cluster's own."""
     pod = await admin.create(where("pods", "kube-system"), a_pod())
     await admin.create(where("pods", "kube-system", pod["metadata"]["name"], "eviction"), eviction(pod))
 

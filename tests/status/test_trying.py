@@ -138,7 +138,7 @@ async def test_users_take_turns():
 
 
 async def test_a_turn_is_over_when_its_work_is():
-    """Who gives up leaves a thread behind: nobody begins beside it."""
+    """A user who gives up leaves a thread behind: no other question begins beside it."""
     line, gate, begun = Trying(lambda: 0.0), asyncio.Event(), []
 
     async def work():
@@ -159,7 +159,7 @@ async def test_a_turn_is_over_when_its_work_is():
 
 
 async def test_who_gives_up_in_line_keeps_no_turn():
-    """Neither does whoever gives up while the turn rests, nor work that fails."""
+    """Neither does a user who gives up while the turn rests, nor work that fails."""
     now, gate = [0.0], asyncio.Event()
 
     async def rests(seconds):

@@ -115,7 +115,7 @@ async def test_kube_schedulers_own_preemption(cluster: Cluster, tune: Tune):
     slow = {"plane.gangwright.io/stops-in": "1s"}
     await cluster.submit(pod("low", annotations=slow, spec={"terminationGracePeriodSeconds": 30}))
     await cluster.thing("pods", "low", lambda own: own["status"].get("phase") == "Running")
-    gate = {"name": "example.com/later"}  # until we know the pod: of one that we do not, nobody is taken
+    gate = {"name": "example.com/later"}  # until we know the pod: for one that we do not, no victim is taken
     await cluster.submit(pod("high", spec={"priorityClassName": "high", "schedulingGates": [gate]}))
     await cluster.gone_by()
     high_at = where("pods", cluster.namespace, "high")
