@@ -103,17 +103,17 @@ async def test_dry_runs_of_two_users_run_one_after_the_other(acting, gate, monke
     assert (gate.begun, gate.most) == (2, 1)
 
 
-async def test_a_gang_that_waits_is_inquired_about_in_its_turn(acting, gate, desk):
+async def test_a_gang_that_waits_is_inquired_about_in_its_turn(acting, gate, desk, monkeypatch):
     """How near it is, is the same kind of question; a gang that does not wait is shown without one."""
-    run = asyncio.create_task(acting.do("/v1/simulate", ADMIN, ONE))
-    await until(lambda: gate.begun == 1)
-    asked = []
-    inquire = desk.inquire
+    asked, lined, inquire, question = [], [], desk.inquire, Trying.question
+    monkeypatch.setattr(Trying, "question", lambda *what: lined.append(what) or question(*what))
     desk.inquire = lambda key: asked.append(key) or inquire(key)
+    run = asyncio.create_task(acting.do("/v1/simulate", JANE, ONE))
+    await until(lambda: gate.begun == 1)
 
     runs = await acting.ask("/v1/gangs/team-a/train", ADMIN)
     waits = asyncio.create_task(acting.ask("/v1/gangs/team-b/huge", ADMIN))
-    await acting.ask("/v1/cluster", ADMIN)
+    await until(lambda: len(lined) == 2)
     assert (runs.json["nearest"], asked) == ([], [])
     gate.gate.set()
 
