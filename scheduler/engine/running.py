@@ -78,7 +78,7 @@ class Views:
 
 
 class Running:
-    """Views of the ledger in rows of a snapshot, made when somebody waits for room, and kept on each gang's record:
+    """Views of the ledger in rows of a snapshot, made when a gang waits for room, and kept on each gang's record:
     a view holds all pods of its gang, and goes with it.
     """
 
