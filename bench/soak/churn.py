@@ -43,7 +43,7 @@ ALIVE: Final = 100
 BORN: Final = 20
 """Gangs made in a second of the soak's clock at most."""
 
-PATIENCE: Final = 20.0
+PATIENCE: Final = 12.0
 """Seconds after which a gang that does not run is taken back."""
 
 FEW: Final = 16
@@ -83,7 +83,7 @@ class Living:
 
 
 class Cluster:
-    """Nodes, gangs, and others that change pods."""
+    """Nodes, gangs, and all else that changes pods."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -105,12 +105,12 @@ class Cluster:
 
     # ── whole stretches of time ─────────────────────────────────────────────────────────────────────────
 
-    def churn(self, until: int) -> None:
-        """Makes gangs until so many were made in all, and goes on until none is left."""
+    def churn(self, until: int, *, warm: bool = False) -> None:
+        """Makes gangs until so many were made in all, and goes on until none is left. warm: see `mix.draft`."""
         while self.made < until or self.living or self.strangers:
             for _ in range(BORN if len(self.living) < ALIVE else 0):
                 if self.made < until:
-                    self._make(draft(self.made, self.seed))
+                    self._make(draft(self.made, self.seed, warm=warm))
                     self.made += 1
             self._second()
 
@@ -377,7 +377,7 @@ def measure(gangs: int, seed: int) -> Iterator[dict[str, Any]]:
     found: census.Census = {}
     began = time.monotonic()
     for part in memory.TENTHS:
-        cluster.churn(round(gangs * part))
+        cluster.churn(round(gangs * part), warm=part <= memory.WARM)
         cluster.rest()
         found = remembered(
             cluster

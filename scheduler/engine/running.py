@@ -81,7 +81,7 @@ class Views:
 
 
 class Running:
-    """Views of the ledger in rows of a snapshot, made when somebody waits for room, and kept gang by gang."""
+    """Views of the ledger in rows of a snapshot, made when a gang waits for room, and kept gang by gang."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

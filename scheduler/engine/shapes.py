@@ -14,8 +14,8 @@ from scheduler.model.decision import Wait
 from scheduler.model.workload import Gang
 
 KEPT: Final = 1024
-"""Shapes numbered, or four times as many as gangs wait; then numbering begins again, above all numbers that were given, so
-no gang is answered by an old one. A shape of a gang that was torn names every node on which it has a member."""
+"""Shapes numbered, or four times as many as gangs wait. Then numbering starts over above all numbers that were given, and
+no gang is answered by an old one. A shape of a torn gang names every node on which it has a member."""
 
 KINDS: Final = 4096
 """Kinds of gangs remembered for which nobody's leaving makes room; then each is asked about once more."""

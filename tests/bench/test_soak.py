@@ -98,7 +98,7 @@ def test_bounded_paths_lead_somewhere():
 def test_growth_is_that_after_the_warm_up():
     """What was filled before counts as there."""
     assert memory.growth(memory.TENTHS, [10, 100, 100, 100, 100, 100, 100, 100, 100, 104]) == 4.0
-    assert memory.of()["peak"] >= memory.of()["rss"] > 1
+    assert min(memory.of().values()) > 1
 
 
 def test_the_mix_has_every_fate_and_is_told_again():
