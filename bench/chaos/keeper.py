@@ -71,9 +71,11 @@ class Keeper:
         async with aiohttp.ClientSession(connector=connector) as session:
             while True:
                 probing = asyncio.create_task(self._probed(session))
-                while self._program.alive:
-                    await asyncio.sleep(0.05)
-                probing.cancel()
+                try:
+                    while self._program.alive:
+                        await asyncio.sleep(0.05)
+                finally:
+                    probing.cancel()
                 await asyncio.sleep(PAUSE)
                 await asyncio.to_thread(self._program.start)
 
