@@ -5,6 +5,7 @@ Lives here: measurements that anybody can repeat. Never here: a test (a figure i
     micro   the planner, the filter verb and the cache, by themselves: `python -m bench.micro`
     load    whole rates on a real control plane, beside none and beside its own gangs: `python -m bench.load`
     soak    memory, events and the end of a Gangwright through which many gangs went: `python -m bench.soak`
+    chaos   seconds from a fault to the next bind, with an accountant beside: `python -m bench.chaos`
     simulator  a trace of jobs on a clock of its own, decided by the same engine: `python -m bench.simulator`
     queue   how long gangs wait under each order of the queue, on three real traces: `python -m bench.queue`
     traces  what the tables in `data/` tell of jobs; report: what became of them, as figures

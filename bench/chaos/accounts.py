@@ -15,7 +15,7 @@ QUORUM: Final = "gangwright.io/min-members"
 SEAT: Final = "gangwright.io/seat"
 
 PARTLY: Final = 30.0
-"""Seconds for which a gang may be bound in part (invariant I3)."""
+"""Seconds for which a gang may be bound in part."""
 
 
 class Accountant:
@@ -30,34 +30,26 @@ class Accountant:
         """Gangs that were bound as a whole."""
         self.looks = 0
         self.clock = 0.0
-        """Seconds during which the API server answered. An outage does not count against a gang."""
+        """Seconds during which the API server answered: an outage does not count against a gang."""
         self.longest_partly = 0.0
-        """Seconds that any gang was seen bound in part, at the most."""
         self._partly: dict[str, float] = {}
         self._wants: dict[str, Room] = {}
 
-    def look(self, pods: Iterable[Object], nodes: Iterable[Object], jobs: Iterable[Object] = ()) -> None:
-        """Judges one picture: whole lists, as they stood at one moment."""
+    def look(self, pods: Iterable[Object], nodes: Iterable[Object], jobs: Iterable[Object]) -> None:
+        """Judges whole lists, as they stood at one moment."""
         self.looks += 1
-        own, room = list(pods), {_name(node): read(node["status"]["allocatable"]) for node in nodes}
-        self._wants = {uid: self._wants.get(uid) or wants(pod) for uid, pod in _by_uid(own).items()}
-        for pod in own:
+        pods = list(pods)
+        for pod in pods:
             self._placed(pod)
-        self._counted("over-committed", own, room, seats=False)
-        self._counted("over-committed with seats", own, room, seats=True)
-        self._whole(own)
+        self._counted(pods, {_name(node): read(node["status"]["allocatable"]) for node in nodes})
+        self._whole(pods)
         for job in jobs:
             for said in job.get("status", {}).get("conditions", ()):
                 if said["type"] == "Failed" and said["status"] == "True":
-                    self.note("job failed", _name(job), f"{said.get('reason')}: {said.get('message')}")
+                    self.note("job failed", _name(job), f"{_name(job)}: {said.get('message')}")
 
     def note(self, kind: str, name: str, sentence: str) -> None:
-        if (kind, name) not in self.violations:
-            self.violations[kind, name] = sentence
-
-    def counts(self) -> dict[str, int]:
-        """Violations by kind."""
-        return dict(Counter(kind for kind, _ in self.violations))
+        self.violations.setdefault((kind, name), sentence)
 
     def _placed(self, pod: Object) -> None:
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
@@ -69,40 +61,44 @@ class Accountant:
         if _seat(pod) != node:
             self.note("off its seat", uid, f"{_name(pod)} is on {node}, its seat is {_seat(pod)}")
 
-    def _counted(self, kind: str, pods: list[Object], room: Mapping[str, Room], *, seats: bool) -> None:
-        used: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
-        for pod in pods:
-            node = pod["spec"].get("nodeName") or (_seat(pod) if seats else None)
-            if node and pod.get("status", {}).get("phase") not in ENDED:
-                for resource, amount in self._wants[pod["metadata"]["uid"]].items():
-                    used[node, resource] += amount
-        for (node, resource), amount in used.items():
+    def _counted(self, pods: list[Object], room: Mapping[str, Room]) -> None:
+        """Bound pods, and bound pods with the seats of those that are not bound yet."""
+        fresh = {pod["metadata"]["uid"]: pod for pod in pods}
+        self._wants = {uid: self._wants.get(uid) or wants(pod) for uid, pod in fresh.items()}
+        used: defaultdict[tuple[str, str, str], Decimal] = defaultdict(Decimal)
+        for uid, pod in fresh.items():
+            if pod.get("status", {}).get("phase") in ENDED:
+                continue
+            for what, node in (("bound", pod["spec"].get("nodeName")), ("bound and seats", self._place(pod))):
+                for resource, amount in self._wants[uid].items() if node else ():
+                    used[what, node, resource] += amount
+        for (what, node, resource), amount in used.items():
             have = room.get(node, {}).get(resource, Decimal(0))
             if amount > have:
-                self.note(kind, f"{node} {resource}", f"{node} has {have} {resource} and gives {amount}")
+                sentence = f"{node} has {have} {resource} and gives {amount}"
+                self.note(f"over-committed: {what}", f"{node} {resource}", sentence)
 
     def _whole(self, pods: list[Object]) -> None:
         """A failed pod is no member any more; one that succeeded still is."""
         bound: Counter[str] = Counter()
         quorum: dict[str, int] = {}
         for pod in pods:
-            meta = pod["metadata"]
-            gang = meta.get("labels", {}).get(GANG)
+            gang = pod["metadata"].get("labels", {}).get(GANG)
             if gang and pod["spec"].get("nodeName") and pod.get("status", {}).get("phase") != "Failed":
                 bound[gang] += 1
-                quorum[gang] = int(meta["annotations"][QUORUM])
-        self.gangs |= {gang for gang, count in bound.items() if count >= quorum[gang]}
+                quorum[gang] = int(pod["metadata"]["annotations"][QUORUM])
         partly = {gang for gang, count in bound.items() if count < quorum[gang]}
+        self.gangs |= bound.keys() - partly
         self._partly = {gang: self._partly.get(gang, self.clock) for gang in partly}
         for gang, since in self._partly.items():
             self.longest_partly = max(self.longest_partly, self.clock - since)
             if self.clock - since > PARTLY:
-                told = f"{bound[gang]} of {quorum[gang]} are bound for over {PARTLY:g} s"
-                self.note("partly bound", gang, f"{gang}: {told}")
+                sentence = f"{bound[gang]} of {quorum[gang]} of {gang} are bound for over {PARTLY:g} s"
+                self.note("partly bound", gang, sentence)
 
-
-def _by_uid(things: Iterable[Object]) -> dict[str, Object]:
-    return {thing["metadata"]["uid"]: thing for thing in things}
+    @staticmethod
+    def _place(pod: Object) -> str | None:
+        return pod["spec"].get("nodeName") or _seat(pod)
 
 
 def _name(thing: Object) -> str:

@@ -3,6 +3,8 @@
 import asyncio
 import random
 from collections.abc import Collection
+from contextlib import suppress
+from itertools import count
 from typing import Any, Final
 
 import aiohttp
@@ -10,16 +12,15 @@ import aiohttp
 from tests.plane import ApiError, Client, where
 from tests.stories.workloads import made_by
 
-NAMESPACE: Final = "default"
-JOBS: Final = where("jobs", NAMESPACE)
+JOBS: Final = where("jobs", "default")
 
 NODES, GPUS = 16, 8
 
-BACKLOG: Final = 3 * NODES * GPUS
-"""GPUs of the Jobs that have not ended: two thirds of them always wait."""
-
 LARGEST: Final = 64
-"""GPUs of one Job: half of the cluster. A larger one empties the cluster first, and no bind would come meanwhile."""
+"""GPUs of one Job: half of the cluster. Before a larger one the cluster empties, and no bind would come meanwhile."""
+
+BACKLOG: Final = 3 * NODES * GPUS
+"""GPUs of the Jobs that have not ended: two thirds of them wait."""
 
 TROUBLE: Final = (ApiError, aiohttp.ClientError, OSError)
 """What a call meets while the API server is away."""
@@ -27,9 +28,8 @@ TROUBLE: Final = (ApiError, aiohttp.ClientError, OSError)
 
 def job(name: str, members: int, gpus: int, seconds: float) -> dict[str, Any]:
     """A Job of one gang; each member runs so long. Ended, it is kept for a while, so that it is seen."""
-    made = made_by(
-        "Job", name, members, gpus=gpus, annotations={"plane.gangwright.io/runs-for": f"{seconds:.1f}s"}
-    )
+    runs = {"plane.gangwright.io/runs-for": f"{seconds:.1f}s"}
+    made = made_by("Job", name, members, gpus=gpus, annotations=runs)
     return made | {"spec": made["spec"] | {"ttlSecondsAfterFinished": 20}}
 
 
@@ -40,32 +40,21 @@ def drawn(chance: random.Random, number: int) -> dict[str, Any]:
             return job(f"job-{number}", members, gpus, chance.uniform(2, 6))
 
 
-def gpus_of(job: dict[str, Any]) -> int:
-    container = job["spec"]["template"]["spec"]["containers"][0]
-    return int(job["spec"]["parallelism"]) * int(container["resources"]["limits"]["nvidia.com/gpu"])
-
-
 def over(job: dict[str, Any]) -> bool:
     said = job.get("status", {}).get("conditions", ())
     return any(one["type"] in {"Complete", "Failed"} and one["status"] == "True" for one in said)
 
 
 async def submit(api: Client, chance: random.Random, known: Collection[dict[str, Any]]) -> None:
-    """Goes on without end. known: the Jobs as they are seen, kept up to date by another."""
-    for number in range(1, 10**9):
-        body = drawn(chance, number)
-        while not await _created(api, body):
-            await asyncio.sleep(0.5)
-        while sum(gpus_of(one) for one in known if not over(one)) > BACKLOG:
+    """Goes on without end. known: the Jobs as a watch sees them."""
+    for number in count():
+        with suppress(*TROUBLE):
+            await api.create(JOBS, drawn(chance, number))
+        await asyncio.sleep(0.1)
+        while sum(gpus_of(job) for job in known if not over(job)) > BACKLOG:
             await asyncio.sleep(0.1)
 
 
-async def _created(api: Client, body: dict[str, Any]) -> bool:
-    """One that the API server made before it went is no error."""
-    try:
-        await api.create(JOBS, body)
-    except ApiError as error:
-        return error.status == 409
-    except TROUBLE:
-        return False
-    return True
+def gpus_of(job: dict[str, Any]) -> int:
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    return int(job["spec"]["parallelism"]) * int(container["resources"]["limits"]["nvidia.com/gpu"])

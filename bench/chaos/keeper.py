@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import aiohttp
 
+from bench.load.cluster import say
 from tests.plane.ports import HOST, unverified
 from tests.plane.processes import Program
 
@@ -56,11 +57,12 @@ class Probe:
 class Keeper:
     """Looks after one program, as kubelet does after a container with restart policy Always.
 
-    grace: seconds between SIGTERM and SIGKILL. `ended` counts what its liveness probe ended.
+    grace: seconds between SIGTERM and SIGKILL.
     """
 
     def __init__(self, program: Program, startup: Probe, liveness: Probe, grace: float) -> None:
         self.ended = 0
+        """How often its probes ended it."""
         self._program, self._startup, self._liveness, self._grace = program, startup, liveness, grace
 
     async def keep(self) -> None:
@@ -69,9 +71,11 @@ class Keeper:
         async with aiohttp.ClientSession(connector=connector) as session:
             while True:
                 probing = asyncio.create_task(self._probed(session))
-                while self._program.alive:
-                    await asyncio.sleep(0.05)
-                probing.cancel()
+                try:
+                    while self._program.alive:
+                        await asyncio.sleep(0.05)
+                finally:
+                    probing.cancel()
                 await asyncio.sleep(PAUSE)
                 await asyncio.to_thread(self._program.start)
 
@@ -80,6 +84,7 @@ class Keeper:
         if await _outcome(self._startup, session, once=True):
             await _outcome(self._liveness, session, once=False)
         self.ended += 1
+        say(f"{self._program.name} fails its probe and is ended")
         self._program.signal(signal.SIGTERM)
         await asyncio.sleep(self._grace)
         await asyncio.to_thread(self._program.kill)
@@ -88,8 +93,11 @@ class Keeper:
 async def _outcome(probe: Probe, session: aiohttp.ClientSession, *, once: bool) -> bool:
     """False after so many failures in a row; with `once` True after the first success, else it goes on."""
     failed = 0
+    now = asyncio.get_running_loop().time
+    asked = now()
     while failed < probe.failures:
-        await asyncio.sleep(probe.period)
+        await asyncio.sleep(asked + probe.period - now())
+        asked = now()
         passed = await probe.passes(session)
         if passed and once:
             return True

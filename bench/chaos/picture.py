@@ -10,11 +10,9 @@ from bench.chaos.jobs import JOBS, TROUBLE
 from bench.load.cluster import say
 from tests.plane import Client, NeverCameError, watches, where
 
-PODS: Final = where("pods")
-NODES: Final = where("nodes")
+PATHS: Final = (where("pods"), where("nodes"), JOBS)
 
-TICK = 0.5
-LISTED = 3.0
+LISTED: Final = 2.0
 """Seconds between two looks at whole lists, which need no watch."""
 
 
@@ -30,13 +28,8 @@ class Picture:
 
     def work(self) -> list[Coroutine[Any, Any, None]]:
         """What has to run beside; each goes on without end."""
-        follow = [self._follow(*one) for one in ((NODES, self.nodes), (JOBS, self.jobs), (PODS, self.pods))]
-        return [*follow, self._list(), self._tick()]
-
-    async def first(self, known: set[str], within: float) -> float:
-        """When a pod was bound that is not among these uids. Raises NeverCameError."""
-        await self.until(lambda: self._accountant.bound.keys() - known, within, "no pod was bound")
-        return self.times[-1]
+        seen = (self.pods, self.nodes, self.jobs)
+        return [*map(self._follow, PATHS, seen), self._list()]
 
     async def until(self, holds: Callable[[], object], within: float, otherwise: str) -> None:
         """Raises NeverCameError, which says what is otherwise."""
@@ -47,58 +40,47 @@ class Picture:
         except TimeoutError:
             raise NeverCameError(f"{otherwise} within {within:g} s") from None
 
-    async def bound(self) -> set[str]:
-        """The uids of all pods that were ever bound, read from the API server now."""
-        pods = await self._api.items(PODS)
-        now = {pod["metadata"]["uid"] for pod in pods if pod["spec"].get("nodeName")}
-        return now | self._accountant.bound.keys()
+    async def next_bind(self, within: float) -> float:
+        """When a pod was seen bound that the API server does not say is bound now. Raises NeverCameError."""
+        pods = await self._api.items(PATHS[0])
+        known = self._accountant.bound.keys() | {
+            pod["metadata"]["uid"] for pod in pods if pod["spec"].get("nodeName")
+        }
+        await self.until(lambda: self._accountant.bound.keys() - known, within, "no pod was bound")
+        return self.times[-1]
 
-    async def answers(self) -> bool:
-        """Whether the API server says that it is ready."""
-        try:
-            async with asyncio.timeout(1):
-                await self._api.get("/readyz")
-        except TROUBLE:
-            return False
-        return True
+    def note(self, kind: str, sentence: str) -> None:
+        """A violation that no picture shows."""
+        self._accountant.note(kind, sentence, sentence)
+        self._tell()
 
     async def _follow(self, path: str, known: dict[str, Any]) -> None:
         """The watch brings `known` up to date as a whole before it tells what changed."""
         async for _ in watches.changes(self._api, path, known=known):
             before = len(self._accountant.bound)
-            self._look(self.pods.values(), self.nodes.values(), self.jobs.values())
+            self._accountant.look(self.pods.values(), self.nodes.values(), self.jobs.values())
             if len(self._accountant.bound) > before:
                 self.times.append(asyncio.get_running_loop().time())
+            self._tell()
             self._news.set()
             self._news = asyncio.Event()
 
     async def _list(self) -> None:
-        while True:
-            await asyncio.sleep(LISTED)
-            with suppress(*TROUBLE):
-                async with asyncio.timeout(10):
-                    pods, nodes, jobs = await asyncio.gather(*map(self._api.items, (PODS, NODES, JOBS)))
-                self._look(pods, nodes, jobs)
-
-    async def _tick(self) -> None:
-        """The accountant's clock stands while the API server does not answer."""
+        """The accountant's clock goes on from one list to the next, and stands where one is not answered."""
         now = asyncio.get_running_loop().time
-        up, since = await self.answers(), now()
+        last = None
         while True:
-            await asyncio.sleep(TICK)
-            was, up = up, await self.answers()
-            if was and up:
-                self._accountant.clock += now() - since
-            since = now()
-
-    def note(self, kind: str, name: str, sentence: str) -> None:
-        """A violation that no picture shows."""
-        self._accountant.note(kind, name, sentence)
-        self._tell()
-
-    def _look(self, *lists: Any) -> None:
-        self._accountant.look(*lists)
-        self._tell()
+            lists = None
+            with suppress(*TROUBLE):
+                async with asyncio.timeout(LISTED):
+                    lists = await asyncio.gather(*map(self._api.items, PATHS))
+            if lists and last:
+                self._accountant.clock += now() - last
+            if lists:
+                self._accountant.look(*lists)
+                self._tell()
+            last = now() if lists else None
+            await asyncio.sleep(LISTED)
 
     def _tell(self) -> None:
         for (kind, _), sentence in list(self._accountant.violations.items())[self._told :]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from itertools import pairwise
@@ -10,126 +10,97 @@ from typing import Any, Final
 
 from bench.chaos import jobs
 from bench.chaos.accounts import Accountant
-from bench.chaos.faults import Breaker
+from bench.chaos.faults import Breaker, Fault
 from bench.chaos.keeper import Keeper, Probe
 from bench.chaos.picture import Picture
-from bench.chaos.schedule import Fault
 from bench.load.cluster import say
 from bench.load.figures import median
 from tests.manifests.rendering import containers, pod_spec
 from tests.plane import Client, Fleet, NeverCameError, Plane, nodes
 from tests.plane.installation import Installation
 
-HOSTS: Final = ("pod-a", "pod-b")
-
 CALM: Final = 8.0
 """Seconds between two faults, at the least."""
 
 DRAINED: Final = 180.0
-"""Seconds for all Jobs to end, and then for the last gang to be bound."""
+"""Seconds for all Jobs to end, and for the last gang after them."""
 
 
 @contextmanager
-def replicas(plane: Plane) -> Iterator[list[Installation]]:
-    """As the Deployment runs them: one Lease, and two Pods with host names of their own."""
+def replicas(plane: Plane) -> Iterator[Mapping[str, Installation]]:
+    """As the Deployment runs them, by host name: one Lease, and two Pods."""
     with (
-        Installation(plane, lease=True, name="gangwright", hostname=HOSTS[0]) as first,
-        Installation(plane, manifests=None, lease=True, name="standby", hostname=HOSTS[1]) as second,
+        Installation(plane, lease=True, hostname="pod-a") as first,
+        Installation(plane, manifests=None, lease=True, name="standby", hostname="pod-b") as second,
     ):
-        yield [first, second]
+        yield {"pod-a": first, "pod-b": second}
 
 
 async def run(
-    plane: Plane, pods: Sequence[Installation], faults: Sequence[Fault], seed: int
+    plane: Plane, pods: Mapping[str, Installation], faults: Sequence[Fault], seed: int
 ) -> AsyncIterator[dict[str, Any]]:
-    """A line a kind of fault, then one of what was counted, `violations` by kind among it."""
+    """A line a kind of fault with seconds to the next bind, then one of what was counted."""
     accountant, seconds = Accountant(), defaultdict[str, list[float]](list)
-    keepers = [keeper for pod in pods for keeper in keepers_of(pod)]
+    keepers = [keeper for pod in pods.values() for keeper in keepers_of(pod)]
     async with plane.client() as api, plane.client() as own:
         await nodes.create(api, Fleet(racks=4, nodes_per_rack=jobs.NODES // 4, gpus=jobs.GPUS))
         seen = Picture(own, accountant)
         async with _beside(*seen.work(), *(keeper.keep() for keeper in keepers)):
             await seen.until(lambda: len(seen.nodes) == jobs.NODES, 30, "the nodes were not seen")
-            calm = await _break(Breaker(plane, pods, HOSTS, api, seen), api, seen, faults, seconds, seed)
+            async with _beside(jobs.submit(api, random.Random(seed), seen.jobs.values())):
+                await _break(Breaker(plane, pods, api, seen), seen, faults, seconds)
             await _drain(api, seen)
-    for line in table(seconds):
-        yield line
+    for name, found in sorted(seconds.items()):
+        worst = round(max(found), 1)
+        yield {"fault": name, "n": len(found), "median_s": round(median(found), 1), "max_s": worst}
     yield {
-        "faults": sum(map(len, seconds.values())),
-        "calm_gap_s": _figures(calm),
         "pods_bound": len(accountant.bound),
         "gangs_bound": len(accountant.gangs),
         "looks": accountant.looks,
         "longest_partly_bound_s": round(accountant.longest_partly, 1),
-        "ended_by_liveness": sum(keeper.ended for keeper in keepers),
-        "violations": accountant.counts(),
+        "ended_by_probe": sum(keeper.ended for keeper in keepers),
+        "violations": dict(Counter(kind for kind, _ in accountant.violations)),
     }
 
 
 def keepers_of(pod: Installation) -> list[Keeper]:
     """One for each container, with the probes of the rendered Deployment on this machine's ports."""
-    spec, own = pod_spec(), containers()
-    command = pod.kube_scheduler.command
-    secure = next(word for word in command if word.startswith("--secure-port=")).partition("=")[2]
+    command = " ".join(pod.kube_scheduler.command)
+    secure = command.partition("--secure-port=")[2].split()[0]
     ports = {10259: int(secure), 10271: int(pod.probes.rpartition(":")[2])}
-    return [
-        Keeper(
-            program,
-            Probe.read(own[name], "startupProbe", ports),
-            Probe.read(own[name], "livenessProbe", ports),
-            spec["terminationGracePeriodSeconds"],
-        )
-        for name, program in (("gangwright", pod.extender), ("kube-scheduler", pod.kube_scheduler))
-    ]
-
-
-def table(seconds: Mapping[str, Sequence[float]]) -> list[dict[str, Any]]:
-    """A line a kind of fault: how many, and the median and worst seconds to the next bind."""
-    return [{"fault": name, **_figures(found)} for name, found in sorted(seconds.items())]
-
-
-def _figures(found: Sequence[float]) -> dict[str, float]:
-    if not found:
-        return {"n": 0}
-    return {"n": len(found), "median_s": round(median(found), 1), "max_s": round(max(found), 1)}
+    programs = {"gangwright": pod.extender, "kube-scheduler": pod.kube_scheduler}
+    grace = pod_spec()["terminationGracePeriodSeconds"]
+    found = []
+    for name, program in programs.items():
+        probes = (Probe.read(containers()[name], which, ports) for which in ("startupProbe", "livenessProbe"))
+        found.append(Keeper(program, *probes, grace))
+    return found
 
 
 async def _break(
-    breaker: Breaker,
-    api: Client,
-    seen: Picture,
-    faults: Sequence[Fault],
-    seconds: defaultdict[str, list[float]],
-    seed: int,
-) -> list[float]:
-    """Gives the seconds between binds while all was well: what a fault is to be compared with."""
-    calm: list[float] = []
-    now = asyncio.get_running_loop().time
-    async with _beside(jobs.submit(api, random.Random(seed), seen.jobs.values())):
-        for fault in faults:
-            began = now()
-            await asyncio.sleep(CALM)
-            calm += [later - at for at, later in pairwise(at for at in seen.times if at > began)]
-            try:
-                seconds[str(fault)].append(await breaker.carry_out(fault))
-                say(f"{fault}: {seconds[str(fault)][-1]:.1f} s")
-            except NeverCameError as error:
-                seen.note("no progress", f"{fault} {began:.0f}", f"{fault}: {error}")
-    return calm
+    breaker: Breaker, seen: Picture, faults: Sequence[Fault], seconds: Mapping[str, list[float]]
+) -> None:
+    """Before each fault all is well for a while; between those binds is the row `none`."""
+    for fault in faults:
+        calm = len(seen.times)
+        await asyncio.sleep(CALM)
+        seconds["none"].append(max((b - a for a, b in pairwise(seen.times[calm:])), default=CALM))
+        try:
+            seconds[str(fault)].append(await breaker.carry_out(fault))
+            say(f"{fault}: {seconds[str(fault)][-1]:.1f} s")
+        except NeverCameError as error:
+            seen.note("no progress", f"{fault}: {error}")
 
 
 async def _drain(api: Client, seen: Picture) -> None:
-    """All Jobs end, and the cluster is empty: no seat is left that keeps a gang of all GPUs out."""
+    """All Jobs end, and no seat is left that keeps a gang of all GPUs out."""
     try:
         await seen.until(lambda: all(map(jobs.over, seen.jobs.values())), DRAINED, "not all Jobs ended")
         await api.create(jobs.JOBS, jobs.job("whole", jobs.NODES, jobs.GPUS, 1.0))
-        await seen.until(
-            lambda: any(jobs.over(job) for name, job in seen.jobs.items() if name.endswith("/whole")),
-            DRAINED,
-            "the gang of all GPUs was not bound",
-        )
+        whole = "default/whole"
+        await seen.until(lambda: jobs.over(seen.jobs.get(whole, {})), DRAINED, "the whole gang did not run")
     except NeverCameError as error:
-        seen.note("seat leaked", "drain", str(error))
+        seen.note("seat leaked", str(error))
 
 
 @asynccontextmanager
