@@ -1,4 +1,4 @@
-"""What people ask of the planner: one question at a time, one of each user in line, and a share of all time.
+"""What people ask of the planner: one question at a time, one of each user in line, and a rest after each.
 
 Lives here: whose turn it is, and how many pods a user may try out. Never here: a question, or its answer.
 
@@ -18,7 +18,9 @@ PODS, PODS_RATE = 8192, 512
 """Pods of one user's dry runs: at once, and a second. Twice the largest gang, and a gang of 1,000 every two seconds."""
 
 SHARE: Final = 0.25
-"""Of all time, how much may go into these questions: the one after rests for three times as long as the last took."""
+"""Of all time, how much may go into these questions: the next rests for three times as long as the last took, up to
+LONGEST_REST. One of more than 0.7 s has more than its share, on a thread for most of it.
+"""
 
 LONGEST_REST: Final = 2.0
 """Seconds: who is next has some of his 15 left."""
