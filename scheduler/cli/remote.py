@@ -216,7 +216,7 @@ async def _acting(access: Access, pods: list[str]) -> AsyncIterator[aiohttp.Clie
                     raise SettingsError("--server", POD, ROLE) from error
                 faults.append(f"{pod}: {forwarding.fault or error}")
                 continue
-            if status.acting or pod == pods[-1]:
+            if (status.acting and not status.stale) or pod == pods[-1]:
                 yield session
                 return
     raise errors.Unreachable("port-forward", "; ".join(faults))

@@ -49,9 +49,16 @@ class Spec(msgspec.Struct, rename="camel", frozen=True):
     lease_duration_seconds: int | None = None
     renew_time: str | None = None
     lease_transitions: int | None = None
+    uid: str = ""
+    """Of the Lease itself: one that was deleted and made again counts its transitions from the start."""
+
+
+class Meta(msgspec.Struct, frozen=True):
+    uid: str = ""
 
 
 class Lease(msgspec.Struct, frozen=True):
+    metadata: Meta = Meta()
     spec: Spec = Spec()
 
 
@@ -134,9 +141,9 @@ def passed_on(before: Spec | None, now: Spec | None, ours: str) -> bool:
     """Whether between two looks another than `ours`, the beginning of an identity, held the Lease, or may have.
 
     A holder that gives it back keeps the count of transitions, and each new holder adds one. So the one that may have
-    been added is our own. A Lease that was made again counts from the start, and proves nothing.
+    been added is our own. A Lease that was made again proves nothing.
     """
-    if before is None or now is None:
+    if before is None or now is None or before.uid != now.uid:
         return True
     holder = now.holder_identity or ""
     if holder and not holder.startswith(ours):
@@ -147,6 +154,7 @@ def passed_on(before: Spec | None, now: Spec | None, ours: str) -> bool:
 
 def _read(path: str, body: bytes) -> Spec:
     try:
-        return _LEASE.decode(body).spec
+        lease = _LEASE.decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise errors.Garbled(f"GET {path}", f"not a Lease: {error}") from error
+    return msgspec.structs.replace(lease.spec, uid=lease.metadata.uid)

@@ -82,7 +82,7 @@ class Gauges:
         metrics.holds.set(ledger.holds())
         reserved = self._engine.asking.front.reserved
         metrics.reservation_seconds.set(max(0.0, reserved.start - now) if reserved is not None else 0.0)
-        metrics.acting.set(ledger.acting)
+        metrics.acting.set(ledger.ready)
 
     def _show_watches(self, now: float) -> None:
         metrics = self._metrics

@@ -205,7 +205,9 @@ async def _refresh(gauges: Gauges) -> None:
 
 def _limit(service: Service, settings: Settings) -> Limits:
     ledger = service.engine.ledger
-    return limits(len(ledger.nodes), ledger.roll.count, settings.verbs.body_limit)
+    found = limits(len(ledger.nodes), ledger.roll.count, settings.verbs.body_limit)
+    # Until all nodes are listed, kube-scheduler knows more of them than we do.
+    return found if ledger.synced else Limits(found.body)
 
 
 def _checks(service: Service, intake: Intake, sight: Sight, settings: Settings) -> list[probes.Check]:
@@ -214,5 +216,8 @@ def _checks(service: Service, intake: Intake, sight: Sight, settings: Settings) 
     return [
         probes.Check("synced", intake.synced, f"still reading: {', '.join(intake.missing()) or 'nothing'}"),
         probes.Check("fresh", sight.blind_for(now) <= settings.api.silent_after, sight.told(now)),
+        probes.Check(
+            "lease", service.leads() or not service.engine.ledger.acting, "kube-scheduler lost its Lease"
+        ),
         probes.Check("planning", turned <= STALLED, f"the planning loop last turned {turned:.0f} s ago"),
     ]

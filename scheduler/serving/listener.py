@@ -199,7 +199,7 @@ class Connection(asyncio.Protocol):
         self.heard = 0
         """Bytes that it has sent as a stranger."""
         self.answered = 0
-        """Requests of it that were answered."""
+        """Requests of it that were answered and not refused."""
         self.last = self._loop.time()
         """When it was last heard of, by the loop's clock."""
         self._unknown = self._loop.call_later(listener.stranger_limit, self.expire)
@@ -289,10 +289,10 @@ class Connection(asyncio.Protocol):
         self._stop_head()
         self._content = request.content
 
-    def finish(self) -> None:
-        """The request was answered."""
+    def finish(self, *, well: bool) -> None:
+        """The request was answered; `well`: and not refused."""
         self._content = None
-        self.answered += 1
+        self.answered += well
         self.last = self._loop.time()
         if not self._listener.credentials:
             self.authenticated()

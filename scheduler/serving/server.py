@@ -177,7 +177,10 @@ async def _on_connection(request: web.Request, handler: _Handler) -> web.StreamR
     if connection is None:
         return await handler(request)
     connection.begin(request)
+    well = False
     try:
-        return await handler(request)
+        response = await handler(request)
+        well = response.status < 400
+        return response
     finally:
-        connection.finish()
+        connection.finish(well=well)

@@ -39,6 +39,9 @@ ASKED_AT_MOST: Final = 128
 FRESH: Final = 1.0
 """Seconds for which a survey of the nodes does for everybody who asks: a large cluster has several pages of them."""
 
+PATIENCE: Final = 3.0
+"""Seconds that a view of a gang waits for its turn to ask how near the gang is to a seat."""
+
 SUSPENDABLE: Final = ("batch", "Job", "jobs")
 """Group, kind and resource of the owners that can be suspended and resumed."""
 
@@ -116,9 +119,14 @@ class Answers:
 
     async def _inquired(self, subject: Subject, record: GangRecord) -> Found:
         desk, key = self._desk, record.key
-        if desk is None or record.wanted is None or not self._engine.ledger.acting:
+        if desk is None or record.wanted is None or not self._engine.ledger.ready:
             return UNASKED
-        return await self._trying.question(subject.user, lambda: desk.inquire(key))
+        try:
+            # What costs a turn of the planner is left out of the view where the line is long.
+            async with asyncio.timeout(PATIENCE):
+                return await self._trying.question(subject.user, lambda: desk.inquire(key))
+        except TimeoutError:
+            return UNASKED
 
     async def nodes(self, ask: Ask) -> shapes.NodeList:
         sight = await self._sight(ask.subject)
@@ -149,9 +157,7 @@ class Answers:
             return await desk.simulate(pods), trial.names(pods)
 
         try:
-            found, names = await self._trying.trial(
-                ask.subject.user, min(trial.count(asked), trial.MOST), work
-            )
+            found, names = await self._trying.trial(ask.subject.user, trial.bounded(asked), work)
         except trial.Unfit as unfit:
             found, names = Trial(Reason.INVALID, f"{TEXT[Reason.INVALID]}: {unfit}"), {}
         sight = await self._sight(ask.subject) if found.victims else Sight(None, self._alias)
@@ -264,7 +270,7 @@ class Answers:
         return Outlook(desk.forecasts(), desk.victims) if desk is not None else Outlook()
 
     def _acting_desk(self) -> Desk:
-        if not self._engine.ledger.acting:
+        if not self._engine.ledger.ready:
             raise Problem(409, NOT_ACTING)
         if self._desk is None:
             raise DeskError("this service only shows; it was started without anybody to act")

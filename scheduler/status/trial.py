@@ -32,9 +32,12 @@ class Unfit(Exception):  # noqa: N818 - never leaves this room
     """These pods would be refused; the text says what would be right."""
 
 
-def count(asked: TrialRequest) -> int:
-    """How many pods are to be tried out."""
-    return int(sum(each.count for each in asked.pods))
+def bounded(asked: TrialRequest) -> int:
+    """How many pods are to be tried out. Raises Unfit for more than MOST."""
+    total = int(sum(each.count for each in asked.pods))
+    if total > MOST:
+        raise Unfit(f"{total} pods: at most {MOST} are a gang")
+    return total
 
 
 def pods(asked: TrialRequest, levels: tuple[Level, ...], volumes: Volumes, now: float) -> Steps[list[Pod]]:
@@ -42,9 +45,6 @@ def pods(asked: TrialRequest, levels: tuple[Level, ...], volumes: Volumes, now: 
 
     Raises Problem for what is no Pod, and Unfit for what Gangwright would refuse.
     """
-    total = count(asked)
-    if total > MOST:
-        raise Unfit(f"{total} pods: at most {MOST} are a gang")
     interner, numbers = Interner(), itertools.count()
     made: list[Pod] = []
     for index, each in enumerate(asked.pods):

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec import structs
 
 from scheduler import errors
 from scheduler.kube.client import Client
@@ -222,6 +223,11 @@ AGAIN = "pod-0_99aa"
         (held(OURS, 3), held("", 4), True),
         (held(OURS, 3), held(AGAIN, 3), True),  # not what a kube-scheduler writes
         (held(OURS, 3), held(OURS, 0), True),  # made again
+        (
+            held(OURS, 0),
+            structs.replace(held(AGAIN, 1), uid="other"),
+            True,
+        ),  # made again, and another was between
         (held(OURS, 3), None, True),
         (None, held(OURS, 3), True),
         (held("", 3), held("pod-01_x", 4), True),

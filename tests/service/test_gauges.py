@@ -101,6 +101,16 @@ def test_a_replica_that_does_not_act_shows_no_gangs():
     assert world.shows("acting") == 1
 
 
+def test_a_leader_that_may_do_nothing_does_not_act():
+    """Its Lease ran out, or its picture is stale: an alert tells when that lasts."""
+    world = World()
+    world.sees(ev.LostSight(), now=1.0)
+    assert world.shows("acting", now=1.0) == 0
+
+    world.sees(ev.SawAgain(), now=2.0)
+    assert world.shows("acting", now=2.0) == 1
+
+
 def test_a_wait_begins_when_the_quorum_is_there():
     """A gang that gathers does not wait yet; what it waited is counted once, when its quorum is bound."""
     world = World()

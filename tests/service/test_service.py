@@ -311,6 +311,7 @@ async def test_a_lease_that_is_taken_again_is_acted_on_again(world: World):
     await asyncio.sleep(0.1)
     assert world.written.effects == []
     assert world.service.filter(a_call()) == Failed(Reason.NOT_SYNCED)
+    assert not world.service.engine.ledger.ready, "gauges and the status API say so"
 
     world.acting = True
 

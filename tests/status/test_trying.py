@@ -121,6 +121,19 @@ async def test_a_gang_that_waits_is_inquired_about_in_its_turn(acting, gate, des
     assert ((await run).status, len(asked)) == (200, 1)
 
 
+async def test_a_view_does_not_wait_long_for_its_turn(acting, gate, monkeypatch):
+    """While dry runs of others go on and on, a gang that waits is shown without how near it is."""
+    monkeypatch.setattr(answers, "PATIENCE", 0.01)
+    run = asyncio.create_task(acting.do("/v1/simulate", JANE, ONE))
+    await until(lambda: gate.begun == 1)
+
+    seen = await acting.ask("/v1/gangs/team-b/huge", ADMIN)
+
+    assert (seen.status, seen.json["nearest"]) == (200, [])
+    gate.gate.set()
+    assert (await run).status == 200
+
+
 async def test_users_take_turns():
     """Questions of one user wait for each other before they wait for those of others."""
     order, line = [], Trying(lambda: 0.0)
@@ -135,6 +148,23 @@ async def test_users_take_turns():
     await asyncio.gather(*map(asks, "aaabb"))
 
     assert "".join(order) == "ababa"
+
+
+async def test_service_accounts_of_a_namespace_take_turns_as_one():
+    """A tenant can make any number of them."""
+    order, line = [], Trying(lambda: 0.0)
+    accounts = [f"system:serviceaccount:team-a:{number}" for number in range(4)]
+
+    async def asks(user):
+        async def work():
+            order.append(user)
+            await asyncio.sleep(0)
+
+        await line.question(user, work)
+
+    await asyncio.gather(*map(asks, [*accounts, "jane", "jane"]))
+
+    assert [order.index("jane"), 5 - order[::-1].index("jane")] == [1, 3]
 
 
 async def test_a_turn_is_over_when_its_work_is():
@@ -243,7 +273,7 @@ async def test_the_loop_turns_while_pods_are_read(acting, desk, monkeypatch):
     """Between two pieces kube-scheduler's verbs have their turn."""
     monkeypatch.setattr(answers, "SPELL", 0.0)
     monkeypatch.setattr(answers, "PAUSE", 0.0)
-    loop, turns, count, seen = asyncio.get_running_loop(), [0], trial.count, []
+    loop, turns, count, seen = asyncio.get_running_loop(), [0], trial.bounded, []
 
     def turn():
         turns[0] += 1
@@ -260,7 +290,7 @@ async def test_the_loop_turns_while_pods_are_read(acting, desk, monkeypatch):
         seen.append(turns[0])
         return Trial(Reason.NO_ROOM, "no room")
 
-    monkeypatch.setattr(trial, "count", begins)
+    monkeypatch.setattr(trial, "bounded", begins)
     desk.simulate = simulate
     assert (await acting.do("/v1/simulate", ADMIN, LARGEST)).status == 200
 
