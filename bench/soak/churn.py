@@ -5,6 +5,7 @@ controllers are played here, without their mistakes: a walk over all pods for ev
 """
 
 import gc
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,9 @@ from typing import Any, Final
 from bench.soak import census, memory
 from bench.soak.mix import Draft, Fate, draft
 from scheduler.engine import Engine
+from scheduler.ledger.records import GangRecord
+from scheduler.ledger.roll import SCARS_KEPT
+from scheduler.ledger.runtimes import OWNERS
 from scheduler.model import events as ev
 from scheduler.model.calls import Allowed, FilterCall, PrioritizeCall
 from scheduler.model.cluster import Node
@@ -105,12 +109,23 @@ class Cluster:
 
     # ── whole stretches of time ─────────────────────────────────────────────────────────────────────────
 
-    def churn(self, until: int, *, warm: bool = False) -> None:
-        """Makes gangs until so many were made in all, and goes on until none is left. warm: see `mix.draft`."""
+    def fill(self) -> None:
+        """Fills what is kept within a bound and would fill late: what was learned by namespace, and broken pins."""
+        runtimes, roll = self.engine.ledger.runtimes, self.engine.ledger.roll
+        for number in range(OWNERS):
+            namespace = f"before-{number}"
+            runtimes.ended(namespace, "", 1, 2.0, 3.0)
+            runtimes.reach((namespace, "", 1, 2.0, POLICY.default_runtime))
+        for number in range(SCARS_KEPT):
+            key = GangKey("before", f"gang-{number}")
+            roll.keep_scars(GangRecord(key, barred={"n1": (1.0, float(number))}), a_pod(key.name))
+
+    def churn(self, until: int) -> None:
+        """Makes gangs until so many were made in all, and goes on until none is left."""
         while self.made < until or self.living or self.strangers:
             for _ in range(BORN if len(self.living) < ALIVE else 0):
                 if self.made < until:
-                    self._make(draft(self.made, self.seed, warm=warm))
+                    self._make(draft(self.made, self.seed))
                     self.made += 1
             self._second()
 
@@ -372,12 +387,13 @@ class Cluster:
 def measure(gangs: int, seed: int) -> Iterator[dict[str, Any]]:
     """A line for each tenth of the gangs, then the growth after the warm-up and every container that grew."""
     cluster = Cluster(seed)
+    cluster.fill()
     sizes: list[float] = []
     warm: census.Census = {}
     found: census.Census = {}
     began = time.monotonic()
     for part in memory.TENTHS:
-        cluster.churn(round(gangs * part), warm=part <= memory.WARM)
+        cluster.churn(round(gangs * part))
         cluster.rest()
         found = remembered(
             cluster
@@ -389,7 +405,7 @@ def measure(gangs: int, seed: int) -> Iterator[dict[str, Any]]:
         yield {
             "gangs": cluster.made,
             "rss_mib": size,
-            "objects": len(gc.get_objects()),
+            "blocks": sys.getallocatedblocks(),
             "seconds": round(time.monotonic() - began, 1),
         }
     yield {

@@ -64,15 +64,14 @@ class Draft:
     """Kind of the controller; empty: none."""
 
 
-def draft(number: int, seed: int, *, warm: bool = False) -> Draft:
-    """The gang of this number. warm: of a namespace that none had before, whatever its number is, as what is kept by
-    namespace within a bound is to be full after the warm-up."""
+def draft(number: int, seed: int) -> Draft:
+    """The gang of this number."""
     chance = Random(f"{seed}/{number}")
     fate = chance.choices(list(SHARES), list(SHARES.values()))[0]
     size = 1 if fate is Fate.SIDE and chance.random() < 0.7 else chance.choice(SIZES)
     if fate in {Fate.HALF, Fate.SUSPENDS, Fate.GROUPED}:
         size = max(2, size)
-    lone = warm or number % LONE == 0
+    lone = number % LONE == 0
     again = chance.randrange(COMES_AGAIN) == 0 and not lone
     namespace = f"ci-{number}" if lone else f"team-{number % TEAMS}"
     kind = {Fate.BROKEN: "ReplicaSet", Fate.SUSPENDS: "Job", Fate.NEVER: ""}.get(

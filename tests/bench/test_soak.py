@@ -95,6 +95,15 @@ def test_bounded_paths_lead_somewhere():
         assert thing is not None or isinstance(thing, OrderedDict)
 
 
+def test_the_warm_up_fills_what_would_fill_late():
+    """What is kept by namespace, and of broken pins, is full before the first gang; no more is kept than its bound."""
+    told = churn.Cluster(1)
+    told.fill()
+    kept = census.kept(churn.remembered(told))
+    assert kept["engine.ledger.runtimes"] == "4096 of 4096"
+    assert kept["engine.ledger.roll._scars"] == "4096 of 4096"
+
+
 def test_growth_is_that_after_the_warm_up():
     """What was filled before counts as there."""
     assert memory.growth(memory.TENTHS, [10, 100, 100, 100, 100, 100, 100, 100, 100, 104]) == 4.0
