@@ -76,7 +76,15 @@ class Accountant:
             have = room.get(node, {}).get(resource, Decimal(0))
             if amount > have:
                 sentence = f"{node} has {have} {resource} and gives {amount}"
-                self.note(f"over-committed: {what}", f"{node} {resource}", sentence)
+                there = [
+                    pod
+                    for uid, pod in fresh.items()
+                    if self._place(pod) == node and resource in self._wants[uid]
+                ]
+                names = ", ".join(
+                    f"{_name(pod)}{'' if pod['spec'].get('nodeName') else ' (seat)'}" for pod in there
+                )
+                self.note(f"over-committed: {what}", f"{node} {resource}", f"{sentence}: {names}")
 
     def _whole(self, pods: list[Object]) -> None:
         """A failed pod is no member any more; one that succeeded still is."""

@@ -33,6 +33,8 @@ def replicas(plane: Plane) -> Iterator[Mapping[str, Installation]]:
         Installation(plane, lease=True, hostname="pod-a") as first,
         Installation(plane, manifests=None, lease=True, name="standby", hostname="pod-b") as second,
     ):
+        for pod in (first, second):
+            pod.retune({"probes.kubeScheduler": pod.kube_scheduler_url})
         yield {"pod-a": first, "pod-b": second}
 
 
@@ -65,9 +67,8 @@ async def run(
 
 def keepers_of(pod: Installation) -> list[Keeper]:
     """One for each container, with the probes of the rendered Deployment on this machine's ports."""
-    command = " ".join(pod.kube_scheduler.command)
-    secure = command.partition("--secure-port=")[2].split()[0]
-    ports = {10259: int(secure), 10271: int(pod.probes.rpartition(":")[2])}
+    listens = {10259: pod.kube_scheduler_url, 10271: pod.probes}
+    ports = {port: int(url.rpartition(":")[2]) for port, url in listens.items()}
     programs = {"gangwright": pod.extender, "kube-scheduler": pod.kube_scheduler}
     grace = pod_spec()["terminationGracePeriodSeconds"]
     found = []

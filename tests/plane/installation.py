@@ -127,6 +127,12 @@ class Installation:
     def kube_scheduler(self) -> Program:
         return self.plane.programs[f"{self.name}-kube-scheduler"]
 
+    @property
+    def kube_scheduler_url(self) -> str:
+        """Where its kube-scheduler answers, as its command line says; for the setting `probes.kubeScheduler`."""
+        words = dict(word.partition("=")[::2] for word in self.kube_scheduler.command)
+        return f"https://{HOST}:{words['--secure-port']}"
+
     def start(self) -> Self:
         """Comes up. Raises CommandError, NotReadyError (with the end of the log), NeverCameError."""
         try:

@@ -51,7 +51,7 @@ async def test_a_leader_whose_extender_hangs(cluster: Cluster, replicas: list[In
     """
     await cluster.nodes(FLEET)
     for replica in replicas:
-        await asyncio.to_thread(replica.retune, {"probes.kubeScheduler": listens(replica)})
+        await asyncio.to_thread(replica.retune, {"probes.kubeScheduler": replica.kube_scheduler_url})
     leader = await the_one_that_acts(replicas)
     (other,) = (one for one in replicas if one is not leader)
     async with kubelets(replicas) as restarted:
@@ -124,12 +124,6 @@ async def test_a_standstill_of_20_seconds(cluster: Cluster, replicas: list[Insta
     await asyncio.to_thread(leader.kube_scheduler.restart)
     if not leader.extender.alive:  # the other took over meanwhile
         await asyncio.to_thread(leader.restart)
-
-
-def listens(replica: Installation) -> str:
-    """Where its kube-scheduler answers, as its command line says."""
-    words = dict(word.partition("=")[::2] for word in replica.kube_scheduler.command)
-    return f"https://127.0.0.1:{words['--secure-port']}"
 
 
 def started(program: Program) -> None:
