@@ -9,5 +9,5 @@ hides growth; what grew is named by its path.
         `gangwright serve` beside a real kube-scheduler: VmRSS by time, events by gang, failed writes, how it stops
 
     mix → what each gang is        churn → a cluster in which gangs come and go        census → what a program remembers
-    memory → what the kernel says  plane → the same on a real control plane
+    memory → what the kernel says  engine, plane → the two measurements
 """

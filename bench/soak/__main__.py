@@ -9,7 +9,7 @@ import typer
 
 from bench.ending import run
 from bench.load import cluster
-from bench.soak import churn
+from bench.soak import engine as engine_room
 from bench.soak import plane as plane_room
 from tests.plane import PlaneError
 
@@ -28,7 +28,7 @@ def engine(
     seed: Annotated[int, typer.Option(help="Tells the same story again.")] = 1,
 ) -> None:
     """The engine and its ledger in this process, on a simulated clock; a line a tenth, then what grew."""
-    for line in churn.measure(gangs, seed):
+    for line in engine_room.measure(gangs, seed):
         _print(line)
 
 

@@ -4,14 +4,10 @@ The API server is the one of `tests.engine`, with every precondition of an effec
 controllers are played here, without their mistakes: a walk over all pods for every attempt would take hours.
 """
 
-import gc
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from bench.soak import census, memory
 from bench.soak.mix import Draft, Fate, draft
 from scheduler.engine import Engine
 from scheduler.ledger.records import GangRecord
@@ -49,9 +45,6 @@ BORN: Final = 20
 
 PATIENCE: Final = 12.0
 """Seconds after which a gang that does not run is taken back."""
-
-FEW: Final = 16
-"""Entries that a container of one moment (a picture, a count by reason) may have more than at another."""
 
 REST: Final = 3600.0
 """Seconds without any gang before what is remembered is counted: time-outs and back-offs are over by then."""
@@ -382,44 +375,6 @@ class Cluster:
         self._ages += 1
         node: Node = a_node(f"n{self._ages}", gpu=GPUS, cpu=64, rack=f"r{number % 4}", area="a")
         self.api.put_node(node)
-
-
-def measure(gangs: int, seed: int) -> Iterator[dict[str, Any]]:
-    """A line for each tenth of the gangs, then the growth after the warm-up and every container that grew."""
-    cluster = Cluster(seed)
-    cluster.fill()
-    sizes: list[float] = []
-    warm: census.Census = {}
-    found: census.Census = {}
-    began = time.monotonic()
-    for part in memory.TENTHS:
-        cluster.churn(round(gangs * part))
-        cluster.rest()
-        found = remembered(
-            cluster
-        )  # every time: the walk itself needs room, and must be no growth after the first
-        warm = warm or (found if part >= memory.WARM else {})
-        gc.collect()
-        size = memory.of()["rss"]
-        sizes.append(size)
-        yield {
-            "gangs": cluster.made,
-            "rss_mib": size,
-            "blocks": sys.getallocatedblocks(),
-            "seconds": round(time.monotonic() - began, 1),
-        }
-    yield {
-        "gangs": gangs,
-        "growth_percent": memory.growth(memory.TENTHS, sizes),
-        "grown": [str(one) for one in census.grown(warm, found, FEW)],
-        "bounded": census.kept(found),
-        "effects": dict(sorted(cluster.told.items())),
-    }
-
-
-def remembered(cluster: Cluster) -> census.Census:
-    """What the engine and the modules it is made of keep."""
-    return census.of(engine=cluster.engine)
 
 
 def _gpus(demand: Demand) -> int:

@@ -45,7 +45,7 @@ TEAMS: Final = 8
 COMES_AGAIN: Final = 4
 """Every so many gangs have the name of the one of their kind that came before: its owner made it again."""
 
-LONE: Final = 3
+LONE: Final = 20
 """Every so many gangs have a namespace that none had before."""
 
 

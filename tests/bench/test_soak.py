@@ -8,7 +8,7 @@ import pytest
 
 from bench.load import cluster
 from bench.load.work import GPU
-from bench.soak import census, churn, memory, mix, plane
+from bench.soak import census, churn, engine, memory, mix, plane
 from scheduler.engine.running import SPARE
 from tests.plane.audit import Request
 
@@ -87,9 +87,9 @@ def test_caches_of_functions_are_counted():
 
 def test_bounded_paths_lead_somewhere():
     """A path that was renamed would let its growth go unnoticed, or be told as a leak."""
-    engine = churn.Cluster(1).engine
+    told = churn.Cluster(1).engine
     for path in census.BOUNDED:
-        thing: object = engine
+        thing: object = told
         for word in path.split(".")[1:]:
             thing = getattr(thing, word)
         assert thing is not None or isinstance(thing, OrderedDict)
@@ -99,7 +99,7 @@ def test_the_warm_up_fills_what_would_fill_late():
     """What is kept by namespace, and of broken pins, is full before the first gang; no more is kept than its bound."""
     told = churn.Cluster(1)
     told.fill()
-    kept = census.kept(churn.remembered(told))
+    kept = census.kept(engine.remembered(told))
     assert kept["engine.ledger.runtimes"] == "4096 of 4096"
     assert kept["engine.ledger.roll._scars"] == "4096 of 4096"
 
@@ -168,7 +168,7 @@ def grown_in_a_round(gangs: int, slack: int) -> list[str]:
     for number in range(1, 4):
         told.churn(gangs * number)
         told.rest()
-        counts.append(churn.remembered(told))
+        counts.append(engine.remembered(told))
     assert told.engine.ledger.check() == []
     assert {"Evict", "SetCondition", "Announce", "Ungate", "Nominate", "WritePlan"} <= told.told.keys()
     assert told.engine.ledger.tally.pins_broken.total() > 0
