@@ -33,24 +33,27 @@ def lose(api):
 
 
 @pytest.mark.slow
-async def test_pods_that_are_not_seen_are_made_once(api, house):
+async def test_pods_that_are_not_seen_are_made_once(api, tmp_path):
     """The same pods stand after many times the limit, which the condition explains; they train when the watch is
     back.
     """
-    lose(api)
-    job(api)
-    await house.until(lambda: len(pods(api)) == 2)
-    await house.until(lambda: seen(api)["status"] == "False")
-    before = [pod["metadata"]["uid"] for pod in pods(api)]
-    await asyncio.sleep(4 * IMPATIENT.unseen)
+    async with House(
+        api, tmp_path, limits=IMPATIENT, blind_after=2.0
+    ) as house:  # the pods are made before that
+        lose(api)
+        job(api)
+        await house.until(lambda: len(pods(api)) == 2)
+        await house.until(lambda: seen(api)["status"] == "False")
+        before = [pod["metadata"]["uid"] for pod in pods(api)]
+        await asyncio.sleep(4 * IMPATIENT.unseen)
 
-    assert [pod["metadata"]["uid"] for pod in pods(api)] == before
-    assert seen(api)["reason"] == "WatchBroken"
-    assert seen(api)["message"].startswith("the watch of pods does not stand (")
-    api.barred.clear()
-    await house.until(lambda: seen(api)["status"] == "True", seconds=60)
-    await train(house, 2)
-    assert [pod["metadata"]["uid"] for pod in pods(api)] == before
+        assert [pod["metadata"]["uid"] for pod in pods(api)] == before
+        assert seen(api)["reason"] == "WatchBroken"
+        assert seen(api)["message"].startswith("the watch of pods does not stand (")
+        api.barred.clear()
+        await house.until(lambda: seen(api)["status"] == "True", seconds=60)
+        await train(house, 2)
+        assert [pod["metadata"]["uid"] for pod in pods(api)] == before
 
 
 @pytest.mark.slow
