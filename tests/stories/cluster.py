@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from scheduler.serving.probes import RENDER
 from tests.plane import NeverCameError, watches
 from tests.plane.client import Client, Object, where
 from tests.plane.fixtures import MakeNodes
@@ -144,6 +145,8 @@ class Cluster:
     # ── what an administrator sees ──────────────────────────────────────────────────────────────────────
 
     async def metrics(self) -> Metrics:
+        """What a scrape says that is rendered after this call."""
+        await asyncio.sleep(RENDER)
         return await asyncio.to_thread(self.gangwright.metrics)
 
     async def measured(self, holds: Callable[[Metrics], object], within: float = 15.0) -> Metrics:

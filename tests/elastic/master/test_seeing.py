@@ -37,15 +37,14 @@ async def test_pods_that_are_not_seen_are_made_once(api, tmp_path):
     """The same pods stand after many times the limit, which the condition explains; they train when the watch is
     back.
     """
-    async with House(
-        api, tmp_path, limits=IMPATIENT, blind_after=2.0
-    ) as house:  # the pods are made before that
+    patient = msgspec.structs.replace(LIMITS, unseen=1.5)  # the pods are made before anything is blind
+    async with House(api, tmp_path, limits=patient, blind_after=0.75) as house:
         lose(api)
         job(api)
         await house.until(lambda: len(pods(api)) == 2)
         await house.until(lambda: seen(api)["status"] == "False")
         before = [pod["metadata"]["uid"] for pod in pods(api)]
-        await asyncio.sleep(4 * IMPATIENT.unseen)
+        await asyncio.sleep(3 * patient.unseen)
 
         assert [pod["metadata"]["uid"] for pod in pods(api)] == before
         assert seen(api)["reason"] == "WatchBroken"
