@@ -217,7 +217,9 @@ def _checks(service: Service, intake: Intake, sight: Sight, settings: Settings) 
         probes.Check("synced", intake.synced, f"still reading: {', '.join(intake.missing()) or 'nothing'}"),
         probes.Check("fresh", sight.blind_for(now) <= settings.api.silent_after, sight.told(now)),
         probes.Check(
-            "lease", service.leads() or not service.engine.ledger.acting, "kube-scheduler lost its Lease"
+            "lease",
+            service.leads() or not service.engine.ledger.acting,
+            "the Lease of the kube-scheduler beside us ran out",
         ),
         probes.Check("planning", turned <= STALLED, f"the planning loop last turned {turned:.0f} s ago"),
     ]
