@@ -2,15 +2,20 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from scheduler.engine import Engine
+from scheduler.extender.app import NEWCOMERS
+from scheduler.extender.wire import UNBOUNDED
 from scheduler.kube.actions import ANNOUNCERS
 from scheduler.kube.client import SPARE
 from scheduler.kube.lease import LeaseName
 from scheduler.kube.vigil import UNGUARDED
+from scheduler.model import events as ev
 from scheduler.objects.resources import RESOURCES
 from scheduler.service import run
 from scheduler.service.intake import Intake
@@ -84,3 +89,14 @@ async def test_metrics_tell_when_certificates_end(tmp_path: Path) -> None:
 def test_where_a_server_listens_is_a_url(host: str, tls: bool, said: str) -> None:
     """Who starts the program reads it, and asks there."""
     assert url(host, 1, tls=tls) == said
+
+
+def test_candidates_are_bounded_once_the_nodes_are_read() -> None:
+    """Until then kube-scheduler knows more nodes than we do, and a call with all of them is no mistake of its own."""
+    engine = Engine(Settings().policy)
+    service = SimpleNamespace(engine=engine)
+    assert run._limit(service, Settings()).candidates == UNBOUNDED
+
+    engine.observe([ev.Synced()], 0.0)
+
+    assert run._limit(service, Settings()).candidates == NEWCOMERS
