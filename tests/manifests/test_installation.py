@@ -9,7 +9,8 @@ import yaml
 from tests.manifests import TEAM
 from tests.manifests.rendering import EXTENDER_CONFIG, MANIFESTS, SAMPLES, rendered
 from tests.plane import ApiError, Fleet, Identity, Plane, nodes, where
-from tests.plane.installation import EXTENDER, GANGWRIGHT
+from tests.plane.installation import EXTENDER, GANGWRIGHT, serves_at
+from tests.plane.ports import answers, unverified
 
 pytestmark = pytest.mark.plane
 
@@ -69,10 +70,12 @@ async def test_kube_scheduler_runs_under_the_pods_account(installed, admin, file
     """
     since = installed.audit.mark()
     name = file.removesuffix(".yaml")
-    installed.start_scheduler(name, EXTENDER_CONFIG / file, identity=GANGWRIGHT)
+    program = installed.start_scheduler(name, EXTENDER_CONFIG / file, identity=GANGWRIGHT)
     try:
         lease = where("leases", "gangwright-system", "gangwright")
         await admin.until(lease, lambda seen: seen["spec"].get("holderIdentity"))
+        while not await asyncio.to_thread(answers, f"{serves_at(program)}/readyz", unverified()):
+            await asyncio.sleep(0.1)  # it reads the cluster once it leads
     finally:
         installed.end(name)
 

@@ -85,12 +85,12 @@ def test_probes(name):
     probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
 
     assert {probes[kind]["port"] for kind in ("startup", "readiness")} <= ports
-    assert probes["readiness"]["path"] == "/readyz"
     if name == "gangwright":
+        assert probes["readiness"]["path"] == "/readyz"
         assert probes["liveness"] == {"path": "/livez", "port": metrics["name"]}
     else:
         assert probes["liveness"] == {"path": "/livez/kube-scheduler", "port": metrics["containerPort"]}
-        assert probes["startup"]["path"] == "/livez"
+        assert probes["startup"]["path"] == probes["readiness"]["path"] == "/livez"
 
 
 def test_a_hang_is_replaced_in_time():

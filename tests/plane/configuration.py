@@ -45,6 +45,12 @@ def filled(
     return merged(config, changes or {})
 
 
+def waits_to_watch(config: Configuration) -> bool:
+    """This kube-scheduler reads the cluster once it leads, and so is not ready before (`/readyz`)."""
+    elects = config.get("leaderElection", {}).get("leaderElect", True)
+    return bool(config.get("delayCacheUntilActive")) and bool(elects)
+
+
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Configuration:
     """`base` with `changes` laid over it: mappings are merged, everything else is replaced."""
     result = dict(base)

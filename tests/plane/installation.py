@@ -130,8 +130,7 @@ class Installation:
     @property
     def kube_scheduler_url(self) -> str:
         """Where its kube-scheduler answers, as its command line says; for the setting `probes.kubeScheduler`."""
-        words = dict(word.partition("=")[::2] for word in self.kube_scheduler.command)
-        return f"https://{HOST}:{words['--secure-port']}"
+        return serves_at(self.kube_scheduler)
 
     def start(self) -> Self:
         """Comes up. Raises CommandError, NotReadyError (with the end of the log), NeverCameError."""
@@ -291,6 +290,12 @@ class Metrics:
     def value(self, name: str, **labels: str) -> float:
         """The sum over these samples; 0 when there is none."""
         return sum(value for _, value in self.all(name, **labels))
+
+
+def serves_at(kube_scheduler: Program) -> str:
+    """Its URL, as its command line says."""
+    words = dict(word.partition("=")[::2] for word in kube_scheduler.command)
+    return f"https://{HOST}:{words['--secure-port']}"
 
 
 def install(plane: Plane, manifests: Path = OVERLAY, *, within: float = 30.0) -> None:

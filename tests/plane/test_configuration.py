@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.plane.configuration import filled, merged
+from tests.plane.configuration import filled, merged, waits_to_watch
 from tests.plane.errors import DescriptionError
 
 KUBECONFIG = Path("/plane/kubeconfig")
@@ -73,3 +73,18 @@ def test_another_kind_is_refused(given: str, tmp_path: Path) -> None:
 
     with pytest.raises(DescriptionError, match="KubeSchedulerConfiguration"):
         fill(place)
+
+
+@pytest.mark.parametrize(
+    ("config", "waits"),
+    [
+        ({}, False),
+        ({"delayCacheUntilActive": True}, True),
+        ({"delayCacheUntilActive": True, "leaderElection": {"leaderElect": True}}, True),
+        ({"delayCacheUntilActive": True, "leaderElection": {"leaderElect": False}}, False),
+        ({"leaderElection": {"leaderElect": True}}, False),
+    ],
+)
+def test_who_waits_to_watch(config: dict[str, Any], waits: bool) -> None:
+    """A kube-scheduler that has no election to win reads the cluster at once, whatever else is asked."""
+    assert waits_to_watch(config) is waits
