@@ -50,6 +50,9 @@ ANSWER_LIMIT = 2**26
 with six at most: 9 MiB, and the names of its fields.
 """
 
+QUIET = 3.0
+"""Seconds without an answer that are an outage: looks at the Lease are two apart at most while they fail at once."""
+
 REFUSAL_LIMIT = 2**16
 """Bytes read of a refusal's body."""
 
@@ -71,6 +74,7 @@ class Client:
         """Held by calls that may wait for each other, so that all others have their connections."""
         self.last_answer = float("-inf")
         """When the API server last showed that it works, on `clock`, in seconds; -inf before the first time."""
+        self._back = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         return self
@@ -187,8 +191,16 @@ class Client:
             self._heard()
         raise error
 
+    async def back(self) -> None:
+        """Wait until the API server answers any call after an outage of more than QUIET seconds."""
+        await self._back.wait()
+
     def _heard(self) -> None:
-        self.last_answer = self._clock()
+        now = self._clock()
+        if now - self.last_answer > QUIET:
+            self._back.set()
+            self._back = asyncio.Event()
+        self.last_answer = now
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:  # not in __init__: aiohttp wants a running event loop

@@ -3,7 +3,8 @@
 Lives here: the table of causes and the arithmetic of waiting. Never here: the waiting. Two ceilings: what passes by
 itself (an outage, a busy server) is tried again within 9 s, so that we are back within 10 s of the API server's
 return, while eight kinds and the look at the Lease together ask less than twice a second; what only a person can
-mend (a missing right, an unknown kind), within 30 s. An end that costs nothing to repair (the server closed the stream,
+mend (a missing right, an unknown kind), within 30 s. Who waits for an API server that was away waits no longer than until it
+answers any of us: a look at the Lease comes every 2 s, and costs less than eight kinds that each try as often. An end that costs nothing to repair (the server closed the stream,
 the version expired) is repaired at once the first time and waits only when it repeats without progress. Every cause
 counts for itself: an API server that comes back has forgotten our version, and refuses everybody until it has read its
 roles; whoever then waited as long as for one more sign of life would be blind for half a minute.
@@ -35,6 +36,8 @@ class Rule(NamedTuple):
     """The first time is free."""
     relist_after: int = 0
     """List again after so many ends in a row without progress; 0 = never, go on from the last version."""
+    until_back: bool = False
+    """The wait ends when the API server answers any call after an outage (`Client.back`)."""
 
 
 CLOSED = Rule("closed", at_once=True)
@@ -42,7 +45,7 @@ CLOSED = Rule("closed", at_once=True)
 
 RULES: Mapping[type[errors.KubeError], Rule] = {
     errors.KubeError: Rule("refused", LATE),
-    errors.Unreachable: Rule("unreachable"),
+    errors.Unreachable: Rule("unreachable", until_back=True),
     # Twice silent from one version: the version may lie in the future of a restored etcd. The silence was wait enough.
     errors.Silent: Rule("silent", BRIEF, at_once=True, relist_after=2),
     # One deaf stream is a fault on the way, and another from the same version does; where each is deaf, lists remain.
@@ -51,7 +54,7 @@ RULES: Mapping[type[errors.KubeError], Rule] = {
     errors.Garbled: Rule("garbled", LATE, at_once=True, relist_after=1),
     # The API server calls a version that it cannot read or serve a bad request, or a server error.
     errors.Invalid: Rule("invalid", LATE, relist_after=1),
-    errors.ServerError: Rule("server-error", relist_after=3),
+    errors.ServerError: Rule("server-error", relist_after=3, until_back=True),
     errors.TooManyRequests: Rule("throttled"),
 }
 

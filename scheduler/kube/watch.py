@@ -48,7 +48,7 @@ from scheduler.kube.changes import (
 )
 from scheduler.kube.client import Client
 from scheduler.kube.faults import read_status, refusal
-from scheduler.kube.pace import STEADY, BackOff, rule_of
+from scheduler.kube.pace import STEADY, BackOff, Rule, rule_of
 from scheduler.kube.pages import LIST_LIMIT, Pages, slices
 from scheduler.kube.vigil import Pace, Vigil, kept
 
@@ -138,7 +138,17 @@ class Reflector(Generic[T]):
             if rule.relist_after and self._back_off.ends >= rule.relist_after:
                 self._version, self.synced = "", False
             if delay:
-                await self._sleep(delay)
+                await self._wait(delay, rule)
+
+    async def _wait(self, delay: float, rule: Rule) -> None:
+        waits = [asyncio.ensure_future(self._sleep(delay))]
+        if rule.until_back:
+            waits.append(asyncio.ensure_future(self._client.back()))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     async def _round(self) -> errors.KubeError | None:
         self._started = float("inf")

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.kube.access import find_access
 from scheduler.kube.changes import Gone, Key, Seen, Synced
-from scheduler.kube.client import Client
+from scheduler.kube.client import QUIET, Client
 from scheduler.kube.lease import AFTER_FAULT
 from scheduler.kube.pace import BRIEF
 from scheduler.kube.watch import INACTIVITY, Reflector
@@ -413,6 +413,35 @@ async def test_an_absent_api_server_is_waited_for(tmp_path: Path) -> None:
             assert cache.equals(late)
         await late.stop()
     assert len(time.slept) >= 3
+
+
+@pytest.mark.parametrize(("quiet", "ends"), [(QUIET + 1, True), (QUIET - 1, False)])
+async def test_the_first_answer_after_an_outage_ends_the_wait(
+    cluster: ApiServer, tmp_path: Path, quiet: float, ends: bool
+) -> None:
+    """However long a watch waits for an API server that was away, an answer to any other call ends that; not an answer
+    that came a moment after others.
+    """
+    time = Endless()
+    access = await find_access(kubeconfig(tmp_path, cluster.url))
+    async with Client(access, clock=time) as client, following(client, Cache(), time) as reflector:
+        await until(lambda: sees(reflector, time))
+        cluster.refusals.append(Refuse(500))
+        cluster.cut()
+        await until(lambda: reflector.restarts["server-error"] == 1)
+        time.now += quiet
+        before = len(watches(cluster))
+        await client.request("GET", f"{PODS}/a")
+        await asyncio.sleep(0.05)
+        assert (len(watches(cluster)) > before) is ends
+
+
+class Endless(Time):
+    """No sleep ever ends."""
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.Event().wait()
 
 
 async def test_a_forbidden_kind_is_asked_for_rarely(cluster: ApiServer, client: Client) -> None:
