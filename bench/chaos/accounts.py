@@ -69,7 +69,7 @@ class Accountant:
         for uid, pod in fresh.items():
             if pod.get("status", {}).get("phase") in ENDED:
                 continue
-            for what, node in (("bound", pod["spec"].get("nodeName")), ("bound and seats", self._place(pod))):
+            for what, node in (("bound", _bound(pod)), ("bound and seats", self._place(pod))):
                 for resource, amount in self._wants[uid].items() if node else ():
                     used[what, node, resource] += amount
         for (what, node, resource), amount in used.items():
@@ -81,9 +81,7 @@ class Accountant:
                     for uid, pod in fresh.items()
                     if self._place(pod) == node and resource in self._wants[uid]
                 ]
-                names = ", ".join(
-                    f"{_name(pod)}{'' if pod['spec'].get('nodeName') else ' (seat)'}" for pod in there
-                )
+                names = ", ".join(f"{_name(pod)} ({'bound' if _bound(pod) else 'seat'})" for pod in there)
                 self.note(f"over-committed: {what}", f"{node} {resource}", f"{sentence}: {names}")
 
     def _whole(self, pods: list[Object]) -> None:
@@ -106,11 +104,16 @@ class Accountant:
 
     @staticmethod
     def _place(pod: Object) -> str | None:
-        return pod["spec"].get("nodeName") or _seat(pod)
+        """A seat counts until its pod is deleted: the API server binds none that only waits for its finalizers."""
+        return _bound(pod) or (None if pod["metadata"].get("deletionTimestamp") else _seat(pod))
 
 
 def _name(thing: Object) -> str:
     return str(thing["metadata"]["name"])
+
+
+def _bound(pod: Object) -> str | None:
+    return pod["spec"].get("nodeName")
 
 
 def _seat(pod: Object) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Final
 
+from bench.chaos import jobs
 from bench.chaos.picture import Picture
 from bench.load import start
 from tests.plane import Client, Plane
@@ -65,6 +66,7 @@ class Breaker:
     ) -> None:
         self._programs, self._replicas, self._api, self._seen = plane.programs, replicas, api, seen
         self._now = asyncio.get_running_loop().time
+        self._outages = 0
 
     async def carry_out(self, fault: Fault) -> float:
         """Seconds from the fault, or from the API server's return, to the next bind. Raises NeverCameError."""
@@ -102,7 +104,9 @@ class Breaker:
         await asyncio.to_thread(self._programs["kube-apiserver"].until_ready)
         began = self._now()
         woken = [asyncio.to_thread(self._programs[name].restart) for name in STAND_INS]
-        seconds, *_ = await asyncio.gather(self._bind_since(began), *woken)
+        self._outages += 1
+        probe = jobs.submit_gang(self._api, f"probe-{self._outages}")
+        seconds, *_ = await asyncio.gather(self._bind_since(began), probe, *woken)
         return seconds
 
     async def _bind_since(self, began: float) -> float:

@@ -4,13 +4,14 @@ import asyncio
 import random
 from collections.abc import Collection
 from contextlib import suppress
+from http import HTTPStatus
 from itertools import count
 from typing import Any, Final
 
 import aiohttp
 
 from tests.plane import ApiError, Client, where
-from tests.stories.workloads import made_by
+from tests.stories.workloads import gang, made_by
 
 JOBS: Final = where("jobs", "default")
 
@@ -28,9 +29,12 @@ TROUBLE: Final = (ApiError, aiohttp.ClientError, OSError)
 
 def job(name: str, members: int, gpus: int, seconds: float) -> dict[str, Any]:
     """A Job of one gang; each member runs so long. Ended, it is kept for a while, so that it is seen."""
-    runs = {"plane.gangwright.io/runs-for": f"{seconds:.1f}s"}
-    made = made_by("Job", name, members, gpus=gpus, annotations=runs)
+    made = made_by("Job", name, members, gpus=gpus, annotations=_runs(seconds))
     return made | {"spec": made["spec"] | {"ttlSecondsAfterFinished": 20}}
+
+
+def _runs(seconds: float) -> dict[str, str]:
+    return {"plane.gangwright.io/runs-for": f"{seconds:.1f}s"}
 
 
 def drawn(chance: random.Random, number: int) -> dict[str, Any]:
@@ -53,6 +57,19 @@ async def submit(api: Client, chance: random.Random, known: Collection[dict[str,
         await asyncio.sleep(0.1)
         while sum(gpus_of(job) for job in known if not over(job)) > BACKLOG:
             await asyncio.sleep(0.1)
+
+
+async def submit_gang(api: Client, name: str) -> None:
+    """Two pods that need no GPU, so that there is room for them, and no controller, which may be away."""
+    for member in gang(name, 2, gpus=0, annotations=_runs(1.0)):
+        while True:
+            try:
+                await api.create(where("pods"), member)
+            except TROUBLE as error:
+                if not (isinstance(error, ApiError) and error.status == HTTPStatus.CONFLICT):
+                    await asyncio.sleep(0.1)
+                    continue
+            break
 
 
 def gpus_of(job: dict[str, Any]) -> int:

@@ -19,11 +19,12 @@ ROOM = {"cpu": "8", "pods": "110", "nvidia.com/gpu": "8"}
 NODES = [node(name, room=ROOM, labels={}) for name in ("n", "m")]
 
 
-def pod(uid, *, on=None, seat="n", gpus=4, phase="Running", quorum=1, gang="g"):
+def pod(uid, *, on=None, seat="n", gpus=4, phase="Running", quorum=1, gang="g", deleted=False):
     room = {"requests": {"cpu": "500m"}, "limits": {"nvidia.com/gpu": str(gpus)}}
     notes = {QUORUM: str(quorum)} | ({SEAT: json.dumps({"node": seat})} if seat else {})
     return {
-        "metadata": {"uid": uid, "name": uid, "labels": {GANG: gang}, "annotations": notes},
+        "metadata": {"uid": uid, "name": uid, "labels": {GANG: gang}, "annotations": notes}
+        | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {}),
         "spec": {"containers": [{"resources": room}]} | ({"nodeName": on} if on else {}),
         "status": {"phase": phase},
     }
@@ -47,6 +48,9 @@ def kinds(*pictures, own=()):
             {"over-committed: bound": 1, "over-committed: bound and seats": 1},
         ),
         ([[pod("a", on="n", gpus=5), pod("b")]], {"over-committed: bound and seats": 1}),
+        ([[pod("a", on="n", gpus=5), pod("b", deleted=True)]], {}),
+        ([[pod("a", on="n", gpus=5), pod("b", on="n", deleted=True)]],
+         {"over-committed: bound": 1, "over-committed: bound and seats": 1}),
         ([[pod("a", on="n")], [pod("a", on="m", seat="m")]], {"moved": 1}),
         ([[pod("a", on="n", seat="m")]], {"off its seat": 1}),
         ([[pod("a", on="n", seat=None)]], {"off its seat": 1}),

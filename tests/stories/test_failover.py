@@ -106,13 +106,16 @@ async def test_an_extender_alone_is_told_to_end(cluster: Cluster, replicas: list
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("stands_still", ["kube-apiserver", "etcd"])
 async def test_a_standstill_of_20_seconds(cluster: Cluster, replicas: list[Installation], stands_still: str):
-    """The leader's kube-scheduler gives up; both extenders live on, and one of them places the next gang."""
+    """The leader's kube-scheduler gives up, and its extender is not ready for want of the Lease; both extenders live on,
+    and one of them places the next gang.
+    """
     await cluster.nodes(FLEET)
     leader = await the_one_that_acts(replicas)
     stopped = leader.plane.programs[stands_still]
     stopped.signal(signal.SIGSTOP)
     try:
         await asyncio.sleep(20)  # the standstill is the story
+        unready = await asyncio.to_thread(leader.readiness)
     finally:
         stopped.signal(signal.SIGCONT)
     await ended(leader.kube_scheduler)
@@ -121,6 +124,7 @@ async def test_a_standstill_of_20_seconds(cluster: Cluster, replicas: list[Insta
 
     await cluster.seated("after", 4)
     assert lives_on
+    assert "lease" in unready
     await asyncio.to_thread(leader.kube_scheduler.restart)
     if not leader.extender.alive:  # the other took over meanwhile
         await asyncio.to_thread(leader.restart)
