@@ -23,6 +23,15 @@ LARGEST: Final = 64
 BACKLOG: Final = 3 * NODES * GPUS
 """GPUs of the Jobs that have not ended: two thirds of them wait."""
 
+PASSING: Final = {
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT,
+}
+"""What an API server answers that has not read its roles and policies yet, or has no etcd."""
+
 TROUBLE: Final = (ApiError, aiohttp.ClientError, OSError)
 """What a call meets while the API server is away."""
 
@@ -60,16 +69,23 @@ async def submit(api: Client, chance: random.Random, known: Collection[dict[str,
 
 
 async def submit_gang(api: Client, name: str) -> None:
-    """Two pods that need no GPU, so that there is room for them, and no controller, which may be away."""
+    """Two pods that need no GPU, so that there is room for them, and no controller, which may be away.
+
+    An API server that was started a moment ago may refuse them for a while. Raises what else it says.
+    """
     for member in gang(name, 2, gpus=0, annotations=_runs(1.0)):
-        while True:
+        made = False
+        while not made:
             try:
-                await api.create(where("pods"), member)
-            except TROUBLE as error:
-                if not (isinstance(error, ApiError) and error.status == HTTPStatus.CONFLICT):
-                    await asyncio.sleep(0.1)
-                    continue
-            break
+                await api.create(where("pods", "default"), member)
+                made = True
+            except ApiError as error:
+                made = error.status == HTTPStatus.CONFLICT
+                if not made and error.status not in PASSING:
+                    raise
+            except (aiohttp.ClientError, OSError):
+                pass
+            await asyncio.sleep(0.1)
 
 
 def gpus_of(job: dict[str, Any]) -> int:
