@@ -219,7 +219,7 @@ class Api:
     silent_after: Annotated[float, reader.seconds(5, 600)] = 10.0
     """Without an answer of the API server for so long, or without a standing watch of nodes or of pods, our picture
     counts as stale: verbs answer with an error, and no pod is placed or evicted. Two looks at the Lease fail in that
-    time, each after 2.5 s. A leader stops when its Lease ends, if that is sooner. A watch on which nothing is heard
+    time, each after 2 s. A leader stops when its Lease ends, if that is sooner. A watch on which nothing is heard
     stands for 70 s. It stands for 11 s where the other machine is gone, and for 14 to 17 s after something that a proxy
     between does not pass on. The elastic master then starts no worker of the jobs whose pods it cannot watch; what
     trains goes on, and it stays ready."""

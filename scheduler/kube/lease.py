@@ -20,10 +20,10 @@ from scheduler import errors
 from scheduler.clock import steady
 from scheduler.kube.client import Client
 
-POLL = 1.0
-"""Seconds between two looks; kube-scheduler renews every second (`retryPeriod` in extender_config)."""
+POLL = 0.5
+"""Seconds between two looks; kube-scheduler renews as often (`retryPeriod` in extender_config)."""
 
-LOOK_LIMIT = 2.5
+LOOK_LIMIT = 2.0
 """Seconds for one look: a third of the usual lease, so that one may fail."""
 
 AFTER_FAULT = 2.0
