@@ -24,7 +24,7 @@ from scheduler.engine.rights import Rights
 from scheduler.engine.running import BLOCKED
 from scheduler.engine.shapes import Shapes, Told
 from scheduler.engine.sieve import Sieve
-from scheduler.ledger import Ledger, faults
+from scheduler.ledger import Ledger, fault_isolation
 from scheduler.ledger.records import GangRecord
 from scheduler.ledger.wanting import Pass
 from scheduler.model.cluster import Snapshot
@@ -80,7 +80,7 @@ class Asking:
         now.
         """
         while self.away is None and self._ledger.ready and (record := self._next(now)) is not None:
-            with faults.guard(
+            with fault_isolation.guard(
                 self._ledger, record.key, now
             ):  # one that cannot be asked about leaves the queue
                 return self._about(record, record.wanted, now) if record.wanted is not None else None
@@ -263,12 +263,12 @@ class Asking:
         self.away, self._needy, self._only_time = None, None, False
         key = question.gang.key
         if isinstance(answer, Fault):
-            faults.broke(self._ledger, key, answer.error, now)
+            fault_isolation.broke(self._ledger, key, answer.error, now)
             return []
         try:
             return self._taken(question, answer, now)
         except Exception as error:  # noqa: BLE001 - whatever it was, the others are asked about
-            faults.broke(self._ledger, key, error, now)
+            fault_isolation.broke(self._ledger, key, error, now)
             return []
 
     def _taken(self, question: Question, answer: Answer, now: float) -> list[Effect]:

@@ -10,18 +10,18 @@ Never here: who of them is chosen (placement.preemption), or how they leave (led
 """
 
 import math
-from collections.abc import Callable, Container, Hashable, Iterable
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from dataclasses import replace
 
 from scheduler.engine.running import MayTake
 from scheduler.engine.turns import Turns
-from scheduler.ledger import Ledger, attained, budgets, freeing, history, roster
+from scheduler.ledger import Ledger, attained, freeing, history, roster
 from scheduler.ledger.records import GangRecord
 from scheduler.ledger.rivals import line
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Order, Overrun, Reclaim
-from scheduler.model.victims import FREELY, By, Terms, Unit
-from scheduler.model.workload import Gang, GangKey, Pod, Uid
+from scheduler.model.victims import FREELY, By, Limit, Terms, Unit
+from scheduler.model.workload import Gang, GangKey, GiveWay, Pod, Uid
 
 Right = Callable[[GangRecord | None, Pod], bool]
 """Whether it says that a pod, of the gang it is of if it is ours, gives way."""
@@ -179,8 +179,24 @@ class Rights:
         own pass as if there were no shares. Of a Job that is suspended no budget is asked.
         """
         units, terms = self._within_shares(units, gang)
-        limits = budgets.limits(self._ledger, units)
+        limits = self._eviction_limits(units)
         return units, replace(terms, limits=(*terms.limits, *limits)) if limits else terms
+
+    def _eviction_limits(self, units: Iterable[Unit]) -> tuple[Limit, ...]:
+        """What budgets allow of these units. None is asked when a Job is suspended: its pods are deleted, not evicted."""
+        ledger = self._ledger
+        if not ledger.budgets:
+            return ()
+        evicted = (uid for unit in units if unit.way is GiveWay.EVICT for uid in unit.uids)
+        return ledger.budgets.limits(filter(None, map(ledger.roll.pod, evicted)), self._uncounted())
+
+    def _uncounted(self) -> Iterator[Pod]:
+        """Pods that are to be evicted for plans that are made, and were not yet: their budgets still count them."""
+        for plan in self._ledger.freeing.values():
+            for uid, victim in plan.victims.items():
+                pod = self._ledger.roll.pod(uid)
+                if pod is not None and victim.way is GiveWay.EVICT and not victim.accepted:
+                    yield pod
 
     def _within_shares(self, units: tuple[Unit, ...], gang: Gang) -> tuple[tuple[Unit, ...], Terms]:
         """Those of them that could leave by what namespaces are guaranteed, and on which terms all together."""

@@ -5,21 +5,19 @@ Lives here: which members these are. Never here: what the others make of the gan
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from scheduler.ledger.cache import Cache
 from scheduler.ledger.records import Aside, GangRecord, Member
 from scheduler.ledger.roster import SINGLE
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey, Group, Owner, Uid
 
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
-
 REVISIONS: Final = frozenset({"ReplicaSet", "ReplicationController"})
 """Kinds of which one owner above makes several in turn: their pods are one gang all the way."""
 
 
-def set_aside(ledger: "Ledger", record: GangRecord) -> None:
+def set_aside(cache: Cache, record: GangRecord) -> None:
     """Say which members without a seat do not count now: pods that cannot be read beside others that can, and pods of
     a later run.
 
@@ -30,8 +28,8 @@ def set_aside(ledger: "Ledger", record: GangRecord) -> None:
     staying = [member for member in record.members.values() if member.stays]
     aside = _unread(staying)
     unended = [m for m in record.members.values() if not m.pod.phase.ended and m.pod.uid not in aside]
-    first, later = _later_runs(ledger, record, unended)
-    ledger.roll.give_turn(record, first)
+    first, later = _later_runs(cache, record, unended)
+    cache.roll.give_turn(record, first)
     if first is not None:
         aside |= dict.fromkeys((m.pod.uid for m in later), Aside(Reason.NAME_TAKEN, _taken_by(first)))
     for member in staying:
@@ -52,7 +50,7 @@ def _complaint_of(member: Member) -> str:
 
 
 def _later_runs(
-    ledger: "Ledger", record: GangRecord, unended: Sequence[Member]
+    cache: Cache, record: GangRecord, unended: Sequence[Member]
 ) -> tuple[Owner | None, list[Member]]:
     """The controller of the run that goes first, and members of others without a seat; None: there is one run."""
     runs: dict[str, list[Member]] = {}
@@ -63,18 +61,18 @@ def _later_runs(
             runs.setdefault(run, []).append(member)
             owners.setdefault(run, owner)
     before = record.turn
-    if before is not None and before.uid not in runs and _makes_again(ledger, before):
+    if before is not None and before.uid not in runs and _makes_again(cache, before):
         runs[before.uid], owners[before.uid] = [], before
-    if len(runs) < 2 or is_of_several(record.key, unended, ledger.groups):
+    if len(runs) < 2 or is_of_several(record.key, unended, cache.groups):
         return None, []
     last = before.uid if before is not None else None
     first = min(runs, key=lambda run: (*_turn(runs[run], had=run == last), run))
     return owners[first], [m for run in runs if run != first for m in runs[run] if not m.has_seat]
 
 
-def _makes_again(ledger: "Ledger", owner: Owner) -> bool:
+def _makes_again(cache: Cache, owner: Owner) -> bool:
     """A Job without pods that is to make more of them.  One that is suspended leaves its turn to the others."""
-    traits = ledger.owners.get(owner.uid)
+    traits = cache.owners.get(owner.uid)
     return owner.kind == "Job" and traits is not None and not (traits.ended or traits.suspended)
 
 

@@ -8,14 +8,11 @@ changed meanwhile (freeing).
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from scheduler.model.demand import Operator, Requirement
-from scheduler.model.victims import Limit, Unit
-from scheduler.model.workload import Budget, GiveWay, Phase, Pod, Uid, read_labels
-
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
+from scheduler.model.victims import Limit
+from scheduler.model.workload import Budget, Phase, Pod, Uid, read_labels
 
 EVERY: Final = 5.0
 """Seconds between two times that gangs are asked about again because of budgets: a rolling update changes them all the
@@ -66,24 +63,22 @@ class Budgets:
         """When budgets that let more go are looked at; infinity: there are none."""
         return self._again if self._eased else float("inf")
 
-    def let_go(self, ledger: "Ledger", now: float) -> None:
-        """Tell the ledger of pods that may leave by now, where a gang that waits might take one of them.
+    def let_go(self, pods: Iterable[Pod], now: float, *, waits: bool) -> int | None:
+        """The lowest priority of pods that may leave by now, where a gang waits that might take one of them.
 
         At most once in EVERY seconds, however many budgets change: one pass over all pods.
         """
         if not self._eased or now < self._again:
-            return
+            return None
         eased, self._eased = self._eased, {}
-        if not len(ledger.wanting):
-            return  # a gang that comes is asked about anyhow
+        if not waits:
+            return None  # a gang that comes is asked about anyhow
         self._again = now + EVERY
         covers = {namespace: _Cover(own.values()) for namespace, own in eased.items()}
-        stand = (pod for pod in _pods(ledger) if pod.key.namespace in covers and _is_kept(pod))
-        lowest = min(
+        stand = (pod for pod in pods if pod.key.namespace in covers and _is_kept(pod))
+        return min(
             (pod.priority for pod in stand if covers[pod.key.namespace].over(pod.labels)), default=None
         )
-        if lowest is not None:
-            ledger.stands(lowest)
 
     def limits(self, pods: Iterable[Pod], going: Iterable[Pod]) -> tuple[Limit, ...]:
         """How many of these pods may be evicted together; only limits that they could pass.
@@ -149,27 +144,3 @@ class _Cover:
 def _is_kept(pod: Pod) -> bool:
     """A budget that covers it keeps it where it is."""
     return pod.node is not None and not (pod.deleting or pod.phase.ended or pod.phase is Phase.PENDING)
-
-
-def _pods(ledger: "Ledger") -> Iterator[Pod]:
-    for record in ledger.roll.gangs.values():
-        for member in record.members.values():
-            yield member.pod
-    yield from ledger.roll.strangers.values()
-
-
-def limits(ledger: "Ledger", units: Iterable[Unit]) -> tuple[Limit, ...]:
-    """What budgets allow of these units. None is asked when a Job is suspended: its pods are deleted, not evicted."""
-    if not ledger.budgets:
-        return ()
-    evicted = (uid for unit in units if unit.way is GiveWay.EVICT for uid in unit.uids)
-    return ledger.budgets.limits(filter(None, map(ledger.roll.pod, evicted)), _uncounted(ledger))
-
-
-def _uncounted(ledger: "Ledger") -> Iterator[Pod]:
-    """Pods that are to be evicted for plans that are made, and were not yet: their budgets still count them."""
-    for plan in ledger.freeing.values():
-        for uid, victim in plan.victims.items():
-            pod = ledger.roll.pod(uid)
-            if pod is not None and victim.way is GiveWay.EVICT and not victim.accepted:
-                yield pod

@@ -6,7 +6,6 @@ of itself, its lost seats, its time limit, its plan, and last what people are to
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from scheduler.ledger import (
     aside,
@@ -21,18 +20,17 @@ from scheduler.ledger import (
     notices,
     pins,
     plans,
+    pods,
     roster,
     vacancies,
 )
+from scheduler.ledger.cache import Cache
 from scheduler.ledger.lifecycle import STANDS, UNDER_WAY, Facts, State
 from scheduler.ledger.records import GangRecord, Member, Plan, Spec, Step
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.effects import Effect, Nominate, WritePlan
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Uid, gang_of_one
-
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
 
 NEVER = float("inf")
 
@@ -43,84 +41,84 @@ TIDY_EVERY = 5.0
 """Seconds until marks of a plan that is no more are taken off a pod once again, if they are still seen there."""
 
 
-def look_after(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect], float]:
+def look_after(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect], float]:
     """What is to be done for this gang now, and when time alone will next call for a look."""
-    spec = _spec(ledger, record)
+    spec = _spec(cache, record)
     effects: list[Effect] = []
-    _expire(ledger, record, now)
-    effects += _mend(ledger, record, now)
-    effects += _keep_time(ledger, record, spec, now)
-    vacancies.tend(ledger, record, now)
-    effects += moving.arrive(ledger, record, now)
-    effects += _carry_on(ledger, record, now)
+    _expire(cache, record, now)
+    effects += _mend(cache, record, now)
+    effects += _keep_time(cache, record, spec, now)
+    vacancies.tend(cache, record, now)
+    effects += moving.arrive(cache, record, now)
+    effects += _carry_on(cache, record, now)
     effects += _tidy(record, now)
     facts = _facts(record, spec)
-    healed = healing.heal(ledger, record, facts, now)
+    healed = healing.heal(cache, record, facts, now)
     if healed is not None:
         effects += healed
         facts = _facts(record, spec)
     backoff.note(record, now)
-    _set_time(ledger, record, facts, now)
-    _enter(ledger, record, facts, now)
-    ledger.wanting.singly.note(ledger, record, facts)
-    told, again = tell(ledger, record, now)
-    return [*effects, *told], min(again, _wake(ledger, record, now))
+    _set_time(cache, record, facts, now)
+    _enter(cache, record, facts, now)
+    cache.wanting.note_state(record, facts)
+    told, again = tell(cache, record, now)
+    return [*effects, *told], min(again, _wake(cache, record, now))
 
 
-def tell(ledger: "Ledger", record: GangRecord, now: float) -> tuple[list[Effect], float]:
+def tell(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect], float]:
     """What people are to be told now, and when time alone may call for more of it.
 
     All there is to do for a gang of which nothing but the verdict has changed.
     """
-    ledger.quotas.note(record)
+    cache.quotas.note(record)
     said = notices.words(record)
-    effects: list[Effect] = [*mishaps.due(record, ledger.policy, now)]
-    effects += notices.due(record, said, ledger.policy, ledger.owners, ledger.quotas, now)
-    ledger.telling.note(record, said, now)
+    effects: list[Effect] = [*mishaps.due(record, cache.policy, now)]
+    effects += notices.due(record, said, cache.policy, cache.owners, cache.quotas, now)
+    cache.telling.note(record, said, now)
     times = (
-        mishaps.next_due(record, ledger.policy),
-        notices.next_due(record, said, ledger.policy),
-        notices.aside_due(record, ledger.policy),
+        mishaps.next_due(record, cache.policy),
+        notices.next_due(record, said, cache.policy),
+        notices.aside_due(record, cache.policy),
     )
     return effects, min((time for time in times if time > now), default=NEVER)
 
 
-def _spec(ledger: "Ledger", record: GangRecord) -> Spec | None:
+def _spec(cache: Cache, record: GangRecord) -> Spec | None:
     if record.spec is None:
-        aside.set_aside(ledger, record)
-        record.spec = spec = roster.spec(record, ledger.groups, ledger.policy)
+        aside.set_aside(cache, record)
+        record.spec = spec = roster.spec(record, cache.groups, cache.policy)
         if isinstance(spec, Refuse):
             record.verdict = spec
         elif isinstance(record.verdict, Refuse):
             record.verdict, record.verdict_for = None, None
         if isinstance(spec, Spec):
             if former := roster.strangers(record, spec):
-                _put_out(ledger, record, former)
+                _put_out(cache, record, former)
                 completions.forget(record)  # what they completed counts for them alone
             spare = roster.beyond_size(record, spec)
-            ledger.spares.put(record.key, spare)
-            _put_out(ledger, record, spare)
-            if not spare and _take_back(ledger, record, spec):
-                return _spec(ledger, record)
-            record.spec = replace(spec, done=completions.done(record, spec, ledger.owners))
+            cache.spares.put(record.key, spare)
+            _put_out(cache, record, spare)
+            if not spare and _take_back(cache, record, spec):
+                return _spec(cache, record)
+            record.spec = replace(spec, done=completions.done(record, spec, cache.owners))
         record.overlooked = roster.overlooked(record)
     return record.spec if isinstance(record.spec, Spec) else None
 
 
-def _put_out(ledger: "Ledger", record: GangRecord, uids: Iterable[Uid]) -> None:
+def _put_out(cache: Cache, record: GangRecord, uids: Iterable[Uid]) -> None:
     for uid in uids:
-        ledger.move(uid, gang_of_one(record.key.namespace, uid))
+        pods.move(cache, uid, gang_of_one(record.key.namespace, uid))
 
 
-def _take_back(ledger: "Ledger", record: GangRecord, spec: Spec) -> bool:
+def _take_back(cache: Cache, record: GangRecord, spec: Spec) -> bool:
     """Pods that were beyond the stated size take the places that are free by now."""
-    if not ledger.spares.has(record.key) or not any(record.live()):
+    if not cache.spares.has(record.key) or not any(record.live()):
         return False  # who ended says nothing of the gang's size any more
     if (room := roster.places_left(record, spec)) == 0:
         return False
-    taken = ledger.spares.take(record.key, room, ledger.roll)
+    taken = cache.spares.take(record.key, room, cache.roll)
     for uid in taken:
-        ledger.move(uid, record.key)
+        pods.move(cache, uid, record.key)
     record.spec = None  # who came back speaks for the gang again
     return bool(taken)
 
@@ -132,33 +130,33 @@ def _facts(record: GangRecord, spec: Spec | None) -> Facts:
     return Facts(0, bound, 0, 0, 0, len(record.live()), there=bound, refused=isinstance(record.spec, Refuse))
 
 
-def _expire(ledger: "Ledger", record: GangRecord, now: float) -> None:
+def _expire(cache: Cache, record: GangRecord, now: float) -> None:
     """Holds, bars and quarrels that end by themselves."""
     if record.at_odds <= now:
         record.at_odds = float("-inf")
     for member in record.members.values():
         if member.hold is not None and member.hold.until is not None and member.hold.until <= now:
-            ledger.release(member)
+            cache.release(member)
     pins.unbar(record, now)
 
 
-def _mend(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
+def _mend(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     """Broken pins: hard ones are evicted, soft ones are given back to be seated again."""
-    policy = ledger.policy
+    policy = cache.policy
     effects = list(pins.evict_again(record, policy, now))
-    for member, node, cause in pins.broken(record, ledger.nodes, policy, now):
+    for member, node, cause in pins.broken(record, cache.nodes, policy, now):
         hard = pins.evictable(member)
         if hard and pins.under_eviction(record) >= policy.evictions_per_gang:
             continue
-        ledger.tally.pins_broken[cause] += 1
+        cache.tally.pins_broken[cause] += 1
         record.broken_pins += pins.bar(record, node, policy, now)
         record.soft = record.soft or record.broken_pins >= policy.broken_pins_until_soft
         if hard:
             effects.append(pins.evict(record, member, Reason.PIN_BROKEN, policy, now))
             continue
-        ledger.release(member)
+        cache.release(member)
         if member.tied is None:
-            ledger.tally.reseats += 1
+            cache.tally.reseats += 1
             effects += _give_back(record, member)
     effects += pins.renominate(record, now)
     return effects
@@ -172,7 +170,7 @@ def _give_back(record: GangRecord, member: Member) -> list[Effect]:
     return [Nominate(record.key, pod.uid, pod.key, "", "")] if pod.nominated else []
 
 
-def _keep_time(ledger: "Ledger", record: GangRecord, spec: Spec | None, now: float) -> list[Effect]:
+def _keep_time(cache: Cache, record: GangRecord, spec: Spec | None, now: float) -> list[Effect]:
     """The quorum was let go and must be bound before its deadline, or the gang is rolled back.
 
     Where it is clear before that nothing will come of it, a gang that can be rolled back is so at once.
@@ -182,36 +180,34 @@ def _keep_time(ledger: "Ledger", record: GangRecord, spec: Spec | None, now: flo
     """
     if record.deadline is None:
         return []
-    refused = [] if record.was_bound else pins.refused(record, ledger.policy, now)
+    refused = [] if record.was_bound else pins.refused(record, cache.policy, now)
     early = record.deadline > now
-    if early and not refused and not _lacks_room(record, ledger.policy, now):
+    if early and not refused and not _lacks_room(record, cache.policy, now):
         return []
     facts = _facts(record, spec)
     if facts.quorum and facts.bound >= facts.quorum:
         record.deadline = record.deadline if early else None
         return []
-    roll_back = facts.bound == 0 or (not record.was_bound and pins.remakeable(record, ledger.owners))
+    roll_back = facts.bound == 0 or (not record.was_bound and pins.remakeable(record, cache.owners))
     if early and not roll_back:
         return []
     record.deadline = None
     for member in refused:  # where nothing was torn it costs nothing to try the node again
         if member.hold is not None:
-            pins.bar(record, member.hold.node, ledger.policy, now, doubles=facts.bound > 0)
+            pins.bar(record, member.hold.node, cache.policy, now, doubles=facts.bound > 0)
     effects: list[Effect] = []
     for member in _as_they_leave(record):
-        if member.bound:
-            wanted = roll_back and plans.remakes(member, ledger.owners)
-        else:
-            wanted = pins.evictable(member)
+        remade = roll_back and plans.remakes(member, cache.owners)
+        wanted = remade if member.bound else pins.evictable(member)
         if wanted:
-            effects.append(pins.evict(record, member, Reason.TIMED_OUT, ledger.policy, now))
+            effects.append(pins.evict(record, member, Reason.TIMED_OUT, cache.policy, now))
         elif not member.bound and member.hold is not None:
-            ledger.release(member)
+            cache.release(member)
             effects += [] if member.tied or member.pod.gated else _give_back(record, member)
-    effects += _drop_plan(ledger, record, now)
+    effects += _drop_plan(cache, record, now)
     if roll_back or not any(member.bound for member in record.live()):
-        backoff.begin(record, ledger.policy, now)
-    ledger.tally.decisions[Reason.TIMED_OUT if roll_back else Reason.PARTLY_BOUND] += 1
+        backoff.begin(record, cache.policy, now)
+    cache.tally.decisions[Reason.TIMED_OUT if roll_back else Reason.PARTLY_BOUND] += 1
     return effects
 
 
@@ -239,7 +235,7 @@ def _as_they_leave(record: GangRecord) -> list[Member]:
     return sorted(record.live(), key=lambda member: 1 + (member.pod.plan is not None) if member.bound else 3)
 
 
-def _drop_plan(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
+def _drop_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     """Forget the plan and the seats of members that were not let go yet; a written plan is taken away.
 
     Who was let go keeps its seat, but for one that others had to leave first: with the plan goes the promise that they
@@ -254,11 +250,11 @@ def _drop_plan(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]
         if member is None or member.hold is None or member.hold.plan != plan.name:
             continue
         if member.live and member.tied is None:
-            ledger.release(member)
+            cache.release(member)
             effects += [] if member.pod.gated else _give_back(record, member)
-        elif plan.step is Step.FREE and ledger.nodes.is_overdrawn(node, member.pod.demand):
-            ledger.release(member)
-            ledger.mark(record.key)  # it cannot go elsewhere: its pin is broken
+        elif plan.step is Step.FREE and cache.nodes.is_overdrawn(node, member.pod.demand):
+            cache.release(member)
+            cache.mark(record.key)  # it cannot go elsewhere: its pin is broken
     writer = record.members.get(plan.writer) if plan.writer else None
     if writer is not None and writer.live and writer.pod.gated:
         writer.tidied_at = now
@@ -270,36 +266,36 @@ def _unwrite(record: GangRecord, member: Member) -> Effect:
     return WritePlan(record.key, member.pod.uid, member.pod.key, "", {})
 
 
-def _carry_on(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
+def _carry_on(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     """Take the plan a step further, unless it lost what it was made for before anybody was let go."""
     plan = record.plan
     if plan is None or plan.step is Step.DONE:
         return []
-    if freeing.is_stuck(ledger, record, plan, now):
-        stay = freeing.resumed(ledger, plan, now)
-        return [*notices.resumed(record, stay, now), *_drop_plan(ledger, record, now)]
+    if freeing.is_stuck(cache, record, plan, now):
+        stay = freeing.resumed(cache, plan, now)
+        return [*notices.resumed(record, stay, now), *_drop_plan(cache, record, now)]
     undone = plan.step is Step.FREE or plans.is_reversible(record, plan)
-    if undone and not _stands(ledger, record, plan):
-        effects = _drop_plan(ledger, record, now)
+    if undone and not _stands(cache, record, plan):
+        effects = _drop_plan(cache, record, now)
         if plan.spoiled:
-            backoff.begin(record, ledger.policy, now)
+            backoff.begin(record, cache.policy, now)
         return effects
     if plan.step is Step.FREE:
-        effects, freed = freeing.carry_on(ledger, record, plan, now)
+        effects, freed = freeing.carry_on(cache, record, plan, now)
         if not freed:
             return effects
-        effects += plans.start(record, plan, now, ledger.policy)
+        effects += plans.start(record, plan, now, cache.policy)
     else:
-        effects = plans.again(record, ledger.policy, now)
+        effects = plans.again(record, cache.policy, now)
     before = plan.step
-    effects += plans.advance(record, ledger.owners, ledger.policy, now)
+    effects += plans.advance(record, cache.owners, cache.policy, now)
     if before < Step.UNGATE <= plan.step and all(m.pod.gated for m in record.live()):
         record.deadline = None  # the first are let go now: the time begins anew
     return effects
 
 
-def _stands(ledger: "Ledger", record: GangRecord, plan: Plan) -> bool:
-    return isinstance(record.spec, Spec) and plans.stands(record, plan, ledger.nodes, freeing.booked(ledger))
+def _stands(cache: Cache, record: GangRecord, plan: Plan) -> bool:
+    return isinstance(record.spec, Spec) and plans.stands(record, plan, cache.nodes, freeing.booked(cache))
 
 
 def _tidy(record: GangRecord, now: float) -> list[Effect]:
@@ -319,7 +315,7 @@ def _untidy(record: GangRecord) -> list[Member]:
     return [m for m in record.live() if m.pod.gated and m.hold is None and (m.pod.nominated or m.pod.plan)]
 
 
-def _set_time(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> None:
+def _set_time(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
     """Seats are held below the quorum for a limited time, counted anew when the first member is let go.
 
     Who was let go and lost his seat goes on under the same limit: seats given one after the other are one try.
@@ -336,21 +332,21 @@ def _set_time(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) ->
     if not (held or torn or astray):
         record.deadline = None
     elif record.deadline is None and (held or torn):
-        record.deadline = now + time_limit(ledger, record)
+        record.deadline = now + time_limit(cache, record)
 
 
-def time_limit(ledger: "Ledger", record: GangRecord) -> float:
+def time_limit(cache: Cache, record: GangRecord) -> float:
     """Seconds that this gang has for all of its quorum to be bound."""
     wanted = record.spec.wish.timeout if isinstance(record.spec, Spec) else None
-    return ledger.policy.timeout if wanted is None else wanted
+    return cache.policy.timeout if wanted is None else wanted
 
 
-def _enter(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> None:
+def _enter(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
     """The state that the facts name, and the clock of the wait."""
     record.state = lifecycle.state(facts)
     stood, record.gives_way = record.gives_way, record.state in STANDS or _stands_short(record, facts)
     if record.gives_way and not stood:
-        ledger.stands(record.priority)
+        cache.stands(record.priority)
     record.partly_bound = facts.quorum > 1 and 0 < facts.bound < facts.quorum
     if record.state in UNDER_WAY and record.waiting_since is None and not record.was_bound:
         record.waiting_since = now
@@ -360,8 +356,8 @@ def _enter(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> No
     if record.state in STANDS and not record.was_bound:
         record.was_bound, record.tries, record.not_before = True, 0, float("-inf")
         if record.waiting_since is not None:
-            ledger.tally.waits.append(now - record.waiting_since)
-            ledger.tally.starts.append((record.key, now))
+            cache.tally.waits.append(now - record.waiting_since)
+            cache.tally.starts.append((record.key, now))
         record.waiting_since = None
     if facts.bound == 0:
         record.was_bound, record.whole = False, 0
@@ -369,7 +365,7 @@ def _enter(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> No
         record.was_bound = any(member.worked and member.bound for member in record.live())
     if record.state is State.LEAVING:
         record.waiting_since = None
-    history.keep(ledger, record, now)
+    history.keep(cache, record, now)
 
 
 def _stands_short(record: GangRecord, facts: Facts) -> bool:
@@ -379,9 +375,9 @@ def _stands_short(record: GangRecord, facts: Facts) -> bool:
     return all(m.bound or (m.hold is None and m.tied is None) for m in record.live())
 
 
-def _wake(ledger: "Ledger", record: GangRecord, now: float) -> float:
+def _wake(cache: Cache, record: GangRecord, now: float) -> float:
     times = [
-        *pins.looks(record, ledger.policy),
+        *pins.looks(record, cache.policy),
         record.not_before,
         record.heal_at,
         record.at_odds,
@@ -394,7 +390,7 @@ def _wake(ledger: "Ledger", record: GangRecord, now: float) -> float:
     if record.deadline is not None:
         times.append(record.deadline)
     if record.roomless_since is not None:
-        times.append(record.roomless_since + ledger.policy.pin_grace)
+        times.append(record.roomless_since + cache.policy.pin_grace)
     if pins.under_eviction(record):
         times.append(now + EVICTIONS_EVERY)
     return min((time for time in times if time > now), default=NEVER)

@@ -6,15 +6,9 @@ took the room. Never here: why a pod may be asked at all (engine.rights). Kept i
 """
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
-from scheduler.ledger import freeing, losses, mishaps
-from scheduler.ledger.messages import Mishap, Sequel
-from scheduler.model.decision import Reason
-from scheduler.model.workload import GangKey, Pod
-
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
+from scheduler.model.workload import GangKey
 
 T = TypeVar("T")
 
@@ -23,11 +17,6 @@ REMEMBERED: Final = 1024
 
 LEFT_ALONE: Final = 3600.0
 """Seconds for which such an owner is not asked again."""
-
-_TOOK: Final = Sequel(
-    "a pod of that controller is not evicted again within an hour",
-    "pods of those controllers are not evicted again within an hour",
-)
 
 
 class Comebacks:
@@ -69,22 +58,3 @@ def _keep(kept: OrderedDict[str, T], key: str, value: T) -> None:
     kept.move_to_end(key)
     if len(kept) > REMEMBERED:
         kept.popitem(last=False)
-
-
-def bound(ledger: "Ledger", pod: Pod, now: float) -> None:
-    """A pod of another scheduler was bound. Where it took a seat for which others left, its owner is left alone."""
-    key = ledger.comebacks.room_on(pod.node)
-    record = ledger.roll.gangs.get(key) if key is not None else None
-    if record is None or pod.node is None:
-        return
-    seated = (m for m in record.live() if not m.bound and m.hold is not None and m.hold.node == pod.node)
-    member = next(seated, None)
-    if member is None or not ledger.nodes.is_overdrawn(pod.node, member.pod.demand, freeing.going(ledger)):
-        return
-    if pod.owner is not None:
-        ledger.comebacks.leave_alone(pod.owner.uid, now)
-    hidden = pod.key.namespace != record.key.namespace
-    taker = losses.called("pod", str(pod.key), pod.uid, hidden=hidden)
-    text = f"{member.pod.key.name}: {taker} of {pod.scheduler or 'no scheduler'} took its room on {pod.node}"
-    mishaps.note(record, Reason.PIN_BROKEN, [Mishap(member.pod, text)], _TOOK)
-    ledger.mark(record.key)

@@ -6,66 +6,62 @@ limit or a lost seat. When we see again every limit begins anew: what came true 
 nobody loses his place for a time in which nobody looked.
 """
 
-from typing import TYPE_CHECKING
-
 from scheduler.ledger import care, recovery
+from scheduler.ledger.cache import Cache
 from scheduler.ledger.records import GangRecord, Step
 from scheduler.model import events as ev
 
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
 
-
-def synced(ledger: "Ledger", _event: ev.Synced, now: float) -> None:
+def synced(cache: Cache, _event: ev.Synced, now: float) -> None:
     """Every list has been read."""
-    if not ledger.synced:
-        ledger.synced = True
-        _begin(ledger, now)
+    if not cache.synced:
+        cache.synced = True
+        _begin(cache, now)
 
 
-def took_over(ledger: "Ledger", _event: ev.TookOver, now: float) -> None:
+def took_over(cache: Cache, _event: ev.TookOver, now: float) -> None:
     """It is we who act."""
-    if not ledger.acting:
-        ledger.acting = True
-        _begin(ledger, now)
+    if not cache.acting:
+        cache.acting = True
+        _begin(cache, now)
 
 
-def _begin(ledger: "Ledger", now: float) -> None:
+def _begin(cache: Cache, now: float) -> None:
     """Once both are true: what an earlier run left behind comes before all that is new."""
-    if not ledger.ready:
+    if not cache.ready:
         return
-    ledger.do(recovery.adopt(ledger, now))
-    for key in ledger.roll.gangs:
-        ledger.mark(key, anew=True)
+    cache.do(recovery.adopt(cache, now))
+    for key in cache.roll.gangs:
+        cache.mark(key, anew=True)
 
 
-def lost_sight(ledger: "Ledger", _event: ev.LostSight, _now: float) -> None:
+def lost_sight(cache: Cache, _event: ev.LostSight, _now: float) -> None:
     """From now on what we know may be the past. Who has nothing to do yet has nothing to leave off."""
-    ledger.blind = ledger.blind or ledger.ready
+    cache.blind = cache.blind or cache.ready
 
 
-def saw_again(ledger: "Ledger", _event: ev.SawAgain, now: float) -> None:
+def saw_again(cache: Cache, _event: ev.SawAgain, now: float) -> None:
     """All that was put off is looked at, and asked about, under limits that begin anew."""
-    if not ledger.blind:
+    if not cache.blind:
         return
-    ledger.blind = False
-    for record in ledger.roll.gangs.values():
-        _begin_limits(ledger, record, now)
-        ledger.mark(record.key)
-    ledger.moves.extend(now + ledger.policy.timeout)
-    ledger.wanting.ask_again()
+    cache.blind = False
+    for record in cache.roll.gangs.values():
+        _begin_limits(cache, record, now)
+        cache.mark(record.key)
+    cache.moves.extend(now + cache.policy.timeout)
+    cache.wanting.ask_again()
 
 
-def _begin_limits(ledger: "Ledger", record: GangRecord, now: float) -> None:
+def _begin_limits(cache: Cache, record: GangRecord, now: float) -> None:
     if record.deadline is not None:
-        record.deadline = max(record.deadline, now + care.time_limit(ledger, record))
+        record.deadline = max(record.deadline, now + care.time_limit(cache, record))
     if record.plan is not None and record.plan.step is Step.FREE:
-        record.plan.free_by = max(record.plan.free_by, now + ledger.policy.timeout)
+        record.plan.free_by = max(record.plan.free_by, now + cache.policy.timeout)
         for victim in record.plan.victims.values():
             victim.resumed = max(victim.resumed, now)
     for member in record.members.values():
         if member.hold is not None and member.hold.until is not None:
-            member.hold.until = max(member.hold.until, now + ledger.policy.score_hold)
+            member.hold.until = max(member.hold.until, now + cache.policy.score_hold)
         if member.failing_since is not None:
             member.failing_since = now
         if member.starting_since is not None:

@@ -9,9 +9,10 @@ stays.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from scheduler.ledger import attained, faults, healing, losses, plans, roster
+from scheduler.ledger import attained, fault_isolation, healing, losses, plans, roster
+from scheduler.ledger.cache import Cache
 from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Spec, Step, Victim
 from scheduler.ledger.rivals import line
 from scheduler.model.decision import Reason
@@ -19,9 +20,6 @@ from scheduler.model.effects import Effect, Evict, SuspendJob, WritePlan
 from scheduler.model.events import FailureKind
 from scheduler.model.victims import Preempt, Unit
 from scheduler.model.workload import GangKey, GiveWay, Owner, Pod, Uid
-
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
 
 ASK_AGAIN: Final[Mapping[FailureKind, float]] = {FailureKind.BUDGET: 5.0, FailureKind.FORBIDDEN: 3.0}
 """Seconds until a victim is asked again after such a refusal; a disruption budget changes slowly."""
@@ -53,46 +51,46 @@ def may_be_asked(pod: Pod) -> bool:
     return not (pod.deleting or kept or pod.priority >= SYSTEM)
 
 
-def start(ledger: "Ledger", record: GangRecord, preempt: Preempt, name: str, now: float) -> bool:
+def start(cache: Cache, record: GangRecord, preempt: Preempt, name: str, now: float) -> bool:
     """Hold the seats and begin to free them; False when the gang, a seat or a victim is no longer what it was."""
     members = [(record.members.get(uid), node) for uid, node in preempt.seats.items()]
     there = all(
-        m is not None and m.live and m.hold is None and m.pod.node is None and ledger.nodes.get(node)
+        m is not None and m.live and m.hold is None and m.pod.node is None and cache.nodes.get(node)
         for m, node in members
     )
-    if not there or not all(_as_chosen(ledger, unit, set(preempt.uids)) for unit in preempt.victims):
+    if not there or not all(_as_chosen(cache, unit, set(preempt.uids)) for unit in preempt.victims):
         return False
-    plan = Plan(name, dict(preempt.seats), Step.FREE, free_by=now + ledger.policy.timeout)
+    plan = Plan(name, dict(preempt.seats), Step.FREE, free_by=now + cache.policy.timeout)
     plan.units = preempt.victims
     for unit in preempt.victims:
-        for uid, victim in _victims(ledger, unit, now):
+        for uid, victim in _victims(cache, unit, now):
             plan.victims[uid] = victim
-    ledger.freeing[record.key] = plan
+    cache.freeing[record.key] = plan
     for member, node in members:
         if member is not None:
-            ledger.hold(member, Hold(node, name), now)
-    if any(_overdrawn(ledger, record, plan, going(ledger))):
-        _let_be(ledger, record, plan)
+            cache.hold(member, Hold(node, name), now)
+    if any(_overdrawn(cache, record, plan, going(cache))):
+        _let_be(cache, record, plan)
         return False
     record.plan = plan
     if preempt.victims:
         record.preempted_at = now
     for unit in preempt.victims:
-        mark(ledger, unit.uids, Reason.PREEMPTED)
+        mark(cache, unit.uids, Reason.PREEMPTED)
         if unit.way is GiveWay.EVICT:
-            loser = ledger.roll.gangs.get(unit.gang)
-            ledger.rivals.took(line(record), str(unit.gang) if loser is None else line(loser), now)
-    ledger.do(_persist(ledger, record, plan, now))
+            loser = cache.roll.gangs.get(unit.gang)
+            cache.rivals.took(line(record), str(unit.gang) if loser is None else line(loser), now)
+    cache.do(_persist(cache, record, plan, now))
     return True
 
 
-def _as_chosen(ledger: "Ledger", unit: Unit, taken: set[Uid]) -> bool:
+def _as_chosen(cache: Cache, unit: Unit, taken: set[Uid]) -> bool:
     """All of it run as they did, and of a gang either none of its quorum leaves or all that run. Of one that is refused
     nobody knows the quorum.
     """
-    gang = ledger.roll.gangs.get(unit.gang)
+    gang = cache.roll.gangs.get(unit.gang)
     if gang is None:
-        pods = [ledger.roll.strangers.get(uid) for uid in unit.uids]
+        pods = [cache.roll.strangers.get(uid) for uid in unit.uids]
         return all(pod is not None and pod.node is not None and not pod.deleting for pod in pods)
     if gang.spec is None or not gang.gives_way:
         return False
@@ -103,18 +101,18 @@ def _as_chosen(ledger: "Ledger", unit: Unit, taken: set[Uid]) -> bool:
     return running.keys() >= set(unit.uids) and len(left) in {0, len(core)}
 
 
-def _let_be(ledger: "Ledger", record: GangRecord, plan: Plan) -> None:
+def _let_be(cache: Cache, record: GangRecord, plan: Plan) -> None:
     """As if the seats had never been held: no room came back by it."""
-    room = ledger.nodes.room
-    del ledger.freeing[record.key]
+    room = cache.nodes.room
+    del cache.freeing[record.key]
     for uid in plan.seats:
         member = record.members.get(uid)
         if member is not None:
-            ledger.release(member)
-    ledger.nodes.room = room
+            cache.release(member)
+    cache.nodes.room = room
 
 
-def _persist(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> list[Effect]:
+def _persist(cache: Cache, record: GangRecord, plan: Plan, now: float) -> list[Effect]:
     """The plan with its victims, on the first member that is gated; of a gang without a gate a restart knows
     nothing.
     """
@@ -126,47 +124,47 @@ def _persist(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> li
     written = WritePlan(
         record.key, pod.uid, pod.key, plan.name, dict(plan.seats), tuple(sorted(plan.victims))
     )
-    plan.outstanding[written] = now + ledger.policy.outcome_limit
+    plan.outstanding[written] = now + cache.policy.outcome_limit
     return [written]
 
 
-def _victims(ledger: "Ledger", unit: Unit, now: float) -> Iterator[tuple[Uid, Victim]]:
+def _victims(cache: Cache, unit: Unit, now: float) -> Iterator[tuple[Uid, Victim]]:
     """Of a Job that is suspended its first pod stands for all."""
-    gang = ledger.roll.gangs.get(unit.gang)
-    had = attained.so_far(gang, ledger.owners, now) if gang is not None else 0.0
+    gang = cache.roll.gangs.get(unit.gang)
+    had = attained.so_far(gang, cache.owners, now) if gang is not None else 0.0
     for number, uid in enumerate(unit.uids):
-        pod = ledger.roll.pod(uid)
+        pod = cache.roll.pod(uid)
         if pod is not None:
             asks = unit.way is GiveWay.EVICT or number == 0
-            where = None if ledger.roll.gang_of.get(uid) else pod.node
+            where = None if cache.roll.gang_of.get(uid) else pod.node
             yield uid, Victim(pod.key, unit.gang, unit.way, had, pod.owner, where, asks=asks)
 
 
-def mark(ledger: "Ledger", uids: Iterable[Uid], reason: Reason | None) -> None:
+def mark(cache: Cache, uids: Iterable[Uid], reason: Reason | None) -> None:
     """These count no longer, or count again: nothing is planned for the gap that they will leave."""
     for uid in uids:
-        member = ledger.roll.member(uid)
+        member = cache.roll.member(uid)
         if member is not None and member.evicting in {None, Reason.PREEMPTED}:
             member.evicting, member.evict_again = reason, float("inf")
             if reason is None:
-                ledger.stands(member.pod.priority)
-            ledger.mark(ledger.roll.gang_of[uid], anew=True)
+                cache.stands(member.pod.priority)
+            cache.mark(cache.roll.gang_of[uid], anew=True)
 
 
-def carry_on(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> tuple[list[Effect], bool]:
+def carry_on(cache: Cache, record: GangRecord, plan: Plan, now: float) -> tuple[list[Effect], bool]:
     """Ask who is to be asked. True: all have left and the seats are free, so the plan goes on as any other."""
-    for uid in [uid for uid in plan.victims if _is_gone(ledger, ledger.roll.pod(uid))]:
+    for uid in [uid for uid in plan.victims if _is_gone(cache, cache.roll.pod(uid))]:
         _pass_on(plan, uid, plan.victims.pop(uid))
-    _hear(ledger, plan, now)
-    if not plan.victims and not any(_overdrawn(ledger, record, plan)):
-        ledger.freeing.pop(record.key, None)
+    _hear(cache, plan, now)
+    if not plan.victims and not any(_overdrawn(cache, record, plan)):
+        cache.freeing.pop(record.key, None)
         plan.step = Step.PERSIST
         for uid in plan.seats:
             _begins_now(record.members.get(uid), now)
         return [], True
     if plan.outstanding:
-        return plans.again(record, ledger.policy, now), False
-    return list(_ask(ledger, record, plan, now)), False
+        return plans.again(record, cache.policy, now), False
+    return list(_ask(cache, record, plan, now)), False
 
 
 def _pass_on(plan: Plan, uid: Uid, gone: Victim) -> None:
@@ -182,36 +180,36 @@ def _pass_on(plan: Plan, uid: Uid, gone: Victim) -> None:
                 return
 
 
-def _hear(ledger: "Ledger", plan: Plan, now: float) -> None:
+def _hear(cache: Cache, plan: Plan, now: float) -> None:
     """A Job that was suspended for this is resumed by others: that counts more than our word, and pods that were not
     told to go yet stay. Suspended once more, it gives way after all.
     """
     for victim in plan.victims.values():
         if victim.way is not GiveWay.SUSPEND or not victim.asks:
             continue
-        kept = _was_resumed(ledger, victim) and _staying(ledger, plan, {victim.owner}) > 0
+        kept = _was_resumed(cache, victim) and _staying(cache, plan, {victim.owner}) > 0
         if victim.accepted and kept:
             victim.accepted, victim.resumed = False, now
         elif victim.resumed < float("inf") and not kept:
             victim.accepted, victim.resumed = True, float("inf")
 
 
-def _was_resumed(ledger: "Ledger", victim: Victim) -> bool:
+def _was_resumed(cache: Cache, victim: Victim) -> bool:
     """What is known of its Job is what came after it was suspended, not before."""
-    traits = ledger.owners.get(victim.owner.uid) if victim.owner is not None else None
+    traits = cache.owners.get(victim.owner.uid) if victim.owner is not None else None
     return traits is not None and not traits.suspended and traits.version != victim.version
 
 
-def _staying(ledger: "Ledger", plan: Plan, jobs: Collection[Owner | None]) -> int:
+def _staying(cache: Cache, plan: Plan, jobs: Collection[Owner | None]) -> int:
     """Pods of these Jobs that are to leave and were not told to go yet."""
     suspended = (uid for uid, own in plan.victims.items() if own.way is GiveWay.SUSPEND and own.owner in jobs)
-    return sum(not _leaves(ledger.roll.pod(uid)) for uid in suspended)
+    return sum(not _leaves(cache.roll.pod(uid)) for uid in suspended)
 
 
-def resumed(ledger: "Ledger", plan: Plan, now: float) -> int:
+def resumed(cache: Cache, plan: Plan, now: float) -> int:
     """Pods that stay, because their Jobs were resumed long enough ago to be sure of it."""
     jobs = {victim.owner for victim in plan.victims.values() if victim.resumed + HEARD <= now}
-    return _staying(ledger, plan, jobs) if jobs else 0
+    return _staying(cache, plan, jobs) if jobs else 0
 
 
 def _begins_now(member: Member | None, now: float) -> None:
@@ -220,76 +218,76 @@ def _begins_now(member: Member | None, now: float) -> None:
         member.failing_since = now
 
 
-def _is_gone(ledger: "Ledger", pod: Pod | None) -> bool:
+def _is_gone(cache: Cache, pod: Pod | None) -> bool:
     """Or as good as gone: told to go, on a node of which nothing is heard. No seat of a plan is there, see `is_stuck`."""
     if pod is None or pod.phase.ended:
         return True
-    node = ledger.nodes.get(pod.node) if pod.node is not None else None
+    node = cache.nodes.get(pod.node) if pod.node is not None else None
     return pod.deleting and node is not None and healing.is_unreachable(node)
 
 
-def _overdrawn(ledger: "Ledger", record: GangRecord, plan: Plan, but: Collection[Uid] = ()) -> Iterator[bool]:
+def _overdrawn(cache: Cache, record: GangRecord, plan: Plan, but: Collection[Uid] = ()) -> Iterator[bool]:
     for uid, node in plan.seats.items():
         member = record.members.get(uid)
-        yield member is not None and ledger.nodes.is_overdrawn(node, member.pod.demand, but)
+        yield member is not None and cache.nodes.is_overdrawn(node, member.pod.demand, but)
 
 
-def going(ledger: "Ledger") -> set[Uid]:
+def going(cache: Cache) -> set[Uid]:
     """All whose room will be free: they leave, or were asked to."""
-    return {*ledger.deleted, *(uid for plan in ledger.freeing.values() for uid in plan.victims)}
+    return {*cache.deleted, *(uid for plan in cache.freeing.values() for uid in plan.victims)}
 
 
-def booked(ledger: "Ledger") -> set[Uid]:
+def booked(cache: Cache) -> set[Uid]:
     """Who sits on room that others still have to leave: it takes none from a plan that has its own."""
-    return {uid for plan in ledger.freeing.values() for uid in plan.seats}
+    return {uid for plan in cache.freeing.values() for uid in plan.seats}
 
 
-def waiting_for(ledger: "Ledger", owner: str) -> Iterator[GangKey]:
+def waiting_for(cache: Cache, owner: str) -> Iterator[GangKey]:
     """Gangs whose room pods of this owner have to leave first."""
-    for key, plan in ledger.freeing.items():
+    for key, plan in cache.freeing.items():
         if any(victim.owner is not None and victim.owner.uid == owner for victim in plan.victims.values()):
             yield key
 
 
-def _ask(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> Iterator[Effect]:
+def _ask(cache: Cache, record: GangRecord, plan: Plan, now: float) -> Iterator[Effect]:
     """Victims that were not asked yet, as many of each namespace as its budget allows."""
     asked = Counter(
         victim.key.namespace
-        for other in ledger.freeing.values()
+        for other in cache.freeing.values()
         for victim in other.victims.values()
         if victim.asked
     )
     for uid, victim in plan.victims.items():
-        pod = ledger.roll.pod(uid)
+        pod = cache.roll.pod(uid)
         if pod is None or not victim.asks or victim.again > now or (pod.deleting and victim.asked):
             continue
-        if victim.way is GiveWay.SUSPEND and _is_suspended(ledger, victim):
+        if victim.way is GiveWay.SUSPEND and _is_suspended(cache, victim):
             victim.asked, victim.accepted, victim.again = True, True, float("inf")
             continue
-        if not victim.asked and asked[victim.key.namespace] >= ledger.policy.evictions_per_namespace:
+        if not victim.asked and asked[victim.key.namespace] >= cache.policy.evictions_per_namespace:
             continue
         asked[victim.key.namespace] += not victim.asked
         victim.asked = True
-        victim.again = now + ledger.policy.outcome_limit
-        yield _request(ledger, record, uid, victim)
+        victim.again = now + cache.policy.outcome_limit
+        yield _request(cache, record, uid, victim)
 
 
-def _is_suspended(ledger: "Ledger", victim: Victim) -> bool:
+def _is_suspended(cache: Cache, victim: Victim) -> bool:
     """Its Job is suspended already, perhaps by a person, whose it then stays: its pods leave without our asking."""
-    traits = ledger.owners.get(victim.owner.uid) if victim.owner is not None else None
+    traits = cache.owners.get(victim.owner.uid) if victim.owner is not None else None
     return traits is not None and traits.suspended
 
 
-def _request(ledger: "Ledger", record: GangRecord, uid: Uid, victim: Victim) -> Effect:
+def _request(cache: Cache, record: GangRecord, uid: Uid, victim: Victim) -> Effect:
     if victim.way is GiveWay.SUSPEND and victim.owner is not None:
         key = victim.key._replace(name=victim.owner.name)
-        traits = ledger.owners.get(victim.owner.uid)
+        traits = cache.owners.get(victim.owner.uid)
         victim.version = traits.version if traits is not None else ""
         return SuspendJob(record.key, uid, key, victim.owner, victim.attained, victim.version)
     return Evict(record.key, uid, victim.key, Reason.PREEMPTED)
 
 
-def answered(ledger: "Ledger", record: GangRecord, uid: Uid, kind: FailureKind | None, now: float) -> None:
+def answered(cache: Cache, record: GangRecord, uid: Uid, kind: FailureKind | None, now: float) -> None:
     """What became of asking a victim; None: it is on its way out."""
     victim = record.plan.victim(uid) if record.plan is not None else None
     if record.plan is None or victim is None:
@@ -298,7 +296,7 @@ def answered(ledger: "Ledger", record: GangRecord, uid: Uid, kind: FailureKind |
     victim.protected = kind is FailureKind.BUDGET
     if kind is None:
         if not victim.accepted:
-            ledger.do(losses.gave_way(ledger, record, record.plan, uid, victim, now))
+            cache.do(losses.gave_way(cache, record, record.plan, uid, victim, now))
         victim.accepted, victim.again = True, float("inf")
     elif kind is FailureKind.INVALID:
         victim.again = float("inf")
@@ -306,7 +304,7 @@ def answered(ledger: "Ledger", record: GangRecord, uid: Uid, kind: FailureKind |
         victim.again = now + ASK_AGAIN.get(kind, RETRY)
 
 
-def is_stuck(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> bool:
+def is_stuck(cache: Cache, record: GangRecord, plan: Plan, now: float) -> bool:
     """Nothing will come of it: somebody has refused to leave for as long as a gang may take to start, a budget that
     never allows, for one, or one that takes a gang apart; or a Job was resumed and keeps its pods; or others took the
     room, so that it will not be there when all have left; or nothing is heard any more of a node, which nobody leaves
@@ -317,28 +315,28 @@ def is_stuck(ledger: "Ledger", record: GangRecord, plan: Plan, now: float) -> bo
     refused = now >= plan.free_by and not all(_goes(v) for v in plan.victims.values())
     return (
         refused
-        or resumed(ledger, plan, now) > 0
-        or any(_taken_apart(ledger, plan))
-        or any(_is_silent(ledger, record, plan))
-        or any(_overdrawn(ledger, record, plan, going(ledger)))
+        or resumed(cache, plan, now) > 0
+        or any(_taken_apart(cache, plan))
+        or any(_is_silent(cache, record, plan))
+        or any(_overdrawn(cache, record, plan, going(cache)))
     )
 
 
-def _is_silent(ledger: "Ledger", record: GangRecord, plan: Plan) -> Iterator[bool]:
+def _is_silent(cache: Cache, record: GangRecord, plan: Plan) -> Iterator[bool]:
     """Where nothing is heard of the node of a seat, and the pod would not be let onto it either."""
     for uid, name in plan.seats.items():
-        node, member = ledger.nodes.get(name), record.members.get(uid)
+        node, member = cache.nodes.get(name), record.members.get(uid)
         if node is not None and member is not None and healing.is_unreachable(node):
             yield bool(member.pod.demand.untolerated(node.taints))
 
 
-def _taken_apart(ledger: "Ledger", plan: Plan) -> Iterator[bool]:
+def _taken_apart(cache: Cache, plan: Plan) -> Iterator[bool]:
     """A disruption budget let some of a gang go and keeps the others: what was made again of it has no room to become
     ready in, so the budget never allows more, and the gang stands still until the plan is given up.
     """
     for unit in plan.units:
         left = [(uid, plan.victims[uid]) for uid in unit.uids if uid in plan.victims]
-        kept = any(victim.protected and not _leaves(ledger.roll.pod(uid)) for uid, victim in left)
+        kept = any(victim.protected and not _leaves(cache.roll.pod(uid)) for uid, victim in left)
         gone = len(left) < len(unit.uids) or any(victim.accepted for _, victim in left)
         yield kept and gone
 
@@ -361,12 +359,12 @@ def wakes(plan: Plan) -> Iterator[float]:
         yield from (victim.resumed + HEARD for victim in plan.victims.values())
 
 
-def give_up(ledger: "Ledger", key: GangKey, plan: Plan, now: float) -> None:
+def give_up(cache: Cache, key: GangKey, plan: Plan, now: float) -> None:
     """Nobody more is asked to leave for this plan; who has not gone yet counts again."""
-    ledger.freeing.pop(key, None)
-    staying = [uid for uid in plan.victims if not _leaves(ledger.roll.pod(uid))]
-    mark(ledger, staying, None)
-    record = ledger.roll.gangs.get(key)
+    cache.freeing.pop(key, None)
+    staying = [uid for uid in plan.victims if not _leaves(cache.roll.pod(uid))]
+    mark(cache, staying, None)
+    record = cache.roll.gangs.get(key)
     if record is not None:
         stubborn = [uid for uid, victim in plan.victims.items() if victim.asked and not _goes(victim)]
         record.spared |= dict.fromkeys(stubborn, now + SPARED)
@@ -376,19 +374,19 @@ def _leaves(pod: Pod | None) -> bool:
     return pod is None or pod.deleting or pod.phase.ended
 
 
-def sweep(ledger: "Ledger", now: float) -> None:
+def sweep(cache: Cache, now: float) -> None:
     """Gives up plans whose gang is gone, or has another plan by now; the others are looked at when there is more
     room.
     """
-    for key, plan in list(ledger.freeing.items()):
-        record = ledger.roll.gangs.get(key)
+    for key, plan in list(cache.freeing.items()):
+        record = cache.roll.gangs.get(key)
         if record is None or record.plan is not plan:
-            with faults.guard(ledger, key, now):
-                give_up(ledger, key, plan, now)
-    if ledger.freed_at != ledger.nodes.room:
-        ledger.freed_at = ledger.nodes.room
-        for key in ledger.freeing:
-            ledger.mark(key)
+            with fault_isolation.guard(cache, key, now):
+                give_up(cache, key, plan, now)
+    if cache.freed_at != cache.nodes.room:
+        cache.freed_at = cache.nodes.room
+        for key in cache.freeing:
+            cache.mark(key)
 
 
 def spared(record: GangRecord, now: float) -> frozenset[Uid]:

@@ -7,10 +7,11 @@ Everything is bounded: each setback doubles the time until the next, until the g
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from scheduler.ledger import mishaps, pins, plans, roster
 from scheduler.ledger.backoff import doubled
+from scheduler.ledger.cache import Cache
 from scheduler.ledger.lifecycle import Facts
 from scheduler.ledger.messages import Mishap, Sequel
 from scheduler.ledger.records import GangRecord, Member, Spec
@@ -19,9 +20,6 @@ from scheduler.model.decision import Reason
 from scheduler.model.demand import TaintEffect
 from scheduler.model.effects import Effect
 from scheduler.model.workload import OnMemberLoss, Phase, Pod
-
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
 
 GONE_FOR: Final = 2.0
 """Seconds for which a node must be gone before what was on it counts as lost: a node that is made anew under its name
@@ -61,32 +59,32 @@ def is_unreachable(node: Node) -> bool:
     return any(own.key == UNREACHABLE and own.effect is TaintEffect.NO_EXECUTE for own in node.taints)
 
 
-def heal(ledger: "Ledger", record: GangRecord, facts: Facts, now: float) -> list[Effect] | None:
+def heal(cache: Cache, record: GangRecord, facts: Facts, now: float) -> list[Effect] | None:
     """What is to be done for members that do not start or are lost; None: for nobody.
 
     Sets `record.heal_at`, when to look again.
     """
     record.heal_at = float("inf")
     whole = bool(facts.quorum) and facts.bound >= facts.quorum
-    _note(ledger, record, facts, now, whole=whole or record.was_bound)
+    _note(cache, record, facts, now, whole=whole or record.was_bound)
     if whole:
         record.bereft = False
     effects: list[Effect] = []
-    lost = _lost(ledger, record, now, effects)
-    late = _late(ledger, record, now) if whole or record.was_bound else []
+    lost = _lost(cache, record, now, effects)
+    late = _late(cache, record, now) if whole or record.was_bound else []
     if not (lost or late or record.restart_for):
         return None
     if late:
-        effects += _hurry(ledger, record, late, now)
+        effects += _hurry(cache, record, late, now)
     if record.restart_for:
-        effects += _restart(ledger, record, lost, now)
+        effects += _restart(cache, record, lost, now)
     elif lost:
         mishaps.note(record, Reason.MEMBER_LOST, lost, _AFTER_A_LOSS[_wish(record)])
-    ledger.mark(record.key)
+    cache.mark(record.key)
     return effects
 
 
-def _note(ledger: "Ledger", record: GangRecord, facts: Facts, now: float, *, whole: bool) -> None:
+def _note(cache: Cache, record: GangRecord, facts: Facts, now: float, *, whole: bool) -> None:
     """Since when each member starts, or its node is gone; and since when all is well."""
     starting = False
     for member in record.members.values():
@@ -99,7 +97,7 @@ def _note(ledger: "Ledger", record: GangRecord, facts: Facts, now: float, *, who
                 member.starting_since = now if pod.bound_at is None else min(now, pod.bound_at)
         else:
             member.starting_since = None
-        if pod.node in ledger.nodes or pod.phase.ended:
+        if pod.node in cache.nodes or pod.phase.ended:
             came_back = member.stranded_since is not None and not (pod.deleting or pod.phase.ended)
             if came_back:  # before anything came of it
                 member.lost = False
@@ -111,24 +109,24 @@ def _note(ledger: "Ledger", record: GangRecord, facts: Facts, now: float, *, who
     well = bool(facts.quorum) and facts.running >= facts.quorum and not starting
     if well and record.well_since is None:
         record.well_since = now
-    if record.well_since is not None and now - record.well_since >= ledger.policy.backoff_limit:
+    if record.well_since is not None and now - record.well_since >= cache.policy.backoff_limit:
         # It has run well: what comes now is a beginning, also of the next gang of its name.
         record.setbacks = 0
     if not well:
         record.well_since = None
 
 
-def turned_away(ledger: "Ledger", record: GangRecord, pod: Pod, now: float, *, news: bool) -> None:
+def turned_away(cache: Cache, record: GangRecord, pod: Pod, now: float, *, news: bool) -> None:
     """The kubelet of its node would not start this pod, so the next in its place goes elsewhere.
 
     Kept at once for a gang that is made again, since of a gang of one this pod may stay. news: people are told.
     """
     if pod.node is None:
         return
-    pins.bar(record, pod.node, ledger.policy, now)
-    ledger.roll.keep_scars(record, pod)
+    pins.bar(record, pod.node, cache.policy, now)
+    cache.roll.keep_scars(record, pod)
     if news:
-        ledger.tally.decisions[Reason.NOT_STARTED] += 1
+        cache.tally.decisions[Reason.NOT_STARTED] += 1
         text = f"{pod.key.name} on {pod.node}: its kubelet refused the pod: {pod.refused}"
         mishaps.note(record, Reason.NOT_STARTED, [Mishap(pod, text)], _ELSEWHERE)
 
@@ -143,14 +141,14 @@ def _wish(record: GangRecord) -> OnMemberLoss:
     return wish or OnMemberLoss.REPLACE
 
 
-def _how(ledger: "Ledger", record: GangRecord, member: Member, now: float) -> str:
+def _how(cache: Cache, record: GangRecord, member: Member, now: float) -> str:
     """How this member was lost; empty: it was not."""
     pod = member.pod
     if pod.node is None or pod.phase is Phase.SUCCEEDED or _is_our_doing(member):
         return ""
     if member.stranded_since is not None:
         return f"was lost with its node {pod.node}" if now >= member.stranded_since + GONE_FOR else ""
-    node = ledger.nodes.get(pod.node)
+    node = cache.nodes.get(pod.node)
     if pod.deleting and not pod.phase.ended and node is not None and is_unreachable(node):
         return f"was lost with its node {pod.node}"
     if not member.worked or _wish(record) is not OnMemberLoss.RESTART:
@@ -165,32 +163,32 @@ def _is_our_doing(member: Member) -> bool:
     return member.evicting is not None and member.stranded_since is None
 
 
-def _lost(ledger: "Ledger", record: GangRecord, now: float, effects: list[Effect]) -> list[Mishap]:
+def _lost(cache: Cache, record: GangRecord, now: float, effects: list[Effect]) -> list[Mishap]:
     """Whom the gang has just lost; what is to be done for them is added to the effects."""
     lost: list[Mishap] = []
     for member in list(record.members.values()):
         if member.lost:
             continue
-        how = _how(ledger, record, member, now)
+        how = _how(cache, record, member, now)
         if how:
             lost.append(Mishap(member.pod, f"{member.pod.key.name} {how}"))
-            effects += _lose(ledger, record, member, lost[-1].text, now)
+            effects += _lose(cache, record, member, lost[-1].text, now)
         elif member.stranded_since is not None:
             record.heal_at = min(record.heal_at, member.stranded_since + GONE_FOR)
     return lost
 
 
-def _lose(ledger: "Ledger", record: GangRecord, member: Member, what: str, now: float) -> Iterator[Effect]:
+def _lose(cache: Cache, record: GangRecord, member: Member, what: str, now: float) -> Iterator[Effect]:
     """Have its owner make it again where nobody else will soon."""
     member.lost = True
     record.bereft = True
-    ledger.tally.decisions[Reason.MEMBER_LOST] += 1
+    cache.tally.decisions[Reason.MEMBER_LOST] += 1
     wish = _wish(record)
     if wish is OnMemberLoss.RESTART and _is_core(record, member):
         record.restart_for = what
     gone = member.stranded_since is not None and not member.pod.deleting
     if gone and wish is not OnMemberLoss.NONE and member.pod.maker is not None:
-        yield pins.evict(record, member, Reason.MEMBER_LOST, ledger.policy, now)
+        yield pins.evict(record, member, Reason.MEMBER_LOST, cache.policy, now)
 
 
 _AFTER_A_LOSS: Final = {
@@ -219,13 +217,13 @@ def _is_core(record: GangRecord, member: Member) -> bool:
     return any(m is member for m in roster.core(record, record.spec, placed)[0])
 
 
-def left(ledger: "Ledger", member: Member) -> None:
+def left(cache: Cache, member: Member) -> None:
     """This pod is no more: was it lost? Sometimes its going is all that is ever seen."""
-    record = ledger.roll.gangs[ledger.roll.gang_of[member.pod.uid]]
+    record = cache.roll.gangs[cache.roll.gang_of[member.pod.uid]]
     if member.lost or not member.worked or member.pod.phase is Phase.SUCCEEDED:
         return
     pod = member.pod
-    stranded = pod.node is not None and pod.node not in ledger.nodes
+    stranded = pod.node is not None and pod.node not in cache.nodes
     if member.evicting is not None or not (stranded or pod.disrupted or pod.phase is Phase.FAILED):
         return
     record.bereft = True
@@ -233,7 +231,7 @@ def left(ledger: "Ledger", member: Member) -> None:
         record.restart_for = f"{pod.key.name} was lost on {pod.node}"
 
 
-def _restart(ledger: "Ledger", record: GangRecord, lost: list[Mishap], now: float) -> list[Effect]:
+def _restart(cache: Cache, record: GangRecord, lost: list[Mishap], now: float) -> list[Effect]:
     """All members are evicted together, where their owners make them again at no cost."""
     said, record.restart_for = record.restart_for, ""
     speaker = min(record.live(), key=lambda m: m.arrival, default=None)
@@ -242,35 +240,35 @@ def _restart(ledger: "Ledger", record: GangRecord, lost: list[Mishap], now: floa
         return []
     if all(own.text != said for own in lost):
         lost = [*lost, Mishap(speaker.pod, said)]
-    if not pins.remakeable(record, ledger.owners):
+    if not pins.remakeable(record, cache.owners):
         mishaps.note(record, Reason.MEMBER_LOST, lost, _NOT_RESTARTED)
         return []
     mishaps.note(record, Reason.MEMBER_LOST, lost, _RESTARTED)
     record.setbacks += 1
-    record.not_before = max(record.not_before, now + _pause(ledger, record))
+    record.not_before = max(record.not_before, now + _pause(cache, record))
     for member in record.live():
         if member.hold is not None and not member.bound and member.tied is None and member.pod.gated:
-            ledger.release(member)
+            cache.release(member)
     placed = [m for m in record.live() if m.bound or pins.evictable(m)]
-    return list(evict_all(ledger, record, placed, Reason.MEMBER_LOST, now))
+    return list(evict_all(cache, record, placed, Reason.MEMBER_LOST, now))
 
 
-def _pause(ledger: "Ledger", record: GangRecord) -> float:
-    policy = ledger.policy
+def _pause(cache: Cache, record: GangRecord) -> float:
+    policy = cache.policy
     if record.setbacks <= 1:
         return 0.0
     return doubled(policy.backoff, record.setbacks - 2, policy.backoff_limit)
 
 
 def evict_all(
-    ledger: "Ledger", record: GangRecord, members: Iterable[Member], reason: Reason, now: float
+    cache: Cache, record: GangRecord, members: Iterable[Member], reason: Reason, now: float
 ) -> Iterator[Effect]:
     """Evict them together: none of them counts from now on, and as many are asked for at a time as a namespace may
     lose.
     """
     for number, member in enumerate(members):
-        batch = number // ledger.policy.evictions_per_namespace
-        effect = pins.evict(record, member, reason, ledger.policy, now)
+        batch = number // cache.policy.evictions_per_namespace
+        effect = pins.evict(record, member, reason, cache.policy, now)
         if batch == 0:
             yield effect
         else:
@@ -280,16 +278,16 @@ def evict_all(
 # ── never started ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def patience(ledger: "Ledger", record: GangRecord) -> float:
+def patience(cache: Cache, record: GangRecord) -> float:
     """Seconds from its bind until a member must run."""
     asked = record.spec.wish.start_timeout if isinstance(record.spec, Spec) else None
-    span = ledger.policy.start_timeout if asked is None else asked
+    span = cache.policy.start_timeout if asked is None else asked
     return doubled(span, record.setbacks, max(span, LONGEST))
 
 
-def _late(ledger: "Ledger", record: GangRecord, now: float) -> list[Member]:
+def _late(cache: Cache, record: GangRecord, now: float) -> list[Member]:
     """Members whose time to start is up."""
-    limit = patience(ledger, record)
+    limit = patience(cache, record)
     times = [
         (m.starting_since, m)
         for m in record.members.values()
@@ -304,20 +302,20 @@ def _late(ledger: "Ledger", record: GangRecord, now: float) -> list[Member]:
     return [m for since, m in times if since + (1 - TOGETHER) * limit <= now]
 
 
-def _hurry(ledger: "Ledger", record: GangRecord, late: list[Member], now: float) -> Iterable[Effect]:
+def _hurry(cache: Cache, record: GangRecord, late: list[Member], now: float) -> Iterable[Effect]:
     """They are made again elsewhere where that costs nothing, else told of again and again."""
-    limit = patience(ledger, record)
+    limit = patience(cache, record)
     record.setbacks += 1
-    ledger.tally.decisions[Reason.NOT_STARTED] += len(late)
-    again = _wish(record) is not OnMemberLoss.NONE and all(plans.remakes(m, ledger.owners) for m in late)
+    cache.tally.decisions[Reason.NOT_STARTED] += len(late)
+    again = _wish(record) is not OnMemberLoss.NONE and all(plans.remakes(m, cache.owners) for m in late)
     befell = [_lateness(m, limit) for m in late]
     mishaps.note(record, Reason.NOT_STARTED, befell, _MADE_AGAIN if again else _LEFT_ALONE)
     if not again:
-        _let_go(ledger, record, now)
+        _let_go(cache, record, now)
         return []
     for node in dict.fromkeys(str(m.pod.node) for m in late if _is_nodes_fault(record, m)):
-        pins.bar(record, node, ledger.policy, now)
-    return evict_all(ledger, record, late, Reason.NOT_STARTED, now)
+        pins.bar(record, node, cache.policy, now)
+    return evict_all(cache, record, late, Reason.NOT_STARTED, now)
 
 
 _MADE_AGAIN: Final = Sequel("it is evicted, to be made again", "they are evicted, to be made again")
@@ -348,9 +346,9 @@ def _alike(one: Member, other: Member) -> bool:
     return roles[0] == roles[1] and one.pod.owner == other.pod.owner
 
 
-def _let_go(ledger: "Ledger", record: GangRecord, now: float) -> None:
+def _let_go(cache: Cache, record: GangRecord, now: float) -> None:
     """Seats of members that still have their gate: others may use them while this gang does not start."""
-    record.not_before = max(record.not_before, now + patience(ledger, record))
+    record.not_before = max(record.not_before, now + patience(cache, record))
     for member in record.live():
         if member.hold is not None and member.pod.gated and member.tied is None:
-            ledger.release(member)
+            cache.release(member)

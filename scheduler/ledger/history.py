@@ -3,16 +3,14 @@
 Lives here: what counts as a run, and what is asked of that memory. Never here: how it answers (runtimes).
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from scheduler.ledger.cache import Cache
 from scheduler.ledger.lifecycle import STANDS, State
 from scheduler.ledger.records import GangRecord, Spec
 from scheduler.ledger.runtimes import LIE, Reach, Run
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import Phase
-
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
 
 MARGIN: Final = 0.01
 """Of what was declared, beyond LIE times it: the clock of the API server counts whole seconds."""
@@ -65,7 +63,7 @@ def doubted_at(record: GangRecord) -> float:
     return record.since + (LIE + MARGIN) * says
 
 
-def keep(ledger: "Ledger", record: GangRecord, now: float) -> None:
+def keep(cache: Cache, record: GangRecord, now: float) -> None:
     """Remember when its quorum was whole, and what it took when it has ended."""
     if record.state in STANDS:
         if record.since is None:
@@ -73,45 +71,45 @@ def keep(ledger: "Ledger", record: GangRecord, now: float) -> None:
         says = declared(record)
         if says is not None and now >= doubted_at(record):
             record.doubted = True
-            ledger.runtimes.overran(record.key.namespace, creditor(record), says, now - record.since)
+            cache.runtimes.overran(record.key.namespace, creditor(record), says, now - record.since)
     elif record.since is not None:
         if record.state is State.LEAVING and _succeeded(record):
-            _teach(ledger, record, now - record.since)
+            _teach(cache, record, now - record.since)
         record.since, record.promised, record.doubted = None, None, False
         record.interrupted = True
 
 
-def expect(ledger: "Ledger", record: GangRecord, *, forecast: bool = False) -> Estimate:
+def expect(cache: Cache, record: GangRecord, *, forecast: bool = False) -> Estimate:
     """How many seconds this gang runs from its start on, as far as is known.
 
     One that overran by far is expected to have ended long ago: so what it overran counts, not what others took.
     """
     if record.doubted and (says := declared(record)) is not None:
         return Estimate(says, says, says)
-    run = _run(ledger, record)
-    return ledger.runtimes.likely(run) if forecast else ledger.runtimes.of(run)
+    run = _run(cache, record)
+    return cache.runtimes.likely(run) if forecast else cache.runtimes.of(run)
 
 
-def reach(ledger: "Ledger", record: GangRecord) -> Reach:
+def reach(cache: Cache, record: GangRecord) -> Reach:
     """How many seconds it runs at the longest, by `expect`: until it is looked at again."""
     says = declared(record) if record.doubted else None
-    return ledger.runtimes.reach(_run(ledger, record)) if says is None else Reach(says)
+    return cache.runtimes.reach(_run(cache, record)) if says is None else Reach(says)
 
 
-def _run(ledger: "Ledger", record: GangRecord) -> Run:
+def _run(cache: Cache, record: GangRecord) -> Run:
     """What is asked of `runtimes` about it."""
-    default = ledger.policy.default_runtime
+    default = cache.policy.default_runtime
     if record.run is None or record.run_for != record.pulse or record.run[-1] != default:
         whose = (record.key.namespace, creditor(record), len(record.members))
         record.run, record.run_for = (*whose, declared(record), default), record.pulse
     return record.run
 
 
-def _teach(ledger: "Ledger", record: GangRecord, ran: float) -> None:
+def _teach(cache: Cache, record: GangRecord, ran: float) -> None:
     """What a run took; and what its declaration was worth, if it was one run, and was not told when it overran."""
     whole = not (record.interrupted or record.doubted)
     promised = record.promised if whole else None
-    ledger.runtimes.ended(record.key.namespace, creditor(record), len(record.members), promised, ran)
+    cache.runtimes.ended(record.key.namespace, creditor(record), len(record.members), promised, ran)
 
 
 def _began(record: GangRecord, now: float) -> float:

@@ -5,31 +5,27 @@ said. Never here: which pod gives way (freeing). A gang of the same namespace is
 people read its priority and the uid of a pod, as kube-scheduler tells it: its name is hidden from them.
 """
 
-from typing import TYPE_CHECKING
-
 from scheduler.ledger import roster
+from scheduler.ledger.cache import Cache
 from scheduler.ledger.messages import GaveWay
 from scheduler.ledger.records import GangRecord, Plan, Victim
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.workload import GiveWay, Uid
 
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
-
 
 def gave_way(
-    ledger: "Ledger", record: GangRecord, plan: Plan, uid: Uid, victim: Victim, now: float
+    cache: Cache, record: GangRecord, plan: Plan, uid: Uid, victim: Victim, now: float
 ) -> list[Effect]:
     """The API server took the request: this victim leaves for the gang of `record`."""
     speaker = min(record.members.values(), key=lambda member: member.arrival).pod
     name = speaker.key.name if roster.is_gang_of_one(record.key) else record.key.name
-    loser = ledger.roll.gangs.get(victim.gang)
+    loser = cache.roll.gangs.get(victim.gang)
     if loser is not None:
         loser.gave_way = GaveWay(record.key, name, record.priority, now)
     if victim.node is not None and victim.owner is not None:
-        ledger.comebacks.leave_alone(victim.owner.uid, now)
-        ledger.comebacks.made_room(victim.node, record.key)
+        cache.comebacks.leave_alone(victim.owner.uid, now)
+        cache.comebacks.made_room(victim.node, record.key)
     # A controller is told once, however many of its pods leave.
     owner = victim.owner if victim.owner is not None and victim.owner.uid not in plan.told else None
     plan.told |= {owner.uid} if owner is not None else set()

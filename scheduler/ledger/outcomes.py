@@ -3,17 +3,15 @@
 Lives here: whose outcome it is, and when what failed is done again. Never here: how (care, freeing, plans).
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from scheduler.ledger import backoff, freeing, mishaps, plans, pods
+from scheduler.ledger.cache import Cache
 from scheduler.ledger.messages import Failure, Mishap, Sequel
 from scheduler.ledger.records import GangRecord, Plan
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Effect, Evict, SetCondition, SuspendJob
 from scheduler.model.events import EffectFailed, FailureKind
-
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
 
 RETRY = {
     FailureKind.UNAVAILABLE: 1.0,
@@ -31,34 +29,34 @@ _RUNS_ON: Final = Sequel(
 )
 
 
-def done(ledger: "Ledger", record: GangRecord, effect: Effect, now: float) -> None:
+def done(cache: Cache, record: GangRecord, effect: Effect, now: float) -> None:
     """It came true."""
     if record.plan is not None and record.plan.outstanding.pop(effect, None) is not None:
         failed = record.failed
         if failed is not None and (failed.uid == effect.uid or failed.plan != record.plan.name):
             record.failed = None
     if _asks_a_victim(record, effect):
-        freeing.answered(ledger, record, effect.uid, None, now)
+        freeing.answered(cache, record, effect.uid, None, now)
 
 
-def failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now: float) -> None:
+def failed(cache: Cache, record: GangRecord, event: EffectFailed, now: float) -> None:
     """It did not, and perhaps never will."""
     effect, kind = event.effect, event.kind
     if _asks_a_victim(record, effect):
-        ledger.tally.refusals[kind] += 1
-        freeing.answered(ledger, record, effect.uid, kind, now)
+        cache.tally.refusals[kind] += 1
+        freeing.answered(cache, record, effect.uid, kind, now)
     if kind is FailureKind.NOT_FOUND:
         if record.plan is not None:
             record.plan.outstanding.pop(effect, None)
         if not isinstance(effect, SuspendJob):
-            pods.forget(ledger, effect.uid, now)
+            pods.forget(cache, effect.uid, now)
     elif isinstance(effect, Announce | SetCondition):
         if effect.seated is not None and kind is not FailureKind.INVALID:
-            ledger.telling.failed(record, effect.uid, now)
+            cache.telling.failed(record, effect.uid, now)
     elif isinstance(effect, Evict):
         _eviction_failed(record, effect, kind, now)
     else:
-        _effect_failed(ledger, record, event, now)
+        _effect_failed(cache, record, event, now)
 
 
 def _eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: float) -> None:
@@ -74,7 +72,7 @@ def _eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: 
         member.evict_again = now + RETRY.get(kind, 1.0)
 
 
-def _effect_failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, now: float) -> None:
+def _effect_failed(cache: Cache, record: GangRecord, event: EffectFailed, now: float) -> None:
     """Passing failures are tried again; one that the API server calls invalid is of no use twice."""
     plan = record.plan
     if plan is None or event.effect not in plan.outstanding:
@@ -91,8 +89,8 @@ def _effect_failed(ledger: "Ledger", record: GangRecord, event: EffectFailed, no
     if plans.is_reversible(record, plan):
         plan.spoiled = True
         return
-    ledger.release(member)
-    backoff.begin(record, ledger.policy, now)
+    cache.release(member)
+    backoff.begin(record, cache.policy, now)
 
 
 def _remember(record: GangRecord, plan: Plan, event: EffectFailed) -> None:

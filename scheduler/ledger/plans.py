@@ -8,16 +8,13 @@ the one before it, so a crash leaves a prefix that the next start can finish.
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
 
+from scheduler.ledger.cache import Cache
 from scheduler.ledger.nodes import NodeTable
 from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Step
 from scheduler.model.effects import Effect, Nominate, Ungate, WritePlan
 from scheduler.model.policy import Policy
 from scheduler.model.workload import OwnerTraits, Pin, Uid
-
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
 
 
 def remakes(member: Member, owners: Mapping[str, OwnerTraits]) -> bool:
@@ -47,22 +44,22 @@ def name_of(record: GangRecord, seats: Mapping[Uid, str]) -> str:
     return hashlib.sha256(f"{record.key}\n{record.tries}\n{text}".encode()).hexdigest()[:12]
 
 
-def take_seats(ledger: "Ledger", record: GangRecord, seats: Mapping[Uid, str], now: float) -> bool:
+def take_seats(cache: Cache, record: GangRecord, seats: Mapping[Uid, str], now: float) -> bool:
     """Hold every seat of a decision, or none of them: then there is as much room as before, and no more."""
-    name, room = name_of(record, seats), ledger.nodes.room
+    name, room = name_of(record, seats), cache.nodes.room
     taken: list[Member] = []
     for uid, node in seats.items():
         member = record.members.get(uid)
-        free = member is not None and member.hold is None and ledger.nodes.has_room(node, member.pod.demand)
+        free = member is not None and member.hold is None and cache.nodes.has_room(node, member.pod.demand)
         if member is None or not free:
             break
-        ledger.hold(member, Hold(node, name), now)
+        cache.hold(member, Hold(node, name), now)
         taken.append(member)
-    if seats and len(taken) == len(seats) and stands(record, Plan(name, dict(seats)), ledger.nodes):
+    if seats and len(taken) == len(seats) and stands(record, Plan(name, dict(seats)), cache.nodes):
         return True
     for member in taken:
-        ledger.release(member)
-    ledger.nodes.room = room
+        cache.release(member)
+    cache.nodes.room = room
     return False
 
 

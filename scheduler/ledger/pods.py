@@ -3,66 +3,71 @@
 Lives here: the way of a pod into its gang and out of it. Never here: what follows for the gang (see care).
 """
 
-from typing import TYPE_CHECKING
+from typing import Final
 
-from scheduler.ledger import comebacks, healing, pins, roster, vacancies
+from scheduler.ledger import freeing, healing, losses, mishaps, pins, roster, vacancies
+from scheduler.ledger.cache import Cache
+from scheduler.ledger.messages import Mishap, Sequel
 from scheduler.ledger.records import GangRecord, Hold, Member
+from scheduler.model.decision import Reason
 from scheduler.model.workload import GangKey, Pod, Uid, gang_of_one
 
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
+_TOOK: Final = Sequel(
+    "a pod of that controller is not evicted again within an hour",
+    "pods of those controllers are not evicted again within an hour",
+)
 
 
-def seen(ledger: "Ledger", pod: Pod, now: float) -> None:
+def seen(cache: Cache, pod: Pod, now: float) -> None:
     """Take in a pod as it is now."""
     if pod.node is not None and not pod.phase.ended:
-        ledger.nodes.put(pod.uid, pod.node, pod.demand)
-    if pod.scheduler not in ledger.policy.scheduler_names or pod.native_group:
-        _stranger_seen(ledger, pod, now)
+        cache.nodes.put(pod.uid, pod.node, pod.demand)
+    if pod.scheduler not in cache.policy.scheduler_names or pod.native_group:
+        _stranger_seen(cache, pod, now)
         return
-    ledger.highest = max(ledger.highest, pod.priority)
-    before = ledger.roll.pod(pod.uid)
-    known = ledger.roll.member(pod.uid)
+    cache.highest = max(cache.highest, pod.priority)
+    before = cache.roll.pod(pod.uid)
+    known = cache.roll.member(pod.uid)
     if before == pod and known is not None:
         known.pod = pod  # what people are told on it may be another
         return
-    record, member = _enrolled(ledger, pod)
+    record, member = _enrolled(cache, pod)
     if before is None or not member.live or _said(before) != _said(pod):
         record.spec = None
-    ledger.roll.renew(member, pod)
+    cache.roll.renew(member, pod)
     if pod.refused and (before is None or not before.refused):
-        healing.turned_away(ledger, record, pod, now, news=before is not None)
+        healing.turned_away(cache, record, pod, now, news=before is not None)
     if pod.node is not None and (before is None or before.node is None):
-        ledger.stands(pod.priority)
+        cache.stands(pod.priority)
     if member.bound and pod.node is not None:
-        ledger.occupy(pod, pod.node)  # once more: a change of gang gave its old seat back
+        cache.occupy(pod, pod.node)  # once more: a change of gang gave its old seat back
     pins.note(member, now)
     record.asked = record.asked or pins.was_tried(pod)  # on a full cluster kube-scheduler asks us nothing
     if pod.node is not None or pod.deleting or pod.phase.ended:
-        ledger.release(member)
+        cache.release(member)
         if pod.phase.ended and before is not None and not before.phase.ended:
-            vacancies.lost(ledger, member, now)
+            vacancies.lost(cache, member, now)
     elif member.hold is not None:
-        _keep_seat(ledger, member, member.hold, now)
+        _keep_seat(cache, member, member.hold, now)
     if not member.live:
         record.spec = None
     if before is not None and before.nominated and not pod.nominated:
         record.verdict_standing = -1  # kube-scheduler makes no room for it any more: others may be asked to
     if pod.nominated and not (before is not None and before.nominated):
         record.verdict_shape = None  # no other gang has the room of its nomination
-    ledger.nominated(pod, counts=member.hold is None)
-    ledger.mark(record.key)
+    cache.nominated(pod, counts=member.hold is None)
+    cache.mark(record.key)
 
 
-def _keep_seat(ledger: "Ledger", member: Member, hold: Hold, now: float) -> None:
+def _keep_seat(cache: Cache, member: Member, hold: Hold, now: float) -> None:
     """The seat goes with the pod: its needs may have changed, or a late PATCH of an earlier run tied it elsewhere."""
     pod, tied = member.pod, member.tied
     if tied is None or tied == hold.node or pod.seat is None:
-        ledger.occupy(pod, hold.node)
+        cache.occupy(pod, hold.node)
         return
-    ledger.release(member)
-    if ledger.nodes.has_room(tied, pod.demand):
-        ledger.hold(member, Hold(tied, pod.seat.plan), now)
+    cache.release(member)
+    if cache.nodes.has_room(tied, pod.demand):
+        cache.hold(member, Hold(tied, pod.seat.plan), now)
 
 
 def _said(pod: Pod) -> tuple[object, ...]:
@@ -70,20 +75,39 @@ def _said(pod: Pod) -> tuple[object, ...]:
     return (pod.membership, pod.complaints)
 
 
-def _stranger_seen(ledger: "Ledger", pod: Pod, now: float) -> None:
+def _stranger_seen(cache: Cache, pod: Pod, now: float) -> None:
     if pod.phase.ended:
-        forget(ledger, pod.uid, now)
+        forget(cache, pod.uid, now)
         return
-    before, ledger.roll.strangers[pod.uid] = ledger.roll.strangers.get(pod.uid), pod
+    before, cache.roll.strangers[pod.uid] = cache.roll.strangers.get(pod.uid), pod
     if pod.node is None:
-        ledger.nodes.take(pod.uid)
+        cache.nodes.take(pod.uid)
     elif before is None or before.node is None:
-        ledger.stands(pod.priority)
-        comebacks.bound(ledger, pod, now)
-    ledger.nominated(pod, counts=True)
+        cache.stands(pod.priority)
+        _took_room(cache, pod, now)
+    cache.nominated(pod, counts=True)
 
 
-def _enrolled(ledger: "Ledger", pod: Pod) -> tuple[GangRecord, Member]:
+def _took_room(cache: Cache, pod: Pod, now: float) -> None:
+    """A pod of another scheduler was bound. Where it took a seat for which others left, its owner is left alone."""
+    key = cache.comebacks.room_on(pod.node)
+    record = cache.roll.gangs.get(key) if key is not None else None
+    if record is None or pod.node is None:
+        return
+    seated = (m for m in record.live() if not m.bound and m.hold is not None and m.hold.node == pod.node)
+    member = next(seated, None)
+    if member is None or not cache.nodes.is_overdrawn(pod.node, member.pod.demand, freeing.going(cache)):
+        return
+    if pod.owner is not None:
+        cache.comebacks.leave_alone(pod.owner.uid, now)
+    hidden = pod.key.namespace != record.key.namespace
+    taker = losses.called("pod", str(pod.key), pod.uid, hidden=hidden)
+    text = f"{member.pod.key.name}: {taker} of {pod.scheduler or 'no scheduler'} took its room on {pod.node}"
+    mishaps.note(record, Reason.PIN_BROKEN, [Mishap(member.pod, text)], _TOOK)
+    cache.mark(record.key)
+
+
+def _enrolled(cache: Cache, pod: Pod) -> tuple[GangRecord, Member]:
     """The pod's gang and its place in it, made when it is new.
 
     When all members ended, a pod of another controller begins a new gang; who ended is on his own from then on.
@@ -91,18 +115,18 @@ def _enrolled(ledger: "Ledger", pod: Pod) -> tuple[GangRecord, Member]:
     lists are still being read nobody can tell what all members are.
     """
     key = roster.gang_key(pod)
-    known = ledger.roll.member(pod.uid)
+    known = cache.roll.member(pod.uid)
     if known is not None:
         if roster.gang_key(known.pod) != key:
-            ledger.release(known)  # its seat was given to it as a member of another gang
-            ledger.spares.drop(roster.gang_key(known.pod), pod.uid)
-            move(ledger, pod.uid, key)
-        return ledger.roll.gangs[ledger.roll.gang_of[pod.uid]], known
-    record = ledger.roll.gangs.get(key)
-    if record is not None and ledger.synced and _is_over(record, pod):
+            cache.release(known)  # its seat was given to it as a member of another gang
+            cache.spares.drop(roster.gang_key(known.pod), pod.uid)
+            move(cache, pod.uid, key)
+        return cache.roll.gangs[cache.roll.gang_of[pod.uid]], known
+    record = cache.roll.gangs.get(key)
+    if record is not None and cache.synced and _is_over(record, pod):
         for uid in list(record.members):
-            move(ledger, uid, gang_of_one(key.namespace, uid))
-    return ledger.roll.enter(pod, key)
+            move(cache, uid, gang_of_one(key.namespace, uid))
+    return cache.roll.enter(pod, key)
 
 
 def _is_over(record: GangRecord, newcomer: Pod) -> bool:
@@ -114,52 +138,58 @@ def _is_over(record: GangRecord, newcomer: Pod) -> bool:
     )
 
 
-def forget(ledger: "Ledger", uid: Uid, now: float) -> None:
+def forget(cache: Cache, uid: Uid, now: float) -> None:
     """Nothing of this pod is left."""
-    member = ledger.roll.member(uid)
+    member = cache.roll.member(uid)
     if member is not None:
-        ledger.spares.drop(roster.gang_key(member.pod), uid)
-        healing.left(ledger, member)
+        cache.spares.drop(roster.gang_key(member.pod), uid)
+        healing.left(cache, member)
         if member.bound:
-            vacancies.lost(ledger, member, now)
-    ledger.unknown(uid)
-    key = ledger.roll.leave(uid)
+            vacancies.lost(cache, member, now)
+    cache.unknown(uid)
+    key = cache.roll.leave(uid)
     if key is not None:
-        _left(ledger, key)
+        _left(cache, key)
 
 
-def _left(ledger: "Ledger", key: GangKey) -> None:
-    ledger.left(key)
-    if key not in ledger.roll.gangs:
-        ledger.wanting.singly.close(ledger, key)
-        vacancies.gone(ledger, key)
-        ledger.quotas.forget(key)
+def _left(cache: Cache, key: GangKey) -> None:
+    """A pod is no longer of this gang; a gang without pods leaves nothing behind."""
+    if key in cache.roll.gangs:
+        cache.mark(key, anew=True)
+        return
+    cache.drop(key)
+    for uid in cache.spares.take(key, 1, cache.roll):
+        move(cache, uid, key)
+    if key not in cache.roll.gangs:
+        cache.wanting.close(key)
+        vacancies.gone(cache, key)
+        cache.quotas.forget(key)
 
 
-def move(ledger: "Ledger", uid: Uid, key: GangKey) -> None:
-    left = ledger.roll.gang_of.get(uid)
+def move(cache: Cache, uid: Uid, key: GangKey) -> None:
+    left = cache.roll.gang_of.get(uid)
     if left is None:
         return
-    before = ledger.roll.gangs[left]
+    before = cache.roll.gangs[left]
     member = before.members[uid]
-    ledger.roll.leave(uid)
-    _left(ledger, left)
-    record, _ = ledger.roll.enter(member.pod, key, member)
+    cache.roll.leave(uid)
+    _left(cache, left)
+    record, _ = cache.roll.enter(member.pod, key, member)
     record.asked = record.asked or (before.asked and not member.pod.gated)
-    ledger.mark(key, anew=True)
+    cache.mark(key, anew=True)
 
 
-def recalled(ledger: "Ledger", record: GangRecord) -> bool:
+def recalled(cache: Cache, record: GangRecord) -> bool:
     """This plain pod went back to the gang that it names and that has had a place for it since."""
-    if not (ledger.spares.any_called and roster.is_gang_of_one(record.key)):
+    if not (cache.spares.any_called and roster.is_gang_of_one(record.key)):
         return False
     (member,) = record.members.values()
     key = roster.gang_key(member.pod)
-    if member.hold is not None or not ledger.spares.is_called(key, member.pod.uid):
+    if member.hold is not None or not cache.spares.is_called(key, member.pod.uid):
         return False
-    if key in ledger.roll.gangs:
-        ledger.mark(key, anew=True)
+    if key in cache.roll.gangs:
+        cache.mark(key, anew=True)
         return False
-    for uid in ledger.spares.take(key, 1, ledger.roll):
-        move(ledger, uid, key)
-    return record.key not in ledger.roll.gangs
+    for uid in cache.spares.take(key, 1, cache.roll):
+        move(cache, uid, key)
+    return record.key not in cache.roll.gangs

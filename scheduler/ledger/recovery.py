@@ -5,56 +5,52 @@ of an ungated pod is held again where there is room; a written plan goes on only
 there, are members of the gang, and all its seats fit together. The rest is planned anew.
 """
 
-from typing import TYPE_CHECKING
-
-from scheduler.ledger import completions, faults, freeing, lifecycle, pins, roster
+from scheduler.ledger import completions, fault_isolation, freeing, lifecycle, pins, roster
+from scheduler.ledger.cache import Cache
 from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Spec, Step, Victim
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, WritePlan
 from scheduler.model.queueing import Reclaim
 from scheduler.model.workload import GiveWay, Phase, PlanNote, Pod, gang_of_one
 
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
 
-
-def adopt(ledger: "Ledger", now: float) -> list[Effect]:
+def adopt(cache: Cache, now: float) -> list[Effect]:
     """Holds and plans as the pods tell of them. Returns what undoes a plan that is not believed."""
     records = sorted(
-        ledger.roll.gangs.values(), key=lambda record: (-record.priority, record.arrived, record.key)
+        cache.roll.gangs.values(), key=lambda record: (-record.priority, record.arrived, record.key)
     )
     for believed in (_is_pinned, _is_nominated):
         for record in records:
-            with faults.guard(ledger, record.key, now):
+            with fault_isolation.guard(cache, record.key, now):
                 for member in sorted(record.live(), key=lambda m: m.arrival):
                     if believed(member.pod):
-                        _adopt_seat(ledger, record, member, now)
+                        _adopt_seat(cache, record, member, now)
     effects: list[Effect] = []
     for record in records:
-        with faults.guard(ledger, record.key, now):
-            effects += _adopt_plan(ledger, record, now)
+        with fault_isolation.guard(cache, record.key, now):
+            effects += _adopt_plan(cache, record, now)
     for record in records:
-        with faults.guard(ledger, record.key, now):
-            _adopt_rest(ledger, record, now)
-            _adopt_history(ledger, record, now)
+        with fault_isolation.guard(cache, record.key, now):
+            _adopt_rest(cache, record, now)
+            _adopt_history(cache, record, now)
     return effects
 
 
-def _adopt_history(ledger: "Ledger", record: GangRecord, now: float) -> None:
+def _adopt_history(cache: Cache, record: GangRecord, now: float) -> None:
     """What it was told, and whether it was whole once."""
     record.told_waiting = record.told_waiting or any(m.pod.told is not None for m in record.live())
     on_its_way = record.plan is not None or any(m.hold is not None for m in record.live())
     some_bound = any(m.bound for m in record.live())
-    record.was_bound = not on_its_way and some_bound and not _never_whole(ledger, record)
-    spec = roster.spec(record, ledger.groups, ledger.policy)
+    record.was_bound = not on_its_way and some_bound and not _never_whole(cache, record)
+    spec = roster.spec(record, cache.groups, cache.policy)
     if record.was_bound and isinstance(spec, Spec):
         completions.adopt(record, spec)
-    _look_back(ledger, record, now)
+    _look_back(cache, record, now)
 
 
-def _look_back(ledger: "Ledger", record: GangRecord, now: float) -> None:
+def _look_back(cache: Cache, record: GangRecord, now: float) -> None:
     """What went by while nobody looked: since when its quorum waits, and who of it failed beside those who run."""
-    spec = roster.spec(record, ledger.groups, ledger.policy)
+    spec = roster.spec(record, cache.groups, cache.policy)
     if not isinstance(spec, Spec):
         return
     facts = roster.facts(record, spec)
@@ -77,12 +73,12 @@ def _note_failed(record: GangRecord) -> None:
             member.worked = True
 
 
-def _never_whole(ledger: "Ledger", record: GangRecord) -> bool:
+def _never_whole(cache: Cache, record: GangRecord) -> bool:
     """The objects show that the quorum was never bound at one time: the gang is torn, rather than short of a member.
 
     Where they show nothing it may have run whole, and what runs is not taken down on a guess.
     """
-    spec = roster.spec(record, ledger.groups, ledger.policy)
+    spec = roster.spec(record, cache.groups, cache.policy)
     if not isinstance(spec, Spec):
         return False
     notes = [m.pod.plan for m in record.members.values() if m.pod.plan is not None]
@@ -125,29 +121,29 @@ def _is_nominated(pod: Pod) -> bool:
     return pod.seat is not None and pod.seat.node == pod.nominated
 
 
-def _adopt_seat(ledger: "Ledger", record: GangRecord, member: Member, now: float) -> bool:
+def _adopt_seat(cache: Cache, record: GangRecord, member: Member, now: float) -> bool:
     """An ungated pod that carries our seat is on its way there. False: there is no room for it."""
     pod = member.pod
     if pod.gated or pod.node is not None or pod.seat is None or member.hold is not None:
         return True
     record.asked = record.asked or pod.pinned is None
-    if pod.pinned not in {None, pod.seat.node} or not ledger.nodes.has_room(pod.seat.node, pod.demand):
+    if pod.pinned not in {None, pod.seat.node} or not cache.nodes.has_room(pod.seat.node, pod.demand):
         return False
-    ledger.hold(member, Hold(pod.seat.node, pod.seat.plan), now)
+    cache.hold(member, Hold(pod.seat.node, pod.seat.plan), now)
     return True
 
 
-def _adopt_rest(ledger: "Ledger", record: GangRecord, now: float) -> None:
+def _adopt_rest(cache: Cache, record: GangRecord, now: float) -> None:
     """Seats whose nomination was wiped: kube-scheduler's doing, or ours when they were given back. All or none."""
     record.asked = record.asked or any(pins.was_tried(m.pod) for m in record.live())
     before = [m for m in record.live() if m.hold is None]
-    if not all(_adopt_seat(ledger, record, m, now) for m in sorted(before, key=lambda m: m.arrival)):
+    if not all(_adopt_seat(cache, record, m, now) for m in sorted(before, key=lambda m: m.arrival)):
         for member in before:
             if member.hold is not None:
-                ledger.release(member)
+                cache.release(member)
 
 
-def _adopt_plan(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect]:
+def _adopt_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     """The first written plan that can be believed goes on; the others are taken away where nothing came of them."""
     effects: list[Effect] = []
     begun = any(m.hold is not None or m.pod.node is not None for m in record.live())
@@ -156,10 +152,10 @@ def _adopt_plan(ledger: "Ledger", record: GangRecord, now: float) -> list[Effect
         if note is None or record.plan is not None:
             continue
         gated = [m for uid in note.seats if (m := record.members.get(uid)) is not None and m.pod.gated]
-        if _adopt_freeing(ledger, record, writer, now):
+        if _adopt_freeing(cache, record, writer, now):
             continue
         astray = bool(note.victims) and any(map(_is_astray, _of(record, note)))
-        if gated and not astray and _believable(ledger, record, note, gated, now):
+        if gated and not astray and _believable(cache, record, note, gated, now):
             record.plan = Plan(note.plan, dict(note.seats), Step.PERSIST, writer=writer.pod.uid, begun=begun)
         elif writer.pod.gated:
             writer.tidied_at = now
@@ -184,7 +180,7 @@ def _was_let_go(member: Member, note: PlanNote) -> bool:
     )
 
 
-def _adopt_freeing(ledger: "Ledger", record: GangRecord, writer: Member, now: float) -> bool:
+def _adopt_freeing(cache: Cache, record: GangRecord, writer: Member, now: float) -> bool:
     """Others were being asked to leave for this plan, and not all have left: the seats are held again, and nobody else
     is asked. False: nobody is left, or the plan is one that could not be made now.
     """
@@ -195,72 +191,70 @@ def _adopt_freeing(ledger: "Ledger", record: GangRecord, writer: Member, now: fl
     if any(not m.live or m.hold is not None or _was_let_go(m, note) for m in members):
         return False
     record.asked = record.asked or not all(m.pod.gated for m in members)
-    known = [ledger.roll.pod(uid) for uid in note.victims]
+    known = [cache.roll.pod(uid) for uid in note.victims]
     staying = [pod for pod in known if pod is not None and not pod.phase.ended]
-    there = all(ledger.nodes.get(node) is not None for node in note.seats.values())
-    if not (staying and there and _may_take(ledger, record, staying)):
+    there = all(cache.nodes.get(node) is not None for node in note.seats.values())
+    if not (staying and there and _may_take(cache, record, staying)):
         return False
     plan = Plan(note.plan, dict(note.seats), Step.FREE, writer=writer.pod.uid)
-    plan.free_by = now + ledger.policy.timeout
-    plan.victims = {pod.uid: _victim(ledger, pod) for pod in staying}
+    plan.free_by = now + cache.policy.timeout
+    plan.victims = {pod.uid: _victim(cache, pod) for pod in staying}
     record.plan, record.preempted_at = plan, now
     for member in members:
-        ledger.hold(member, Hold(note.seats[member.pod.uid], note.plan), now)
-    freeing.mark(ledger, plan.victims, Reason.PREEMPTED)
-    ledger.freeing[record.key] = plan
+        cache.hold(member, Hold(note.seats[member.pod.uid], note.plan), now)
+    freeing.mark(cache, plan.victims, Reason.PREEMPTED)
+    cache.freeing[record.key] = plan
     return True
 
 
-def _victim(ledger: "Ledger", pod: Pod) -> Victim:
+def _victim(cache: Cache, pod: Pod) -> Victim:
     """As it was when the plan was made; who leaves already need not be asked, nor whose Job is suspended."""
-    own = ledger.roll.gang_of.get(pod.uid)
+    own = cache.roll.gang_of.get(pod.uid)
     key, where = own or gang_of_one(pod.key.namespace, pod.uid), None if own else pod.node
-    if not _leaves(ledger, pod):
+    if not _leaves(cache, pod):
         return Victim(pod.key, key, GiveWay.EVICT, 0.0, pod.owner, where)
     way = GiveWay.EVICT if pod.deleting else GiveWay.SUSPEND
     return Victim(pod.key, key, way, 0.0, pod.owner, where, asked=True, accepted=True, again=float("inf"))
 
 
-def _may_take(ledger: "Ledger", record: GangRecord, staying: list[Pod]) -> bool:
+def _may_take(cache: Cache, record: GangRecord, staying: list[Pod]) -> bool:
     """All of them leave already or may be asked to, by what is known now: who wrote the plan is not known for certain.
 
     A Job that would be suspended and is not yet was not asked at all, so the plan is made anew.
     """
-    spec = roster.spec(record, ledger.groups, ledger.policy)
-    gang = roster.request(record, spec, ledger.policy) if isinstance(spec, Spec) else None
-    if gang is None or not ledger.policy.preemption or not roster.may_preempt(record, gang):
+    spec = roster.spec(record, cache.groups, cache.policy)
+    gang = roster.request(record, spec, cache.policy) if isinstance(spec, Spec) else None
+    if gang is None or not cache.policy.preemption or not roster.may_preempt(record, gang):
         return False
-    leaving = {pod.uid for pod in staying if _leaves(ledger, pod)}
+    leaving = {pod.uid for pod in staying if _leaves(cache, pod)}
     asked = [pod for pod in staying if pod.uid not in leaving]
-    usage, own = ledger.usage, gang.key.namespace
-    claimed = usage.claims(gang) if ledger.policy.reclaim is Reclaim.ANY else frozenset()
+    usage, own = cache.usage, gang.key.namespace
+    claimed = usage.claims(gang) if cache.policy.reclaim is Reclaim.ANY else frozenset()
     borrowers = usage.borrowers(claimed, but=own)
-    if usage.limits([pod.uid for pod in asked], freeing.going(ledger) | leaving, own):
+    if usage.limits([pod.uid for pod in asked], freeing.going(cache) | leaving, own):
         return False  # a namespace would lose what it uses within its guarantee
     return all(
         (pod.priority < gang.priority or pod.key.namespace in borrowers)
         and freeing.may_be_asked(pod)
-        and not _suspends(ledger, pod)
+        and not _suspends(cache, pod)
         for pod in asked
     )
 
 
-def _leaves(ledger: "Ledger", pod: Pod) -> bool:
+def _leaves(cache: Cache, pod: Pod) -> bool:
     """It is on its way out, or its Job is suspended."""
-    owner = ledger.owners.get(pod.owner.uid) if pod.owner is not None else None
+    owner = cache.owners.get(pod.owner.uid) if pod.owner is not None else None
     return pod.deleting or (owner is not None and owner.suspended)
 
 
-def _suspends(ledger: "Ledger", pod: Pod) -> bool:
-    owner = ledger.owners.get(pod.owner.uid) if pod.owner is not None else None
+def _suspends(cache: Cache, pod: Pod) -> bool:
+    owner = cache.owners.get(pod.owner.uid) if pod.owner is not None else None
     wish = pod.membership.wish.give_way if pod.membership is not None else None
     suspends = wish is GiveWay.SUSPEND and owner is not None and owner.suspends
-    return suspends and owner is not None and len(list(ledger.roll.owned_by(owner.uid))) == 1
+    return suspends and owner is not None and len(list(cache.roll.owned_by(owner.uid))) == 1
 
 
-def _believable(
-    ledger: "Ledger", record: GangRecord, note: PlanNote, gated: list[Member], now: float
-) -> bool:
+def _believable(cache: Cache, record: GangRecord, note: PlanNote, gated: list[Member], now: float) -> bool:
     """All pods of the plan are there, and all seats of those not on their way yet fit together: they are held."""
     present = [m for uid in note.seats if (m := record.members.get(uid)) is not None and m.live]
     if len(present) < len(note.seats) or any(m.hold is not None for m in gated):
@@ -268,10 +262,10 @@ def _believable(
     taken: list[Member] = []
     for member in gated:
         node, demand = note.seats[member.pod.uid], member.pod.demand
-        if not ledger.nodes.admits(node, demand) or not ledger.nodes.has_room(node, demand):
+        if not cache.nodes.admits(node, demand) or not cache.nodes.has_room(node, demand):
             for other in taken:
-                ledger.release(other)
+                cache.release(other)
             return False
-        ledger.hold(member, Hold(node, note.plan), now)
+        cache.hold(member, Hold(node, note.plan), now)
         taken.append(member)
     return True

@@ -6,14 +6,12 @@ it stays suspended, or resumes it, is heard: the first is never undone here, and
 taken off.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
+from scheduler.ledger.roll import Roll
 from scheduler.model.effects import Effect, ResumeJob
 from scheduler.model.workload import GangKey, OwnerTraits, PodKey, Uid
-
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
 
 EVERY: Final = 5.0
 """Seconds until a Job that is still suspended is resumed once again."""
@@ -37,14 +35,14 @@ class Paused:
     def next_due(self) -> float:
         return min(self._due.values(), default=float("inf"))
 
-    def resume(self, ledger: "Ledger", now: float) -> Iterator[Effect]:
+    def resume(self, owners: Mapping[str, OwnerTraits], roll: Roll, now: float) -> Iterator[Effect]:
         """Those whose pods are gone, and those that a person resumed."""
         for uid, due in list(self._due.items()):
             if due > now:
                 continue
             self._due[uid] = now + EVERY
-            traits = ledger.owners[uid]
-            if traits.paused is not None and not (traits.suspended and _has_pods(ledger, uid)):
+            traits = owners[uid]
+            if traits.paused is not None and not (traits.suspended and _has_pods(roll, uid)):
                 gang = GangKey(traits.namespace, f"job:{uid}")
                 key = PodKey(traits.namespace, traits.paused.name)
                 yield ResumeJob(gang, Uid(uid), key, traits.paused, traits.version)
@@ -58,9 +56,9 @@ class Paused:
         return len(self._due)
 
 
-def _has_pods(ledger: "Ledger", uid: str) -> bool:
+def _has_pods(roll: Roll, uid: str) -> bool:
     return any(
         member.pod.owner is not None and member.pod.owner.uid == uid and not member.pod.phase.ended
-        for key in ledger.roll.owned_by(uid)
-        for member in ledger.roll.gangs[key].members.values()
+        for key in roll.owned_by(uid)
+        for member in roll.gangs[key].members.values()
     )

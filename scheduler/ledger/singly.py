@@ -5,15 +5,9 @@ side by side may each get half of what only one can have. Lives here: which of t
 the others wait. Never here: the rollback of one that is refused (care).
 """
 
-from typing import TYPE_CHECKING
-
 from scheduler.ledger.lifecycle import STANDS, Facts
 from scheduler.ledger.records import GangRecord, Step
-from scheduler.model.decision import Wait
 from scheduler.model.workload import GangKey
-
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
 
 
 class Singly:
@@ -28,27 +22,23 @@ class Singly:
             return None
         return next((key for key in self._open if key != record.key), None)
 
-    def note(self, ledger: "Ledger", record: GangRecord, facts: Facts) -> None:
-        """Take in where this gang is now, after its state was worked out."""
+    def note(self, record: GangRecord, facts: Facts) -> bool:
+        """Take in where this gang is now, after its state was worked out. Whether it holds up others no more."""
         # A bound pod tells no more what it asks of nodes, so a torn gang stays what it was.
         kept = record.unmodelled and facts.bound > 0
         record.unmodelled = facts.quorum > 1 and (kept or any(m.pod.unmodelled for m in record.live()))
         short = record.unmodelled and facts.bound < facts.quorum and not record.was_bound
         if short and (facts.bound > 0 or _is_on_its_way(record)):
             self._open[record.key] = None
-        else:
-            self.close(ledger, record.key)
+            return False
+        return self.close(record.key)
 
-    def close(self, ledger: "Ledger", key: GangKey) -> None:
-        """This gang is whole, has given everything back, or is no more: those that it held back are asked about."""
+    def close(self, key: GangKey) -> bool:
+        """This gang is whole, has given everything back, or is no more. Whether it held up others until now."""
         if key not in self._open:
-            return
+            return False
         del self._open[key]
-        for record in ledger.wanting.queue():
-            if isinstance(record.verdict, Wait) and record.verdict.behind is not None:
-                record.verdict_for = None
-                ledger.wanting.touch(record)
-        ledger.wanting.ask_again()
+        return True
 
 
 def _is_on_its_way(record: GangRecord) -> bool:

@@ -7,22 +7,21 @@ written only where a member says that it waits.
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from scheduler.ledger import faults, notices
+from scheduler.ledger import notices
 from scheduler.ledger.backoff import doubled
 from scheduler.ledger.lifecycle import STANDS
 from scheduler.ledger.records import GangRecord, Member
 from scheduler.ledger.timers import Timers
+from scheduler.ledger.wanting import Wanting
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.effects import Effect, SetCondition
 from scheduler.model.workload import GangKey, Uid
-
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
 
 STOOD: Final = 10.0
 """Seconds that a reason must have stood: most pass sooner, and each costs a write for every member."""
@@ -48,6 +47,9 @@ SPARE: Final = 64
 LONGEST: Final = 300.0
 """Seconds between two tries for a gang of which writes fail, at most; each takes twice as long as the last."""
 
+
+Guard: TypeAlias = Callable[[GangKey], AbstractContextManager[None]]
+"""What fails inside is the fault of this gang alone."""
 
 Place: TypeAlias = tuple[bool, tuple[Any, ...]]
 """Whether a gang is out of the queue, and its turn there or its number; smaller goes first."""
@@ -103,20 +105,22 @@ class Telling:
             return float("inf")
         return self._rests_until if self._ready else max(self._rests_until, self._timers.next())
 
-    def due(self, ledger: "Ledger", now: float) -> Iterator[SetCondition]:
+    def due(
+        self, gangs: Mapping[GangKey, GangRecord], wanting: Wanting, guard: Guard, now: float
+    ) -> Iterator[SetCondition]:
         """What is to be written now."""
         left = min(BATCH, UNDER_WAY - len(self._under_way))
         if left <= 0 or now < self._rests_until:
             return
         for ripe in islice(self._timers.due(now), MATURED):
             self._ready[ripe] = None
-            heapq.heappush(self._line, (_place(ledger, ledger.roll.gangs[ripe]), ripe))
+            heapq.heappush(self._line, (_place(wanting, gangs[ripe]), ripe))
             self._rests_until = now + BATCH / RATE
         looked = 0
         while left and looked < LOOKED and (key := self._first()) is not None:
-            record, effects = ledger.roll.gangs[key], list[SetCondition]()
+            record, effects = gangs[key], list[SetCondition]()
             del self._ready[key]
-            with faults.guard(ledger, key, now):
+            with guard(key):
                 effects, more = _effects(record, self._standing[key].why, left)
                 if more:
                     self._ready[key] = None
@@ -155,9 +159,9 @@ class Telling:
         return self._line[0][1] if self._line else None
 
 
-def _place(ledger: "Ledger", record: GangRecord) -> Place:
+def _place(wanting: Wanting, record: GangRecord) -> Place:
     """Gangs that are not in the queue come last."""
-    waits = ledger.wanting.has(record)
+    waits = wanting.has(record)
     return not waits, record.order if waits else (record.number,)
 
 

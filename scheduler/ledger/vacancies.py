@@ -4,17 +4,15 @@ Lives here: which places are kept, for how long, and what ends that. Never here:
 (moving). All of it is memory: a restart forgets it, as it forgets the seats that a drain keeps.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from scheduler.ledger import moving, roster
 from scheduler.ledger.backoff import doubled
-from scheduler.ledger.moving import Lease, Move
+from scheduler.ledger.cache import Cache
+from scheduler.ledger.leases import Lease, Move
 from scheduler.ledger.records import GangRecord, Member, Spec
 from scheduler.ledger.roll import lineage
 from scheduler.model.workload import GangKey, Owner, Phase
-
-if TYPE_CHECKING:
-    from scheduler.ledger.ledger import Ledger
 
 FIRST: Final = 10.0
 """Seconds that a Job waits after its first failure; twice as long after each further one."""
@@ -29,75 +27,75 @@ WATCHED: Final = frozenset({"Job", "StatefulSet"})
 """Kinds of owners of which we see that one is gone."""
 
 
-def lost(ledger: "Ledger", member: Member, now: float) -> None:
+def lost(cache: Cache, member: Member, now: float) -> None:
     """This member ends without success, or is gone: its place is kept, where its gang was whole.
 
     Not where we or the cluster took it away, for others are to have the room. Whether the quorum needs it, and another
     will come, is for `tend` to say, when all that has happened is known.
     """
-    pod, record = member.pod, ledger.roll.gangs[ledger.roll.gang_of[member.pod.uid]]
+    pod, record = member.pod, cache.roll.gangs[cache.roll.gang_of[member.pod.uid]]
     ours = member.worked and record.was_bound and not roster.is_surplus(member)
     taken = member.evicting is not None or pod.disrupted or pod.phase is Phase.SUCCEEDED
-    if not ledger.ready or not ours or taken or pod.node is None or pod.owner is None:
+    if not cache.ready or not ours or taken or pod.node is None or pod.owner is None:
         return
-    spec = record.spec or roster.spec(record, ledger.groups, ledger.policy)
-    if not isinstance(spec, Spec) or spec.total < 2 or record.key in ledger.moves:
+    spec = record.spec or roster.spec(record, cache.groups, cache.policy)
+    if not isinstance(spec, Spec) or spec.total < 2 or record.key in cache.moves:
         return
-    move = ledger.moves.vacancy(record.key)
+    move = cache.moves.vacancy(record.key)
     if move is None:
         move = Move(record.key, lineage(record.key, pod), False, [], [], now, vacancy=True)
-        ledger.moves.put(move)
-    ledger.moves.last(move, max(move.by, now + _patience(ledger, pod.owner)))
+        cache.moves.put(move)
+    cache.moves.last(move, max(move.by, now + _patience(cache, pod.owner)))
     lease = Lease(pod.uid, pod.node, roster.role_of(member, spec), pod.demand, pod.owner)
-    moving.keep(ledger, move, lease)
+    moving.keep(cache, move, lease)
 
 
-def _patience(ledger: "Ledger", owner: Owner) -> float:
+def _patience(cache: Cache, owner: Owner) -> float:
     """Seconds for which a place is kept: as long as the owner waits, and a margin."""
-    traits = ledger.owners.get(owner.uid)
+    traits = cache.owners.get(owner.uid)
     if owner.kind != "Job" or traits is None:
         return MARGIN
     return MARGIN + doubled(FIRST, traits.failed, LONGEST)
 
 
-def tend(ledger: "Ledger", record: GangRecord, now: float) -> None:
+def tend(cache: Cache, record: GangRecord, now: float) -> None:
     """Give back places that the quorum does not lack, that are no longer to be had, or that suit no successor."""
-    move = ledger.moves.vacancy(record.key)
+    move = cache.moves.vacancy(record.key)
     if move is None:
         record.kept = ()
         return
     spec = record.spec
     missing = roster.lacking(record, spec) if isinstance(spec, Spec) else {}
-    waits = any(member.bound for member in record.live()) and not _suits_none(ledger, record, now)
+    waits = any(member.bound for member in record.live()) and not _suits_none(cache, record, now)
     for lease in list(move.leases):
-        if waits and missing.get(lease.role, 0) > 0 and _is_to_be_had(ledger, record, lease):
+        if waits and missing.get(lease.role, 0) > 0 and _is_to_be_had(cache, record, lease):
             missing[lease.role] -= 1
         else:
-            moving.give_back(ledger, move, lease)
+            moving.give_back(cache, move, lease)
     record.kept = tuple(sorted(lease.node for lease in move.leases))
 
 
-def gone(ledger: "Ledger", key: GangKey) -> None:
+def gone(cache: Cache, key: GangKey) -> None:
     """This gang is no more, so none of it stands idle."""
-    if (move := ledger.moves.vacancy(key)) is not None:
+    if (move := cache.moves.vacancy(key)) is not None:
         for lease in list(move.leases):
-            moving.give_back(ledger, move, lease)
+            moving.give_back(cache, move, lease)
 
 
-def _suits_none(ledger: "Ledger", record: GangRecord, now: float) -> bool:
+def _suits_none(cache: Cache, record: GangRecord, now: float) -> bool:
     """All that the quorum lacks are there, and not each of them has a place: the planner finds room for all."""
-    if not isinstance(record.spec, Spec) or not ledger.is_idle(record, now):
+    if not isinstance(record.spec, Spec) or not cache.is_idle(record, now):
         return False
-    gang = roster.request(record, record.spec, ledger.policy)
-    return gang is not None and moving.match(ledger, record, gang) is None
+    gang = roster.request(record, record.spec, cache.policy)
+    return gang is not None and moving.match(cache, record, gang) is None
 
 
-def _is_to_be_had(ledger: "Ledger", record: GangRecord, lease: Lease) -> bool:
+def _is_to_be_had(cache: Cache, record: GangRecord, lease: Lease) -> bool:
     """Its owner makes another pod, and the node takes it."""
-    owner, node, demand = lease.owner, ledger.nodes.get(lease.node), lease.demand
+    owner, node, demand = lease.owner, cache.nodes.get(lease.node), lease.demand
     if owner is None or node is None or lease.node in record.barred_nodes:
         return False
-    traits = ledger.owners.get(owner.uid)
+    traits = cache.owners.get(owner.uid)
     makes = not (traits.ended or traits.suspended) if traits is not None else owner.kind not in WATCHED
-    takes = ledger.nodes.admits(lease.node, demand)
-    return makes and takes and not ledger.nodes.is_overdrawn(lease.node, demand)
+    takes = cache.nodes.admits(lease.node, demand)
+    return makes and takes and not cache.nodes.is_overdrawn(lease.node, demand)

@@ -7,9 +7,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from itertools import islice, takewhile
 from typing import Any, Final, TypeAlias
 
+from scheduler.ledger.lifecycle import Facts
 from scheduler.ledger.records import GangRecord
 from scheduler.ledger.singly import Singly
 from scheduler.ledger.timers import Timers
+from scheduler.model.decision import Wait
 from scheduler.model.queueing import Waiting
 from scheduler.model.workload import GangKey
 
@@ -195,6 +197,23 @@ class Wanting:
     def _changed(self) -> None:
         self._stale = True
         self.version += 1
+
+    def note_state(self, record: GangRecord, facts: Facts) -> None:
+        """Where this gang is now: one that holds up others no more lets them be asked about."""
+        if self.singly.note(record, facts):
+            self._let_on()
+
+    def close(self, key: GangKey) -> None:
+        """This gang holds up no other."""
+        if self.singly.close(key):
+            self._let_on()
+
+    def _let_on(self) -> None:
+        for record in self.queue():
+            if isinstance(record.verdict, Wait) and record.verdict.behind is not None:
+                record.verdict_for = None
+                self.touch(record)
+        self.ask_again()
 
     def ask_again(self) -> None:
         """An answer came too late: begin at the head of the queue once more."""

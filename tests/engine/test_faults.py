@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.engine import Engine, Fault, asking
-from scheduler.ledger.faults import broke
+from scheduler.ledger.fault_isolation import broke
 from scheduler.model import events as ev
 from scheduler.model.policy import Policy
 from tests.builders import a_node

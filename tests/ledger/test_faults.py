@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.ledger import care, moving, outcomes, pods, recovery, roster
-from scheduler.ledger.faults import FAILED
+from scheduler.ledger.fault_isolation import FAILED
 from scheduler.ledger.records import GangRecord
 from scheduler.model import events as ev
 from scheduler.model.decision import Reason, Refuse

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.ledger.faults import broke
+from scheduler.ledger.fault_isolation import broke
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.workload import GangKey, Pending, Phase, Pod
 from tests.builders import a_node

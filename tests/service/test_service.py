@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from scheduler.engine import Engine, question
-from scheduler.ledger.faults import FAILED, Fault
+from scheduler.ledger.fault_isolation import FAILED
+from scheduler.ledger.faults import Fault
 from scheduler.model import events as ev
 from scheduler.model.calls import Allowed, Failed, FilterCall, PreemptCall, Victims
 from scheduler.model.cluster import Node
