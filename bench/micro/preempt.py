@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from bench.micro import world
 from scheduler.model.cluster import Snapshot
-from scheduler.model.victims import Kind, Unit
+from scheduler.model.preemption_units import Kind, Unit
 from scheduler.model.workload import Gang
-from scheduler.placement.preemption import choose
+from scheduler.placement.victim_selection import choose
 from tests.builders import a_gang, a_node, a_snapshot
 from tests.placement.crowds import a_unit, filled
 

@@ -19,10 +19,10 @@ import yaml
 
 from bench.micro import world
 from scheduler.engine import Engine
-from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
+from scheduler.kube.credentials import find_access
 from scheduler.kube.watch import Reflector
-from scheduler.service.intake import Intake
+from scheduler.service.informers import Intake
 from scheduler.service.service import Service
 from scheduler.settings import Log, LogFormat
 from scheduler.telemetry import log

@@ -10,16 +10,16 @@ from typing import Any, Final
 
 from bench.soak.mix import Draft, Fate, draft
 from scheduler.engine import Engine
-from scheduler.ledger.records import GangRecord
-from scheduler.ledger.roll import SCARS_KEPT
+from scheduler.ledger.gang import GangRecord
+from scheduler.ledger.registry import SCARS_KEPT
 from scheduler.ledger.runtimes import OWNERS
 from scheduler.model import events as ev
-from scheduler.model.calls import Allowed, FilterCall, PrioritizeCall
 from scheduler.model.cluster import Node
 from scheduler.model.demand import Demand
 from scheduler.model.effects import Effect
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share
+from scheduler.model.verbs import Allowed, FilterCall, PrioritizeCall
 from scheduler.model.workload import (
     Budget,
     GangKey,

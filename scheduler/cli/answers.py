@@ -14,8 +14,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from scheduler.engine import Engine
-from scheduler.engine.outlook import foresee
-from scheduler.ledger.records import GangRecord
+from scheduler.engine.forecast_request import foresee
+from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Place, Reason, is_in_vain
 from scheduler.model.events import Event
 from scheduler.model.queueing import Estimate

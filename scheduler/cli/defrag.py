@@ -8,11 +8,11 @@ import typer
 from scheduler.cli import live, screen
 from scheduler.cli.options import NO, Context, Form, Kubeconfig, Reach, Settings, Shown
 from scheduler.engine import Engine
-from scheduler.engine.front import waits
+from scheduler.engine.head import waits
 from scheduler.errors import SettingsError
 from scheduler.model.moves import Defrag
 from scheduler.model.workload import GangKey
-from scheduler.replay.judgement import judge
+from scheduler.replay.decision_trace import judge
 
 
 def defrag(

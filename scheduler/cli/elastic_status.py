@@ -12,8 +12,8 @@ from scheduler.elastic.job.status import Status
 from scheduler.elastic.job.wire import UnreadableStatus, decode_status
 from scheduler.elastic.master.calls import JOBS, inside
 from scheduler.errors import KubeError
-from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
+from scheduler.kube.credentials import find_access
 
 
 def elastic_status(reach: Reach, namespace: str, name: str) -> Status | None:

@@ -21,7 +21,7 @@ from scheduler.model.workload import Complaint
 from scheduler.objects import api
 from scheduler.objects.labels import ELASTIC_KIND
 from scheduler.objects.owners import one_by_one
-from scheduler.objects.resources import RESOURCES
+from scheduler.objects.watched_resources import RESOURCES
 
 Thing: TypeAlias = dict[str, Any]
 

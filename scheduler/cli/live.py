@@ -20,15 +20,15 @@ from scheduler.cli import screen
 from scheduler.cli.options import HOME, Reach
 from scheduler.clock import steady
 from scheduler.kube import changes as ch
-from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
-from scheduler.kube.lease import Lease, LeaseName
+from scheduler.kube.credentials import find_access
+from scheduler.kube.lease_follower import Lease, LeaseName
 from scheduler.kube.listing import listed
 from scheduler.model.events import Event
 from scheduler.model.policy import Policy
 from scheduler.objects import api
 from scheduler.replay import Document, document
-from scheduler.service.intake import Intake
+from scheduler.service.informers import Intake
 
 NEEDED: Final = frozenset({"nodes", "pods"})
 """Kinds without which there is no answer; the others make it a little less exact."""

@@ -22,9 +22,9 @@ from scheduler.cli.options import NO, OK, Context, GangName, Kubeconfig, Namespa
 from scheduler.cli.reading import Place
 from scheduler.elastic.master.calls import JOBS, inside
 from scheduler.kube import changes as ch
-from scheduler.kube.access import find_access
 from scheduler.kube.actions import PASSING
 from scheduler.kube.client import Client
+from scheduler.kube.credentials import find_access
 from scheduler.kube.listing import listed
 from scheduler.model.topology import DEFAULT_LEVELS
 from scheduler.objects import api

@@ -13,7 +13,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from scheduler.errors import SettingsError
-from scheduler.kube.context import usual_namespace
+from scheduler.kube.kubeconfig import usual_namespace
 from scheduler.model import names
 
 OK: Final = 0
@@ -109,7 +109,7 @@ def split(said: str, namespace: str, reach: Reach) -> tuple[str, str]:
 
 def duration_of(option: str, said: str) -> float:
     """Seconds, from a duration such as 90s or 1h30m. Raises SettingsError."""
-    from scheduler.objects.notes import YEAR, Unfit, duration
+    from scheduler.objects.parsing import YEAR, Unfit, duration
 
     try:
         return duration(1.0, YEAR)(said)

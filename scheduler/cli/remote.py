@@ -21,10 +21,10 @@ from scheduler.cli.options import HOME, Reach
 from scheduler.clock import steady
 from scheduler.errors import GangwrightError, SettingsError, shortened
 from scheduler.kube import changes as ch
-from scheduler.kube.access import Access, find_access
 from scheduler.kube.client import Client
-from scheduler.kube.forward import forwarded
+from scheduler.kube.credentials import Access, find_access
 from scheduler.kube.listing import listed
+from scheduler.kube.port_forward import forwarded
 from scheduler.objects import api
 from scheduler.settings_status import StatusServer
 from scheduler.status import shapes

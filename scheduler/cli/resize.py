@@ -12,8 +12,8 @@ from scheduler.cli.options import NO, Context, Kubeconfig, Namespace, Reach, spl
 from scheduler.elastic.job.decode import policy_of
 from scheduler.elastic.master.calls import JOBS, inside
 from scheduler.errors import SettingsError
-from scheduler.kube.access import find_access
 from scheduler.kube.client import MERGE_PATCH, Client
+from scheduler.kube.credentials import find_access
 from scheduler.objects import labels
 
 AUTO: Final = "auto"

@@ -31,9 +31,9 @@ from scheduler.cli.trial import trials
 from scheduler.cli.wishing import Wish, gang_of, is_of_storage, priorities, wish
 from scheduler.clock import steady
 from scheduler.errors import SettingsError
-from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
-from scheduler.ledger.lifecycle import State
+from scheduler.kube.credentials import find_access
+from scheduler.ledger.phase import State
 from scheduler.model.decision import TEXT, Place, Reason, Refuse
 from scheduler.model.workload import GangKey, Pod, PodKey, Uid
 from scheduler.replay import Document

@@ -19,11 +19,11 @@ from scheduler.clock import steady
 from scheduler.engine import Engine
 from scheduler.errors import SettingsError
 from scheduler.kube import changes as ch
-from scheduler.kube.access import find_access
 from scheduler.kube.client import APPLY_PATCH, Client
+from scheduler.kube.credentials import find_access
 from scheduler.kube.discovery import Discovery
 from scheduler.kube.listing import listed
-from scheduler.ledger.records import GangRecord
+from scheduler.ledger.gang import GangRecord
 from scheduler.model.events import GroupSeen
 from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.objects import api, labels

@@ -14,8 +14,8 @@ from scheduler.cli import jobs, screen
 from scheduler.cli.options import NO, Context, GangName, Kubeconfig, Namespace, Reach, split
 from scheduler.errors import Forbidden, KubeError, SettingsError
 from scheduler.kube import changes as ch
-from scheduler.kube.access import find_access
 from scheduler.kube.client import MERGE_PATCH, Client
+from scheduler.kube.credentials import find_access
 from scheduler.kube.listing import listed
 from scheduler.model.topology import DEFAULT_LEVELS
 from scheduler.objects import labels

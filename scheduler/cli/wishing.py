@@ -20,7 +20,7 @@ from scheduler.errors import SettingsError
 from scheduler.kube import changes as ch
 from scheduler.kube.client import Client
 from scheduler.kube.listing import listed
-from scheduler.ledger import roster
+from scheduler.ledger import quorum
 from scheduler.model.events import Event, GroupSeen, PodSeen
 from scheduler.model.policy import Policy
 from scheduler.model.workload import GangKey, Group, Pod, PodKey
@@ -84,8 +84,8 @@ class Wish:
 
 def gang_of(pod: Pod) -> GangKey:
     """Its gang; of a pod that is of none, or a gang of its own, the pod's name."""
-    key = roster.gang_key(pod)
-    return GangKey(*pod.key) if roster.is_gang_of_one(key) else key
+    key = quorum.gang_key(pod)
+    return GangKey(*pod.key) if quorum.is_gang_of_one(key) else key
 
 
 def is_of_storage(unmodelled: str) -> bool:
@@ -241,8 +241,8 @@ def _short(pods: Sequence[Pod], groups: _Stated) -> Iterator[tuple[GangKey, str,
             stated = groups.get((own.format, own.gang), own.quorum)
             if stated is not None:
                 quorums.setdefault(own.gang, stated)
-    for gang, quorum in quorums.items():
-        for role, least in quorum.items():
+    for gang, minimums in quorums.items():
+        for role, least in minimums.items():
             there = roles[gang][role] if role else roles[gang].total()
             if there < least:
                 yield gang, role, least, there

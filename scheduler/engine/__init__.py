@@ -7,8 +7,8 @@ runs, as the planner sees it: who leaves when, who could be asked to leave), `dr
 Never here: a comparison of nodes, a memory of pods, a clock. Called by: service, status, replay, tests, simulator.
 """
 
-from scheduler.engine.asking import INLINE_LIMIT
+from scheduler.engine.cycle import INLINE_LIMIT
 from scheduler.engine.engine import SCORES_KEPT, Engine
-from scheduler.engine.question import Answer, Fault, Question, attempt, decide
+from scheduler.engine.planning import Answer, Fault, Question, attempt, decide
 
 __all__ = ["INLINE_LIMIT", "SCORES_KEPT", "Answer", "Engine", "Fault", "Question", "attempt", "decide"]

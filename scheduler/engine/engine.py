@@ -12,18 +12,25 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.engine import defrag
-from scheduler.engine.asking import INLINE_LIMIT, Asking
-from scheduler.engine.draining import Draining
-from scheduler.engine.inquiry import Inquiry, inquire
-from scheduler.engine.outlook import LONGEST, Forecasts, Outlook, outlook
-from scheduler.engine.preempting import Preempting
-from scheduler.engine.question import Answer as Made
-from scheduler.engine.question import Fault, Question
-from scheduler.engine.trial import Sketch, Trial, sketch, trial
-from scheduler.ledger import Ledger, notices, roster
-from scheduler.ledger.records import GangRecord, Member, Spec, Step
-from scheduler.model.calls import (
+from scheduler.engine import defragmentation
+from scheduler.engine.cycle import INLINE_LIMIT, Asking
+from scheduler.engine.drain import Draining
+from scheduler.engine.dry_run import Sketch, Trial, sketch, trial
+from scheduler.engine.explain import Inquiry, inquire
+from scheduler.engine.forecast_request import LONGEST, Forecasts, Outlook, outlook
+from scheduler.engine.planning import Answer as Made
+from scheduler.engine.planning import Fault, Question
+from scheduler.engine.preempt_verb import Preempting
+from scheduler.ledger import Ledger, conditions, quorum
+from scheduler.ledger.gang import GangRecord, Member, Spec, Step
+from scheduler.model.cluster import Mask, Snapshot
+from scheduler.model.decision import Reason
+from scheduler.model.demand import Demand
+from scheduler.model.effects import Effect
+from scheduler.model.events import Asked, Event, PolicyChanged, Scored
+from scheduler.model.moves import Defrag, Drain
+from scheduler.model.policy import Policy
+from scheduler.model.verbs import (
     Allowed,
     Answer,
     Failed,
@@ -33,17 +40,10 @@ from scheduler.model.calls import (
     Refused,
     Victims,
 )
-from scheduler.model.cluster import Mask, Snapshot
-from scheduler.model.decision import Reason
-from scheduler.model.demand import Demand
-from scheduler.model.effects import Effect
-from scheduler.model.events import Asked, Event, PolicyChanged, Scored
-from scheduler.model.moves import Defrag, Drain
-from scheduler.model.policy import Policy
 from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.placement import planner
 from scheduler.placement.feasibility import free_for
-from scheduler.placement.masks import Masks
+from scheduler.placement.feasibility_cache import Masks
 
 INLINE_QUESTIONS: Final = 8
 """Questions answered within one verb at most; who is behind more than so many waits for the planning pass."""
@@ -172,7 +172,7 @@ class Engine:
 
     def defrag(self, key: GangKey) -> Defrag:
         """Moves of smaller gangs and single pods that would make room for this gang. Nothing is moved."""
-        return defrag.defrag(self.ledger, key, self._masks)
+        return defragmentation.defrag(self.ledger, key, self._masks)
 
     # ── filter ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -240,7 +240,7 @@ class Engine:
             )
             if again is not None:
                 return again, effects
-        alone = isinstance(record.spec, Spec) and roster.is_gang_of_one(record.key)
+        alone = isinstance(record.spec, Spec) and quorum.is_gang_of_one(record.key)
         for _ in range(INLINE_QUESTIONS):
             if (question := self.ask(now)) is None or question.size > INLINE_LIMIT:
                 break
@@ -332,7 +332,7 @@ def _only(node: str | None, call: FilterCall, reason: Reason) -> Answer:
 
 def _why(record: GangRecord) -> Reason:
     """The constant reason of a refusal: the gang's, or that of its member when the gang itself has its seats."""
-    why = notices.reason(record)
+    why = conditions.reason(record)
     if why not in {Reason.SEATED, Reason.BOUND}:
         return why
     return record.verdict.reason if record.verdict is not None else Reason.QUEUED

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler.engine.dominance import Refused, Size
-from scheduler.engine.running import BLOCKED
+from scheduler.engine.preemption_candidates import BLOCKED
 from scheduler.engine.shapes import Told
-from scheduler.ledger.records import GangRecord
+from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import LASTING, Reason, Wait
 from scheduler.model.workload import GangKey
 

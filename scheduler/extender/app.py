@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 from aiohttp import web
 
-from scheduler.extender.handlers import VERBS, Reply, Verb, Verbs
+from scheduler.extender.verb_handlers import VERBS, Reply, Verb, Verbs
 from scheduler.extender.wire import NAME, UNBOUNDED, WireError
 from scheduler.serving.body import Bodies, Crowded, TooLarge
 from scheduler.serving.server import serve

@@ -19,9 +19,9 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from scheduler.errors import GangwrightError, shortened
-from scheduler.extender.shelf import Shelf
-from scheduler.model.calls import Allowed, Answer, Failed, FilterCall, PreemptCall, PrioritizeCall, Victims
+from scheduler.extender.byte_cache import Shelf
 from scheduler.model.decision import TEXT, Reason
+from scheduler.model.verbs import Allowed, Answer, Failed, FilterCall, PreemptCall, PrioritizeCall, Victims
 from scheduler.model.workload import PodKey, Uid
 
 MAX_SCORE: Final = 10

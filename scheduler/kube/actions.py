@@ -28,12 +28,12 @@ import stamina
 import structlog
 
 from scheduler import errors
-from scheduler.kube import calls
+from scheduler.kube import api_call
 from scheduler.kube.client import Client
 from scheduler.model.effects import Announce, Effect, SetCondition
 from scheduler.model.events import EffectDone, EffectFailed, FailureKind
 from scheduler.model.workload import Uid
-from scheduler.objects import notes, patches
+from scheduler.objects import parsing, patches
 
 PASSING: Final = (errors.Unreachable, errors.TooManyRequests, errors.ServerError, errors.Garbled)
 """What may be different a moment later."""
@@ -157,7 +157,7 @@ class Actions:
         if not self._acting():
             raise errors.Fenced(f"{call.method} {call.path}", "not sent: the Lease is no longer ours")
         try:
-            await calls.make(self._client, call, CALL_LIMIT)
+            await api_call.make(self._client, call, CALL_LIMIT)
         except errors.Unreachable:
             self._silent = True
             raise
@@ -235,7 +235,7 @@ def _words(error: errors.KubeError) -> str:
     """What went wrong, for people: they know which pod it was, and a refusal may hold anything. Its end, which says what
     would be right, is kept.
     """
-    return errors.abridged(notes.printable(error.words))
+    return errors.abridged(parsing.printable(error.words))
 
 
 def _kind(error: errors.KubeError) -> FailureKind:

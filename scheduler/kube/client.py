@@ -20,8 +20,8 @@ import aiohttp
 import scheduler
 from scheduler import errors
 from scheduler.clock import steady
-from scheduler.kube.access import Access
-from scheduler.kube.faults import UNWELL, read_status, refusal
+from scheduler.kube.api_errors import UNWELL, read_status, refusal
+from scheduler.kube.credentials import Access
 from scheduler.kube.sockets import Sockets
 
 JSON = "application/json"

@@ -29,6 +29,7 @@ import msgspec
 
 from scheduler import errors
 from scheduler.clock import steady
+from scheduler.kube.api_errors import read_status, refusal
 from scheduler.kube.changes import (
     Change,
     Event,
@@ -47,10 +48,9 @@ from scheduler.kube.changes import (
     read_page,
 )
 from scheduler.kube.client import Client
-from scheduler.kube.faults import read_status, refusal
-from scheduler.kube.pace import STEADY, BackOff, Rule, rule_of
 from scheduler.kube.pages import LIST_LIMIT, Pages, slices
-from scheduler.kube.vigil import Pace, Vigil, kept
+from scheduler.kube.retry_backoff import STEADY, BackOff, Rule, rule_of
+from scheduler.kube.watch_probe import Pace, Vigil, kept
 
 T = TypeVar("T")
 

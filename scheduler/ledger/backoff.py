@@ -5,7 +5,7 @@ Lives here: how long, and how a gang that was tried in vain backs off. Never her
 
 from typing import Final
 
-from scheduler.ledger.records import GangRecord
+from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.policy import Policy
 

@@ -5,8 +5,8 @@ Lives here: sentences about what must never be true. Never here: anything that m
 
 from collections.abc import Container, Mapping
 
-from scheduler.ledger.nodes import NodeTable
-from scheduler.ledger.roll import Roll
+from scheduler.ledger.node_table import NodeTable
+from scheduler.ledger.registry import Roll
 from scheduler.model.workload import Uid
 
 

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from scheduler.ledger import notices
-from scheduler.ledger.records import GangRecord
+from scheduler.ledger import conditions
+from scheduler.ledger.gang import GangRecord
 from scheduler.model.demand import Demand
 from scheduler.model.workload import GangKey
 
@@ -90,7 +90,7 @@ class Census:
 
 
 def entry(record: GangRecord) -> Entry:
-    return Entry((record.state, notices.reason(record).value), _demands(record), record.waiting_since)
+    return Entry((record.state, conditions.reason(record).value), _demands(record), record.waiting_since)
 
 
 def _demands(record: GangRecord) -> tuple[tuple[Demand, int], ...]:

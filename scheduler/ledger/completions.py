@@ -6,8 +6,8 @@ Lives here: how many completions count beside the succeeded pods that are seen. 
 from collections import Counter
 from collections.abc import Mapping
 
-from scheduler.ledger import roster
-from scheduler.ledger.records import GangRecord, Spec
+from scheduler.ledger import quorum
+from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.model.workload import OwnerTraits, Phase
 
 
@@ -18,14 +18,14 @@ def done(record: GangRecord, spec: Spec, owners: Mapping[str, OwnerTraits]) -> d
     """
     seen: Counter[str] = Counter()
     for member in record.members.values():
-        if (owner := roster.owner_of(member)) and member.aside is None and not roster.is_surplus(member):
-            record.jobs[owner] = roster.role_of(member, spec)
+        if (owner := quorum.owner_of(member)) and member.aside is None and not quorum.is_surplus(member):
+            record.jobs[owner] = quorum.role_of(member, spec)
             seen[owner] += member.pod.phase is Phase.SUCCEEDED
     record.jobs = {owner: role for owner, role in record.jobs.items() if owner in owners}
-    living = {roster.owner_of(member) for member in record.live()} - {""}
+    living = {quorum.owner_of(member) for member in record.live()} - {""}
     if living and not spec.of_several:  # another run's: what it completed counts for it alone
         record.jobs = {owner: role for owner, role in record.jobs.items() if owner in living}
-    there = {roster.role_of(member, spec) for member in record.members.values()}
+    there = {quorum.role_of(member, spec) for member in record.members.values()}
     record.finished = {role: n for role, n in record.finished.items() if role not in there}
     found: Counter[str] = Counter(record.finished)
     for owner, role in record.jobs.items():
@@ -38,7 +38,7 @@ def adopt(record: GangRecord, spec: Spec) -> None:
 
     Which Job it was cannot be told: a Job without pods says nothing of its gang.
     """
-    there = {roster.role_of(member, spec) for member in record.members.values()}
+    there = {quorum.role_of(member, spec) for member in record.members.values()}
     record.finished = {role: least for role, least in spec.quorum.items() if role not in there}
 
 

@@ -6,9 +6,9 @@ limit or a lost seat. When we see again every limit begins anew: what came true 
 nobody loses his place for a time in which nobody looked.
 """
 
-from scheduler.ledger import care, recovery
+from scheduler.ledger import reconcile, recovery
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.records import GangRecord, Step
+from scheduler.ledger.gang import GangRecord, Step
 from scheduler.model import events as ev
 
 
@@ -54,7 +54,7 @@ def saw_again(cache: Cache, _event: ev.SawAgain, now: float) -> None:
 
 def _begin_limits(cache: Cache, record: GangRecord, now: float) -> None:
     if record.deadline is not None:
-        record.deadline = max(record.deadline, now + care.time_limit(cache, record))
+        record.deadline = max(record.deadline, now + reconcile.time_limit(cache, record))
     if record.plan is not None and record.plan.step is Step.FREE:
         record.plan.free_by = max(record.plan.free_by, now + cache.policy.timeout)
         for victim in record.plan.victims.values():

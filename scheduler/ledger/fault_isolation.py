@@ -11,8 +11,8 @@ from typing import Final
 from scheduler.ledger.backoff import doubled
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.faults import Fault
-from scheduler.ledger.lifecycle import State
-from scheduler.ledger.records import GangRecord
+from scheduler.ledger.gang import GangRecord
+from scheduler.ledger.phase import State
 from scheduler.model import events as ev
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.workload import GangKey

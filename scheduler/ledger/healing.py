@@ -9,12 +9,12 @@ Everything is bounded: each setback doubles the time until the next, until the g
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from scheduler.ledger import mishaps, pins, plans, roster
+from scheduler.ledger import member_mishaps, pins, plans, quorum
 from scheduler.ledger.backoff import doubled
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.lifecycle import Facts
+from scheduler.ledger.gang import GangRecord, Member, Spec
 from scheduler.ledger.messages import Mishap, Sequel
-from scheduler.ledger.records import GangRecord, Member, Spec
+from scheduler.ledger.phase import Facts
 from scheduler.model.cluster import Node
 from scheduler.model.decision import Reason
 from scheduler.model.demand import TaintEffect
@@ -79,7 +79,7 @@ def heal(cache: Cache, record: GangRecord, facts: Facts, now: float) -> list[Eff
     if record.restart_for:
         effects += _restart(cache, record, lost, now)
     elif lost:
-        mishaps.note(record, Reason.MEMBER_LOST, lost, _AFTER_A_LOSS[_wish(record)])
+        member_mishaps.note(record, Reason.MEMBER_LOST, lost, _AFTER_A_LOSS[_wish(record)])
     cache.mark(record.key)
     return effects
 
@@ -128,7 +128,7 @@ def turned_away(cache: Cache, record: GangRecord, pod: Pod, now: float, *, news:
     if news:
         cache.tally.decisions[Reason.NOT_STARTED] += 1
         text = f"{pod.key.name} on {pod.node}: its kubelet refused the pod: {pod.refused}"
-        mishaps.note(record, Reason.NOT_STARTED, [Mishap(pod, text)], _ELSEWHERE)
+        member_mishaps.note(record, Reason.NOT_STARTED, [Mishap(pod, text)], _ELSEWHERE)
 
 
 _ELSEWHERE: Final = Sequel(*["the node is barred for its gang for a while"] * 2)
@@ -207,14 +207,14 @@ _NOT_RESTARTED: Final = Sequel(
 
 def _is_core(record: GangRecord, member: Member) -> bool:
     """The quorum needed it."""
-    if roster.is_surplus(member) or not isinstance(record.spec, Spec):
-        return not roster.is_surplus(member)
+    if quorum.is_surplus(member) or not isinstance(record.spec, Spec):
+        return not quorum.is_surplus(member)
     placed = [
         m
         for m in record.members.values()
         if m is member or (m.bound and not m.lost and not m.pod.deleting and m.evicting is None)
     ]
-    return any(m is member for m in roster.core(record, record.spec, placed)[0])
+    return any(m is member for m in quorum.core(record, record.spec, placed)[0])
 
 
 def left(cache: Cache, member: Member) -> None:
@@ -236,14 +236,14 @@ def _restart(cache: Cache, record: GangRecord, lost: list[Mishap], now: float) -
     said, record.restart_for = record.restart_for, ""
     speaker = min(record.live(), key=lambda m: m.arrival, default=None)
     if speaker is None:
-        mishaps.note(record, Reason.MEMBER_LOST, lost, Sequel())
+        member_mishaps.note(record, Reason.MEMBER_LOST, lost, Sequel())
         return []
     if all(own.text != said for own in lost):
         lost = [*lost, Mishap(speaker.pod, said)]
     if not pins.remakeable(record, cache.owners):
-        mishaps.note(record, Reason.MEMBER_LOST, lost, _NOT_RESTARTED)
+        member_mishaps.note(record, Reason.MEMBER_LOST, lost, _NOT_RESTARTED)
         return []
-    mishaps.note(record, Reason.MEMBER_LOST, lost, _RESTARTED)
+    member_mishaps.note(record, Reason.MEMBER_LOST, lost, _RESTARTED)
     record.setbacks += 1
     record.not_before = max(record.not_before, now + _pause(cache, record))
     for member in record.live():
@@ -309,7 +309,7 @@ def _hurry(cache: Cache, record: GangRecord, late: list[Member], now: float) -> 
     cache.tally.decisions[Reason.NOT_STARTED] += len(late)
     again = _wish(record) is not OnMemberLoss.NONE and all(plans.remakes(m, cache.owners) for m in late)
     befell = [_lateness(m, limit) for m in late]
-    mishaps.note(record, Reason.NOT_STARTED, befell, _MADE_AGAIN if again else _LEFT_ALONE)
+    member_mishaps.note(record, Reason.NOT_STARTED, befell, _MADE_AGAIN if again else _LEFT_ALONE)
     if not again:
         _let_go(cache, record, now)
         return []

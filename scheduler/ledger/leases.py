@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler.ledger.records import GangRecord
-from scheduler.ledger.roll import lineage
+from scheduler.ledger.gang import GangRecord
+from scheduler.ledger.registry import lineage
 from scheduler.ledger.timers import Timers
 from scheduler.model.demand import Demand
 from scheduler.model.workload import GangKey, Owner, Uid

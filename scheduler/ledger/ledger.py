@@ -9,21 +9,21 @@ from functools import partial
 from typing import Any
 
 from scheduler.ledger import (
-    attained,
+    attained_service,
     books,
-    care,
     duty,
     fault_isolation,
-    freeing,
-    moving,
+    membership,
+    migration,
     outcomes,
-    pods,
+    preemption,
+    reconcile,
     surroundings,
     verdicts,
 )
 from scheduler.ledger.applying import as_waiting
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.records import UNASKED, GangRecord
+from scheduler.ledger.gang import UNASKED, GangRecord
 from scheduler.model import events as ev
 from scheduler.model.effects import Effect
 from scheduler.model.policy import Policy
@@ -54,7 +54,7 @@ class Ledger(Cache):
             ev.Scored: partial(verdicts.scored, self),
             ev.Decided: partial(verdicts.decided, self),
             ev.Freed: partial(verdicts.freed, self),
-            ev.MoveFound: partial(moving.begin, self),
+            ev.MoveFound: partial(migration.begin, self),
             ev.PolicyChanged: partial(surroundings.policy_changed, self),
             ev.EffectDone: self._effect_done,
             ev.EffectFailed: self._effect_failed,
@@ -92,7 +92,7 @@ class Ledger(Cache):
 
     def request(self, record: GangRecord, now: float) -> Gang | None:
         """What is to be asked of the planner for this gang now, if anything."""
-        return moving.request(self, record, now)
+        return migration.request(self, record, now)
 
     def next_deadline(self) -> float:
         """When the next Tick is due, in the time of `now`; infinity when nothing depends on time."""
@@ -117,7 +117,7 @@ class Ledger(Cache):
     def _pod_seen(self, event: ev.PodSeen, now: float) -> None:
         self.lowest = min(self.lowest, event.pod.priority)
         self._note_leaving(event.pod)
-        pods.seen(self, event.pod, now)
+        membership.seen(self, event.pod, now)
 
     def _note_leaving(self, pod: Pod) -> None:
         if pod.deleting and pod.node is not None and not pod.phase.ended:
@@ -129,7 +129,7 @@ class Ledger(Cache):
         known = self.roll.pod(event.uid)
         if known is not None and known.owner is not None:
             self.paused.hurry(known.owner.uid, now)
-        pods.forget(self, event.uid, now)
+        membership.forget(self, event.uid, now)
 
     # ── outcomes ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -156,12 +156,12 @@ class Ledger(Cache):
         if not self.ready:
             return
         if self.freeing:
-            freeing.sweep(self, now)
+            preemption.sweep(self, now)
         eased = self.budgets.let_go(self.pods(), now, waits=len(self.wanting) > 0)
         if eased is not None:
             self.stands(eased)
         self._effects += self.paused.resume(self.owners, self.roll, now)
-        self._effects += moving.carry_on(self, now)
+        self._effects += migration.carry_on(self, now)
         while self._dirty:
             key = next(iter(self._dirty))
             del self._dirty[key]
@@ -175,7 +175,7 @@ class Ledger(Cache):
         untold, self._untold = self._untold, {}
         for record in filter(None, map(self.roll.gangs.get, untold)):
             with fault_isolation.guard(self, record.key, now):
-                effects, wake = care.tell(self, record, now)
+                effects, wake = reconcile.tell(self, record, now)
                 self._effects += effects
                 self.wake(record.key, wake)
         guard = partial(fault_isolation.guard, self, now=now)
@@ -187,12 +187,12 @@ class Ledger(Cache):
         self._census.touch(record.key)
         record.pulse += 1
         self.looks += 1
-        effects, wake = care.look_after(self, record, now)
+        effects, wake = reconcile.look_after(self, record, now)
         record.run, record.reach = None, UNASKED  # its members and what they declare may be others now
         self._effects += effects
-        if record.key not in self.roll.gangs or pods.recalled(self, record):
+        if record.key not in self.roll.gangs or membership.recalled(self, record):
             return
-        attained.note(self.suspendable, record, self.owners)
+        attained_service.note(self.suspendable, record, self.owners)
         wanted = self.request(record, now)
         self.wanting.note(record, None if wanted is None else as_waiting(self, record, wanted), now)
         self._wake.set(record.key, wake)

@@ -5,10 +5,10 @@ Lives here: whose outcome it is, and when what failed is done again. Never here:
 
 from typing import Final
 
-from scheduler.ledger import backoff, freeing, mishaps, plans, pods
+from scheduler.ledger import backoff, member_mishaps, membership, plans, preemption
 from scheduler.ledger.cache import Cache
+from scheduler.ledger.gang import GangRecord, Plan
 from scheduler.ledger.messages import Failure, Mishap, Sequel
-from scheduler.ledger.records import GangRecord, Plan
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Effect, Evict, SetCondition, SuspendJob
 from scheduler.model.events import EffectFailed, FailureKind
@@ -36,7 +36,7 @@ def done(cache: Cache, record: GangRecord, effect: Effect, now: float) -> None:
         if failed is not None and (failed.uid == effect.uid or failed.plan != record.plan.name):
             record.failed = None
     if _asks_a_victim(record, effect):
-        freeing.answered(cache, record, effect.uid, None, now)
+        preemption.answered(cache, record, effect.uid, None, now)
 
 
 def failed(cache: Cache, record: GangRecord, event: EffectFailed, now: float) -> None:
@@ -44,12 +44,12 @@ def failed(cache: Cache, record: GangRecord, event: EffectFailed, now: float) ->
     effect, kind = event.effect, event.kind
     if _asks_a_victim(record, effect):
         cache.tally.refusals[kind] += 1
-        freeing.answered(cache, record, effect.uid, kind, now)
+        preemption.answered(cache, record, effect.uid, kind, now)
     if kind is FailureKind.NOT_FOUND:
         if record.plan is not None:
             record.plan.outstanding.pop(effect, None)
         if not isinstance(effect, SuspendJob):
-            pods.forget(cache, effect.uid, now)
+            membership.forget(cache, effect.uid, now)
     elif isinstance(effect, Announce | SetCondition):
         if effect.seated is not None and kind is not FailureKind.INVALID:
             cache.telling.failed(record, effect.uid, now)
@@ -66,7 +66,9 @@ def _eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: 
         return
     if member.bound and kind is FailureKind.BUDGET and member.stranded_since is None:
         if member.evicting is Reason.MEMBER_LOST:
-            mishaps.note(record, Reason.MEMBER_LOST, [Mishap(member.pod, member.pod.key.name)], _RUNS_ON)
+            member_mishaps.note(
+                record, Reason.MEMBER_LOST, [Mishap(member.pod, member.pod.key.name)], _RUNS_ON
+            )
         member.evicting = None
     else:
         member.evict_again = now + RETRY.get(kind, 1.0)

@@ -8,8 +8,8 @@ is given another seat.
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
-from scheduler.ledger.nodes import NodeTable
-from scheduler.ledger.records import GangRecord, Member, Step
+from scheduler.ledger.gang import GangRecord, Member, Step
+from scheduler.ledger.node_table import NodeTable
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, Evict, Nominate
 from scheduler.model.policy import Policy

@@ -10,8 +10,8 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.nodes import NodeTable
-from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Step
+from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step
+from scheduler.ledger.node_table import NodeTable
 from scheduler.model.effects import Effect, Nominate, Ungate, WritePlan
 from scheduler.model.policy import Policy
 from scheduler.model.workload import OwnerTraits, Pin, Uid

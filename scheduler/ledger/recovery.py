@@ -5,9 +5,9 @@ of an ungated pod is held again where there is room; a written plan goes on only
 there, are members of the gang, and all its seats fit together. The rest is planned anew.
 """
 
-from scheduler.ledger import completions, fault_isolation, freeing, lifecycle, pins, roster
+from scheduler.ledger import completions, fault_isolation, phase, pins, preemption, quorum
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.records import GangRecord, Hold, Member, Plan, Spec, Step, Victim
+from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Spec, Step, Victim
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, WritePlan
 from scheduler.model.queueing import Reclaim
@@ -42,7 +42,7 @@ def _adopt_history(cache: Cache, record: GangRecord, now: float) -> None:
     on_its_way = record.plan is not None or any(m.hold is not None for m in record.live())
     some_bound = any(m.bound for m in record.live())
     record.was_bound = not on_its_way and some_bound and not _never_whole(cache, record)
-    spec = roster.spec(record, cache.groups, cache.policy)
+    spec = quorum.spec(record, cache.groups, cache.policy)
     if record.was_bound and isinstance(spec, Spec):
         completions.adopt(record, spec)
     _look_back(cache, record, now)
@@ -50,14 +50,14 @@ def _adopt_history(cache: Cache, record: GangRecord, now: float) -> None:
 
 def _look_back(cache: Cache, record: GangRecord, now: float) -> None:
     """What went by while nobody looked: since when its quorum waits, and who of it failed beside those who run."""
-    spec = roster.spec(record, cache.groups, cache.policy)
+    spec = quorum.spec(record, cache.groups, cache.policy)
     if not isinstance(spec, Spec):
         return
-    facts = roster.facts(record, spec)
+    facts = quorum.facts(record, spec)
     if record.was_bound and facts.bound < facts.quorum:
         _note_failed(record)
-    elif not record.was_bound and lifecycle.state(facts) in lifecycle.UNDER_WAY:
-        core, _ = roster.core(record, spec, record.live())
+    elif not record.was_bound and phase.state(facts) in phase.UNDER_WAY:
+        core, _ = quorum.core(record, spec, record.live())
         record.waiting_since = min(now, max((m.pod.created for m in core), default=now))
 
 
@@ -78,7 +78,7 @@ def _never_whole(cache: Cache, record: GangRecord) -> bool:
 
     Where they show nothing it may have run whole, and what runs is not taken down on a guess.
     """
-    spec = roster.spec(record, cache.groups, cache.policy)
+    spec = quorum.spec(record, cache.groups, cache.policy)
     if not isinstance(spec, Spec):
         return False
     notes = [m.pod.plan for m in record.members.values() if m.pod.plan is not None]
@@ -90,7 +90,7 @@ def _unfinished(record: GangRecord, spec: Spec, note: PlanNote) -> bool:
     if any(m.bound and uid not in note.seats for uid, m in record.members.items()):
         return False
     named = {uid: record.members.get(uid) for uid in note.seats}
-    counting = [m for m in named.values() if m is None or not roster.is_surplus(m)]
+    counting = [m for m in named.values() if m is None or not quorum.is_surplus(m)]
     arrived = sum(m is None or m.pod.node is not None for m in counting)
     return arrived < spec.total <= len(counting)
 
@@ -102,7 +102,7 @@ def _of_one_time(record: GangRecord, spec: Spec) -> bool:
     members = list(record.members.values())
     if not all(m.live for m in members):
         return False
-    counting = [m for m in members if not roster.is_surplus(m)]
+    counting = [m for m in members if not quorum.is_surplus(m)]
     bound = [m for m in counting if m.bound]
     if not len(bound) < spec.total <= len(counting):
         return False
@@ -202,7 +202,7 @@ def _adopt_freeing(cache: Cache, record: GangRecord, writer: Member, now: float)
     record.plan, record.preempted_at = plan, now
     for member in members:
         cache.hold(member, Hold(note.seats[member.pod.uid], note.plan), now)
-    freeing.mark(cache, plan.victims, Reason.PREEMPTED)
+    preemption.mark(cache, plan.victims, Reason.PREEMPTED)
     cache.freeing[record.key] = plan
     return True
 
@@ -222,20 +222,20 @@ def _may_take(cache: Cache, record: GangRecord, staying: list[Pod]) -> bool:
 
     A Job that would be suspended and is not yet was not asked at all, so the plan is made anew.
     """
-    spec = roster.spec(record, cache.groups, cache.policy)
-    gang = roster.request(record, spec, cache.policy) if isinstance(spec, Spec) else None
-    if gang is None or not cache.policy.preemption or not roster.may_preempt(record, gang):
+    spec = quorum.spec(record, cache.groups, cache.policy)
+    gang = quorum.request(record, spec, cache.policy) if isinstance(spec, Spec) else None
+    if gang is None or not cache.policy.preemption or not quorum.may_preempt(record, gang):
         return False
     leaving = {pod.uid for pod in staying if _leaves(cache, pod)}
     asked = [pod for pod in staying if pod.uid not in leaving]
     usage, own = cache.usage, gang.key.namespace
     claimed = usage.claims(gang) if cache.policy.reclaim is Reclaim.ANY else frozenset()
     borrowers = usage.borrowers(claimed, but=own)
-    if usage.limits([pod.uid for pod in asked], freeing.going(cache) | leaving, own):
+    if usage.limits([pod.uid for pod in asked], preemption.going(cache) | leaving, own):
         return False  # a namespace would lose what it uses within its guarantee
     return all(
         (pod.priority < gang.priority or pod.key.namespace in borrowers)
-        and freeing.may_be_asked(pod)
+        and preemption.may_be_asked(pod)
         and not _suspends(cache, pod)
         for pod in asked
     )

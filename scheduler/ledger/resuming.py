@@ -9,7 +9,7 @@ taken off.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from scheduler.ledger.roll import Roll
+from scheduler.ledger.registry import Roll
 from scheduler.model.effects import Effect, ResumeJob
 from scheduler.model.workload import GangKey, OwnerTraits, PodKey, Uid
 

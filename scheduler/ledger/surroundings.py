@@ -3,7 +3,7 @@
 Lives here: which gangs are to be looked at when one of these changes. Never here: what follows for them (care).
 """
 
-from scheduler.ledger import freeing, healing
+from scheduler.ledger import healing, preemption
 from scheduler.ledger.cache import Cache
 from scheduler.model import events as ev
 from scheduler.model.workload import OwnerTraits
@@ -88,7 +88,7 @@ def owner_seen(cache: Cache, event: ev.OwnerSeen, now: float) -> None:
         for key in cache.roll.concerned(event.traits.uid):
             cache.mark(key, anew=anew)
     if before is None or before.version != event.traits.version:
-        for key in freeing.waiting_for(cache, event.traits.uid):
+        for key in preemption.waiting_for(cache, event.traits.uid):
             cache.mark(key)
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from scheduler.model.decision import Quality
-from scheduler.model.victims import Preempt
+from scheduler.model.preemption_units import Preempt
 from scheduler.model.workload import GangKey
 
 

@@ -6,12 +6,12 @@ Lives here: which places are kept, for how long, and what ends that. Never here:
 
 from typing import Final
 
-from scheduler.ledger import moving, roster
+from scheduler.ledger import migration, quorum
 from scheduler.ledger.backoff import doubled
 from scheduler.ledger.cache import Cache
+from scheduler.ledger.gang import GangRecord, Member, Spec
 from scheduler.ledger.leases import Lease, Move
-from scheduler.ledger.records import GangRecord, Member, Spec
-from scheduler.ledger.roll import lineage
+from scheduler.ledger.registry import lineage
 from scheduler.model.workload import GangKey, Owner, Phase
 
 FIRST: Final = 10.0
@@ -34,11 +34,11 @@ def lost(cache: Cache, member: Member, now: float) -> None:
     will come, is for `tend` to say, when all that has happened is known.
     """
     pod, record = member.pod, cache.roll.gangs[cache.roll.gang_of[member.pod.uid]]
-    ours = member.worked and record.was_bound and not roster.is_surplus(member)
+    ours = member.worked and record.was_bound and not quorum.is_surplus(member)
     taken = member.evicting is not None or pod.disrupted or pod.phase is Phase.SUCCEEDED
     if not cache.ready or not ours or taken or pod.node is None or pod.owner is None:
         return
-    spec = record.spec or roster.spec(record, cache.groups, cache.policy)
+    spec = record.spec or quorum.spec(record, cache.groups, cache.policy)
     if not isinstance(spec, Spec) or spec.total < 2 or record.key in cache.moves:
         return
     move = cache.moves.vacancy(record.key)
@@ -46,8 +46,8 @@ def lost(cache: Cache, member: Member, now: float) -> None:
         move = Move(record.key, lineage(record.key, pod), False, [], [], now, vacancy=True)
         cache.moves.put(move)
     cache.moves.last(move, max(move.by, now + _patience(cache, pod.owner)))
-    lease = Lease(pod.uid, pod.node, roster.role_of(member, spec), pod.demand, pod.owner)
-    moving.keep(cache, move, lease)
+    lease = Lease(pod.uid, pod.node, quorum.role_of(member, spec), pod.demand, pod.owner)
+    migration.keep(cache, move, lease)
 
 
 def _patience(cache: Cache, owner: Owner) -> float:
@@ -65,13 +65,13 @@ def tend(cache: Cache, record: GangRecord, now: float) -> None:
         record.kept = ()
         return
     spec = record.spec
-    missing = roster.lacking(record, spec) if isinstance(spec, Spec) else {}
+    missing = quorum.lacking(record, spec) if isinstance(spec, Spec) else {}
     waits = any(member.bound for member in record.live()) and not _suits_none(cache, record, now)
     for lease in list(move.leases):
         if waits and missing.get(lease.role, 0) > 0 and _is_to_be_had(cache, record, lease):
             missing[lease.role] -= 1
         else:
-            moving.give_back(cache, move, lease)
+            migration.give_back(cache, move, lease)
     record.kept = tuple(sorted(lease.node for lease in move.leases))
 
 
@@ -79,15 +79,15 @@ def gone(cache: Cache, key: GangKey) -> None:
     """This gang is no more, so none of it stands idle."""
     if (move := cache.moves.vacancy(key)) is not None:
         for lease in list(move.leases):
-            moving.give_back(cache, move, lease)
+            migration.give_back(cache, move, lease)
 
 
 def _suits_none(cache: Cache, record: GangRecord, now: float) -> bool:
     """All that the quorum lacks are there, and not each of them has a place: the planner finds room for all."""
     if not isinstance(record.spec, Spec) or not cache.is_idle(record, now):
         return False
-    gang = roster.request(record, record.spec, cache.policy)
-    return gang is not None and moving.match(cache, record, gang) is None
+    gang = quorum.request(record, record.spec, cache.policy)
+    return gang is not None and migration.match(cache, record, gang) is None
 
 
 def _is_to_be_had(cache: Cache, record: GangRecord, lease: Lease) -> bool:

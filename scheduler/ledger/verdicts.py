@@ -5,9 +5,9 @@ Lives here: how far an answer counts that was made from an older picture. Never 
 
 import numpy as np
 
-from scheduler.ledger import freeing, moving, plans
+from scheduler.ledger import migration, plans, preemption
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.records import GangRecord, Hold, Member, Plan
+from scheduler.ledger.gang import GangRecord, Hold, Member, Plan
 from scheduler.model import events as ev
 from scheduler.model.decision import Place, Reason, Refuse, Wait
 
@@ -83,7 +83,7 @@ def decided(cache: Cache, event: ev.Decided, now: float) -> None:
 def _still_asking(cache: Cache, event: "ev.Decided | ev.Freed", now: float) -> GangRecord | None:
     """The gang, if it still asks what it asked; otherwise it is asked about again."""
     record = cache.roll.gangs.get(event.gang.key)
-    if record is None or moving.request(cache, record, now) == event.gang:
+    if record is None or migration.request(cache, record, now) == event.gang:
         return record
     cache.wanting.ask_again()
     cache.mark(record.key)
@@ -103,7 +103,7 @@ def freed(cache: Cache, event: ev.Freed, now: float) -> None:
     if record is None:
         return
     name = plans.name_of(record, event.preempt.seats)
-    if not freeing.start(cache, record, event.preempt, name, now):
+    if not preemption.start(cache, record, event.preempt, name, now):
         cache.wanting.ask_again()
         return
     record.passed = False  # it may have passed another with the seats that it had before

@@ -9,7 +9,7 @@ from scheduler.model.cluster import Mask, Node
 from scheduler.model.decision import Decision
 from scheduler.model.effects import Effect
 from scheduler.model.policy import Policy
-from scheduler.model.victims import Preempt
+from scheduler.model.preemption_units import Preempt
 from scheduler.model.workload import Budget, Gang, GangKey, Group, OwnerTraits, Pod, PodKey, Quota, Uid
 
 

@@ -11,7 +11,7 @@ from scheduler.model.workload import GangKey, Group, Strategy, Wish
 from scheduler.objects import api
 from scheduler.objects.gangs import kai, koordinator, scheduler_plugins, volcano
 from scheduler.objects.gangs.form import Levels, level_of
-from scheduler.objects.notes import MOST, Sheet, Unfit, name, timeout
+from scheduler.objects.parsing import MOST, Sheet, Unfit, name, timeout
 
 Spec: TypeAlias = Mapping[str, Any]
 _Says: TypeAlias = tuple[Mapping[str, int], int | None, Wish]

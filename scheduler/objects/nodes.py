@@ -8,7 +8,7 @@ from scheduler.model.resources import EXACT, PODS, InvalidQuantity, amounts
 from scheduler.model.workload import Complaint
 from scheduler.objects import api
 from scheduler.objects.interner import Interner
-from scheduler.objects.notes import shown
+from scheduler.objects.parsing import shown
 from scheduler.objects.requests import is_counted, thousandths, whole
 
 _EFFECTS: Final = {effect.value: effect for effect in TaintEffect}

@@ -30,9 +30,9 @@ from scheduler.model.effects import (
     WritePlan,
 )
 from scheduler.model.workload import Owner, PodKey, Uid
-from scheduler.objects import labels, marks
+from scheduler.objects import labels, pod_annotations
 from scheduler.objects.affinity import narrowed, written
-from scheduler.objects.tidings import condition, disruption, event
+from scheduler.objects.event_bodies import condition, disruption, event
 
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 MERGE: Final = "application/merge-patch+json"
@@ -83,7 +83,7 @@ def pod_path(key: PodKey) -> str:
 
 
 def _write_plan(effect: WritePlan) -> Call:
-    text = marks.write_plan(effect.plan, effect.seats, effect.victims) if effect.seats else None
+    text = pod_annotations.write_plan(effect.plan, effect.seats, effect.victims) if effect.seats else None
     return _patch(effect.key, effect.uid, MERGE, {"metadata": {"annotations": {labels.PLAN: text}}})
 
 
@@ -92,7 +92,7 @@ def _ungate(effect: Ungate) -> Call:
     if effect.pin:
         required = {"nodeSelectorTerms": written(narrowed(effect.affinity, effect.node))}
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    annotations = {labels.SEAT: marks.write_seat(effect.node, effect.plan, pin=effect.pin)}
+    annotations = {labels.SEAT: pod_annotations.write_seat(effect.node, effect.plan, pin=effect.pin)}
     return _patch(effect.key, effect.uid, STRATEGIC, {"metadata": {"annotations": annotations}, "spec": spec})
 
 

@@ -22,12 +22,12 @@ from scheduler.model.workload import (
     gang_of_one,
     labels_text,
 )
-from scheduler.objects import api, labels, marks
-from scheduler.objects.demand import wanted
+from scheduler.objects import api, labels, pod_annotations
 from scheduler.objects.gangs import Reading, read
 from scheduler.objects.interner import Interner
-from scheduler.objects.notes import Sheet, Unfit, moment, printable, shown
-from scheduler.objects.spelling import slips
+from scheduler.objects.misspelled_keys import slips
+from scheduler.objects.parsing import Sheet, Unfit, moment, printable, shown
+from scheduler.objects.pod_demand import wanted
 from scheduler.objects.volumes import Volumes
 
 _PHASES: Final = {"": Phase.PENDING, **{phase.value: phase for phase in Phase}}
@@ -177,10 +177,10 @@ def _marks(
             continue
         try:
             if key == labels.SEAT:
-                said = marks.read_seat(text)
+                said = pod_annotations.read_seat(text)
                 seat = SeatNote(interner.one(said.node), interner.one(said.plan), said.pin)
             else:
-                plan = marks.read_plan(text)
+                plan = pod_annotations.read_plan(text)
         except Unfit as unfit:
             complaints.append(Complaint(key, shown(text), f"remove it: {unfit}", fatal=False))
     return seat, plan, complaints

@@ -25,9 +25,9 @@ from scheduler.model.events import (
 )
 from scheduler.model.topology import DEFAULT_LEVELS, Level
 from scheduler.model.workload import Complaint, GangKey, Owner, PodKey, Uid
-from scheduler.objects import api, budgets, groups, nodes, owners, pods, quotas
-from scheduler.objects.demand import claims_of
+from scheduler.objects import api, groups, nodes, owners, pod_disruption_budgets, pods, quotas
 from scheduler.objects.interner import Interner
+from scheduler.objects.pod_demand import claims_of
 from scheduler.objects.volumes import ClaimKey, Volumes
 
 
@@ -155,7 +155,7 @@ class Translator:
         return [QuotaGone(namespace, name)]
 
     def _budget(self, found: api.PodDisruptionBudget) -> list[Event]:
-        return [BudgetSeen(budgets.budget(found))]
+        return [BudgetSeen(pod_disruption_budgets.budget(found))]
 
     def _budget_gone(self, _kind: type, namespace: str, name: str, _uid: str) -> list[Event]:
         return [BudgetGone(namespace, name)]

@@ -21,10 +21,10 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import TAIL, UNKNOWN, Estimate, Stay, Usage, Waiting
 from scheduler.model.resources import Vector
 from scheduler.model.workload import GangKey
-from scheduler.placement.course import Course
-from scheduler.placement.masks import Masks
+from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.forecast_setup import scene
 from scheduler.placement.reservation import overrun_at_least
-from scheduler.placement.scene import scene
+from scheduler.placement.simulation import Course
 
 COURSES: Final = 16
 """Courses looked at: with fewer, the tenth and the ninetieth percentile would be the least and the largest."""

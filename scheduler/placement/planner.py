@@ -19,13 +19,13 @@ from scheduler.model.policy import Policy
 from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility, scoring
+from scheduler.placement.diagnosis import blocked, describe, shortfall
 from scheduler.placement.feasibility import fits
-from scheduler.placement.masks import Masks
-from scheduler.placement.pool import Batch, Pool, Scratch, batches, counted, gather
+from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.node_candidates import Batch, Pool, Scratch, batches, counted, gather
 from scheduler.placement.quality import quality
 from scheduler.placement.seating import seat, seat_surplus
-from scheduler.placement.shortfall import blocked, describe, shortfall
-from scheduler.placement.task import Task, task_of
+from scheduler.placement.seating_problem import Task, task_of
 
 __all__ = ["decide", "fits", "nearest", "rank"]
 

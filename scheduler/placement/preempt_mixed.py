@@ -18,7 +18,7 @@ from scheduler.model.decision import Place
 from scheduler.model.resources import Vector
 from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang
-from scheduler.placement.filling import Counts
+from scheduler.placement.distribution import Counts
 from scheduler.placement.victims import Standing
 from scheduler.placement.victims_cover import solve
 from scheduler.placement.victims_search import search_of

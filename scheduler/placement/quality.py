@@ -15,9 +15,9 @@ from scheduler.model.demand import Demand
 from scheduler.model.resources import NATIVE
 from scheduler.model.topology import Topology
 from scheduler.placement import scoring
-from scheduler.placement.filling import Counts
-from scheduler.placement.masks import Masks
-from scheduler.placement.pool import Pool, counted
+from scheduler.placement.distribution import Counts
+from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.node_candidates import Pool, counted
 
 _NOBODY: Final = np.zeros(0, dtype=np.int64)
 

@@ -24,8 +24,8 @@ from scheduler.model.queueing import OVERRUN_AT_LEAST, Estimate, Reservation, St
 from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import planner
-from scheduler.placement.masks import Masks
-from scheduler.placement.pool import counted, total
+from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.node_candidates import counted, total
 
 
 def expected_ends(middles: Vector, now: float, least: Vector | float = OVERRUN_AT_LEAST) -> Vector:

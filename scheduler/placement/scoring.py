@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from scheduler.model.demand import Demand
 from scheduler.model.resources import CPU, MEMORY, ResourceAxis, Vector
 from scheduler.model.workload import Strategy
-from scheduler.placement.filling import Codes, Counts
-from scheduler.placement.pool import Pool, Scratch, device_columns, total
+from scheduler.placement.distribution import Codes, Counts
+from scheduler.placement.node_candidates import Pool, Scratch, device_columns, total
 
 STEPS: Final = 20
 """Alignment is told in steps of 1/20."""

@@ -11,11 +11,11 @@ import numpy as np
 
 from scheduler.model.cluster import Mask
 from scheduler.model.workload import Strategy
-from scheduler.placement.aligning import align
-from scheduler.placement.filling import Counts, fill, share
+from scheduler.placement.cosine import align
+from scheduler.placement.distribution import Counts, fill, share
+from scheduler.placement.node_candidates import Scratch, around, total
 from scheduler.placement.packing import last_resort, orders, pack
-from scheduler.placement.pool import Scratch, around, total
-from scheduler.placement.task import Task
+from scheduler.placement.seating_problem import Task
 
 
 def evenly(task: Task, scratch: Scratch, batch: int, have: Counts, members: int, *, exact: bool) -> Counts:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.cluster import Mask, Matrix, Snapshot
+from scheduler.model.preemption_units import Kind, Unit
 from scheduler.model.resources import Vector
-from scheduler.model.victims import Kind, Unit
 from scheduler.placement import feasibility
 
 Price: TypeAlias = tuple[float, ...]

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.cluster import Mask, Matrix
-from scheduler.placement.filling import Counts
-from scheduler.placement.pool import total
-from scheduler.placement.task import Task
+from scheduler.placement.distribution import Counts
+from scheduler.placement.node_candidates import total
+from scheduler.placement.seating_problem import Task
 from scheduler.placement.victims_seats import Ask
 
 _DIRECTIONS: Final = np.linspace(0.0, 1.0, 17)[1:-1]

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from scheduler.model.cluster import Mask
-from scheduler.placement.filling import Counts
-from scheduler.placement.pool import total
+from scheduler.placement.distribution import Counts
+from scheduler.placement.node_candidates import total
 from scheduler.placement.victims import Standing
 from scheduler.placement.victims_cover import solve
 from scheduler.placement.victims_patterns import Ways

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scheduler.model.cluster import Mask
 from scheduler.model.resources import Vector
-from scheduler.placement.filling import Counts
+from scheduler.placement.distribution import Counts
 from scheduler.placement.victims_market import Market, mix
 from scheduler.placement.victims_patterns import Places
 from scheduler.placement.victims_search import Answer, Search

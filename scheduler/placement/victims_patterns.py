@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from scheduler.model.cluster import Mask, Matrix
 from scheduler.model.resources import Vector
-from scheduler.placement.filling import Counts
+from scheduler.placement.distribution import Counts
 from scheduler.placement.victims import Entries
 from scheduler.placement.victims_seats import Ask
 

@@ -17,9 +17,9 @@ from scheduler.model.resources import Vector
 from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility
-from scheduler.placement.filling import MOST, Counts
-from scheduler.placement.masks import Masks
-from scheduler.placement.pool import Batch, batches, total
+from scheduler.placement.distribution import MOST, Counts
+from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.node_candidates import Batch, batches, total
 from scheduler.placement.victims import Standing
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.cluster import Mask, Matrix
+from scheduler.model.preemption_units import By, Kind, Terms, Unit
 from scheduler.model.resources import ResourceAxis, Vector
-from scheduler.model.victims import By, Kind, Terms, Unit
 from scheduler.model.workload import Gang, GangKey, Uid
 from scheduler.placement.victims import Standing, merged
 from scheduler.placement.victims_seats import Ask

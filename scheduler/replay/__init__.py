@@ -6,8 +6,8 @@ document gives one judgement, byte for byte. The command line asks live clusters
 a cluster and what a snapshot of that cluster says later are the same.
 """
 
-from scheduler.replay.document import VERSION, Document, Torn, decode, document, encode
-from scheduler.replay.judgement import Judgement, Step, judge, stand
+from scheduler.replay.decision_trace import Judgement, Step, judge, stand
+from scheduler.replay.snapshot import VERSION, Document, Torn, decode, document, encode
 
 __all__ = [
     "VERSION",

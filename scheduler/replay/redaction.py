@@ -37,7 +37,7 @@ from scheduler.model.workload import (
     labels_text,
     read_labels,
 )
-from scheduler.replay.document import Document
+from scheduler.replay.snapshot import Document
 
 T = TypeVar("T")
 Rename: TypeAlias = Callable[[str], str]

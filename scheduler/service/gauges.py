@@ -9,7 +9,7 @@ from scheduler.engine import Engine
 from scheduler.kube.watch import Reflector
 from scheduler.model.decision import Quality
 from scheduler.placement import quality
-from scheduler.service.guarantees import Guarantees
+from scheduler.service.share_guarantees import Guarantees
 from scheduler.telemetry.metrics import Metrics
 
 

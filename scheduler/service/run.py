@@ -14,24 +14,24 @@ import structlog
 from scheduler.clock import steady
 from scheduler.engine import Engine
 from scheduler.extender.app import Limits, build_app, limits, serve
-from scheduler.kube.access import find_access
 from scheduler.kube.actions import ANNOUNCERS, Actions, Outcome
 from scheduler.kube.client import SPARE, Client
-from scheduler.kube.lease import Follower, LeaseName
-from scheduler.kube.sight import Sight
-from scheduler.kube.vigil import UNGUARDED, Pace
+from scheduler.kube.credentials import find_access
+from scheduler.kube.freshness import Sight
+from scheduler.kube.lease_follower import Follower, LeaseName
 from scheduler.kube.watch import Reflector
+from scheduler.kube.watch_probe import UNGUARDED, Pace
 from scheduler.model.effects import Evict
 from scheduler.model.events import EffectDone, EffectFailed
-from scheduler.objects.resources import RESOURCES
-from scheduler.service import draining, people
-from scheduler.service.counter import Counter
-from scheduler.service.foresight import keep_foreseeing
+from scheduler.objects.watched_resources import RESOURCES
+from scheduler.service import operator_drain, status_server
+from scheduler.service.forecast_loop import keep_foreseeing
 from scheduler.service.gauges import Gauges
-from scheduler.service.intake import Intake
-from scheduler.service.reloading import keep_reading
+from scheduler.service.informers import Intake
+from scheduler.service.initial_series import begin_all
+from scheduler.service.operator_actions import Counter
 from scheduler.service.service import Service
-from scheduler.service.zeros import begin_all
+from scheduler.service.settings_reload import keep_reading
 from scheduler.serving import probes
 from scheduler.serving.beside import neighbor
 from scheduler.serving.server import url
@@ -84,7 +84,7 @@ async def run(
         neighbor(KUBE_SCHEDULER, settings.probes.kube_scheduler) as beside,
     ):
         app = build_app(service, settings.verbs, metrics, lambda: _limit(service, settings))
-        desk = Counter(service.engine, client, service.clock, partial(draining.drain, service))
+        desk = Counter(service.engine, client, service.clock, partial(operator_drain.drain, service))
         checks = probes.build_app(
             metrics, lambda: _checks(service, intake, sight, settings), {KUBE_SCHEDULER: beside}
         )
@@ -98,7 +98,7 @@ async def run(
                 ends=metrics.certificate_end_timestamp_seconds,
             ) as verbs,
             serve(checks, settings.probes.host, settings.probes.port, section="probes") as probed,
-            people.serving(
+            status_server.serving(
                 settings.status,
                 service.engine,
                 client,

@@ -16,10 +16,10 @@ from scheduler.clock import steady
 from scheduler.engine import INLINE_LIMIT, Engine, Fault, Question, attempt
 from scheduler.engine import Answer as Made
 from scheduler.kube.actions import Actions
-from scheduler.model.calls import Answer, Failed, FilterCall, PreemptCall, PrioritizeCall, Victims
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect
 from scheduler.model.events import Event, LostSight, PodSeen, SawAgain, Synced, Tick, TookOver
+from scheduler.model.verbs import Answer, Failed, FilterCall, PreemptCall, PrioritizeCall, Victims
 from scheduler.model.workload import Uid
 
 TURN: Final = 0.001

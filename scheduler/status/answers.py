@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from scheduler.engine import Engine
-from scheduler.engine.inquiry import Found
-from scheduler.ledger.records import GangRecord
+from scheduler.engine.explain import Found
+from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey, Owner
 from scheduler.objects.volumes import Volumes

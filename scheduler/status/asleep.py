@@ -7,7 +7,7 @@ of another scheduler.
 from typing import Final
 
 from scheduler.engine import Engine
-from scheduler.ledger.records import GangRecord
+from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import Asleep, GangKey
 from scheduler.status import shapes

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from scheduler.engine.inquiry import Found
+from scheduler.engine.explain import Found
 from scheduler.errors import GangwrightError
 from scheduler.model.decision import Reason, Shortfall
+from scheduler.model.preemption_units import Unit
 from scheduler.model.queueing import Estimate
-from scheduler.model.victims import Unit
 from scheduler.model.workload import GangKey, Pod, Uid
 
 

@@ -6,8 +6,8 @@ Lives here: the word for what a pod does. Never here: why its gang waits (`views
 from collections.abc import Callable, Generator
 from typing import Final
 
-from scheduler.ledger import roster
-from scheduler.ledger.records import GangRecord, Member, Spec
+from scheduler.ledger import quorum
+from scheduler.ledger.gang import GangRecord, Member, Spec
 from scheduler.model.workload import Phase
 from scheduler.status import shapes
 
@@ -44,7 +44,7 @@ def row(member: Member) -> shapes.MemberRow:
         name=pod.key.name,
         uid=pod.uid,
         role=own.role if own is not None else "",
-        surplus=roster.is_surplus(member),
+        surplus=quorum.is_surplus(member),
         state=next(word for word, holds in _MEMBER_STATES if holds(member)),
         phase=pod.phase,
         node=pod.node or (member.hold.node if member.hold is not None else None),

@@ -7,8 +7,8 @@ from collections import Counter
 from typing import Final
 
 from scheduler.engine import Engine
-from scheduler.ledger import roster
-from scheduler.ledger.records import GangRecord
+from scheduler.ledger import quorum
+from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import Phase
 
@@ -32,13 +32,13 @@ def sentence(record: GangRecord) -> str:
 
 def needed(engine: Engine, record: GangRecord) -> int | None:
     """The quorum of a gang of which no pod lives, as its pods said it; None: they did not."""
-    if roster.is_gang_of_one(record.key):
+    if quorum.is_gang_of_one(record.key):
         return 1
     for member in record.members.values():
         if (own := member.pod.membership) is None:
             continue
         group = engine.ledger.groups.get((own.format, record.key))
-        quorum = own.quorum if group is None else group.quorum
-        if quorum is not None:
-            return sum(quorum.values())
+        minimums = own.quorum if group is None else group.quorum
+        if minimums is not None:
+            return sum(minimums.values())
     return None

@@ -4,7 +4,7 @@ The ledger remembers it until a restart, also when the gang is made again under 
 cluster is read without the service, pods that are still there tell it by their condition.
 """
 
-from scheduler.ledger.records import GangRecord
+from scheduler.ledger.gang import GangRecord
 from scheduler.status import shapes
 from scheduler.status.sight import Sight
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from scheduler import __version__
 from scheduler.engine import Engine
-from scheduler.ledger.records import Member
+from scheduler.ledger.gang import Member
 from scheduler.model.cluster import Snapshot
 from scheduler.model.resources import Vector
 from scheduler.model.topology import NOWHERE

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from scheduler.engine import Engine
-from scheduler.engine.inquiry import Found
-from scheduler.ledger import lifecycle, notices, roster
-from scheduler.ledger.lifecycle import State
-from scheduler.ledger.records import GangRecord, Spec, Step, Victim
+from scheduler.engine.explain import Found
+from scheduler.ledger import conditions, phase, quorum
+from scheduler.ledger.gang import GangRecord, Spec, Step, Victim
+from scheduler.ledger.phase import State
 from scheduler.model.decision import Reason, Refuse, Shortfall, Wait
+from scheduler.model.preemption_units import Unit
 from scheduler.model.queueing import Estimate
-from scheduler.model.victims import Unit
 from scheduler.model.workload import GangKey
 from scheduler.status import asleep, members, over, past, shapes
 from scheduler.status.sight import Sight
@@ -167,7 +167,7 @@ def find(engine: Engine, namespace: str, name: str) -> GangRecord | None:
     alone = (
         found
         for key, found in gangs.items()
-        if key.namespace == namespace and roster.is_gang_of_one(key) and name_of(found) == name
+        if key.namespace == namespace and quorum.is_gang_of_one(key) and name_of(found) == name
     )
     return next(alone, None)
 
@@ -182,8 +182,8 @@ def row(
 ) -> shapes.GangRow:
     """One gang in a list."""
     judged, sees, key = engine.ledger.acting, sight.sees(record.key), record.key
-    where, why = state(engine, record), notices.reason(record)
-    said = notices.sentence(record, why) if judged and sees else None
+    where, why = state(engine, record), conditions.reason(record)
+    said = conditions.sentence(record, why) if judged and sees else None
     if where == asleep.STATE:
         why, said = Reason.SUSPENDED, said and asleep.sentence(engine, key)
     elif where == over.STATE:
@@ -193,7 +193,7 @@ def row(
         namespace=key.namespace if sees else None,
         name=name_of(record) if sees else None,
         key=key.name if sees else None,
-        alone=roster.is_gang_of_one(key),
+        alone=quorum.is_gang_of_one(key),
         state=where,
         reason=why if judged else None,
         message=said,
@@ -268,7 +268,7 @@ def detail(
 
 def name_of(record: GangRecord) -> str:
     """What people call it: a gang of one goes by its pod's name."""
-    if not roster.is_gang_of_one(record.key):
+    if not quorum.is_gang_of_one(record.key):
         return record.key.name
     return next((member.pod.key.name for member in record.members.values()), record.key.name)
 
@@ -297,7 +297,7 @@ def _state(engine: Engine, record: GangRecord) -> str:
         return str(record.state)
     spec = _spec(engine, record)
     if isinstance(spec, Spec):
-        return lifecycle.state(roster.facts(record, spec))
+        return phase.state(quorum.facts(record, spec))
     live = any(member.live for member in record.members.values())
     if isinstance(spec, Refuse):
         return State.REFUSED if live else State.LEAVING
@@ -305,7 +305,7 @@ def _state(engine: Engine, record: GangRecord) -> str:
 
 
 def _spec(engine: Engine, record: GangRecord) -> Spec | Refuse | Reason:
-    return record.spec or roster.spec(record, engine.ledger.groups, engine.policy)
+    return record.spec or quorum.spec(record, engine.ledger.groups, engine.policy)
 
 
 def _wait(record: GangRecord, now: float) -> float:

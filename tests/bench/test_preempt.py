@@ -3,7 +3,7 @@
 import pytest
 
 from bench.micro import preempt, world
-from scheduler.placement.preemption import choose
+from scheduler.placement.victim_selection import choose
 from tests.builders import a_gang
 
 

@@ -9,7 +9,7 @@ import pytest
 from bench.load import cluster
 from bench.load.work import GPU
 from bench.soak import census, churn, engine, memory, mix, plane
-from scheduler.engine.running import SPARE
+from scheduler.engine.preemption_candidates import SPARE
 from tests.plane.audit import Request
 
 

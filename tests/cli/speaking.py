@@ -18,7 +18,7 @@ from aiohttp import web
 
 from scheduler.cli.app import main
 from scheduler.cli.wishing import PRIORITIES
-from scheduler.objects.resources import RESOURCES
+from scheduler.objects.watched_resources import RESOURCES
 from tests.kube.api_server import PODS, ApiServer, Refuse
 from tests.kube.kubeconfig import kubeconfig
 

@@ -10,8 +10,8 @@ import stamina
 from scheduler import errors
 from scheduler.cli import ungate as room
 from scheduler.kube import pages
-from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
+from scheduler.kube.credentials import find_access
 from tests.cli.test_cli import gangwright
 from tests.kube.api_server import PODS, ApiServer, Refuse, status_body
 from tests.kube.kubeconfig import kubeconfig

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from scheduler.engine import Engine
-from scheduler.ledger.records import GangRecord, Spec, Step
+from scheduler.ledger.gang import GangRecord, Spec, Step
 from scheduler.model.demand import Demand
 from scheduler.model.workload import Phase, Pod, Uid
 from tests.engine.api import FakeApi

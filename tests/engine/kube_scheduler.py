@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from scheduler.model.calls import Allowed, Answer, Failed, FilterCall, PreemptCall, PrioritizeCall, Victims
 from scheduler.model.cluster import Node
 from scheduler.model.demand import AnyOf, Operator, Requirement, Term
 from scheduler.model.events import FailureKind
+from scheduler.model.verbs import Allowed, Answer, Failed, FilterCall, PreemptCall, PrioritizeCall, Victims
 from scheduler.model.workload import Pod, PodKey, Uid
 from tests.engine.api import FakeApi, RefusalError
 from tests.engine.cast import OURS

@@ -11,10 +11,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from scheduler.ledger.records import GangRecord, Spec
-from scheduler.model.calls import Allowed, Failed, FilterCall, Refused
+from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.model.decision import Reason
 from scheduler.model.queueing import Backfill, Order
+from scheduler.model.verbs import Allowed, Failed, FilterCall, Refused
 from scheduler.model.workload import GangKey, Phase, Pod, PodKey, Uid
 from tests.builders import GPU, a_node
 from tests.engine import accountant

@@ -7,9 +7,9 @@ somebody unasked is.
 
 from dataclasses import replace
 
-from scheduler.engine.question import Question, decide
+from scheduler.engine.planning import Question, decide
+from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.ledger import Ledger
-from scheduler.ledger.records import GangRecord
 from scheduler.model.decision import Place
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Order

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from scheduler.engine import Engine
 from scheduler.model import events as ev
-from scheduler.model.calls import FilterCall
 from scheduler.model.effects import Effect
 from scheduler.model.policy import Policy
+from scheduler.model.verbs import FilterCall
 from scheduler.model.workload import Phase, Pod
 from tests.builders import a_node
 from tests.engine.api import Controller

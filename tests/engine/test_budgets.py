@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.engine.asking import Asking
-from scheduler.ledger.budgets import EVERY
+from scheduler.engine.cycle import Asking
+from scheduler.ledger.disruption_budgets import EVERY
 from scheduler.model.demand import Operator, Requirement
 from scheduler.model.events import FailureKind
 from scheduler.model.policy import Policy

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.ledger.comebacks import LEFT_ALONE, REMEMBERED, Comebacks
+from scheduler.ledger.spared_owners import LEFT_ALONE, REMEMBERED, Comebacks
 from scheduler.model.decision import Reason
 from scheduler.model.workload import GangKey, Owner, Pod
 from tests.engine.api import Controller

@@ -7,11 +7,11 @@ from math import inf
 import pytest
 
 from scheduler.engine import Engine
-from scheduler.ledger import notices
-from scheduler.ledger.records import Step
+from scheduler.ledger import conditions
+from scheduler.ledger.gang import Step
 from scheduler.model.decision import Place, Reason, Refuse, Wait
+from scheduler.model.preemption_units import Preempt
 from scheduler.model.queueing import Backfill, Reservation, Share
-from scheduler.model.victims import Preempt
 from scheduler.model.workload import Pod, PodKey, Uid
 from tests.builders import GPU
 from tests.engine.cast import a_gang_of_pods, a_membership, a_pod
@@ -51,7 +51,7 @@ def happened(world: World, pods: list[Pod]) -> tuple[object, ...]:
         return ("makes room", seats_of(names, plan.seats), leaving)
     if plan is not None:
         return ("seated", seats_of(names, plan.seats))
-    verdict, reason = record.verdict, notices.reason(record)
+    verdict, reason = record.verdict, conditions.reason(record)
     if isinstance(verdict, Refuse):
         return (reason, verdict.field)
     reserved = world.engine.asking.front.reserved

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from scheduler.engine import Engine
-from scheduler.engine.ranking import SORTED_AT_ONCE
-from scheduler.ledger.wanting import REORDER
+from scheduler.engine.queue_order import SORTED_AT_ONCE
+from scheduler.ledger.pending_queue import REORDER
 from scheduler.model import events as ev
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Order, Share

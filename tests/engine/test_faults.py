@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.engine import Engine, Fault, asking
+from scheduler.engine import Engine, Fault, cycle
 from scheduler.ledger.fault_isolation import broke
 from scheduler.model import events as ev
 from scheduler.model.policy import Policy
@@ -14,7 +14,7 @@ from tests.engine.world import World
 @pytest.mark.parametrize("step", ["about", "about_room", "_taken"])
 def test_the_gangs_behind_it_are_seated(monkeypatch, faults, step) -> None:
     """Whether the question cannot be put, or its answer cannot be taken."""
-    real = getattr(asking.Asking, step)
+    real = getattr(cycle.Asking, step)
 
     def poisoned(self, first, *args, **named):
         gang = first.gang.key if step == "_taken" else first.key
@@ -22,7 +22,7 @@ def test_the_gangs_behind_it_are_seated(monkeypatch, faults, step) -> None:
             raise ZeroDivisionError(step)
         return real(self, first, *args, **named)
 
-    monkeypatch.setattr(asking.Asking, step, poisoned)
+    monkeypatch.setattr(cycle.Asking, step, poisoned)
     world = World([a_node("n1", gpu=8), a_node("n2", gpu=8)])
     world.steal("n2", gpu=8)
 

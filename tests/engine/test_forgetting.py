@@ -2,7 +2,7 @@
 of them than after a few.
 """
 
-from scheduler.engine import running
+from scheduler.engine import preemption_candidates
 from scheduler.engine import shapes as shapes_module
 from scheduler.engine.shapes import Shapes
 from scheduler.model.decision import Reason, Wait
@@ -75,7 +75,7 @@ def test_as_many_shapes_are_kept_as_wait(monkeypatch) -> None:
 
 def test_what_was_made_of_gangs_goes_with_them(monkeypatch) -> None:
     """A view holds all pods of its gang: few are kept of gangs that are gone."""
-    monkeypatch.setattr(running, "SPARE", 4)
+    monkeypatch.setattr(preemption_candidates, "SPARE", 4)
     world = a_full_cluster()
     for number in range(20):
         world.submit(a_gang_of_pods(f"seated-{number}", 1, gpu=0, cpu=1, wish={"runtime": 1e6}))

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from scheduler.engine import Question
-from scheduler.ledger.freeing import ASK_AGAIN, SPARED
-from scheduler.ledger.records import Step
-from scheduler.ledger.rivals import TURNS, WINDOW
+from scheduler.ledger.gang import Step
+from scheduler.ledger.preemption import ASK_AGAIN, SPARED
+from scheduler.ledger.preemption_cycles import TURNS, WINDOW
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Evict, SuspendJob, Ungate
 from scheduler.model.events import FailureKind
+from scheduler.model.preemption_units import Preempt
 from scheduler.model.queueing import Share
-from scheduler.model.victims import Preempt
 from scheduler.model.workload import GiveWay, Phase
 from tests.builders import GPU, a_node
 from tests.engine.accountant import overdrawn

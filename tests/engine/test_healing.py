@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.ledger import notices
+from scheduler.ledger import conditions
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.effects import Announce, Evict
 from scheduler.model.policy import Policy
@@ -247,7 +247,7 @@ def test_a_gang_that_is_restarted_again_says_that_it_backs_off() -> None:
         world.api.write(replace(world.bound("train")[0], phase=Phase.FAILED))
     world.settle(1)
     assert seats(world, "train") == 0
-    assert notices.reason(world.record("train")) is Reason.BACKING_OFF
+    assert conditions.reason(world.record("train")) is Reason.BACKING_OFF
     assert told(world, Reason.BACKING_OFF) == [TEXT[Reason.BACKING_OFF]]
     world.settle(10)
     assert seats(world, "train") == 2

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from scheduler.ledger.records import Step
+from scheduler.ledger.gang import Step
 from tests.engine.cast import with_membership
 from tests.engine.freeing import a_stage, evicted, important
 from tests.engine.stage import a_set, seats

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from scheduler.engine import engine as door
-from scheduler.engine.asking import Asking
+from scheduler.engine.cycle import Asking
 from scheduler.engine.sieve import Sieve
 from scheduler.model import events as ev
-from scheduler.model.calls import FilterCall, PreemptCall, Refused, Victims
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill
+from scheduler.model.verbs import FilterCall, PreemptCall, Refused, Victims
 from scheduler.model.workload import Phase
 from tests.engine.cast import a_gang_of_pods, a_pod
 from tests.engine.kube_scheduler import APART

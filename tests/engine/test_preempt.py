@@ -6,10 +6,10 @@ import pytest
 
 from scheduler.engine import Engine
 from scheduler.model import events as ev
-from scheduler.model.calls import PreemptCall, Victims
 from scheduler.model.cluster import Node
 from scheduler.model.demand import Demand
 from scheduler.model.policy import Policy
+from scheduler.model.verbs import PreemptCall, Victims
 from scheduler.model.workload import Membership, Phase, Pod, PodKey, Uid
 from tests.engine.cast import a_membership
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduler.ledger import notices
+from scheduler.ledger import conditions
 from scheduler.ledger.runtimes import Reach
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.queueing import Backfill, Reservation
@@ -89,8 +89,8 @@ def test_who_waits_for_reserved_room_is_told_for_which_gang_it_is_held(namespace
 
     record = world.record("long", namespace)
 
-    assert notices.reason(record) is Reason.RESERVED
-    assert notices.sentence(record, Reason.RESERVED).endswith(
+    assert conditions.reason(record) is Reason.RESERVED
+    assert conditions.sentence(record, Reason.RESERVED).endswith(
         f"; the rest of the free room is held for {holder}"
     )
 

@@ -7,12 +7,12 @@ import pytest
 import scheduler.engine.engine as door
 from scheduler.engine import Engine
 from scheduler.model import events as ev
-from scheduler.model.calls import FilterCall
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Ungate, WritePlan
 from scheduler.model.policy import Policy
+from scheduler.model.preemption_units import Preempt
 from scheduler.model.queueing import Share
-from scheduler.model.victims import Preempt
+from scheduler.model.verbs import FilterCall
 from scheduler.model.workload import PodKey
 from tests.builders import GPU
 from tests.engine.cast import a_gang_of_pods, a_pod

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scheduler.engine.dominance import Size
 from scheduler.engine.shapes import Told
 from scheduler.engine.sieve import Sieve
-from scheduler.ledger.records import UNASKED, GangRecord
+from scheduler.ledger.gang import UNASKED, GangRecord
 from scheduler.ledger.runtimes import Reach
 from scheduler.model.decision import Reason, Shortfall, Wait
 from scheduler.model.workload import GangKey

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.ledger.freeing import HEARD, SPARED
+from scheduler.ledger.preemption import HEARD, SPARED
 from scheduler.ledger.resuming import EVERY
 from scheduler.model.effects import ResumeJob, SuspendJob
 from scheduler.model.events import LostSight, OwnerSeen, SawAgain

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from scheduler.engine import Engine, dominance, shapes
 from scheduler.engine.dominance import Refused, Size, covers, size_of
-from scheduler.engine.running import BLOCKED
-from scheduler.ledger import wanting
-from scheduler.ledger.wanting import FIRST, ROUND
+from scheduler.engine.preemption_candidates import BLOCKED
+from scheduler.ledger import pending_queue
+from scheduler.ledger.pending_queue import FIRST, ROUND
 from scheduler.model import events as ev
 from scheduler.model.cluster import Nomination
 from scheduler.model.decision import Place, Reason, Wait
@@ -23,7 +23,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill
 from scheduler.model.workload import GangKey, Phase, Pod, Strategy, Wish
 from scheduler.placement import planner
-from scheduler.placement.shortfall import describe
+from scheduler.placement.diagnosis import describe
 from tests.builders import a_demand, a_gang, a_node, a_role, a_snapshot, some_amounts
 from tests.engine.cast import a_gang_of_pods, with_membership
 from tests.engine.stage import an_engine, runs
@@ -335,7 +335,7 @@ def test_the_same_are_seated_as_when_all_are_asked(monkeypatch, backfill, seed) 
     policy = Policy(backfill=backfill)
     quick, whys = a_story(seed, policy)
     monkeypatch.setattr(shapes, "size_of", lambda _gang, _number: None)
-    monkeypatch.setattr(wanting, "FIRST", 1_000)
+    monkeypatch.setattr(pending_queue, "FIRST", 1_000)
     slow, truly = a_story(seed, policy)
 
     assert quick == slow

@@ -12,19 +12,19 @@ import numpy as np
 
 from scheduler.engine import Answer as Made
 from scheduler.engine import Engine, Question, decide
-from scheduler.ledger import history
-from scheduler.ledger.freeing import ASK_AGAIN
+from scheduler.ledger import observed_runs
+from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.ledger.healing import is_unreachable
-from scheduler.ledger.records import GangRecord, Spec
+from scheduler.ledger.preemption import ASK_AGAIN
 from scheduler.model import events as ev
 from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import Place, Reason
 from scheduler.model.effects import Effect, Evict, Nominate, SuspendJob, Ungate
 from scheduler.model.events import FailureKind
+from scheduler.model.preemption_units import Kind, Preempt, Unit
 from scheduler.model.queueing import Order, Overrun, Reclaim, Share
-from scheduler.model.victims import Kind, Preempt, Unit
 from scheduler.model.workload import GangKey, GiveWay, Phase, Pod, PodKey, Uid
-from scheduler.placement.queue import LAST_BAND, band
+from scheduler.placement.order import LAST_BAND, band
 from tests.builders import GPU
 from tests.engine.accountant import uses_room
 from tests.engine.world import World
@@ -296,7 +296,7 @@ def _overran(engine: Engine, record: GangRecord, unit: Unit, pod: Pod, now: floa
     other = engine.ledger.roll.gangs.get(unit.gang)
     if engine.policy.overrun is not Overrun.SUSPEND or other is None or other.since is None:
         return False
-    late = other.passed and now >= other.since + history.expect(engine.ledger, other).high
+    late = other.passed and now >= other.since + observed_runs.expect(engine.ledger, other).high
     return late and unit.way is GiveWay.SUSPEND and pod.priority <= record.priority
 
 

@@ -16,12 +16,12 @@ from typing import TypeVar
 
 from scheduler.engine import Answer as Made
 from scheduler.engine import Engine, Question, decide
-from scheduler.ledger.records import GangRecord, Member
+from scheduler.ledger.gang import GangRecord, Member
 from scheduler.model import events as ev
-from scheduler.model.calls import Allowed, Answer, FilterCall, PreemptCall, PrioritizeCall, Victims
 from scheduler.model.cluster import Node
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.policy import Policy
+from scheduler.model.verbs import Allowed, Answer, FilterCall, PreemptCall, PrioritizeCall, Victims
 from scheduler.model.workload import GangKey, Pod, Uid
 from tests.engine.api import Controller, FakeApi, RefusalError
 from tests.engine.cast import a_pod

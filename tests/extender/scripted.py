@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from scheduler.model.calls import Allowed, Answer, FilterCall, PreemptCall, PrioritizeCall, Victims
 from scheduler.model.decision import Reason
+from scheduler.model.verbs import Allowed, Answer, FilterCall, PreemptCall, PrioritizeCall, Victims
 from scheduler.model.workload import Uid
 
 

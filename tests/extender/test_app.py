@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 from scheduler.errors import SettingsError
 from scheduler.extender import app
 from scheduler.extender.wire import TOO_MANY
-from scheduler.model.calls import Refused
 from scheduler.model.decision import TEXT, Reason
+from scheduler.model.verbs import Refused
 from scheduler.settings import VerbsServer
 from scheduler.telemetry.metrics import Metrics
 from tests.extender.raw import Raw, request

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.extender import wire
-from scheduler.extender.shelf import LONG, Shelf
-from scheduler.model.calls import Allowed, Failed, FilterCall, PreemptCall, PrioritizeCall, Refused, Victims
+from scheduler.extender.byte_cache import LONG, Shelf
 from scheduler.model.decision import TEXT, Reason
+from scheduler.model.verbs import Allowed, Failed, FilterCall, PreemptCall, PrioritizeCall, Refused, Victims
 from scheduler.model.workload import PodKey, Uid
 from tests.extender.scripted import a_pod, extender_args
 

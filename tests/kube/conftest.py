@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
+from scheduler.kube.credentials import find_access
 from tests.kube.api_server import ApiServer
 from tests.kube.kubeconfig import kubeconfig
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
+from scheduler.kube.credentials import find_access
 from tests.kube.kubeconfig import kubeconfig
 
 

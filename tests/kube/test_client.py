@@ -8,8 +8,8 @@ import pytest
 import scheduler
 from scheduler import errors
 from scheduler.kube import sockets
-from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
+from scheduler.kube.credentials import find_access
 from scheduler.objects.patches import STRATEGIC
 from tests.kube.api_server import PODS, ApiServer, Refuse, line, status_body
 from tests.kube.follower import Time, until

@@ -9,12 +9,12 @@ from time import monotonic
 import pytest
 
 from scheduler import errors
-from scheduler.kube.access import find_access
 from scheduler.kube.changes import Key, Resource
 from scheduler.kube.client import Client
-from scheduler.kube.lease import Follower, LeaseName
-from scheduler.kube.vigil import Pace
+from scheduler.kube.credentials import find_access
+from scheduler.kube.lease_follower import Follower, LeaseName
 from scheduler.kube.watch import Reflector
+from scheduler.kube.watch_probe import Pace
 from tests.kube.follower import Cache, Pod, until
 from tests.kube.kubeconfig import kubeconfig
 from tests.plane.certificates import ADMIN

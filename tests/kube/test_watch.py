@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.kube.access import find_access
 from scheduler.kube.changes import Gone, Key, Seen, Synced
 from scheduler.kube.client import QUIET, Client
-from scheduler.kube.lease import AFTER_FAULT
-from scheduler.kube.pace import BRIEF
+from scheduler.kube.credentials import find_access
+from scheduler.kube.lease_follower import AFTER_FAULT
+from scheduler.kube.retry_backoff import BRIEF
 from scheduler.kube.watch import INACTIVITY, Reflector
 from tests.kube.api_server import PODS, ApiServer, Refuse, line
 from tests.kube.follower import Cache, Time, following, pods, until

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
-from scheduler.kube.vigil import Pace
+from scheduler.kube.credentials import find_access
+from scheduler.kube.watch_probe import Pace
 from tests.kube.api_server import PODS, ApiServer, Refuse
 from tests.kube.follower import Cache, following, until
 from tests.kube.kubeconfig import kubeconfig

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hypothesis import settings
 
 from scheduler.ledger import Ledger
-from scheduler.ledger.records import GangRecord, Member
+from scheduler.ledger.gang import GangRecord, Member
 from scheduler.model import events as ev
 from scheduler.model.cluster import Node
 from scheduler.model.decision import Decision, Place, Reason, Wait

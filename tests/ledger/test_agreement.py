@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.ledger import agreement, notices
-from scheduler.ledger.records import Spec
+from scheduler.ledger import agreement, conditions
+from scheduler.ledger.gang import Spec
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.workload import Membership, Strategy
 from tests.engine.cast import a_pod
@@ -233,4 +233,4 @@ def test_a_spark_driver_whose_task_groups_name_executors_waits_for_them() -> Non
     desk.wait(3600)
     record = desk.record("g", "team")
     assert record.wanted is None
-    assert notices.sentence(record, notices.reason(record)).endswith("1 of 3 are there")
+    assert conditions.sentence(record, conditions.reason(record)).endswith("1 of 3 are there")

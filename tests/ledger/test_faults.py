@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.ledger import care, moving, outcomes, pods, recovery, roster
+from scheduler.ledger import membership, migration, outcomes, quorum, reconcile, recovery
 from scheduler.ledger.fault_isolation import FAILED
-from scheduler.ledger.records import GangRecord
+from scheduler.ledger.gang import GangRecord
 from scheduler.model import events as ev
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.effects import Announce
@@ -36,7 +36,13 @@ def _name(arg: object) -> str:
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(roster, "facts"), (roster, "spec"), (care, "tell"), (care, "look_after"), (roster, "request")],
+    [
+        (quorum, "facts"),
+        (quorum, "spec"),
+        (reconcile, "tell"),
+        (reconcile, "look_after"),
+        (quorum, "request"),
+    ],
 )
 def test_the_others_are_looked_after_whatever_fails_on_one(monkeypatch, faults, module, name) -> None:
     """The healthy gang is in the queue, the poisoned one is told why it is not."""
@@ -56,7 +62,7 @@ def test_the_others_are_looked_after_whatever_fails_on_one(monkeypatch, faults, 
 
 def test_its_people_are_told(monkeypatch, faults) -> None:
     """The reason is announced as any other is."""
-    fails_on_poison(monkeypatch, roster, "facts")
+    fails_on_poison(monkeypatch, quorum, "facts")
     desk = Desk()
 
     effects = desk.see(*a_gang_of_pods(POISON, 2)) + desk.wait(60)
@@ -69,7 +75,7 @@ def test_its_people_are_told(monkeypatch, faults) -> None:
 
 def test_it_is_tried_again_later_and_later(monkeypatch, faults) -> None:
     """After 5 s, 10 s, 20 s … at most 300 s, however often its pods change meanwhile; only the first fault is new."""
-    fails_on_poison(monkeypatch, care, "look_after")
+    fails_on_poison(monkeypatch, reconcile, "look_after")
     desk = Desk()
     gang = a_gang_of_pods(POISON, 2)
     desk.see(*gang)
@@ -98,7 +104,7 @@ def test_a_gang_that_is_mended_goes_on_as_if_nothing_had_been(faults) -> None:
     """The next look that succeeds puts it into the queue."""
     desk = Desk()
     with pytest.MonkeyPatch.context() as patch:
-        fails_on_poison(patch, care, "look_after")
+        fails_on_poison(patch, reconcile, "look_after")
         desk.see(*a_gang_of_pods(POISON, 2))
     faults.clear()
 
@@ -116,7 +122,7 @@ def test_it_keeps_its_seats_while_it_rests(monkeypatch, faults) -> None:
     desk.see(*a_gang_of_pods(POISON, 2, gpu=8))
     desk.place(POISON, poison_0="n1", poison_1="n2")
     held = desk.ledger.holds()
-    fails_on_poison(monkeypatch, care, "look_after")
+    fails_on_poison(monkeypatch, reconcile, "look_after")
 
     desk.see(*a_gang_of_pods(POISON, 2, gpu=8))
 
@@ -142,14 +148,14 @@ def test_an_answer_that_cannot_be_taken_is_one_gangs_fault(monkeypatch, faults) 
 
 def test_a_pod_that_cannot_be_taken_in_stops_no_other(monkeypatch, faults) -> None:
     """The pods after it in the same batch are known."""
-    real = pods.seen
+    real = membership.seen
 
     def seen(ledger, pod, now):
         if pod.key.name == "poison-0":
             raise ZeroDivisionError
         real(ledger, pod, now)
 
-    monkeypatch.setattr(pods, "seen", seen)
+    monkeypatch.setattr(membership, "seen", seen)
     desk = Desk()
 
     desk.see(*a_gang_of_pods(POISON, 1), *a_gang_of_pods("well", 1))
@@ -182,9 +188,9 @@ def test_a_move_that_fails_stops_no_other_gang(monkeypatch, faults) -> None:
     """The healthy gang is seated while the other's move fails."""
     desk = Desk()
     desk.see(*a_gang_of_pods(POISON, 1))
-    move = moving.Move(desk.record(POISON).key, "", whole=False, leases=[], going=[], by=desk.now + 60)
+    move = migration.Move(desk.record(POISON).key, "", whole=False, leases=[], going=[], by=desk.now + 60)
     desk.ledger.moves.put(move)
-    fails_on_poison(monkeypatch, moving, "_go")
+    fails_on_poison(monkeypatch, migration, "_go")
 
     desk.see(*a_gang_of_pods("well", 1))
 

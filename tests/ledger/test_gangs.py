@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.ledger.records import GangRecord, Spec
+from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.model import events as ev
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.effects import Announce

@@ -9,7 +9,7 @@ from scheduler.model import events as ev
 from scheduler.model.decision import Decision, Place, Quality, Reason, Wait
 from scheduler.model.effects import Nominate, Ungate, WritePlan
 from scheduler.model.events import FailureKind
-from scheduler.model.victims import Preempt
+from scheduler.model.preemption_units import Preempt
 from scheduler.model.workload import Phase, Pin, Uid
 from tests.builders import a_demand, a_node, a_taint
 from tests.engine.cast import a_gang_of_pods, a_pod, an_owner, with_membership

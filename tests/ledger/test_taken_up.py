@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.ledger.lifecycle import State
+from scheduler.ledger.phase import State
 from scheduler.model import events as ev
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Evict, Nominate, Ungate, WritePlan
 from scheduler.model.policy import Policy
+from scheduler.model.preemption_units import Kind, Preempt, Unit
 from scheduler.model.queueing import Share
-from scheduler.model.victims import Kind, Preempt, Unit
 from scheduler.model.workload import GiveWay, Owner, PlanNote, Pod, Wish
 from tests.builders import a_node
 from tests.engine.cast import a_gang_of_pods, an_owner, traits_of

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.ledger import notices
+from scheduler.ledger import conditions
 from scheduler.model import events as ev
 from scheduler.model.decision import TEXT, Reason, Wait
 from scheduler.model.effects import Announce, Effect, Evict, Nominate, Ungate, WritePlan
@@ -327,7 +327,7 @@ def refused(desk: Desk, effects: list[Effect], message: str = DENIED) -> list[Ef
 def spoken(desk: Desk) -> str:
     """What people are told of the gang who ask now."""
     record = desk.record("train")
-    return notices.sentence(record, notices.reason(record))
+    return conditions.sentence(record, conditions.reason(record))
 
 
 def test_what_refused_the_writes_of_a_gang_is_told_with_its_time_out() -> None:
@@ -372,9 +372,9 @@ def test_a_gang_says_that_it_backs_off_for_as_long_as_it_does() -> None:
     desk = a_desk(kind="")
     desk.bring_on_its_way("train", **SEATS)
     desk.wait(POLICY.timeout)
-    assert notices.reason(desk.record("train")) is Reason.BACKING_OFF
+    assert conditions.reason(desk.record("train")) is Reason.BACKING_OFF
     desk.wait(POLICY.backoff)
-    assert notices.reason(desk.record("train")) is Reason.QUEUED
+    assert conditions.reason(desk.record("train")) is Reason.QUEUED
 
 
 def test_an_old_refusal_is_not_told_of_a_later_plan() -> None:

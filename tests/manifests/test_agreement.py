@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from scheduler import settings as settings_room
-from scheduler.kube.lease import AFTER_FAULT, LOOK_LIMIT, POLL
+from scheduler.kube.lease_follower import AFTER_FAULT, LOOK_LIMIT, POLL
 from tests.manifests.rendering import EXTENDER_CONFIG, containers, named
 
 FILES = ["kube-scheduler.yaml", "kube-scheduler-without-policy.yaml"]

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.elastic.master.trying import RESULTS
 from scheduler.model.events import FailureKind
-from scheduler.objects.resources import RESOURCES
+from scheduler.objects.watched_resources import RESOURCES
 from scheduler.telemetry import elastic, metrics
 from tests.manifests.promql import exported, grouped, selectors
 from tests.manifests.rendering import named, of_kind

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from scheduler.objects.resources import RESOURCES
+from scheduler.objects.watched_resources import RESOURCES
 from tests.manifests.rendering import named, of_kind, rendered
 
 OURS = [

@@ -13,8 +13,8 @@ from scheduler.model.topology import DEFAULT_LEVELS
 from scheduler.objects import api, labels
 from scheduler.objects.gangs import read
 from scheduler.objects.groups import KINDS, group
-from scheduler.objects.resources import RESOURCES
 from scheduler.objects.translate import Translator
+from scheduler.objects.watched_resources import RESOURCES
 
 KEYS = sorted(labels.SAID)
 TEXTS = st.one_of(

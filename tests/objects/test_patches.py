@@ -19,8 +19,8 @@ from scheduler.model.effects import (
     WritePlan,
 )
 from scheduler.model.workload import GangKey, Owner, PodKey, Uid
-from scheduler.objects.marks import read_plan, read_seat
 from scheduler.objects.patches import STRATEGIC, Call, calls, let_go
+from scheduler.objects.pod_annotations import read_plan, read_seat
 
 GANG, UID, KEY = GangKey("team", "g"), Uid("u-1"), PodKey("team", "p-0")
 POD = "/api/v1/namespaces/team/pods/p-0"

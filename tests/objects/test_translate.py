@@ -16,8 +16,8 @@ from scheduler.model.events import (
 )
 from scheduler.model.workload import GangKey, OwnerTraits, PodKey, Uid
 from scheduler.objects import api
-from scheduler.objects.resources import RESOURCES
 from scheduler.objects.translate import Translator
+from scheduler.objects.watched_resources import RESOURCES
 from tests.objects.reading import struct
 
 META = "metadata: {name: o, namespace: team, uid: u}"

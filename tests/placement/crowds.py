@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import Place
-from scheduler.model.victims import Kind, Unit
+from scheduler.model.preemption_units import Kind, Unit
 from scheduler.model.workload import Gang, GangKey, Uid
 from scheduler.placement import planner
 from tests.builders import some_amounts

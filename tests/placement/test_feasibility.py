@@ -12,7 +12,7 @@ from scheduler.model.demand import (
     Toleration,
 )
 from scheduler.placement.feasibility import fits, where
-from scheduler.placement.masks import Masks
+from scheduler.placement.feasibility_cache import Masks
 from tests.builders import HOST, a_cluster, a_demand, a_node, a_snapshot, a_taint, some_nodes
 
 WORLD = a_snapshot(

@@ -13,10 +13,10 @@ from scheduler.model.cluster import Nomination
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Estimate, Share, Stay, Usage, Waiting
 from scheduler.model.workload import GangKey
-from scheduler.placement.course import Course
+from scheduler.placement.feasibility_cache import Masks
 from scheduler.placement.forecast import COURSES, SHARED, end_of, forecast
-from scheduler.placement.masks import Masks
-from scheduler.placement.scene import scene
+from scheduler.placement.forecast_setup import scene
+from scheduler.placement.simulation import Course
 from tests.builders import GPU, a_cluster, a_demand, a_gang, a_role, some_amounts
 
 NOW = 1000.0

@@ -8,8 +8,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array, vstack
 
 from scheduler.model.cluster import Snapshot
-from scheduler.model.victims import Kind, Unit
-from scheduler.placement.preemption import choose
+from scheduler.model.preemption_units import Kind, Unit
+from scheduler.placement.victim_selection import choose
 from tests.builders import GPU, a_cluster, a_gang
 from tests.placement.asking import POLICY
 from tests.placement.crowds import a_unit, filled, fits, irreducible

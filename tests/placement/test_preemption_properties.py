@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.model.victims import Kind
+from scheduler.model.preemption_units import Kind
 from scheduler.model.workload import Strategy
-from scheduler.placement.preemption import choose
+from scheduler.placement.victim_selection import choose
 from tests.builders import a_demand, a_gang, a_mask, a_node, a_role, a_snapshot
 from tests.placement.asking import POLICY
 from tests.placement.crowds import a_unit, cheapest, closed, filled, fits, irreducible, price

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.model.cluster import Snapshot
-from scheduler.model.victims import FREELY, By, Kind, Limit, Terms, Unit
+from scheduler.model.preemption_units import FREELY, By, Kind, Limit, Terms, Unit
 from scheduler.model.workload import Gang
-from scheduler.placement.preemption import choose
+from scheduler.placement.victim_selection import choose
 from scheduler.placement.victims import stand
 from scheduler.placement.victims_exact import FEW
 from scheduler.placement.victims_terms import held

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from scheduler.ledger import notices
+from scheduler.ledger import conditions
 from scheduler.model.events import PodSeen
 from scheduler.model.workload import Pod
 from scheduler.replay import decode, document, encode, judge
@@ -55,7 +55,7 @@ def judged(world: World, pods: list[Pod]) -> tuple[object, ...]:
     if room is not None:
         return ("makes room", seats_of(names, room.seats), sorted(room.uids))
     record, answer = judgement.engine.ledger.roll.gangs[key], judgement.decision(key)
-    return (notices.reason(record), getattr(answer, "ceiling", None))
+    return (conditions.reason(record), getattr(answer, "ceiling", None))
 
 
 @pytest.mark.slow

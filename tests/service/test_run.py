@@ -13,12 +13,12 @@ from scheduler.extender.app import NEWCOMERS
 from scheduler.extender.wire import UNBOUNDED
 from scheduler.kube.actions import ANNOUNCERS
 from scheduler.kube.client import SPARE
-from scheduler.kube.lease import LeaseName
-from scheduler.kube.vigil import UNGUARDED
+from scheduler.kube.lease_follower import LeaseName
+from scheduler.kube.watch_probe import UNGUARDED
 from scheduler.model import events as ev
-from scheduler.objects.resources import RESOURCES
+from scheduler.objects.watched_resources import RESOURCES
 from scheduler.service import run
-from scheduler.service.intake import Intake
+from scheduler.service.informers import Intake
 from scheduler.serving.server import url
 from scheduler.settings import Api, Probes, Settings, VerbsServer
 from scheduler.settings_status import StatusServer

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.engine import Engine, question
+from scheduler.engine import Engine, planning
 from scheduler.ledger.fault_isolation import FAILED
 from scheduler.ledger.faults import Fault
 from scheduler.model import events as ev
-from scheduler.model.calls import Allowed, Failed, FilterCall, PreemptCall, Victims
 from scheduler.model.cluster import Node
 from scheduler.model.decision import Reason
 from scheduler.model.demand import Demand
 from scheduler.model.effects import Announce, Effect, Ungate, WritePlan
 from scheduler.model.policy import Policy
+from scheduler.model.verbs import Allowed, Failed, FilterCall, PreemptCall, Victims
 from scheduler.model.workload import GangKey, Membership, Pod, PodKey, Uid
 from scheduler.service import service as room
 from scheduler.service.service import Service
@@ -192,7 +192,7 @@ async def test_a_gang_at_which_the_planner_fails_is_refused(
     world: World, monkeypatch: pytest.MonkeyPatch, faults: list[Fault], beside: bool
 ):
     """Its owner is told to report it; the gangs behind it are planned as ever, and the loop turns on."""
-    decide = question.decide
+    decide = planning.decide
 
     def fails(asked, *rest):
         if asked.gang.key == GANG:
@@ -200,7 +200,7 @@ async def test_a_gang_at_which_the_planner_fails_is_refused(
         return decide(asked, *rest)
 
     monkeypatch.setattr(room, "INLINE_LIMIT", 0 if beside else room.INLINE_LIMIT)
-    monkeypatch.setattr(question, "decide", fails)
+    monkeypatch.setattr(planning, "decide", fails)
     other = GangKey("team", "other")
     first, second = a_member(0, of=1).pod, a_member(1, of=1).pod
     world.sees(*nodes(2), ev.PodSeen(first))

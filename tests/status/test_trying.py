@@ -7,11 +7,11 @@ import threading
 import msgspec
 import pytest
 
-from scheduler.engine import trial as dry_run
+from scheduler.engine import dry_run
 from scheduler.model.decision import Reason
 from scheduler.model.policy import Policy
 from scheduler.objects.volumes import Volumes
-from scheduler.service.counter import Counter
+from scheduler.service.operator_actions import Counter
 from scheduler.serving.pace import Buckets
 from scheduler.status import answers, members, trial, trying
 from scheduler.status.asked import TrialRequest
@@ -300,12 +300,12 @@ async def test_the_loop_turns_while_pods_are_read(acting, desk, monkeypatch):
 async def test_a_gang_is_made_beside_the_loop(monkeypatch):
     """What grows with the pods of a dry run is worked out on a thread."""
     world, at = a_world(4, 4), []
-    spec, request = dry_run.roster.spec, dry_run.roster.request
+    spec, request = dry_run.quorum.spec, dry_run.quorum.request
     noted = lambda made: lambda *what: at.append(threading.get_ident()) or made(*what)  # noqa: E731
     pods = thought_of(a_gang_of_pods("thought", 4, gpu=1), world.now)
     desk = Counter(world.engine, None, lambda: world.now, None)
-    monkeypatch.setattr(dry_run.roster, "spec", noted(spec))
-    monkeypatch.setattr(dry_run.roster, "request", noted(request))
+    monkeypatch.setattr(dry_run.quorum, "spec", noted(spec))
+    monkeypatch.setattr(dry_run.quorum, "request", noted(request))
 
     assert (await desk.simulate(pods)).reason is Reason.SEATED
     assert len(at) == 2

@@ -9,8 +9,8 @@ import pytest
 from scheduler.engine import Engine
 from scheduler.model import events as ev
 from scheduler.model.decision import TEXT, Reason
+from scheduler.model.preemption_units import Kind, Unit
 from scheduler.model.queueing import Estimate, Share
-from scheduler.model.victims import Kind, Unit
 from scheduler.model.workload import GangKey, Phase, Uid
 from scheduler.status import terrain, views
 from scheduler.status.sight import Sight

@@ -18,8 +18,8 @@ import msgspec
 
 from scheduler.elastic.master.reading import ENDED
 from scheduler.elastic.sizing.view import Free
-from scheduler.objects import api, labels, marks
-from scheduler.objects.notes import Unfit
+from scheduler.objects import api, labels, pod_annotations
+from scheduler.objects.parsing import Unfit
 from scheduler.objects.requests import needs
 
 FITS: Final = "gangwright.io/fits-"
@@ -162,7 +162,7 @@ def _seat(pod: api.Pod) -> str:
     """The node that the scheduler has for it, before it is bound."""
     said = (pod.metadata.annotations or {}).get(labels.SEAT)
     try:
-        return marks.read_seat(said).node if said else ""
+        return pod_annotations.read_seat(said).node if said else ""
     except Unfit:
         return ""
 

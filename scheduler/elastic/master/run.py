@@ -25,11 +25,11 @@ from scheduler.elastic.membership.limits import Limits
 from scheduler.elastic.rendezvous import mesh
 from scheduler.elastic.rendezvous.server import Rendezvous, rendezvous
 from scheduler.elastic.workers import Kit
-from scheduler.kube.access import find_access
 from scheduler.kube.client import SPARE, Client
-from scheduler.kube.holding import Holder
-from scheduler.kube.lease import LeaseName
-from scheduler.kube.sight import answered
+from scheduler.kube.credentials import find_access
+from scheduler.kube.freshness import answered
+from scheduler.kube.leader_election import Holder
+from scheduler.kube.lease_follower import LeaseName
 from scheduler.kube.watch import INACTIVITY, Reflector
 from scheduler.serving import probes
 from scheduler.serving.server import serve, url

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from scheduler.model.workload import Complaint, GangKey, Membership, Wish
 from scheduler.objects.gangs import kai, koordinator, kueue, ours, scheduler_plugins, volcano, yunikorn
 from scheduler.objects.gangs.form import Format, Levels, Naming
-from scheduler.objects.notes import Sheet, name, shown
+from scheduler.objects.parsing import Sheet, name, shown
 
 FORMATS: Final[tuple[Format, ...]] = (
     ours.FORMAT,

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from scheduler.model.topology import Level
 from scheduler.model.workload import GangKey, Membership, Strategy, Wish
-from scheduler.objects.notes import Sheet, text
+from scheduler.objects.parsing import Sheet, text
 
 Levels: TypeAlias = tuple[Level, ...]
 

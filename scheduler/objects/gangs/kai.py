@@ -5,7 +5,7 @@ from typing import Final
 from scheduler.model.workload import GangKey, Membership
 from scheduler.objects import labels as key
 from scheduler.objects.gangs.form import Format, Levels, Naming, in_annotation, placement, placement_keys
-from scheduler.objects.notes import Sheet, count, name
+from scheduler.objects.parsing import Sheet, count, name
 
 NAME: Final = "kai"
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from scheduler.model.workload import GangKey, Membership, Strategy, Wish
 from scheduler.objects import labels as key
 from scheduler.objects.gangs.form import Format, Levels, Naming, first, in_annotation, in_label
-from scheduler.objects.notes import LONGEST_JSON, Sheet, count, json_of, text, timeout
+from scheduler.objects.parsing import LONGEST_JSON, Sheet, count, json_of, text, timeout
 
 NAME: Final = "koordinator"
 

@@ -14,7 +14,7 @@ from scheduler.objects.gangs.form import (
     placement,
     placement_keys,
 )
-from scheduler.objects.notes import Sheet, count
+from scheduler.objects.parsing import Sheet, count
 
 NAME: Final = "kueue"
 

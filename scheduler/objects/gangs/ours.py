@@ -10,7 +10,7 @@ from typing import Final
 from scheduler.model.workload import GangKey, GiveWay, Membership, OnMemberLoss, Pin, Strategy, Wish
 from scheduler.objects import labels as key
 from scheduler.objects.gangs.form import Format, Levels, Naming
-from scheduler.objects.notes import (
+from scheduler.objects.parsing import (
     MOST,
     Sheet,
     Unfit,

@@ -5,7 +5,7 @@ from typing import Final
 from scheduler.model.workload import GangKey, Membership
 from scheduler.objects import labels as key
 from scheduler.objects.gangs.form import Format, Levels, Naming, in_label
-from scheduler.objects.notes import Sheet
+from scheduler.objects.parsing import Sheet
 
 NAME: Final = "scheduler-plugins"
 

@@ -9,7 +9,7 @@ from typing import Final
 from scheduler.model.workload import GangKey, Membership, Strategy, Wish
 from scheduler.objects import labels as key
 from scheduler.objects.gangs.form import Format, Levels, Naming, first, in_annotation
-from scheduler.objects.notes import Sheet, count, name, text, word
+from scheduler.objects.parsing import Sheet, count, name, text, word
 
 NAME: Final = "volcano"
 

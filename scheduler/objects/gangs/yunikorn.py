@@ -10,7 +10,7 @@ import msgspec
 from scheduler.model.workload import GangKey, Membership, Wish
 from scheduler.objects import labels as key
 from scheduler.objects.gangs.form import Format, Levels, Naming, first, in_annotation, in_label
-from scheduler.objects.notes import LONGEST_JSON, MOST, Sheet, Unfit, json_of, name, text, timeout
+from scheduler.objects.parsing import LONGEST_JSON, MOST, Sheet, Unfit, json_of, name, text, timeout
 
 NAME: Final = "yunikorn"
 

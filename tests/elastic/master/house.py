@@ -23,8 +23,8 @@ from scheduler.elastic.master.trying import Trying
 from scheduler.elastic.membership import Limits
 from scheduler.elastic.rendezvous import bodies
 from scheduler.elastic.workers import Kit
-from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
+from scheduler.kube.credentials import find_access
 from scheduler.kube.watch import Reflector
 from scheduler.settings_elastic import Confinement
 from scheduler.telemetry.elastic import ElasticMetrics

@@ -6,7 +6,7 @@ import pytest
 from scheduler.elastic.master.room import Room
 from scheduler.elastic.sizing import size
 from scheduler.elastic.sizing.view import JobView
-from scheduler.objects import api, marks
+from scheduler.objects import api, pod_annotations
 
 GPU = "nvidia.com/gpu"
 
@@ -64,7 +64,9 @@ def test_a_worker_needs_all_of_it_on_one_node():
 
 def test_a_seat_is_taken_before_it_is_bound():
     """A pod to which the scheduler gave a node takes room there."""
-    seated = pod("s", gpus=5, annotations={"gangwright.io/seat": marks.write_seat("n0", "plan", pin=True)})
+    seated = pod(
+        "s", gpus=5, annotations={"gangwright.io/seat": pod_annotations.write_seat("n0", "plan", pin=True)}
+    )
 
     assert fits(room(node(), pods=[seated]), written()) == 3
 

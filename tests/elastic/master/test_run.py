@@ -5,7 +5,7 @@ from pathlib import Path
 from scheduler.elastic.master import run
 from scheduler.elastic.master.counting import Counting
 from scheduler.elastic.master.master import Master
-from scheduler.kube.lease import LeaseName
+from scheduler.kube.lease_follower import LeaseName
 from scheduler.settings import Settings
 from scheduler.telemetry.elastic import ElasticMetrics
 from tests.kube.speechless import heard

@@ -9,7 +9,7 @@ from scheduler.elastic.master import calls, sizes
 from scheduler.elastic.master.master import identity_of, watched
 from scheduler.elastic.master.sizes import decide
 from scheduler.elastic.sizing import Want, offer, sharing
-from scheduler.objects import marks
+from scheduler.objects import pod_annotations
 from tests.elastic.master.house import KIT, TEMPLATE, House, job, pods, status, train
 
 ROOM = {"allocatable": {"cpu": "3", "memory": "64Gi", "pods": "110"}}
@@ -59,7 +59,7 @@ async def test_a_seat_is_the_jobs_own_before_the_pod_is_bound(api, house):
     await decide(house.master, KIT)
     await house.until(lambda: len(pods(api)) == 3)
     meta = pods(api)[2]["metadata"]
-    seat = {"gangwright.io/seat": marks.write_seat("n0", "plan", pin=True)}
+    seat = {"gangwright.io/seat": pod_annotations.write_seat("n0", "plan", pin=True)}
     api.change(
         calls.PODS,
         meta["namespace"],

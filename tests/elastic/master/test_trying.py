@@ -13,8 +13,8 @@ from scheduler.elastic.master.trying import Trying, Waits, result
 from scheduler.elastic.master.writing import Writing
 from scheduler.elastic.membership import Limits
 from scheduler.elastic.workers import Owner
-from scheduler.kube.access import find_access
 from scheduler.kube.client import Client
+from scheduler.kube.credentials import find_access
 from scheduler.settings_elastic import ElasticMaster
 from tests.elastic.master.house import JOBS
 from tests.kube.api_server import Refuse

@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 
 from scheduler.elastic.rendezvous.server import rendezvous
-from scheduler.kube.access import find_access
 from scheduler.kube.client import Client as KubeClient
+from scheduler.kube.credentials import find_access
 from scheduler.settings_elastic import RendezvousServer
 from scheduler.telemetry.elastic import ElasticMetrics
 from tests.elastic.rendezvous.desk import HonestDesk

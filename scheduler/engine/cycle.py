@@ -1,0 +1,400 @@
+"""Who is asked about next, in which picture, and what becomes of the answer.
+
+Lives here: a pass through the queue in its order; the reservation for the first gang that waits, which those behind it
+leave untouched; and room made for a gang by those who give way. Never here: how any of this is worked out (`question`).
+
+One pass goes from the head of the queue to its end. When queue or room change meanwhile, the head is asked about again
+before the pass goes on, so nothing younger overtakes a gang that could be seated; but at most HEAD times a step, so
+that gangs at the head that never fit cannot keep the rest from being asked.
+
+A pass is bounded, however many gangs of a namespace are unlike all others: see `dominance` and `wanting.Rounds`.
+"""
+
+from collections.abc import Hashable
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from scheduler.engine import preemption_candidates
+from scheduler.engine.dominance import Amounts, Refused, shrunk
+from scheduler.engine.head import RESERVE_EVERY, Front, waits
+from scheduler.engine.planning import Answer, Fault, MakingRoom, Question, attempt, below_ceiling
+from scheduler.engine.preemption_candidates import BLOCKED
+from scheduler.engine.preemption_policy import Rights
+from scheduler.engine.queue_order import Ranking
+from scheduler.engine.shapes import Shapes, Told
+from scheduler.engine.sieve import Sieve
+from scheduler.ledger import Ledger, fault_isolation
+from scheduler.ledger.gang import GangRecord
+from scheduler.ledger.pending_queue import Pass
+from scheduler.model.cluster import Snapshot
+from scheduler.model.decision import Ceiling, Decision, Place, Reason, Wait
+from scheduler.model.effects import Effect
+from scheduler.model.events import Decided, Freed
+from scheduler.model.policy import Policy
+from scheduler.model.preemption_units import FREELY, Preempt, Unit
+from scheduler.model.queueing import Backfill, Reservation
+from scheduler.model.workload import Gang
+from scheduler.placement import reservation as time
+from scheduler.placement.feasibility_cache import Masks
+
+INLINE_LIMIT: Final = 400_000
+"""Members × nodes up to which a question is answered within a verb: about 5 ms. Larger ones are left to the
+planning pass, which may work outside the event loop."""
+
+
+class Asking:
+    """The queue, asked about gang by gang."""
+
+    def __init__(self, ledger: Ledger, masks: Masks) -> None:
+        self.away: Question | None = None
+        """A question that is being worked out elsewhere: nobody is asked about until it is settled."""
+        self.front = Front(ledger)
+        self.running = preemption_candidates.Running(ledger)
+        self.rights = Rights(ledger)
+        self._ledger = ledger
+        self._masks = masks
+        self._shapes = Shapes()
+        self._ranking = Ranking(ledger, self.snapshot)
+        self._pass = Pass()
+        self._picture: Snapshot | None = None
+        self._due = float("inf")
+        self._only_time = False
+        self._needy: GangRecord | None = None
+        """Was just told to wait: next it is asked how room could be made for it."""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._ledger.policy
+
+    def snapshot(self) -> Snapshot:
+        if self._picture is None or self._picture.generation != self._ledger.nodes.generation:
+            self._picture = self._ledger.snapshot()
+        return self._picture
+
+    # ── who is next ─────────────────────────────────────────────────────────────────────────────────────
+
+    def ask(self, now: float) -> Question | None:
+        """The next gang of the queue that a decision is of use for; None: the pass is over, or no answer would be taken
+        now.
+        """
+        while self.away is None and self._ledger.ready and (record := self._next(now)) is not None:
+            with fault_isolation.guard(
+                self._ledger, record.key, now
+            ):  # one that cannot be asked about leaves the queue
+                return self._about(record, record.wanted, now) if record.wanted is not None else None
+        return None
+
+    def _next(self, now: float) -> GangRecord | None:
+        self._ledger.wanting.reorder(now, at_once=self._ranking.shares_moved())
+        needy = self._needy
+        if needy is not None and waits(needy) and self._ledger.wanting.has(needy):
+            return needy
+        self._needy, self._only_time = None, False
+        first, sieve = self.front.first(), self._sieve(now)
+        if first is not None and sieve.is_open(first):
+            return first
+        # `room` shrinks only within a step that grew it itself, so no answer is older than a sum that comes twice.
+        changes = self._ledger.nodes.room + self._ledger.standing
+        if self._due <= now:
+            self._pass.doubt()  # time alone may have opened somebody
+        record = self._pass.next(self._ledger.wanting, changes, sieve.under, sieve.first_open)
+        if record is None and self._due <= now:
+            later = (other.verdict_until for other in self._ledger.wanting.queue())
+            self._due = min((time for time in later if time > now), default=float("inf"))
+        return record
+
+    def _about(self, record: GangRecord, gang: Gang, now: float) -> Question:
+        if record is not self._needy:
+            return self.about(record, gang, now)
+        first = self.front.is_first(record)
+        return self.about_room(record, gang, now, front=first, only_time=self._only_time)
+
+    def next_deadline(self) -> float:
+        """When time alone makes an answer worth asking for again, at the latest."""
+        return self._due
+
+    def again(self) -> None:
+        """Ask from the head once more, whatever changed."""
+        self._pass.again()
+
+    def _may_try(self, record: GangRecord, now: float) -> bool:
+        """Somebody may give way to this gang who was not asked about yet. Where not, it is not looked at again."""
+        if waits(record) and not self._is_hopeless(record, now) and self._may_take(record, now):
+            return True
+        record.verdict_standing = self._ledger.standing
+        return False
+
+    def _sieve(self, now: float) -> Sieve:
+        """What holds for everybody in this step of the pass."""
+        only = self.front.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
+        ledger, front, first = self._ledger, self.front, self.front.first()
+        fence, order = front.fence()
+        return Sieve(
+            now=now,
+            only=only,
+            first=first,
+            fence=fence,
+            order=order,
+            spare=front.spare(now),
+            above=self.rights.above,
+            room=ledger.nodes.room,
+            version=ledger.nodes.version,
+            standing=ledger.standing,
+            told=self._answers(0, short=False),
+            told_behind=self._answers(fence, short=False),
+            told_short=self._answers(fence, short=True),
+            sizes=self._shapes.sizes,
+            highest=ledger.highest,
+            longest=front.longest,
+            may_try=self._may_try,
+            mark=ledger.mark_told,
+            has_turn=self._pass.rounds.has_turn,
+            before=ledger.wanting.singly.before,
+        )
+
+    def may_make_room(self, record: GangRecord, gang: Gang, now: float) -> bool:
+        """Were this gang told to wait for room, it would be asked how it could have some."""
+        keeps = self.policy.backfill is Backfill.RESERVE and self.front.comes_first(record)
+        return gang.quorum > 0 and (keeps or self.rights.of(record, gang, now) is not None)
+
+    def is_held_up(self, record: GangRecord, now: float) -> bool:
+        """It is not asked about, because the order is strict and somebody is before it."""
+        first = self.front.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
+        return first is not None and first.order < record.order
+
+    # ── the question ────────────────────────────────────────────────────────────────────────────────────
+
+    def about(self, record: GangRecord, gang: Gang, now: float) -> Question:
+        """Where does this gang go now?"""
+        ledger = self._ledger
+        # A gang that waits for room is asked about even so: its reservation stands as long as there is none.
+        told = self._over_ceiling(gang) or (None if waits(record) else self._behind(record))
+        if told is not None:
+            fence = self.front.fence_before(record)
+            return Question(gang, self.snapshot(), {}, None, ledger.nodes.room, fence, told=told)
+        version = ledger.nodes.version
+        allowed = {
+            uid: member.allowed
+            for uid, member in record.members.items()
+            if member.allowed is not None and member.allowed_version == version
+        }
+        alone = ledger.has_nomination(record.members)
+        snapshot = ledger.snapshot(but=record.members) if alone else self.snapshot()
+        shape = None if allowed or alone else self._shapes.number(gang, len(ledger.wanting))
+        fence, short, kept, held_for = self.front.fence_before(record), False, None, None
+        if fence and self.front.reserved is not None:
+            held_for = self.front.reserved.key
+            short = self.front.is_short(record, now)
+            if not short:
+                kept, snapshot = snapshot.free, time.beside(snapshot, self.front.reserved, None)
+        usage = ledger.usage.below(gang.key.namespace)
+        return Question(
+            gang, snapshot, allowed, shape, ledger.nodes.room, fence, short, kept, held_for, usage
+        )
+
+    def about_room(
+        self,
+        record: GangRecord,
+        gang: Gang,
+        now: float,
+        *,
+        front: bool,
+        only_time: bool = False,
+        whole: bool = False,
+    ) -> Question:
+        """How could this gang have room?
+
+        front: it is the first that waits.  Victims are asked for first, and time only when there are none
+        (`only_time`);
+        `whole`: both at once.
+        """
+        asked = self.about(record, gang, now)
+        picture = asked.snapshot
+        may_take = None if only_time else self.rights.of(record, gang, now)
+        units: tuple[Unit, ...] = ()
+        terms = FREELY
+        if may_take is not None:
+            units, terms = self.rights.terms(self.running.units(picture, may_take, now), gang)
+        if units and asked.kept is not None and self.front.reserved is not None:
+            units = self.running.staying(units, picture, self.front.reserved.start, now)
+        in_time = front and self.policy.backfill is Backfill.RESERVE and (whole or not units)
+        making = MakingRoom(
+            units=units,
+            leaving=self.running.leaving(picture, now) if front else (),
+            stays=self.running.stays(picture, now) if in_time else None,
+            now=now,
+            terms=terms,
+        )
+        return replace(asked, making=making)
+
+    def _over_ceiling(self, gang: Gang) -> Wait | None:
+        """The answer to a gang whose quorum would take its namespace above its ceiling; None: it stays below."""
+        over = self._ledger.usage.over_ceiling(gang) if self._ledger.usage.shares else None
+        return None if over is None else Wait(Reason.OVER_CEILING, ceiling=Ceiling(*over))
+
+    def _behind(self, record: GangRecord) -> Wait | None:
+        """The answer to a gang that lets another one pass; None: it lets none."""
+        first = self._ledger.wanting.singly.before(record)
+        return None if first is None else Wait(Reason.QUEUED, behind=first)
+
+    # ── the answer ──────────────────────────────────────────────────────────────────────────────────────
+
+    def answer(self, question: Question) -> Answer | Fault:
+        """The planner's answer, or the one it gave to an equal question about equal room."""
+        known = None
+        if question.shape is not None and question.making is None:
+            known = self._answers(question.fence, short=question.short).alike.get(question.shape)
+        return known or attempt(question, self.policy, self._masks)
+
+    def _answers(self, fence: int, *, short: bool) -> Told:
+        """What was answered, for as long as there is no more room than there was."""
+        return self._shapes.answers(self._answers_at(), fence, short=short)
+
+    def _answers_at(self) -> tuple[int, int]:
+        return self._ledger.nodes.room, self._ledger.nodes.version
+
+    def settle(self, question: Question, answer: Answer | Fault, now: float) -> list[Effect]:
+        """Take the planner's answer, which may have been made elsewhere and be stale by now.
+
+        Only now it is forgotten who needs room: whoever asks may find the question too large to answer, and drop it.
+        """
+        self.away, self._needy, self._only_time = None, None, False
+        key = question.gang.key
+        if isinstance(answer, Fault):
+            fault_isolation.broke(self._ledger, key, answer.error, now)
+            return []
+        try:
+            return self._taken(question, answer, now)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the others are asked about
+            fault_isolation.broke(self._ledger, key, error, now)
+            return []
+
+    def _taken(self, question: Question, answer: Answer, now: float) -> list[Effect]:
+        if isinstance(answer, Place | Preempt) and (not_now := self._not_now(question.gang)) is not None:
+            return self._settle_seat(question, not_now, now)
+        if question.making is not None:
+            return self._settle_room(question, answer, now)
+        return [] if isinstance(answer, Preempt | Reservation) else self._settle_seat(question, answer, now)
+
+    def _not_now(self, gang: Gang) -> Wait | None:
+        """It has a place, and may not have it: its ceiling may be lower by now, or another gang goes first."""
+        record = self._ledger.roll.gangs.get(gang.key)
+        return self._over_ceiling(gang) or (None if record is None else self._behind(record))
+
+    def _settle_seat(self, question: Question, decision: Decision, now: float) -> list[Effect]:
+        ledger = self._ledger
+        fresh = question.snapshot.generation == ledger.nodes.generation
+        usage = ledger.usage.below(question.gang.key.namespace)
+        decision = below_ceiling(usage, question.gang, decision)  # it may use more by now
+        self._learn(question, decision, fresh=fresh)
+        event = Decided(
+            question.gang,
+            decision,
+            question.snapshot.generation,
+            question.room,
+            question.fence,
+            question.shape,
+            question.short,
+        )
+        effects = ledger.handle([event], now)
+        record = ledger.roll.gangs.get(question.gang.key)
+        if record is None or not waits(record):
+            self._sat_down(question, decision, record)
+        elif fresh or record.verdict_room == ledger.nodes.room:
+            self.front.told_to_wait(record)
+            self._needy = record if self._may_make_room(record, now) else None
+            self._look_again(record, now)
+        return effects
+
+    def _learn(self, question: Question, decision: Decision, *, fresh: bool) -> None:
+        """Remember what this answer says of other gangs, and that the gang's namespace has had one of its turns."""
+        record, shape = self._ledger.roll.gangs.get(question.gang.key), question.shape
+        told = self._answers(question.fence, short=question.short)
+        known = shape is not None and told.alike.get(shape) is decision
+        if record is None or isinstance(decision, Place) or question.told is not None or known:
+            return
+        self._pass.rounds.refused(record)
+        of_all = isinstance(decision, Wait) and decision.ceiling is None and decision.behind is None
+        if shape is None or not fresh or not isinstance(decision, Wait) or not of_all:
+            return
+        told.alike[shape] = decision
+        size = self._shapes.sizes.get(shape)
+        if size is not None and decision.reason in BLOCKED:
+            told.refused.add(size, decision)
+            self._ask_for_the_least(question, record, size.kind, told.refused)
+
+    def _ask_for_the_least(self, question: Question, record: GangRecord, kind: int, refused: Refused) -> None:
+        """Where even the least that any of those behind needs is refused, none of them need be asked about."""
+        wanting, sizes = self._ledger.wanting, self._shapes.sizes
+        reach = min(refused.reach(kind), len(wanting))
+        shapes = {other.verdict_shape for other in islice(wanting.behind(record), reach)}
+        near = (sizes.get(shape) for shape in shapes if shape is not None)
+        refused.ask_for_the_least(kind, reach, near, lambda least: self._refusal(question, least))
+
+    def _refusal(self, question: Question, least: Amounts) -> Wait | None:
+        """The answer, where it is that there is no room; None: it is another, or takes too long to find out."""
+        asked = replace(question, gang=shrunk(question.gang, least))
+        answer = attempt(asked, self.policy, self._masks) if asked.size <= INLINE_LIMIT else None
+        return answer if isinstance(answer, Wait) and answer.reason in BLOCKED else None
+
+    def _sat_down(self, question: Question, decision: Decision, record: GangRecord | None) -> None:
+        """Who sat down beside the reservation and stays beyond its start uses some of the room that is left then."""
+        if question.short or not question.fence or not isinstance(decision, Place):
+            return
+        if record is not None and record.plan is not None and record.plan.seats == decision.seats:
+            self.front.narrow(question.gang, decision, self.snapshot())
+
+    def _may_make_room(self, record: GangRecord, now: float) -> bool:
+        if self.front.is_due(record, now):
+            return True
+        return not self._is_hopeless(record, now) and self._may_take(record, now)
+
+    def _is_hopeless(self, record: GangRecord, now: float) -> bool:
+        """Nobody's leaving made room for a gang that is like this one and may do what it may."""
+        kind = self._kind(record, now)
+        return kind is not None and kind in self._hopeless()
+
+    def _hopeless(self) -> set[Hashable]:
+        return self._shapes.no_room((*self._answers_at(), self._ledger.standing))
+
+    def _kind(self, record: GangRecord, now: float) -> Hashable:
+        """Gangs of one kind may ask the same others to leave, and fit in the same places; None: this one is like no
+        other.
+        """
+        if record.verdict_shape is None or record.spared:
+            return None
+        answered = (record.verdict_shape, record.verdict_fence, record.verdict_short)
+        return *answered, record.key.namespace, self.rights.by_time(record, now)
+
+    def _may_take(self, record: GangRecord, now: float) -> bool:
+        return record.wanted is not None and self.rights.of(record, record.wanted, now) is not None
+
+    def _look_again(self, record: GangRecord, now: float) -> None:
+        """When time alone may bring this gang room: it may ask others to leave then, or its reservation is due anew."""
+        self._ask_by(record, min(self.rights.next_turn(record, now), self.front.due_again(record, now)))
+
+    def _ask_by(self, record: GangRecord, time: float) -> None:
+        record.verdict_until = time
+        self._ledger.wanting.touch(record)
+        self._due = min(self._due, time)
+
+    def _settle_room(self, question: Question, answer: Answer, now: float) -> list[Effect]:
+        record = self._ledger.roll.gangs.get(question.gang.key)
+        if isinstance(answer, Preempt):
+            freed = Freed(question.gang, answer, question.snapshot.generation)
+            effects = self._ledger.handle([freed], now)
+            self._sat_down(question, Place(answer.seats), record)
+            return effects
+        if isinstance(answer, Reservation):
+            self.front.reserve(answer, question.snapshot.nodes_version, now)
+            if record is not None:
+                self._ask_by(record, min(record.verdict_until, max(answer.start, now + RESERVE_EVERY)))
+        elif record is not None and question.making is not None and question.making.stays is None:
+            self._pass.rounds.refused(record)
+            kind = self._kind(record, now)
+            if kind is not None and record.verdict_shape == question.shape and self._may_take(record, now):
+                self._hopeless().add(kind)
+            self._needy, self._only_time = (record, True) if self.front.is_due(record, now) else (None, False)
+        return []

@@ -1,0 +1,217 @@
+"""Gangs that are to have other seats: a node is drained, or a gang that lost a member has no room left where it is.
+
+Lives here: which seats, each proven on a picture of the cluster from which those who move are taken and the node is
+left out; and in words what stays, and why. Never here: an eviction; the ledger begins with those when the seats are
+kept (ledger.moving). A gang keeps its quorum: members above it leave one by one, surplus first; of the quorum nobody
+leaves but with all others.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from scheduler.ledger import Ledger, migration, plans, preemption, quorum
+from scheduler.ledger.gang import GangRecord, Member, Spec, Step
+from scheduler.model.cluster import Snapshot
+from scheduler.model.decision import TEXT, Ceiling, Decision, Place, Reason, Wait
+from scheduler.model.effects import Effect
+from scheduler.model.events import MoveFound
+from scheduler.model.moves import Departure, Drain
+from scheduler.model.workload import GangKey, PodKey, Uid
+from scheduler.placement import planner
+from scheduler.placement.feasibility_cache import Masks
+
+UNDER_WAY: Final = "its gang is on its way to its seats; ask again in a moment"
+NOT_VALID: Final = "its gang is not valid as it says of itself"
+NOBODY: Final = "nobody would make it again at no cost"
+OF_NODE: Final = "it belongs to the node"
+OFF_LIMITS: Final = "Gangwright evicts no pod of this namespace"
+NO_OTHER_ROOM: Final = "no other room"
+"""Not the text of a reason: a gang that runs waits for nothing."""
+AT_CEILING: Final = f"{NO_OTHER_ROOM}: its namespace is at its ceiling"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Seats by member, and who is evicted for them, in order."""
+
+    seats: dict[Uid, str]
+    leaving: tuple[Member, ...]
+    whole: bool
+    unseated: tuple[Uid, ...] = ()
+
+
+class Draining:
+    """Finds seats, and has the ledger keep them."""
+
+    def __init__(self, ledger: Ledger, masks: Masks) -> None:
+        self._ledger = ledger
+        self._masks = masks
+
+    # ── a node ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def drain(self, node: str, now: float) -> tuple[Drain, list[Effect]]:
+        """Begin to move all gangs away from a node, those of the highest priority first."""
+        departures: list[Departure] = []
+        # First what was taken in before: it may say who is of which gang.
+        effects = self._ledger.handle([], now)
+        for record in self._on(node):
+            departure, follows = self._depart(record, node, now)
+            departures.append(departure)
+            effects += follows
+        return Drain(node, tuple(departures)), effects
+
+    def _on(self, node: str) -> list[GangRecord]:
+        roll = self._ledger.roll
+        keys = {
+            roll.gang_of[uid]
+            for uid, where, _ in self._ledger.nodes.places()
+            if where == node and uid in roll.gang_of
+        }
+        records = [roll.gangs[key] for key in keys]
+        return sorted(records, key=lambda record: (-record.priority, record.arrived, record.key))
+
+    def _depart(self, record: GangRecord, node: str, now: float) -> tuple[Departure, list[Effect]]:
+        there = [m for m in record.members.values() if self._is_there(m, node)]
+        leaving = tuple(m.pod.key for m in there if not m.live)
+        going = [m for m in there if m.live]
+        found: _Found | str = self._obstacle(record, going)
+        if going and not found and isinstance(record.spec, Spec):
+            found = self._other_seats(record, record.spec, going, node)
+        if isinstance(found, str):
+            return Departure(record.key, stays={m.pod.key: found for m in going}, leaving=leaving), []
+        effects = self._ledger.handle([_event(record, found)], now)
+        return _departure(record, found, leaving), effects
+
+    def _is_there(self, member: Member, node: str) -> bool:
+        own = member.hold.node if member.hold is not None else None
+        return not member.pod.phase.ended and node in {member.pod.node, own}
+
+    def _obstacle(self, record: GangRecord, going: Sequence[Member]) -> str:
+        """Why nobody of these can go now, whatever seats there are; empty: nothing keeps them."""
+        if not self._ledger.ready:
+            return TEXT[Reason.NOT_SYNCED]
+        if not isinstance(record.spec, Spec):
+            return NOT_VALID
+        on_its_way = record.plan is not None and record.plan.step is not Step.DONE
+        if on_its_way or record.key in self._ledger.moves or any(not m.bound for m in going):
+            return UNDER_WAY
+        return next((text for m in going if (text := self._why_not(m))), "")
+
+    def _why_not(self, member: Member) -> str:
+        owner = member.pod.owner
+        if owner is not None and owner.kind in preemption.KEPT:
+            return OF_NODE
+        if member.pod.key.off_limits:
+            return OFF_LIMITS
+        return "" if plans.remakes(member, self._ledger.owners) else f"{member.pod.key.name}: {NOBODY}"
+
+    def _other_seats(
+        self, record: GangRecord, spec: Spec, going: Sequence[Member], node: str
+    ) -> "_Found | str":
+        """Members above the quorum alone, where that is enough and there is room for all; otherwise everybody.
+
+        Nobody is moved with all others for the sake of one that is above the quorum, unless all have seats then.
+        """
+        if not quorum.survives(record, {m.pod.uid for m in going}):
+            return self._whole(record, spec, node)
+        alone = self._alone(record, spec, going, node)
+        required = self._ledger.policy.required if spec.wish.required is None else spec.wish.required
+        if isinstance(alone, str) or not alone.unseated or not required:
+            return alone
+        whole = self._whole(record, spec, node)
+        return whole if isinstance(whole, _Found) and not whole.unseated else alone
+
+    def _alone(self, record: GangRecord, spec: Spec, going: Sequence[Member], node: str) -> "_Found | str":
+        gang = migration.gang_of(self._ledger, record, spec, (), going, node)
+        decision = planner.decide(self._ledger.snapshot(), gang, self._ledger.policy, None, self._masks)
+        if not isinstance(decision, Place):
+            return _told(decision)
+        seated = sorted(
+            (m for m in going if m.pod.uid in decision.seats),
+            key=lambda m: (not quorum.is_surplus(m), m.arrival),
+        )
+        return _Found(dict(decision.seats), tuple(seated), False, decision.unseated)
+
+    # ── a whole gang ────────────────────────────────────────────────────────────────────────────────────
+
+    def mend(self, key: GangKey, answer: object, now: float) -> list[Effect]:
+        """The planner was asked about this gang: when it lost members and its domain has no room, all of it may
+        move.
+        """
+        record = self._ledger.roll.gangs.get(key)
+        if record is None or not (record.bereft and record.was_bound):
+            return []
+        if not isinstance(answer, Wait) or answer.reason is not Reason.NO_DOMAIN:
+            return []
+        return [] if self._ledger.moves.is_refused(key, now) else self.relocate(record, now)
+
+    def relocate(self, record: GangRecord, now: float) -> list[Effect]:
+        """A gang that lost members and has no room for others where it is: seats elsewhere for all of it, if there
+        are.
+        """
+        bound = [m for m in record.live() if m.bound]
+        if not bound or not isinstance(record.spec, Spec) or self._obstacle(record, bound):
+            return []
+        found = self._whole(record, record.spec, "")
+        return self._ledger.handle([_event(record, found)], now) if isinstance(found, _Found) else []
+
+    def _whole(self, record: GangRecord, spec: Spec, node: str) -> "_Found | str":
+        """Seats for the quorum and as much of the surplus as there is room for, as if nobody of the gang were there."""
+        bound = [m for m in record.live() if m.bound]
+        if any(not m.bound and (m.hold is not None or m.tied is not None) for m in record.live()):
+            return UNDER_WAY
+        why = next((text for m in bound if (text := self._why_not(m))), "")
+        if why:
+            return f"all of its gang would have to move: {why}"
+        core, surplus = quorum.core(record, spec, [*bound, *record.waiting()])
+        over = self._over_ceiling(record, spec, core)
+        if over is not None:
+            return f"{AT_CEILING}: {over}"
+        if self._ledger.usage.below(record.key.namespace) is not None:
+            # who waits is seated as room and ceiling allow, once the gang stands
+            surplus = [m for m in surplus if m.bound]
+        gang = migration.gang_of(self._ledger, record, spec, core, surplus, node)
+        picture = self._without(bound)
+        decision = planner.decide(picture, gang, self._ledger.policy, None, self._masks)
+        if not isinstance(decision, Place):
+            return _told(decision)
+        in_order = sorted(bound, key=lambda m: (m.pod.node != node, not quorum.is_surplus(m), m.arrival))
+        return _Found(dict(decision.seats), tuple(in_order), True, decision.unseated)
+
+    def _over_ceiling(self, record: GangRecord, spec: Spec, core: Sequence[Member]) -> Ceiling | None:
+        """Those of the quorum who wait would take their namespace above its ceiling; who is bound counts already."""
+        waiting = migration.gang_of(self._ledger, record, spec, [m for m in core if not m.bound], (), "")
+        over = self._ledger.usage.over_ceiling(waiting)
+        return None if over is None else Ceiling(*over)
+
+    def _without(self, members: Sequence[Member]) -> Snapshot:
+        picture, nodes = self._ledger.snapshot(), self._ledger.nodes
+        free = picture.free.copy()
+        for member in members:
+            row = picture.index.get(member.pod.node or "")
+            if row is not None:
+                free[row] += nodes.vector(member.pod.demand)
+        free.flags.writeable = False
+        return replace(picture, free=free)
+
+
+def _told(decision: Decision) -> str:
+    if isinstance(decision, Place):
+        return ""
+    lacks = getattr(decision, "shortfall", None)
+    return f"{NO_OTHER_ROOM}: {lacks or TEXT[decision.reason]}"
+
+
+def _event(record: GangRecord, found: _Found) -> MoveFound:
+    return MoveFound(record.key, found.seats, tuple(m.pod.uid for m in found.leaving), found.whole)
+
+
+def _departure(record: GangRecord, found: _Found, leaving: tuple[PodKey, ...]) -> Departure:
+    return Departure(
+        record.key,
+        seats={m.pod.key: found.seats[m.pod.uid] for m in found.leaving if m.pod.uid in found.seats},
+        stays={record.members[uid].pod.key: NO_OTHER_ROOM for uid in found.unseated},
+        whole=found.whole,
+        leaving=leaving,
+    )

@@ -1,0 +1,164 @@
+"""A dry run: what would be answered to pods that are not there, were they to come now.
+
+They are made a gang of by the very code that makes gangs, are given their place in the queue, and the same questions
+are asked of the same picture; but nothing of it enters the ledger. Pods that name a gang that is there join it. Never
+here: an answer (`question` has it).
+
+Why a sketch comes first: to make a gang of 4,096 pods takes ten milliseconds, for which kube-scheduler's verbs would
+wait. A sketch has copies of all that it is made from, so any thread may make it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from scheduler.engine.cycle import Asking
+from scheduler.engine.planning import Question, decide
+from scheduler.engine.preemption_candidates import BLOCKED
+from scheduler.ledger import Ledger, migration, quorum
+from scheduler.ledger.applying import as_waiting
+from scheduler.ledger.gang import GangRecord, Member, Spec
+from scheduler.model.decision import Place, Reason, Refuse, Wait
+from scheduler.model.policy import Policy
+from scheduler.model.preemption_units import Preempt
+from scheduler.model.queueing import Reservation
+from scheduler.model.workload import Gang, GangKey, Group, Pod
+
+LAST = 2**31
+"""Gangs are numbered as they are met; this one comes after all of them."""
+
+Seat: TypeAlias = Place | Wait | Refuse
+Room: TypeAlias = Preempt | Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is to be asked: a seat, and if there is no room for one, room.
+
+    told: the answer, where nothing needs to be asked.  gang: what the pods are.  unmodelled: fields that decide about
+    the pods' nodes and that the planner does not model, so that no seat is certain.
+    """
+
+    gang: Gang | None
+    told: Wait | Refuse | None = None
+    seat: Question | None = None
+    room: Question | None = None
+    unmodelled: tuple[str, ...] = ()
+
+    def answer(self, policy: Policy) -> tuple[Seat, Room | None]:
+        """What the engine would do: seats or a reason, and how a gang without room would have some. Any thread may
+        ask.
+        """
+        if self.seat is None:
+            return self.told or Wait(Reason.MISSING_MEMBERS), None
+        seat = decide(self.seat, policy)
+        if isinstance(seat, Preempt | Reservation):
+            raise TypeError("a question about seats was answered with room")
+        if self.room is None or not isinstance(seat, Wait) or seat.reason not in BLOCKED:
+            return seat, None
+        room = decide(self.room, policy)
+        return seat, room if isinstance(room, Preempt | Reservation) else None
+
+
+Stamp: TypeAlias = tuple[GangRecord | None, int, Policy, Mapping[tuple[str, GangKey], Group]]
+
+
+@dataclass(slots=True, eq=False)
+class Sketch:
+    """The gang that these pods would be, made of a copy of what the ledger knew of it.
+
+    stamp: what it knew; where that is no longer so, the sketch is stale.  other: a second gang that the pods name.
+    """
+
+    pods: Sequence[Pod]
+    record: GangRecord
+    stamp: Stamp
+    other: GangKey | None = None
+    wanted: Gang | None = None
+    unmodelled: tuple[str, ...] = ()
+    _formed: bool = field(default=False, init=False)
+
+    def form(self) -> None:
+        """Make it a gang, unless that is done. Any thread may."""
+        if self._formed:
+            return
+        self._formed = True
+        record, (_, _, policy, groups) = self.record, self.stamp
+        record.spec = self._spec(policy, groups)
+        if isinstance(record.spec, Spec):
+            self.wanted = quorum.request(record, record.spec, policy)
+        fields = (name for member in record.members.values() for name in member.pod.unmodelled)
+        self.unmodelled = tuple(dict.fromkeys(fields))
+
+    def _spec(self, policy: Policy, groups: Mapping[tuple[str, GangKey], Group]) -> Spec | Refuse | Reason:
+        record = self.record
+        if self.other is not None:
+            names = f"{record.key.name} and {self.other.name}"
+            return Refuse(Reason.CONFLICT, "the gang's name", names, "one gang")
+        record.members |= {pod.uid: Member(pod) for pod in self.pods}
+        spec = quorum.spec(record, groups, policy)
+        beyond = set(quorum.beyond_size(record, spec)) if isinstance(spec, Spec) else set()
+        if isinstance(spec, Spec) and any(pod.uid in beyond for pod in self.pods):
+            remedy = "the gang is there, and complete"
+            return Refuse(Reason.CONFLICT, "gangwright.io/members", str(spec.size), remedy)
+        for uid in beyond:
+            del record.members[uid]  # these pods are needed in their place
+        return spec
+
+
+def sketch(ledger: Ledger, pods: Sequence[Pod]) -> Sketch:
+    """The gang that these pods would be, still to be formed: one that is new, or the one of this name with
+    these pods beside its own.
+    """
+    first, *others = sorted({quorum.gang_key(pod) for pod in pods})
+    record = _begun(ledger.roll.gangs.get(first)) or GangRecord(first, number=LAST)
+    return Sketch(pods, record, _stamp(ledger, record, pods), others[0] if others else None)
+
+
+def trial(ledger: Ledger, asking: Asking, sketched: Sketch, now: float) -> Trial:
+    """The questions that these pods would raise. All must be of one gang, or one pod alone."""
+    if not ledger.ready:
+        return Trial(None, Wait(Reason.NOT_SYNCED))
+    # 1. A gang that has changed since, or was not formed yet, is made at once: all is of one moment.
+    if _stamp(ledger, sketched.record, sketched.pods) != sketched.stamp:
+        sketched = sketch(ledger, sketched.pods)
+    sketched.form()
+    record = sketched.record
+    if isinstance(record.spec, Refuse):
+        return Trial(None, record.spec)
+    # 2. What the ledger would ask for it.
+    gang = sketched.wanted if ledger.is_idle(record, now) else None
+    if gang is None or migration.match(ledger, record, gang) is not None:
+        return Trial(None, Wait(_why_not(record, now)))
+    # 3. Its place in the queue, and its questions.
+    record.wanted = gang
+    record.order = ledger.wanting.turn(as_waiting(ledger, record, gang), now)
+    if asking.is_held_up(record, now):
+        return Trial(gang, Wait(Reason.QUEUED))
+    seat, room = asking.about(record, gang, now), None
+    if asking.may_make_room(record, gang, now):
+        room = asking.about_room(record, gang, now, front=asking.front.comes_first(record), whole=True)
+    return Trial(gang, seat.told, seat, room, sketched.unmodelled)
+
+
+def _stamp(ledger: Ledger, record: GangRecord, pods: Sequence[Pod]) -> Stamp:
+    """What is known of the gang: records count as the same by their pulse, for that grows with each look."""
+    key, members = record.key, record.members.values()
+    said = (pod.membership for pod in (*pods, *(member.pod for member in members)))
+    names = {(own.format, key) for own in said if own is not None}
+    known = ledger.roll.gangs.get(key)
+    groups = {name: ledger.groups[name] for name in names if name in ledger.groups}
+    return known, known.pulse if known is not None else 0, ledger.policy, groups
+
+
+def _why_not(record: GangRecord, now: float) -> Reason:
+    if isinstance(record.spec, Reason):
+        return record.spec
+    return Reason.BACKING_OFF if record.not_before > now else Reason.MISSING_MEMBERS
+
+
+def _begun(known: GangRecord | None) -> GangRecord | None:
+    """A copy of a gang that is there and has not ended, and of its members."""
+    if known is None or not known.live():
+        return None
+    return replace(known, members={uid: replace(own) for uid, own in known.members.items()}, spec=None)

@@ -1,0 +1,61 @@
+"""What a person asks about a gang that waits, beyond the reason that it was told: how near it is, and whom room would
+cost.
+
+Lives here: the question, asked of the picture that the planner would get, and its answer. Never here: a right; whoever
+is named would be asked to leave if the gang might ask (`rights` says whether it may). So nobody is named for what his
+namespace uses within its guarantee.
+"""
+
+from dataclasses import dataclass
+
+from scheduler.engine.cycle import Asking
+from scheduler.engine.planning import Question
+from scheduler.ledger import Ledger
+from scheduler.model.decision import Shortfall
+from scheduler.model.policy import Policy
+from scheduler.model.preemption_units import FREELY, Terms, Unit
+from scheduler.model.workload import GangKey
+from scheduler.placement import planner, reservation, victim_selection
+from scheduler.placement.feasibility_cache import Masks
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """nearest: see `planner.nearest`.  victims: the cheapest of lower priority whose leaving would seat the quorum."""
+
+    nearest: tuple[Shortfall, ...] = ()
+    victims: tuple[Unit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """The gang's own question, everybody of lower priority, and what all of them together may give."""
+
+    seat: Question
+    lower: tuple[Unit, ...]
+    terms: Terms = FREELY
+
+    def answer(self, policy: Policy) -> Found:
+        """Any thread may ask."""
+        snapshot, masks = self.seat.snapshot, Masks()
+        gang = reservation.quorum_alone(self.seat.gang)
+        nearest = planner.nearest(snapshot, gang, policy, self.seat.allowed, masks)
+        if not self.lower or self.seat.told is not None:
+            return Found(nearest)
+        freed = victim_selection.choose(
+            snapshot, gang, self.lower, policy, self.seat.allowed, masks, self.terms
+        )
+        return Found(nearest, freed.victims if freed is not None else ())
+
+
+def inquire(ledger: Ledger, asking: Asking, key: GangKey, now: float) -> Inquiry | None:
+    """None: the gang asks for nothing now, so there is nothing to be near to."""
+    record = ledger.roll.gangs.get(key)
+    gang = record.wanted if record is not None else None
+    if record is None or gang is None or not gang.quorum or not ledger.ready:
+        return None
+    seat = asking.about(record, gang, now)
+    behind = asking.rights.behind(record, gang)
+    if behind is None:
+        return Inquiry(seat, ())
+    return Inquiry(seat, *asking.rights.terms(asking.running.units(seat.snapshot, behind, now), gang))

@@ -1,0 +1,161 @@
+"""The first gang that waits for room, and the room that is kept in time for it.
+
+Lives here: who is first, the one reservation, and the fence around it: its number, by which everybody behind knows
+whether his answer was given under it. Never here: how a reservation is worked out (placement.reservation).
+"""
+
+from typing import Final
+
+from scheduler.engine.preemption_candidates import BLOCKED
+from scheduler.ledger import Ledger, observed_runs
+from scheduler.ledger.gang import GangRecord
+from scheduler.model.cluster import Snapshot
+from scheduler.model.decision import LASTING, Place, Reason, Wait
+from scheduler.model.queueing import Backfill, Reservation
+from scheduler.model.workload import Gang
+from scheduler.placement import reservation as time
+
+RESERVE_EVERY: Final = 1.0
+"""Seconds between two reservations for one gang. Room comes back a hundred times a second on a large cluster; until the
+next reservation the old one stands, which keeps no less for the gang."""
+
+
+class Front:
+    """Who is first among those who wait, and what is reserved for him."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.reserved: Reservation | None = None
+        self._ledger = ledger
+        self._first: GangRecord | None = None
+        self._shuffles = 0
+        """Of the queue when `_first` was its first."""
+        self._fence = 0
+        self._at = float("-inf")
+        self._version = -1
+        """The version of the nodes of the reservation: its rows are theirs."""
+
+    @property
+    def _keeps(self) -> bool:
+        return self._ledger.policy.backfill is Backfill.RESERVE
+
+    def first(self) -> GangRecord | None:
+        """The first gang of the queue that was told to wait for room."""
+        if self.reserved is not None and self._version != self._ledger.nodes.version:
+            self.reserved, self._at = None, float("-inf")
+        first, wanting = self._first, self._ledger.wanting
+        kept = self._shuffles == wanting.shuffles
+        if kept and first is not None and waits(first) and wanting.has(first):
+            return first
+        self._shuffles = wanting.shuffles
+        self._first = next((r for r in wanting.queue() if waits(r)), None) if first else None
+        if self._first is None or (self.reserved and self.reserved.key != self._first.key):
+            self.reserved = None
+        return self._first
+
+    def strictly_first(self, now: float) -> GangRecord | None:
+        """The first gang that does not wait in vain, nor for a time that was set it."""
+        version, room = self._ledger.nodes.version, self._ledger.nodes.room
+        return next(
+            (
+                record
+                for record in self._ledger.wanting.queue()
+                if record.not_before <= now and not _in_vain(record, version, room)
+            ),
+            None,
+        )
+
+    def is_first(self, record: GangRecord) -> bool:
+        return record is self.first()
+
+    def comes_first(self, record: GangRecord) -> bool:
+        """Were this gang told to wait for room, it would be the first that is."""
+        first = self.first()
+        return first is None or record.order < first.order
+
+    def told_to_wait(self, record: GangRecord) -> None:
+        """Those who wait are met in the order of the queue, but for newcomers."""
+        if self.comes_first(record):
+            self._first, self.reserved = record, None
+
+    def fence(self) -> tuple[int, tuple[object, ...]]:
+        """The number of the reservation, 0 where there is none, and the place in the queue behind which it counts."""
+        first = self.first()
+        stands = self._keeps and first is not None and self.reserved is not None
+        if first is None or not stands or self.reserved is None or self.reserved.key != first.key:
+            return 0, ()
+        return self._fence, first.order
+
+    def fence_before(self, record: GangRecord) -> int:
+        """The number of the reservation that this gang must leave alone; 0: none."""
+        fence, order = self.fence()
+        return fence if fence and not self.is_first(record) and record.order > order else 0
+
+    def spare(self, now: float) -> float:
+        """The seconds until the reservation begins; without one nobody has so little time."""
+        return float("-inf") if self.reserved is None else self.reserved.start - now
+
+    def longest(self, record: GangRecord) -> float:
+        """How many seconds it runs at the longest, as far as anybody knows. Kept: everybody who waits is asked in a
+        pass.
+        """
+        if (known := record.reach.high) is not None:
+            return known
+        record.reach = reach = observed_runs.reach(self._ledger, record)
+        return float("inf") if reach.high is None else reach.high
+
+    def is_short(self, record: GangRecord, now: float) -> bool:
+        """It would leave before the reservation begins, if it began now."""
+        return self.longest(record) <= self.spare(now)
+
+    # ── the reservation ─────────────────────────────────────────────────────────────────────────────────
+
+    def is_due(self, record: GangRecord, now: float) -> bool:
+        """Room is to be reserved for this gang, and was not a moment ago."""
+        return self.reserves_for(record) and not self._just_made(record, now)
+
+    def _just_made(self, record: GangRecord, now: float) -> bool:
+        """Its own reservation stands and is young; one that was made for somebody else keeps nothing for it."""
+        own = self.reserved is not None and self.reserved.key == record.key
+        return own and now < self._at + RESERVE_EVERY
+
+    def reserves_for(self, record: GangRecord) -> bool:
+        return self._keeps and self.is_first(record)
+
+    def due_again(self, record: GangRecord, now: float) -> float:
+        """When its reservation is to be made anew, where that was put off; infinity: not for time alone."""
+        put_off = self.reserves_for(record) and self._just_made(record, now)
+        return self._at + RESERVE_EVERY if put_off else float("inf")
+
+    def reserve(self, reserved: Reservation, version: int, now: float) -> None:
+        """Keep this for the first, on nodes of this version."""
+        self.reserved, self._at, self._version = reserved, now, version
+        self._fence += 1
+
+    def narrow(self, gang: Gang, place: Place, snapshot: Snapshot) -> None:
+        """Who sat down and stays beyond the start of the reservation uses some of the room that is left then."""
+        self.first()  # whose reservation it is, if one stands
+        if self.reserved is not None:
+            self.reserved = time.narrowed(self.reserved, *time.uses_of(snapshot, gang, place))
+
+
+def waits(record: GangRecord) -> bool:
+    """It was told to wait for room, and nothing about it has changed since. Surplus alone holds up nobody."""
+    return (
+        record.wanted is not None
+        and record.wanted.quorum > 0
+        and record.verdict_for is record.wanted
+        and isinstance(record.verdict, Wait)
+        and record.verdict.reason in BLOCKED
+    )
+
+
+def _in_vain(record: GangRecord, version: int, room: int) -> bool:
+    """No pod that leaves would help it, or none has left since; and surplus alone holds up no gang."""
+    verdict = record.verdict if record.verdict_for is record.wanted else None
+    if isinstance(verdict, Wait) and verdict.behind is not None:
+        return True  # it is told otherwise as soon as that gang is out of its way
+    lasting = verdict is not None and verdict.reason in LASTING and record.verdict_version == version
+    if verdict is None or lasting or record.verdict_room != room:
+        return lasting
+    own = verdict.reason is Reason.OVER_CEILING or verdict.reason is Reason.QUEUED
+    return own or (record.wanted is not None and not record.wanted.quorum)

@@ -1,0 +1,232 @@
+"""What runs, as the planner sees it: who leaves when, who may be asked to leave, who is leaving already.
+
+Lives here: the way from the ledger's records to Stays and Units of the model, in rows of one snapshot.
+Never here: a choice among them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.ledger import Ledger, attained_service, observed_runs, quorum
+from scheduler.ledger.gang import GangRecord, Member, Spec
+from scheduler.ledger.phase import STANDS, State
+from scheduler.model.cluster import Matrix, Snapshot
+from scheduler.model.decision import Reason
+from scheduler.model.preemption_units import By, Kind, Unit
+from scheduler.model.queueing import Estimate, Stay
+from scheduler.model.workload import GangKey, GiveWay, Pod, gang_of_one
+from scheduler.placement.reservation import expected_ends
+
+SOON: Final = 30.0
+"""Seconds that a pod on its way out is taken to need: the usual grace period."""
+
+FOREVER: Final = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"})
+"""Kinds of owners whose pods do not end by themselves."""
+
+SEATED: Final = STANDS | {State.HELD}
+"""Gangs whose end can be told: one that lacks members may wait for them for ever."""
+
+SPARE: Final = 64
+"""Views beyond as many as there are gangs: then those of gangs that are gone are dropped, for each holds all its pods."""
+
+MayTake = Callable[[GangRecord | None, Pod], By | None]
+"""By what right a pod, of the gang it is of if it is ours, may be asked to leave for somebody; None: by none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Pods of a gang that leave together, and where they stand.
+
+    rows: int64[k].  uses: float64[k, r].
+    """
+
+    kind: Kind
+    pods: tuple[Pod, ...]
+    rows: NDArray[np.int64]
+    uses: Matrix
+    way: GiveWay
+
+    def unit(self, key: GangKey, now: float, by: By) -> Unit:
+        """The same, with what would be lost now."""
+        return Unit(
+            gang=key,
+            kind=self.kind,
+            uids=tuple(pod.uid for pod in self.pods),
+            rows=self.rows,
+            uses=self.uses,
+            priority=max(pod.priority for pod in self.pods),
+            lost=0.0
+            if self.kind is Kind.SURPLUS
+            else sum(attained_service.unsaved(pod, now) for pod in self.pods),
+            way=self.way,
+            by=by,
+        )
+
+
+@dataclass(slots=True)
+class Views:
+    """What was made of one gang, for as long as nothing about it changes."""
+
+    made_for: tuple[int, int, int]
+    groups: tuple[Group, ...] | None = None
+    stay: Stay | None = None
+    stays: bool = True
+    """`stay` was not worked out yet."""
+    ends_for: tuple[float | None, int] | None = None
+    """What the end of `stay` was worked out from: when it began to run, and the version of what is known of
+    runtimes.
+    """
+
+
+class Running:
+    """Views of the ledger in rows of a snapshot, made when a gang waits for room, and kept gang by gang."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._views: dict[GangKey, Views] = {}
+
+    def _of(self, record: GangRecord) -> Views:
+        made_for = (record.number, record.pulse, self._ledger.nodes.version)
+        views = self._views.get(record.key)
+        if views is None or views.made_for != made_for:
+            views = self._views[record.key] = Views(made_for)
+            if len(self._views) > len(self._ledger.roll.gangs) + SPARE:
+                self._views = {key: own for key, own in self._views.items() if key in self._ledger.roll.gangs}
+        return views
+
+    def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
+        """Gangs with a seat that are expected to end, with when; those of which nobody knows stay for ever."""
+        found = (
+            self._stay(record, snapshot, now)
+            for record in self._ledger.roll.gangs.values()
+            if record.state in SEATED
+        )
+        return tuple(stay for stay in found if stay is not None)
+
+    def _stay(self, record: GangRecord, snapshot: Snapshot, now: float) -> Stay | None:
+        """Where it stands, and when it ends: learned anew whenever a gang of its namespace ends."""
+        views = self._of(record)
+        if views.stays:
+            views.stays = False
+            pods = [m.pod for m in record.live() if _seated(m)] if _ends_by_itself(record) else []
+            footing = self._footing(snapshot, pods)
+            if footing is not None:
+                views.stay = Stay(record.key, *footing, Estimate(now, now, now), record.key.namespace)
+        if views.stay is None:
+            return None
+        since = record.since
+        ends_for = (since, self._ledger.runtimes.version(record.key.namespace))
+        if since is None or views.ends_for != ends_for:
+            ends = observed_runs.expect(self._ledger, record).after(now if since is None else since)
+            views.stay, views.ends_for = replace(views.stay, ends=ends), ends_for
+        return views.stay
+
+    def leaving(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
+        """Pods on their way out, ours and others': their room comes soon."""
+        soon = Estimate(now + SOON, now, now + 2 * SOON)
+        ours = self._ledger.roll.gang_of
+        footings = ((pod, self._footing(snapshot, [pod])) for pod in self._ledger.deleted.values())
+        return tuple(
+            Stay(
+                gang_of_one(pod.key.namespace, pod.uid),
+                *footing,
+                soon,
+                pod.key.namespace if pod.uid in ours else "",
+            )
+            for pod, footing in footings
+            if footing
+        )
+
+    def _footing(self, snapshot: Snapshot, pods: Iterable[Pod]) -> tuple[NDArray[np.int64], Matrix] | None:
+        nodes = self._ledger.nodes
+        places = [(snapshot.index.get(nodes.place(pod.uid) or ""), pod) for pod in pods]
+        found = [(row, nodes.vector(pod.demand)) for row, pod in places if row is not None]
+        if not found:
+            return None
+        return np.array([row for row, _ in found], dtype=np.int64), np.array([uses for _, uses in found])
+
+    def units(self, snapshot: Snapshot, may_take: MayTake, now: float) -> tuple[Unit, ...]:
+        """Who may be asked to leave, each with what would be lost by it."""
+        return tuple(self._units(snapshot, may_take, now))
+
+    def staying(
+        self, units: Iterable[Unit], snapshot: Snapshot, start: float, now: float
+    ) -> tuple[Unit, ...]:
+        """Those of them that are expected to be there still at `start`: nobody counts on their room before."""
+        stays = self.stays(snapshot, now)
+        ends = expected_ends(np.array([stay.ends.middle for stay in stays], dtype=np.float64), now)
+        gone = {stay.key for stay, end in zip(stays, ends.tolist(), strict=True) if end <= start}
+        return tuple(unit for unit in units if unit.gang not in gone)
+
+    def _units(self, snapshot: Snapshot, may_take: MayTake, now: float) -> Iterator[Unit]:
+        for record in self._ledger.roll.gangs.values():
+            if not record.gives_way:
+                continue
+            groups = self._groups(record, snapshot)
+            rights = [(group, _right(may_take, record, group.pods)) for group in groups]
+            whole = all(by is not None for _, by in rights)
+            for group, by in rights:
+                if by is not None and (group.kind is Kind.SURPLUS or whole):
+                    yield group.unit(record.key, now, by)
+        for uid, pod in self._ledger.roll.strangers.items():
+            by = may_take(None, pod) if pod.node is not None and not pod.deleting else None
+            if by is not None:
+                for group in self._group(snapshot, Kind.POD, [pod], GiveWay.EVICT):
+                    yield group.unit(gang_of_one(pod.key.namespace, uid), now, by)
+
+    def _groups(self, record: GangRecord, snapshot: Snapshot) -> tuple[Group, ...]:
+        """Its surplus one by one, and the rest, which takes all surplus along; a Job that is suspended leaves whole."""
+        views = self._of(record)
+        if views.groups is None:
+            views.groups = tuple(self._grouped(record, snapshot))
+        return views.groups
+
+    def _grouped(self, record: GangRecord, snapshot: Snapshot) -> Iterator[Group]:
+        bound = [m for m in record.live() if m.bound]
+        core, surplus = (
+            quorum.core(record, record.spec, bound) if isinstance(record.spec, Spec) else (bound, [])
+        )
+        way = attained_service.way(record, self._ledger.owners)
+        if not attained_service.leaves_alone(record, self._ledger.roll):
+            way = GiveWay.EVICT
+        if way is GiveWay.SUSPEND:
+            core, surplus = core + surplus, []
+        for member in surplus:
+            yield from self._group(snapshot, Kind.SURPLUS, [member.pod], GiveWay.EVICT)
+        if core:
+            kind = Kind.POD if quorum.is_gang_of_one(record.key) else Kind.GANG
+            yield from self._group(snapshot, kind, [member.pod for member in core], way)
+
+    def _group(self, snapshot: Snapshot, kind: Kind, pods: Sequence[Pod], way: GiveWay) -> Iterator[Group]:
+        footing = self._footing(snapshot, pods)
+        if footing is not None and len(footing[0]) == len(pods):
+            yield Group(kind, tuple(pods), *footing, way)
+
+
+def _right(may_take: MayTake, record: GangRecord, pods: Sequence[Pod]) -> By | None:
+    """The right by which all of these may be taken."""
+    by = By.ORDER
+    for pod in pods:
+        own = may_take(record, pod)
+        if own is None:
+            return None
+        by = max(by, own)
+    return by
+
+
+def _seated(member: Member) -> bool:
+    return member.bound or (member.hold is not None and member.hold.until is None)
+
+
+def _ends_by_itself(record: GangRecord) -> bool:
+    if isinstance(record.spec, Spec) and record.spec.wish.expected_runtime is not None:
+        return True
+    return observed_runs.kind(record) not in FOREVER
+
+
+BLOCKED: Final = frozenset({Reason.NO_ROOM, Reason.NO_DOMAIN, Reason.RESERVED})
+"""Verdicts that room would change."""

@@ -1,0 +1,236 @@
+"""Whom a gang may ask to leave.
+
+The rights, in this order of force: nobody is asked by a gang that must not preempt, or too soon after the last time;
+lower priority gives way; with the order `las` a gang that has had much gives way to one of equal priority that has had
+little, if it can be suspended; where the setting says so, who was let past another and runs longer than it was expected
+to is suspended for it; and a borrower gives way to the namespace whose guaranteed room it uses. No right reaches what
+another namespace uses within its guarantee, none more than disruption budgets allow, and none an owner whose pods come
+back by another scheduler (ledger.comebacks).
+Never here: who of them is chosen (placement.preemption), or how they leave (ledger.freeing).
+"""
+
+import math
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
+from dataclasses import replace
+
+from scheduler.engine.las import Turns
+from scheduler.engine.preemption_candidates import MayTake
+from scheduler.ledger import Ledger, attained_service, observed_runs, preemption, quorum
+from scheduler.ledger.gang import GangRecord
+from scheduler.ledger.preemption_cycles import line
+from scheduler.model.policy import Policy
+from scheduler.model.preemption_units import FREELY, By, Limit, Terms, Unit
+from scheduler.model.queueing import Order, Overrun, Reclaim
+from scheduler.model.workload import Gang, GangKey, GiveWay, Pod, Uid
+
+Right = Callable[[GangRecord | None, Pod], bool]
+"""Whether it says that a pod, of the gang it is of if it is ours, gives way."""
+
+
+class Rights:
+    """Decides who is in question, and nothing else.
+
+    Of the ledger it writes two notes of the gang that asks: `at_odds`, and through `freeing.spared` which victims are
+    spared no longer.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._turns = Turns(ledger)
+
+    @property
+    def _policy(self) -> Policy:
+        return self._ledger.policy
+
+    @property
+    def above(self) -> float:
+        """Somebody might have to give way to a gang of a priority above this; infinity: to nobody."""
+        policy = self._policy
+        if not policy.preemption:
+            return math.inf
+        by_turns = policy.order is Order.LAS or policy.overrun is Overrun.SUSPEND
+        anybody = bool(policy.shares) or (by_turns and bool(self._ledger.suspendable))
+        return -math.inf if anybody else self._ledger.lowest
+
+    def of(self, record: GangRecord, gang: Gang, now: float) -> MayTake | None:
+        """Who may be taken for this gang; None: nobody."""
+        if gang.priority <= self.above or not quorum.may_preempt(record, gang):
+            return None
+        if now < record.preempted_at + self._policy.preemption_cooldown:
+            return None
+        if any(m.pod.nominated and m.hold is None and not m.bound for m in record.live()):
+            return None  # kube-scheduler makes room for it; what stands on one that is bound is of the past
+        asked = (self._lower(gang), self._had_more(record, gang, now), self._overran(gang, now))
+        by_order = [right for right in asked if right is not None]
+        borrows = self._borrower(record, gang, now)
+        if not by_order and borrows is None:
+            return None
+        if self._policy.shares:
+            record.at_odds = self._ledger.rivals.at_odds(line(record), now)
+        came_back = self._ledger.comebacks.owners(now)
+        return _may_take(record, by_order, borrows, preemption.spared(record, now), came_back)
+
+    def behind(self, record: GangRecord, gang: Gang) -> MayTake | None:
+        """Who goes behind this gang by priority alone, whether or not it may ask anybody now; None: nobody."""
+        lower = self._lower(gang)
+        return None if lower is None else _may_take(record, (lower,))
+
+    def by_time(self, record: GangRecord, now: float) -> Hashable:
+        """Those who may be taken for this gang now and could not be a while ago, though nothing happened."""
+        policy = self._policy
+        over = self._turns.over_for(record, now) if policy.order is Order.LAS else frozenset()
+        late = self._late(now) if policy.overrun is Overrun.SUSPEND else ()
+        return over, frozenset(late), self._ledger.comebacks.owners(now)
+
+    def _lower(self, gang: Gang) -> Right | None:
+        """Lower priority; of another namespace nobody who uses what is guaranteed to it, when it has no more than
+        that.
+        """
+        if self._ledger.lowest >= gang.priority:
+            return None
+        usage, own = self._ledger.usage, gang.key.namespace
+        if not usage.shares:
+            return lambda _other, pod: pod.priority < gang.priority
+
+        def lower(_other: GangRecord | None, pod: Pod) -> bool:
+            namespace = pod.key.namespace
+            return pod.priority < gang.priority and (
+                namespace == own or not usage.guards(namespace, pod.demand)
+            )
+
+        return lower
+
+    def _borrower(self, record: GangRecord, gang: Gang, now: float) -> Right | None:
+        """Namespaces that use more than is guaranteed to them of what this gang asks for within the guarantee of its
+        own.
+
+        Where only lower priority gives back, it gives way anyhow. Two gangs that take their room back from each other
+        by turns are kept from it.
+        """
+        usage = self._ledger.usage
+        claimed = usage.claims(gang) if self._policy.reclaim is Reclaim.ANY else ()
+        borrowers = usage.borrowers(claimed, but=gang.key.namespace) if claimed else ()
+        if not borrowers:
+            return None
+        rivals, own = self._ledger.rivals, line(record)
+
+        def borrower(other: GangRecord | None, pod: Pod) -> bool:
+            if pod.key.namespace not in borrowers:
+                return False
+            return other is None or not rivals.alternate(own, line(other), now)
+
+        return borrower
+
+    def _had_more(self, record: GangRecord, gang: Gang, now: float) -> Right | None:
+        """Of equal priority, and at least a band of service above, or younger in the last one; and it has had its
+        turn.
+        """
+        if self._policy.order is not Order.LAS or not self._ledger.suspendable:
+            return None
+        over = self._turns.over_for(record, now)
+        if not over:
+            return None
+        return lambda other, pod: other is not None and other.key in over and pod.priority == gang.priority
+
+    def _overran(self, gang: Gang, now: float) -> Right | None:
+        """Let past somebody because they were to leave in time, and still there: of no higher priority than the
+        gang.
+        """
+        if self._policy.overrun is not Overrun.SUSPEND:
+            return None
+        late = self._late(now)
+        if not late:
+            return None
+        return lambda other, pod: other is not None and other.key in late and pod.priority <= gang.priority
+
+    def _late(self, now: float) -> set[GangKey]:
+        """Who has run too long and can be suspended for it: nobody is evicted for that."""
+        ledger = self._ledger
+        return {
+            key
+            for key, other in ledger.suspendable.items()
+            if now >= self._overruns_at(other)
+            and attained_service.leaves_as_one(other, ledger.owners, ledger.roll)
+        }
+
+    def _overruns_at(self, other: GangRecord) -> float:
+        """When this gang has run longer than it was expected to at the longest; infinity where that harms nobody."""
+        if not other.passed or other.since is None:
+            return float("inf")
+        return other.since + observed_runs.expect(self._ledger, other).high
+
+    def next_turn(self, record: GangRecord, now: float) -> float:
+        """When the gang may ask others to leave that it may not ask now; infinity: never, unless something happens."""
+        times = [
+            record.preempted_at + self._policy.preemption_cooldown,
+            *record.spared.values(),
+            record.at_odds,
+            self._ledger.comebacks.next_end,
+        ]
+        if self._policy.order is Order.LAS and self._policy.preemption:
+            times.append(self._turns.next_for(record, now))
+        if self._policy.overrun is Overrun.SUSPEND:
+            times += map(self._overruns_at, self._ledger.suspendable.values())
+        return min((time for time in times if time > now), default=float("inf"))
+
+    def terms(self, units: tuple[Unit, ...], gang: Gang) -> tuple[tuple[Unit, ...], Terms]:
+        """Those of them that could leave by guarantees and disruption budgets, and on which terms all together.
+
+        Nobody but its own namespace takes what one uses within its guarantee, by whatever right. Units of the gang's
+        own pass as if there were no shares. Of a Job that is suspended no budget is asked.
+        """
+        units, terms = self._within_shares(units, gang)
+        limits = self._eviction_limits(units)
+        return units, replace(terms, limits=(*terms.limits, *limits)) if limits else terms
+
+    def _eviction_limits(self, units: Iterable[Unit]) -> tuple[Limit, ...]:
+        """What budgets allow of these units. None is asked when a Job is suspended: its pods are deleted, not evicted."""
+        ledger = self._ledger
+        if not ledger.budgets:
+            return ()
+        evicted = (uid for unit in units if unit.way is GiveWay.EVICT for uid in unit.uids)
+        return ledger.budgets.limits(filter(None, map(ledger.roll.pod, evicted)), self._uncounted())
+
+    def _uncounted(self) -> Iterator[Pod]:
+        """Pods that are to be evicted for plans that are made, and were not yet: their budgets still count them."""
+        for plan in self._ledger.freeing.values():
+            for uid, victim in plan.victims.items():
+                pod = self._ledger.roll.pod(uid)
+                if pod is not None and victim.way is GiveWay.EVICT and not victim.accepted:
+                    yield pod
+
+    def _within_shares(self, units: tuple[Unit, ...], gang: Gang) -> tuple[tuple[Unit, ...], Terms]:
+        """Those of them that could leave by what namespaces are guaranteed, and on which terms all together."""
+        usage = self._ledger.usage
+        if not usage.shares or not units:
+            return units, FREELY
+        claimed = usage.claims(gang)
+        of_use = {unit.gang for unit in units if usage.uses(unit.uids, claimed)}
+        units = tuple(unit for unit in units if unit.by is By.ORDER or unit.gang in of_use)
+        uids = [uid for unit in units for uid in unit.uids]
+        limits = usage.limits(uids, preemption.going(self._ledger), gang.key.namespace)
+        return units, Terms(limits, claimed)
+
+
+def _may_take(
+    record: GangRecord,
+    by_order: Iterable[Right],
+    borrows: Right | None = None,
+    spared: Container[Uid] = frozenset(),
+    came_back: Container[str] = frozenset(),
+) -> MayTake:
+    """By which of these rights somebody may be asked who is not of the gang itself and may be asked at all."""
+    makers = {m.pod.owner.uid for m in record.live() if m.pod.owner is not None}
+
+    def may_take(other: GangRecord | None, pod: Pod) -> By | None:
+        if other is record or pod.uid in spared or not preemption.may_be_asked(pod):
+            return None
+        if pod.owner is not None and pod.owner.uid in makers:
+            return None  # its own kin: what is taken from a controller's pods it makes again, or loses whole
+        if other is None and pod.owner is not None and pod.owner.uid in came_back:
+            return None  # another scheduler seats its successor in the room at once
+        if any(right(other, pod) for right in by_order):
+            return By.ORDER
+        return By.CLAIM if borrows is not None and borrows(other, pod) else None
+
+    return may_take

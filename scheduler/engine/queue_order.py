@@ -1,0 +1,75 @@
+"""Whose turn it is, by the policy in force; with `fair`, by the share that a namespace had at the last sorting.
+
+Lives here: what the ledger's queue asks about turns, and the dominant shares that it takes. Never here: the order
+itself (placement.queue), or the queue (ledger.wanting).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from scheduler.ledger import Ledger
+from scheduler.model.cluster import Snapshot
+from scheduler.model.queueing import Order, Waiting
+from scheduler.placement import order
+
+SORTED_AT_ONCE: Final = 500
+"""Gangs of a queue that is sorted anew whenever shares move; a longer one takes milliseconds, and is sorted every few
+seconds."""
+
+
+class Ranking:
+    """Turns by policy and share."""
+
+    def __init__(self, ledger: Ledger, snapshot: Callable[[], Snapshot]) -> None:
+        self._ledger = ledger
+        self._snapshot = snapshot
+        self._usage = -1
+        self._dominants: dict[str, float] = {}
+        self._dominants_at = (-1, -1)
+        self._ranked: dict[str, float] = {}
+        """The dominant share by which the gangs of a namespace have their turns: of all of them the same one, or
+        whoever is asked about first after somebody of his was seated would go behind all others, and they behind him,
+        one after the other."""
+        ledger.wanting.turn = self._turn
+        ledger.wanting.moved = self._moved
+        ledger.wanting.shifted = order.shifted
+        ledger.wanting.ages_at = lambda waiting: order.ages_at(waiting, ledger.policy)
+
+    def shares_moved(self) -> bool:
+        """Somebody of the order `fair` got or gave back room, and the queue is short enough to be sorted at once."""
+        usage, before = self._ledger.usage, self._usage
+        self._usage = usage.version
+        fair = self._ledger.policy.order is Order.FAIR
+        return fair and before != usage.version and len(self._ledger.wanting) <= SORTED_AT_ONCE
+
+    def _turn(self, waiting: Waiting, now: float) -> order.Turn:
+        policy, namespace = self._ledger.policy, waiting.gang.key.namespace
+        if policy.order is not Order.FAIR:
+            return order.turn(waiting, policy, now, 0.0)
+        if namespace not in self._ranked:
+            self._ranked[namespace] = self._dominant(namespace)
+        return order.turn(waiting, policy, now, self._ranked[namespace])
+
+    def _moved(self) -> dict[str, float]:
+        """Namespaces whose dominant share is another one than when this was asked last, where turns go by that, with
+        it.
+        """
+        if self._ledger.policy.order is not Order.FAIR:
+            return {}
+        before, waiting = self._ranked, self._ledger.wanting.queue()
+        if len(before) > len(waiting):  # of some nobody waits any more
+            present = {record.key.namespace for record in waiting}
+            before = {name: share for name, share in before.items() if name in present}
+        self._ranked = {name: self._dominant(name) for name in before}
+        return {name: now for name, now in self._ranked.items() if before[name] != now}
+
+    def _dominant(self, namespace: str) -> float:
+        """The weighted dominant share of a namespace, worked out once for as long as nobody's use changes."""
+        usage, nodes = self._ledger.usage, self._ledger.nodes
+        if self._dominants_at != (usage.version, nodes.version):
+            self._dominants, self._dominants_at = {}, (usage.version, nodes.version)
+        if namespace not in self._dominants:
+            picture = self._snapshot()
+            total = dict(zip(picture.axis.names, picture.capacity.sum(axis=0).tolist(), strict=True))
+            self._dominants[namespace] = order.dominant_share(usage.of(namespace), total)
+        return self._dominants[namespace]

@@ -1,0 +1,203 @@
+"""A Lease of our own: of several replicas one acts, and the others know when they may.
+
+Lives here: taking, renewing and giving back one Lease. Never here: what the holder does (`lease` follows the Lease of
+another program). The same rules as client-go's leader election, so that either may hold the other's Lease: a record
+that has not changed for its own duration is nobody's, as seen on *our* clock (times that other machines wrote are never
+compared with ours), and whoever holds it acts for less than that after the last renewal that he knows of. Every write
+names the version that it replaces.
+
+Why the identity may be met again: in a Pod it is the Pod's name, and kubelet runs one process of a container at a time.
+So a container that was started anew goes on at once instead of waiting for its own Lease to run out.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Final, Never
+
+import msgspec
+
+from scheduler import errors
+from scheduler.clock import steady
+from scheduler.kube.client import Client
+from scheduler.kube.lease_follower import DURATION, LeaseName
+
+RENEW: Final = 2.0
+"""Seconds between two renewals, and between two looks of who waits (`retryPeriod` of client-go)."""
+
+DEADLINE: Final = 10.0
+"""Seconds after the start of the last good renewal at which we no longer act (`renewDeadline` of client-go): five of
+them may fail, and another replica waits `DURATION`, half as long again."""
+
+CALL_LIMIT: Final = 5.0
+"""Seconds for one call, so that a second one fits before the deadline."""
+
+
+class Record(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """The spec of a Lease."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Meta(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    name: str
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class Lease(msgspec.Struct, rename="camel", frozen=True):
+    metadata: Meta
+    spec: Record = Record()
+    api_version: str = "coordination.k8s.io/v1"
+    kind: str = "Lease"
+
+
+_LEASE: Final = msgspec.json.Decoder(Lease)
+
+
+class Holder:
+    """Answers `leading(now)` while `run` takes and renews the Lease. `clock`: monotonic, in seconds since the epoch."""
+
+    def __init__(
+        self,
+        client: Client,
+        lease: LeaseName,
+        identity: str,
+        *,
+        clock: Callable[[], float] = steady,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.holder = ""
+        """Who holds it, as last seen."""
+        self.fault: errors.KubeError | None = None
+        """Why the last turn failed; None when it did not."""
+        self._client = client
+        self._lease = lease
+        self._identity = identity
+        self._clock = clock
+        self._sleep = sleep
+        self._seen: Lease | None = None
+        self._unchanged_since = float("-inf")
+        self._until = float("-inf")
+        self._released = False
+        self._turns = asyncio.Lock()
+
+    def leading(self, now: float) -> bool:
+        """True only while the Lease is surely ours."""
+        return now < self._until
+
+    async def run(self) -> Never:
+        """Take and renew until cancelled; faults of the API server never end it. What was given back is not taken
+        again.
+        """
+        while True:
+            async with self._turns:
+                if not self._released:
+                    self.fault = await self._turn()
+            await self._sleep(RENEW)
+
+    async def release(self) -> None:
+        """Give it back for good, so that the next need not wait; does nothing when it is not ours. Never raises a
+        KubeError.
+        """
+        self._released = True
+        async with self._turns:  # a renewal that is on its way would have ours refused
+            await self._give_back()
+
+    async def _give_back(self) -> None:
+        if self._seen is None or not self.leading(self._clock()):
+            return
+        self._until = float("-inf")
+        empty = msgspec.structs.replace(self._seen.spec, holder_identity="", lease_duration_seconds=1)
+        try:
+            await self._write("PUT", self._lease.path, self._seen.metadata.resource_version, empty)
+        except errors.KubeError as error:
+            self.fault = error
+
+    async def _turn(self) -> errors.KubeError | None:
+        try:
+            if not (self._seen and self.leading(self._clock())):
+                await self._look()
+            await self._take()
+        except errors.Conflict as error:
+            return await self._met(error)
+        except errors.KubeError as error:
+            return error
+        return None
+
+    async def _met(self, conflict: errors.Conflict) -> errors.KubeError | None:
+        """Our write met another: somebody else's, who may hold it, or our own whose answer was lost. A look tells."""
+        try:
+            await self._look()
+            if self.leading(self._clock()) and self.holder == self._identity:
+                await self._take()
+                return None
+        except errors.KubeError:
+            pass  # whose it is, nobody can say
+        self._until = float("-inf")
+        return conflict
+
+    async def _look(self) -> None:
+        began = self._clock()
+        try:
+            body = await self._client.request("GET", self._lease.path, timeout=CALL_LIMIT)
+        except errors.NotFound:
+            self._seen, self.holder = None, ""
+            return
+        self._keep(_read(f"GET {self._lease.path}", body), began)
+
+    async def _take(self) -> None:
+        """Write ourselves in, where we may."""
+        began = self._clock()
+        if self._seen is None:
+            await self._write("POST", self._lease.path.rpartition("/")[0], "", self._ours(began, None))
+        elif self._may_take(self._seen.spec, began):
+            version = self._seen.metadata.resource_version
+            await self._write("PUT", self._lease.path, version, self._ours(began, self._seen.spec))
+        else:
+            return
+        self._until = began + DEADLINE
+
+    def _may_take(self, record: Record, now: float) -> bool:
+        if not record.holder_identity or record.holder_identity == self._identity:
+            return True
+        return now >= self._unchanged_since + (record.lease_duration_seconds or DURATION)
+
+    def _ours(self, now: float, before: Record | None) -> Record:
+        kept = before is not None and before.holder_identity == self._identity
+        time = _moment(now)
+        count = (before.lease_transitions or 0) if before else -1
+        return Record(
+            holder_identity=self._identity,
+            lease_duration_seconds=DURATION,
+            acquire_time=before.acquire_time if before and kept else time,
+            renew_time=time,
+            lease_transitions=count + (not kept),
+        )
+
+    async def _write(self, method: str, path: str, version: str, record: Record) -> None:
+        meta = Meta(self._lease.name, self._lease.namespace, version)
+        began = self._clock()
+        sent = msgspec.json.encode(Lease(meta, record))
+        body = await self._client.request(method, path, body=sent, timeout=CALL_LIMIT)
+        self._keep(_read(f"{method} {path}", body), began)
+
+    def _keep(self, lease: Lease, now: float) -> None:
+        if self._seen is None or lease.spec != self._seen.spec:
+            self._unchanged_since = now
+        self._seen, self.holder = lease, lease.spec.holder_identity or ""
+
+
+def _moment(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _read(call: str, body: bytes) -> Lease:
+    try:
+        return _LEASE.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise errors.Garbled(call, f"not a Lease: {error}") from error

@@ -1,0 +1,85 @@
+"""What a gang has had so far, and what would be lost of it: device-seconds.
+
+A device is one piece of any extended resource, such as a GPU. A pod that asks for none counts by its cores: CORES of
+them as one device, so that work on CPUs weighs something beside work on GPUs.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from scheduler.ledger.gang import GangRecord, Spec
+from scheduler.ledger.registry import Roll
+from scheduler.model.demand import Demand
+from scheduler.model.resources import CPU, NATIVE
+from scheduler.model.workload import GangKey, GiveWay, OwnerTraits, Pod
+
+CORES: Final = 16
+"""Cores that count as one device: what servers for training commonly have for each of their GPUs."""
+
+
+def devices(demand: Demand) -> float:
+    """How many devices a pod of this demand has."""
+    pieces = sum(value for name, value in demand.requests if name not in NATIVE and "/" in name)
+    cores = next((value for name, value in demand.requests if name == CPU), 0) / 1000
+    return float(pieces) if pieces else cores / CORES
+
+
+def unsaved(pod: Pod, now: float) -> float:
+    """Device-seconds since it began, or since the last checkpoint that it reported."""
+    since = max(pod.bound_at if pod.bound_at is not None else now, pod.saved_at or 0.0)
+    return devices(pod.demand) * max(0.0, now - since)
+
+
+def so_far(record: GangRecord, owners: Mapping[str, OwnerTraits], now: float) -> float:
+    """Device-seconds of all its members that run, and of those before it was last suspended."""
+    return before(record, owners) + sum(held * max(0.0, now - at) for held, at in running(record))
+
+
+def running(record: GangRecord) -> tuple[tuple[float, float], ...]:
+    """The devices of each member that runs, and since when, where its bind tells that."""
+    began = [(m.pod, m.pod.bound_at) for m in record.live() if m.bound]
+    return tuple((devices(pod.demand), at) for pod, at in began if at is not None)
+
+
+def before(record: GangRecord, owners: Mapping[str, OwnerTraits]) -> float:
+    """Device-seconds that it had before it was last suspended, as its Job remembers."""
+    owned = {m.pod.owner.uid for m in record.members.values() if m.pod.owner is not None}
+    return sum(owners[uid].attained for uid in sorted(owned) if uid in owners)
+
+
+def born(record: GangRecord, owners: Mapping[str, OwnerTraits]) -> float:
+    """When the first Job of its pods was made, which being suspended does not change; without one, when it arrived."""
+    owned = {m.pod.owner.uid for m in record.members.values() if m.pod.owner is not None}
+    made = [owners[uid].created for uid in owned if uid in owners]
+    return min((at for at in made if at is not None), default=record.arrived)
+
+
+def way(record: GangRecord, owners: Mapping[str, OwnerTraits]) -> GiveWay:
+    """How it gives way: suspended where it asks for that and one Job owns all of it, else evicted."""
+    wish = record.spec.wish.give_way if isinstance(record.spec, Spec) else None
+    owned = {m.pod.owner.uid if m.pod.owner else "" for m in record.live()}
+    traits = owners.get(next(iter(owned), "")) if len(owned) == 1 else None
+    suspends = wish is GiveWay.SUSPEND and traits is not None and traits.suspends
+    return GiveWay.SUSPEND if suspends else GiveWay.EVICT
+
+
+def leaves_alone(record: GangRecord, roll: Roll) -> bool:
+    """Nobody of another gang would go with it, were the controllers of its pods suspended."""
+    owners = {m.pod.owner.uid for m in record.live() if m.pod.owner is not None}
+    return all(key == record.key for owner in owners for key in roll.owned_by(owner))
+
+
+def leaves_as_one(record: GangRecord, owners: Mapping[str, OwnerTraits], roll: Roll) -> bool:
+    """It would be suspended, and nobody else with it."""
+    return way(record, owners) is GiveWay.SUSPEND and leaves_alone(record, roll)
+
+
+def note(
+    suspendable: dict[GangKey, GangRecord], record: GangRecord, owners: Mapping[str, OwnerTraits]
+) -> None:
+    """Keep this gang among those that would be suspended, also while it is on its way to its seats: its turn begins."""
+    wish = record.spec.wish.give_way if isinstance(record.spec, Spec) else None
+    if wish is GiveWay.SUSPEND and way(record, owners) is wish and any(m.has_seat for m in record.live()):
+        suspendable[record.key] = record
+    else:
+        suspendable.pop(record.key, None)

@@ -1,0 +1,366 @@
+"""What people are told of a gang, and how often.
+
+One notice goes to one member and to its owner. The same reason is repeated when its numbers change, at most
+once in `announce_every` seconds; unchanged it is repeated at twice the distance each time, up to five minutes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from scheduler.ledger import quorum
+from scheduler.ledger.gang import Aside, GangRecord, Member, Spec
+from scheduler.ledger.messages import Notice, Overlooked
+from scheduler.ledger.phase import STANDS, State
+from scheduler.ledger.resource_quotas import Quotas
+from scheduler.model.decision import TEXT, Reason, Refuse, Wait
+from scheduler.model.effects import Announce, Effect
+from scheduler.model.policy import Policy
+from scheduler.model.workload import GangKey, OwnerTraits, Phase
+
+LONGEST = 300.0
+AT_ODDS = (
+    "; it and a gang of another namespace took their guaranteed room from each other by turns,"
+    " so neither is asked to leave for the other for an hour"
+)
+PATIENCE = 2.0
+"""Seconds that a gang may lack members or room before anybody is told: most gangs need less."""
+
+Words: TypeAlias = tuple[Reason, str] | None
+"""A reason with its sentence."""
+
+_WAITING = {State.GATHERING, State.WAITING, State.FREEING, State.REFUSED}
+
+
+def reason(record: GangRecord) -> Reason:
+    """Why the gang is where it is."""
+    if isinstance(record.spec, Refuse):
+        return record.spec.reason
+    if isinstance(record.spec, Reason):
+        return record.spec
+    if record.state in STANDS:
+        return Reason.BOUND
+    if record.state == State.HELD:
+        return Reason.SEATED
+    if record.state == State.FREEING:
+        return Reason.MAKING_ROOM
+    if record.state == State.LEAVING:
+        return Reason.GONE
+    if record.was_bound or _some_bound(record):
+        return Reason.PARTLY_BOUND
+    if record.state == State.GATHERING:
+        return Reason.MISSING_MEMBERS
+    return record.verdict.reason if record.verdict is not None else Reason.QUEUED
+
+
+def _some_bound(record: GangRecord) -> bool:
+    return any(member.bound for member in record.live())
+
+
+def words(record: GangRecord) -> Words:
+    """Why it waits, and the sentence for it; None: it does not wait."""
+    if record.state not in _WAITING:
+        return None
+    why = reason(record)
+    return why, sentence(record, why)
+
+
+def due(
+    record: GangRecord,
+    said: Words,
+    policy: Policy,
+    owners: Mapping[str, OwnerTraits],
+    quotas: Quotas,
+    now: float,
+) -> Iterator[Effect]:
+    """What is to be said now.  said: its `words`."""
+    yield from _aside(record, policy, now)
+    if record.state in STANDS:
+        yield from _late(record, policy, now)
+    if record.state not in _WAITING | {State.HELD} and not _seated_unsaid(record):
+        return
+    if not record.live():
+        return
+    if said is not None:
+        why, message = said
+        if _speak(record, why, message, policy, now):
+            record.told_waiting = True
+            yield _announce(record, why, message, now, seated=False)
+    elif _seated_unsaid(record) and now >= _may_say(record, Reason.SEATED, policy):
+        record.told_waiting = False
+        record.notices[Reason.SEATED] = Notice(TEXT[Reason.SEATED], now, policy.announce_every)
+        yield _announce(record, Reason.SEATED, TEXT[Reason.SEATED], now, seated=True)
+    for text in _warnings(record, owners, quotas) if record.state in _WAITING | {State.HELD} else ():
+        if _speak(record, Reason.WARNING, text, policy, now):
+            record.warned.update(own.field for own in record.overlooked)
+            yield _announce(record, Reason.WARNING, text, now, seated=None)
+
+
+def _aside(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
+    """Why members do not count, on the first of each kind: the gang itself may be well."""
+    for (why, text), speaker in _speakers_aside(record).items():
+        if _speak(record, why, text, policy, now):
+            yield _announce(record, why, text, now, seated=False, speaker=speaker)
+
+
+def _speakers_aside(record: GangRecord) -> dict[Aside, Member]:
+    aside = [m for m in record.members.values() if m.aside is not None and m.stays]
+    first: dict[Reason, Member] = {}
+    for member in sorted(aside, key=_speaks_first):
+        if member.aside is not None:
+            first.setdefault(member.aside.reason, member)
+    return {m.aside: m for m in first.values() if m.aside is not None}
+
+
+def aside_due(record: GangRecord, policy: Policy) -> float:
+    """When something unsaid of members that do not count may be said, if nothing else happens."""
+    return min(
+        (_again(record, why, text, policy) for why, text in _speakers_aside(record)), default=float("inf")
+    )
+
+
+def _late(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
+    """What is overlooked of a gang that has its seats: once a field, for it may be written at every checkpoint."""
+    unsaid = _unsaid(record)
+    if unsaid and record.live() and now >= _may_say(record, Reason.WARNING, policy):
+        text = "; ".join(own.text for own in unsaid)
+        record.warned.update(own.field for own in unsaid)
+        record.notices[Reason.WARNING] = Notice(text, now, policy.announce_every)
+        yield _announce(record, Reason.WARNING, text, now, seated=None)
+
+
+def _unsaid(record: GangRecord) -> list[Overlooked]:
+    return [own for own in record.overlooked if own.field not in record.warned]
+
+
+def resumed(record: GangRecord, pods: int, now: float) -> Iterator[Effect]:
+    """Room is not made after all: a Job that was to give way was resumed. Whose, is not for everybody to read."""
+    if pods and record.live():
+        stay = "1 pod stays" if pods == 1 else f"{pods} pods stay"
+        text = f"a Job was resumed before its pods had left, so {stay}; others are looked for"
+        why = Reason.MAKING_ROOM
+        yield _announce(record, why, f"{TEXT[why]}: {text}", now, seated=None)
+
+
+def _seated_unsaid(record: GangRecord) -> bool:
+    return record.told_waiting and record.state in STANDS
+
+
+def _may_say(record: GangRecord, why: Reason, policy: Policy) -> float:
+    said = record.notices.get(why)
+    return said.at + policy.announce_every if said is not None else float("-inf")
+
+
+def next_due(record: GangRecord, said: Words, policy: Policy) -> float:
+    """When something unsaid may be said, if nothing else happens.  said: its `words`."""
+    if record.state in STANDS:
+        whys = ([Reason.SEATED] if record.told_waiting else []) + (
+            [Reason.WARNING] if _unsaid(record) else []
+        )
+        return min((_may_say(record, why, policy) for why in whys), default=float("inf"))
+    if said is None:
+        return float("inf")
+    return _again(record, *said, policy)
+
+
+def _again(record: GangRecord, why: Reason, message: str, policy: Policy) -> float:
+    last = record.notices.get(why)
+    if last is None:
+        return float("inf")
+    return last.at + (min(last.span, policy.announce_every) if message != last.message else last.span)
+
+
+def _speaker(record: GangRecord) -> Member:
+    """The member on which people are told: who bears the condition already, or else the eldest."""
+    return min(record.live(), key=_speaks_first)
+
+
+def _speaks_first(member: Member) -> tuple[bool, tuple[float, str]]:
+    return member.says in {None, Reason.SEATED}, member.arrival
+
+
+def sentence(record: GangRecord, why: Reason) -> str:
+    """The reason as a sentence, with the numbers that a person needs."""
+    if isinstance(record.spec, Refuse):
+        refused = record.spec
+        return f"{TEXT[why]}: {refused.field}: {refused.value!r}: {refused.remedy}"
+    verdict = record.verdict
+    if why is Reason.PARTLY_BOUND and isinstance(record.spec, Spec):
+        lacks = _lacks(record, verdict, "; ")
+        bound = f"{_bound(record, record.spec)} of {record.spec.total} are bound"
+        kept = f"; kept for those that are missing: {', '.join(record.kept)}" if record.kept else ""
+        return f"{TEXT[why]}: {bound}{kept}{lacks}{_refused(record)}{_failed(record)}"
+    if why is Reason.MISSING_MEMBERS and isinstance(record.spec, Spec):
+        there = f"{_there(record, record.spec)} of {record.spec.total} are there"
+        return f"{TEXT[why]}: {there}{_held_back(record)}{record.quota_full}"
+    if isinstance(verdict, Refuse):
+        return f"{TEXT[why]}: {verdict.field}: {verdict.value!r}: {verdict.remedy}"
+    if why is Reason.MAKING_ROOM and record.plan is not None and record.plan.victims:
+        return f"{TEXT[why]}: {len(record.plan.victims)} pods are still there{_failed(record)}"
+    if isinstance(verdict, Wait) and verdict.ceiling is not None:
+        return f"{TEXT[why]}: {verdict.ceiling}"
+    if isinstance(verdict, Wait) and verdict.behind is not None:
+        return f"{TEXT[why]}: {_lets_pass(record, verdict.behind)}"
+    text = TEXT[why] + _lacks(record, verdict, ": ") + (AT_ODDS if _at_odds(record, why) else "")
+    text += _held_for(record, verdict, why) + _refused(record)
+    return text + _failed(record) if why in _WRITTEN else text
+
+
+def _refused(record: GangRecord) -> str:
+    """What kube-scheduler says of the first member that it refuses by rules that the planner does not model."""
+    said = ((m.pod.key.name, m.pod.pending) for m in sorted(record.live(), key=lambda m: m.arrival))
+    if not record.unmodelled:
+        return ""
+    name, words = next(((name, own.message) for name, own in said if own and own.message), ("", ""))
+    return f"; kube-scheduler on {name}: {words}" if words else ""
+
+
+def _lets_pass(record: GangRecord, first: GangKey) -> str:
+    """The names of another namespace's gangs are not told."""
+    whose = (
+        f"{first.name} is" if first.namespace == record.key.namespace else "a gang of another namespace is"
+    )
+    return f"{whose} let go and not whole yet; gangs with {', '.join(_rules(record))} go one at a time"
+
+
+def _rules(record: GangRecord) -> list[str]:
+    return sorted({rule for member in record.live() for rule in member.pod.unmodelled})
+
+
+_WRITTEN = frozenset({Reason.BACKING_OFF, Reason.SEATED})
+"""Reasons of gangs whose members are written, or could not be."""
+
+
+def _failed(record: GangRecord) -> str:
+    """What keeps us from letting its members go: the policies of a cluster may refuse what we write."""
+    return f"; the last write for it failed: {record.failed.text}" if record.failed is not None else ""
+
+
+def _held_for(record: GangRecord, verdict: Wait | None, why: Reason) -> str:
+    """For which gang room is held; what another namespace calls its own is not for everyone to read."""
+    holder = verdict.held_for if why is Reason.RESERVED and verdict is not None else None
+    if holder is None:
+        return ""
+    name = "a single pod" if quorum.is_gang_of_one(holder) else str(holder)
+    if holder.namespace != record.key.namespace:
+        name = "a gang of another namespace"
+    return f"; the rest of the free room is held for {name}"
+
+
+def _at_odds(record: GangRecord, why: Reason) -> bool:
+    return why in {Reason.NO_ROOM, Reason.NO_DOMAIN} and record.at_odds > float("-inf")
+
+
+def _lacks(record: GangRecord, verdict: Wait | Refuse | None, joined: str) -> str:
+    """What is short, and why some nodes that may have room are not given to this gang.
+
+    The whole span of a bar is told, not what is left of it: a text that changes all the time is told all the time.
+    """
+    if not isinstance(verdict, Wait) or verdict.shortfall is None:
+        return ""
+    count = verdict.shortfall.blocked.get("barred", 0)
+    if not count:
+        return f"{joined}{verdict.shortfall}"
+    span = max((record.barred[node][1] for node in record.barred_nodes), default=0.0)
+    nodes = "1 node is" if count == 1 else f"{count} nodes are"
+    why = "because seats were lost or members did not start there"
+    return f"{joined}{verdict.shortfall}; {nodes} barred for {span:g} s {why}"
+
+
+def _bound(record: GangRecord, spec: Spec) -> int:
+    return _of_quorum(spec, (m for m in record.members.values() if (m.bound and m.live) or _succeeded(m)))
+
+
+def _there(record: GangRecord, spec: Spec) -> int:
+    there = (m for m in record.members.values() if m.live and (m.bound or not m.pod.held_back))
+    return _of_quorum(spec, (*there, *filter(_succeeded, record.members.values())))
+
+
+def _succeeded(member: Member) -> bool:
+    return member.pod.phase is Phase.SUCCEEDED
+
+
+def _of_quorum(spec: Spec, members: Iterable[Member]) -> int:
+    """How many of these the quorum counts: of each role no more than it needs, and nobody above it."""
+    counts = Counter(quorum.role_of(member, spec) for member in members if not quorum.is_surplus(member))
+    return sum(min(counts[role] + spec.done.get(role, 0), least) for role, least in spec.quorum.items())
+
+
+def _held_back(record: GangRecord) -> str:
+    """Pods that exist, and that somebody else still keeps at a gate of his."""
+    count = sum(m.pod.held_back and not m.bound for m in record.live())
+    return f"; kept back by gates of others (spec.schedulingGates): {count}" if count else ""
+
+
+def _speak(record: GangRecord, why: Reason, message: str, policy: Policy, now: float) -> bool:
+    said = record.notices.get(why)
+    if said is None:
+        record.notices[why] = Notice(message if why not in _PATIENT else "", now, PATIENCE)
+        if why not in _PATIENT:
+            record.notices[why].span = policy.announce_every
+            return True
+        return False
+    changed = message != said.message
+    if now < said.at + (min(said.span, policy.announce_every) if changed else said.span):
+        return False
+    span = policy.announce_every if changed else min(2 * said.span, LONGEST)
+    again = (said.since, said.count, said.uid) if not changed else ()
+    record.notices[why] = Notice(message, now, span, *again)
+    return True
+
+
+_PATIENT = frozenset(
+    {
+        Reason.QUEUED,
+        Reason.MISSING_MEMBERS,
+        Reason.NO_QUORUM_KNOWN,
+        Reason.PARTLY_BOUND,
+        Reason.NAME_TAKEN,
+    }
+)
+"""Reasons that most gangs pass through for a moment: said only when they last."""
+
+
+def _warnings(record: GangRecord, owners: Mapping[str, OwnerTraits], quotas: Quotas) -> list[str]:
+    """What will not work as asked, in one text: what is overlooked, what the owner or a quota stands in the way of."""
+    eldest = min(record.live(), key=lambda m: m.arrival, default=None)
+    said = [own.text for own in record.overlooked]
+    owner = eldest.pod.owner if eldest else None
+    traits = owners.get(owner.uid) if owner else None
+    said += [str(c) for c in traits.warnings] if traits else []
+    said += quotas.too_small(record)
+    return ["; ".join(said)] if said else []
+
+
+def _announce(
+    record: GangRecord,
+    why: Reason,
+    message: str,
+    now: float,
+    *,
+    seated: bool | None,
+    speaker: Member | None = None,
+) -> Announce:
+    """Say it on the speaker. The same words on the same member go on with their series; all else begins one."""
+    speaker, notice = speaker or _speaker(record), record.notices.get(why)
+    pod = speaker.pod
+    if notice is None or notice.message != message:
+        notice = Notice(message, now, 0.0)  # it is said this once
+    if notice.uid != pod.uid:
+        notice.since, notice.count, notice.uid = now, 0, pod.uid
+    notice.count += 1
+    turned = not (seated is False and speaker.says not in {None, Reason.SEATED})
+    if seated is not None:
+        speaker.telling = why
+    return Announce(
+        record.key,
+        pod.uid,
+        pod.key,
+        pod.owner,
+        why,
+        message,
+        seated,
+        turned,
+        since=notice.since,
+        count=notice.count,
+    )

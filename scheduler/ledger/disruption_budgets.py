@@ -1,0 +1,146 @@
+"""Disruption budgets, read before victims are chosen: how many pods of each may leave for others now.
+
+Lives here: which budget covers a pod, by the rules of the Eviction API, the limits that follow, and when one that lets
+more go is a reason to ask again. Never here: an eviction that the API server refuses all the same, because a budget
+changed meanwhile (freeing).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import Final
+
+from scheduler.model.demand import Operator, Requirement
+from scheduler.model.preemption_units import Limit
+from scheduler.model.workload import Budget, Phase, Pod, Uid, read_labels
+
+EVERY: Final = 5.0
+"""Seconds between two times that gangs are asked about again because of budgets: a rolling update changes them all the
+time, and each time costs a question for every gang that may preempt.
+"""
+
+REMEMBERED: Final = 16_384
+"""Sets of labels of one namespace of which it is known which budgets cover them, at most."""
+
+
+class Budgets:
+    """The budgets of every namespace."""
+
+    def __init__(self) -> None:
+        self._by_namespace: dict[str, dict[str, Budget]] = {}
+        self._covers: dict[str, _Cover] = {}
+        self._eased: dict[str, dict[tuple[Requirement, ...] | None, Budget]] = {}
+        """Budgets as they were, which may let pods go now that they kept then, by namespace and selector."""
+        self._again = float("-inf")
+
+    def seen(self, budget: Budget, *, heed: bool = True) -> None:
+        """Take in a budget as it is now.  heed: some gang may have been told to wait because of it as it was."""
+        own = self._by_namespace.setdefault(budget.namespace, {})
+        before, own[budget.name] = own.get(budget.name), budget
+        if before is None or before.selector != budget.selector:
+            self._covers.pop(budget.namespace, None)
+        if before is not None and (budget.allowed > before.allowed or budget.selector != before.selector):
+            self._ease(before, heed=heed)
+
+    def gone(self, namespace: str, name: str, *, heed: bool = True) -> None:
+        """A budget is no more: what it kept may leave."""
+        own = self._by_namespace.get(namespace, {})
+        before = own.pop(name, None)
+        self._covers.pop(namespace, None)
+        if not own:
+            self._by_namespace.pop(namespace, None)
+        if before is not None:
+            self._ease(before, heed=heed)
+
+    def _ease(self, before: Budget, *, heed: bool) -> None:
+        if heed:
+            self._eased.setdefault(before.namespace, {})[before.selector] = before
+
+    def __bool__(self) -> bool:
+        return bool(self._by_namespace)
+
+    def next_due(self) -> float:
+        """When budgets that let more go are looked at; infinity: there are none."""
+        return self._again if self._eased else float("inf")
+
+    def let_go(self, pods: Iterable[Pod], now: float, *, waits: bool) -> int | None:
+        """The lowest priority of pods that may leave by now, where a gang waits that might take one of them.
+
+        At most once in EVERY seconds, however many budgets change: one pass over all pods.
+        """
+        if not self._eased or now < self._again:
+            return None
+        eased, self._eased = self._eased, {}
+        if not waits:
+            return None  # a gang that comes is asked about anyhow
+        self._again = now + EVERY
+        covers = {namespace: _Cover(own.values()) for namespace, own in eased.items()}
+        stand = (pod for pod in pods if pod.key.namespace in covers and _is_kept(pod))
+        return min(
+            (pod.priority for pod in stand if covers[pod.key.namespace].over(pod.labels)), default=None
+        )
+
+    def limits(self, pods: Iterable[Pod], going: Iterable[Pod]) -> tuple[Limit, ...]:
+        """How many of these pods may be evicted together; only limits that they could pass.
+
+        going: pods that will be evicted for others and that no budget has counted yet.
+        """
+        uses: dict[tuple[str, str], dict[Uid, float]] = {}
+        kept: dict[Uid, float] = {}
+        for pod in pods:
+            own = self._over(pod)
+            if len(own) > 1:  # the Eviction API refuses a pod with two budgets, whatever these allow
+                kept[pod.uid] = 1.0
+            elif own:
+                uses.setdefault((pod.key.namespace, own[0]), {})[pod.uid] = 1.0
+        found = [Limit(0.0, kept)] if kept else []
+        if uses:
+            asked = Counter((pod.key.namespace, name) for pod in going for name in self._over(pod))
+            for (namespace, name), theirs in sorted(uses.items()):
+                most = max(0, self._by_namespace[namespace][name].allowed - asked[namespace, name])
+                if len(theirs) > most:
+                    found.append(Limit(float(most), theirs))
+        return tuple(found)
+
+    def _over(self, pod: Pod) -> tuple[str, ...]:
+        """The budgets that an eviction of this pod asks, two at most: those that cover it, and none before it runs."""
+        namespace = pod.key.namespace
+        if pod.phase is Phase.PENDING or namespace not in self._by_namespace:
+            return ()
+        cover = self._covers.get(namespace)
+        if cover is None:
+            cover = self._covers[namespace] = _Cover(self._by_namespace[namespace].values())
+        return cover.over(pod.labels)
+
+
+class _Cover:
+    """Budgets of one namespace, found by the labels of the pods that they cover."""
+
+    def __init__(self, budgets: Iterable[Budget]) -> None:
+        self._by_label: dict[tuple[str, str] | None, list[Budget]] = {}
+        """Those that cover no pod without this label; None: those that name no label with its value."""
+        self._known: dict[str, tuple[str, ...]] = {}
+        for budget in budgets:
+            named = (own for own in budget.selector or () if own.operator is Operator.IN)
+            one = next(named, None)
+            for label in {None} if one is None else {(one.key, value) for value in one.values}:
+                self._by_label.setdefault(label, []).append(budget)
+
+    def over(self, text: str) -> tuple[str, ...]:
+        """The names of those that cover a pod of these labels, two at most."""
+        known = self._known.get(text)
+        if known is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            known = self._known[text] = tuple(islice(self._find(text), 2))
+        return known
+
+    def _find(self, text: str) -> Iterator[str]:
+        labels = read_labels(text)
+        likely = chain.from_iterable(self._by_label.get(own, ()) for own in (None, *labels.items()))
+        return (budget.name for budget in likely if budget.covers(labels))
+
+
+def _is_kept(pod: Pod) -> bool:
+    """A budget that covers it keeps it where it is."""
+    return pod.node is not None and not (pod.deleting or pod.phase.ended or pod.phase is Phase.PENDING)

@@ -1,0 +1,381 @@
+"""What is remembered of one gang and of its members. Mutable, and reachable through the ledger alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from scheduler.ledger.messages import Failure, GaveWay, Mishap, Notice, Overlooked, Sequel
+from scheduler.ledger.runtimes import Reach, Run
+from scheduler.model.cluster import Mask
+from scheduler.model.decision import Reason, Refuse, Wait, is_in_vain
+from scheduler.model.effects import Effect
+from scheduler.model.preemption_units import Unit
+from scheduler.model.workload import Gang, GangKey, GiveWay, Owner, Phase, Pin, Pod, PodKey, Uid, Wish
+
+UNASKED = Reach()
+"""Of a gang about whose runtime nobody has asked since it was looked at."""
+
+_SUCCEEDED, _FAILED = Phase.SUCCEEDED, Phase.FAILED
+
+
+@dataclass(slots=True)
+class Hold:
+    """A seat kept for a pod from decision to bind."""
+
+    node: str
+    plan: str
+    until: float | None = None
+    """Ends by itself then, in the ledger's time; None: ends with the plan, the pod or the pin."""
+
+
+class Aside(NamedTuple):
+    """Why a member waits without counting for its gang, and the sentence for people."""
+
+    reason: Reason
+    text: str
+
+
+@dataclass(slots=True)
+class Member:
+    """One pod of a gang."""
+
+    pod: Pod
+    hold: Hold | None = None
+    aside: Aside | None = None
+    """None: it counts."""
+    allowed: Mask | None = None
+    """kube-scheduler's list for this pod, when it asked about it without our gate."""
+    allowed_version: int = -1
+    failing_since: float | None = None
+    """Since when, in the ledger's time, kube-scheduler says that it cannot bind the pod."""
+    nominated_at: float = float("-inf")
+    tidied_at: float = float("-inf")
+    """When marks of a plan that is no more were last taken off the pod."""
+    evicting: Reason | None = None
+    """Why its eviction was asked for. Its seat stays held until it is gone, for a bind may still be under way; unless
+    there never was room for it, because others were to leave first."""
+    evict_again: float = float("inf")
+    """When the eviction is asked for once more, unless it came true by then."""
+    pinning: str | None = None
+    """A PATCH that ties it to this node was sent; it may have come true before we see it."""
+    starting_since: float | None = None
+    """Since when, in the ledger's time, it is bound and does not run."""
+    stranded_since: float | None = None
+    """Since when, in the ledger's time, its node is gone."""
+    worked: bool = False
+    """It was seen at its place while its gang was whole: its end is a loss."""
+    lost: bool = False
+    """It was lost, and people were told."""
+    unpinnable: bool = False
+    """The API server called our PATCH of this pod invalid: from now on it is nominated."""
+    telling: Reason | None = None
+    """The last reason that we wrote into its condition, or are about to."""
+
+    @property
+    def says(self) -> str | None:
+        """The reason in its condition `gangwright.io/Seated`; None: it has none, or one of another run's that says that
+        the gang has its seats.
+        """
+        return self.telling or self.pod.told
+
+    @property
+    def bound(self) -> bool:
+        return self.pod.node is not None and not self.pod.phase.ended
+
+    @property
+    def has_seat(self) -> bool:
+        """Bound, or on its way to its seat."""
+        return self.bound or self.hold is not None
+
+    @property
+    def tied(self) -> str | None:
+        """The node to which a PATCH of ours tied the pod. What its owner demands of nodes is a demand like any
+        other.
+        """
+        seat = self.pod.seat
+        if seat is not None and seat.pin and seat.node == self.pod.pinned:
+            return seat.node
+        return self.pinning if self.pod.gated else None
+
+    @property
+    def live(self) -> bool:
+        """Still to count on: neither ended, nor on its way out, nor aside. Asked of every member for every event,
+        hence the spelling.
+        """
+        return self.aside is None and self.stays
+
+    @property
+    def stays(self) -> bool:
+        """Neither ended nor on its way out."""
+        pod = self.pod
+        phase = pod.phase
+        return not (phase is _SUCCEEDED or phase is _FAILED or pod.deleting or self.evicting is not None)
+
+    @property
+    def arrival(self) -> tuple[float, str]:
+        return (self.pod.created, self.pod.key.name)
+
+
+@dataclass(slots=True)
+class Victim:
+    """A pod that gives way, as the plan remembers it."""
+
+    key: PodKey
+    gang: GangKey
+    way: GiveWay
+    attained: float
+    """Device-seconds that its gang has had."""
+    owner: Owner | None
+    node: str | None = None
+    """Of a pod of another scheduler: where it runs."""
+    asks: bool = True
+    """It is asked itself; of a Job that is suspended only one pod is."""
+    asked: bool = False
+    accepted: bool = False
+    """The API server took the request: it is on its way out."""
+    protected: bool = False
+    """A disruption budget did not allow it."""
+    again: float = float("-inf")
+    """When it is asked, or asked once more."""
+    version: str = ""
+    """Of its Job, when that was asked to be suspended: any other that is seen later comes after it."""
+    resumed: float = float("inf")
+    """Since when, in the ledger's time, its Job is known to be resumed by others while some of its pods stay."""
+
+
+class Step(IntEnum):
+    """How far a plan has come. The order is the order of the effects: nothing is undone by a crash between two."""
+
+    FREE = -1
+    """Those who give way have not left yet."""
+    PERSIST = 0
+    NOMINATE = 1
+    UNGATE = 2
+    DONE = 3
+
+
+@dataclass(slots=True)
+class Plan:
+    """Seats on their way from decision to the API server."""
+
+    name: str
+    seats: dict[Uid, str]
+    step: Step = Step.PERSIST
+    outstanding: dict[Effect, float] = field(default_factory=dict)
+    """Effects without an outcome yet, with the time at which they are done again."""
+    writer: Uid | None = None
+    """The member on which the plan is written."""
+    begun: bool = False
+    """Somebody else let pods go already: the plan can only go on."""
+    victims: dict[Uid, Victim] = field(default_factory=dict)
+    """Who still has to leave."""
+    parted: dict[Uid, Victim] = field(default_factory=dict)
+    """Victims that were asked and are gone, before we heard what became of asking."""
+    units: tuple[Unit, ...] = ()
+    """Who was asked to leave for it, as it was decided."""
+    free_by: float = float("inf")
+    """When the plan is given up, unless all victims are on their way out by then."""
+    told: set[str] = field(default_factory=set)
+    """Uids of owners that were told that pods of theirs give way to it: one event an owner, however many pods."""
+    spoiled: bool = False
+    """The API server will not have it: to be dropped, and made anew in another way."""
+
+    def victim(self, uid: Uid) -> Victim | None:
+        """This one, where it was to leave and we have not heard yet that it does."""
+        return self.victims.get(uid) or self.parted.get(uid)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a gang's members, and the group object beside them, say of it with one voice."""
+
+    quorum: Mapping[str, int]
+    wish: Wish = Wish()
+    size: int | None = None
+    grouped: bool = False
+    """A group object states it."""
+    done: Mapping[str, int] = field(default_factory=dict)
+    """By role: pods that succeeded and are no more, as their Jobs count them."""
+
+    @property
+    def total(self) -> int:
+        return sum(self.quorum.values())
+
+    @property
+    def of_several(self) -> bool:
+        """Pods of several controllers are one gang."""
+        return self.grouped or self.size is not None or set(self.quorum) != {""}
+
+    @property
+    def undone(self) -> dict[str, int]:
+        """By role, how many members the quorum needs beside those that succeeded and are no more."""
+        return {role: least - self.done.get(role, 0) for role, least in self.quorum.items()}
+
+
+@dataclass(slots=True)
+class GangRecord:
+    """One gang, from its first pod to its last."""
+
+    key: GangKey
+    number: int = 0
+    """The how-many-eth gang that this process met: it tells two gangs of one name apart. No order goes by it."""
+    members: dict[Uid, Member] = field(default_factory=dict)
+    spec: Spec | Refuse | Reason | None = None
+    """None: to be worked out anew from the members."""
+    jobs: dict[str, str] = field(default_factory=dict)
+    """Owners that have or had members in this run of it, with the role of these: what they completed counts."""
+    finished: dict[str, int] = field(default_factory=dict)
+    """Roles of which no pod was left when we began, with their minimum: they count as done until a pod of theirs comes."""
+    turn: Owner | None = None
+    """While pods of several runs have its name: the controller of the run whose turn it is."""
+    plan: Plan | None = None
+    asked: bool = False
+    """kube-scheduler asked about a member without our gate."""
+    verdict: Wait | Refuse | None = None
+    verdict_room: int = -1
+    """The room counter at the verdict: asking again is of no use before it moves."""
+    verdict_standing: int = -1
+    """The same of those who could be asked to leave for it."""
+    verdict_version: int = -1
+    """The version of the nodes at the verdict: what no node can hold need not be asked about before it moves."""
+    verdict_for: object = None
+    """The request that got the verdict: another request is asked about at once."""
+    verdict_fence: int = 0
+    """The number of the reservation that had to be left alone; 0: none."""
+    verdict_shape: int | None = None
+    verdict_short: bool = False
+    """It would have left before that reservation begins."""
+    verdict_until: float = float("inf")
+    """Time alone makes the verdict worth asking for again."""
+    reach: Reach = UNASKED
+    """How many seconds it runs at the longest, as far as anybody knows."""
+    run: Run | None = None
+    """What `runtimes` is asked about it, worked out for `run_for`."""
+    run_for: int = -1
+    pulse: int = 0
+    """Grows whenever the gang is looked at: what was made of it before may be stale."""
+    passed: bool = False
+    """It was seated past a gang that waits, because it was to leave before that one's reservation begins."""
+    since: float | None = None
+    """When its quorum was whole, by the API server's clock where it tells."""
+    promised: float | None = None
+    """The runtime in seconds that it declared when its quorum was whole: what it had its place in the queue by. Kept,
+    because who has ended declares nothing any more."""
+    interrupted: bool = False
+    """Its quorum was whole before, and then was not: what it runs now says nothing of what it declared for the
+    whole.
+    """
+    doubted: bool = False
+    """It still runs, far longer than it declared, and its owner's other gangs are not believed for it."""
+    preempted_at: float = float("-inf")
+    """When others were last asked to leave for it."""
+    gave_way: GaveWay | None = None
+    """Kept in memory alone; what its pods say of it outlives a restart."""
+    at_odds: float = float("-inf")
+    """Until when it must not take back its room from a gang with which it did so by turns; in the past: from nobody."""
+    spared: dict[Uid, float] = field(default_factory=dict)
+    """Victims that would not go, and until when they are not asked again."""
+    deadline: float | None = None
+    """When the quorum must be bound; set with the first ungating PATCH."""
+    roomless_since: float | None = None
+    """Since when it is torn and its required domain has no room for the rest."""
+    tries: int = 0
+    not_before: float = float("-inf")
+    faults: int = 0
+    """Times that a step of ours failed on it, without a long time between two."""
+    rests_until: float = float("-inf")
+    """It is not looked at before: a step of ours failed on it."""
+    unmodelled: bool = False
+    """Several are to start together, and kube-scheduler decides about them by rules that the planner does not model."""
+    soft: bool = False
+    """Pins broke too often: from now on members are nominated."""
+    broken_pins: int = 0
+    barred: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Node → (until when, for how long): this gang's pins broke there. Kept for as long again, for the doubling."""
+    barred_nodes: frozenset[str] = frozenset()
+    """The nodes whose bar has not ended."""
+    waiting_since: float | None = None
+    notices: dict[Reason, Notice] = field(default_factory=dict)
+    overlooked: tuple[Overlooked, ...] = ()
+    """What its members say that is overlooked, worked out with `spec`."""
+    warned: set[str] = field(default_factory=set)
+    """Fields of what is overlooked that people were told of. Kept in memory alone: after a restart each is told once
+    more.
+    """
+    failed: Failure | None = None
+    """The last write for it that failed and has not come true since."""
+    untold: dict[Reason, dict[Sequel, list[Mishap]]] = field(default_factory=dict)
+    """What befell members since people were last told of it."""
+    setbacks: int = 0
+    """How often it did not start in time or was restarted, since it last ran well: each doubles the time to the
+    next.
+    """
+    well_since: float | None = None
+    """Since when its quorum runs and nobody of it is still to start."""
+    bereft: bool = False
+    """It lost members since its quorum was last whole."""
+    restart_for: str = ""
+    """The loss for which it is to be restarted whole; empty: it is not."""
+    heal_at: float = float("inf")
+    """When time alone may call for healing."""
+    quota_full: str = ""
+    """Which quota keeps its missing pods from being made; empty: none, or it lacks no pods."""
+    told_waiting: bool = False
+    """A member carries the condition Seated=False, which must be turned when the gang is seated."""
+    was_bound: bool = False
+    """The whole quorum was bound at one time, and not all of it is gone since."""
+    state: str = ""
+    gives_way: bool = False
+    """Its pods could be asked to leave: it is whole, or it lacks members of whom nobody is on his way."""
+    whole: int = 0
+    """Members of the quorum when it was last whole; 0: it was not, as far as we know."""
+    grew: bool = False
+    """It asks for a larger quorum than it had when it was whole: the rest waits in order like everybody."""
+    kept: tuple[str, ...] = ()
+    """Nodes on which a place is kept for the successor of a member that it lost."""
+    partly_bound: bool = False
+    """Some of the quorum run or have run, and the rest has no seat: it has the first claim on the next room, unless
+    the quorum was whole before; then it lost members or grew, and waits in order."""
+    wanted: Gang | None = None
+    """What the planner is to be asked, worked out at the last look."""
+    order: tuple[Any, ...] = ()
+    """The gang's place in the queue: smaller goes first."""
+
+    def live(self) -> list[Member]:
+        """Members that are `live`; spelt out, for it is asked a dozen times for every event."""
+        return [
+            member
+            for member in self.members.values()
+            if member.evicting is None
+            and member.aside is None
+            and not (pod := member.pod).deleting
+            and pod.phase is not _SUCCEEDED
+            and pod.phase is not _FAILED
+        ]
+
+    def waiting(self) -> list[Member]:
+        """Members that can be given a seat now, in order of arrival."""
+        unseated = (m for m in self.members.values() if m.hold is None and m.pod.node is None and m.live)
+        return sorted((m for m in unseated if self.is_plannable(m)), key=lambda m: m.arrival)
+
+    def is_plannable(self, member: Member) -> bool:
+        pod = member.pod
+        free = pod.node is None and member.hold is None and not pod.held_back and member.tied is None
+        return free and (pod.gated or self.asked)
+
+    @property
+    def priority(self) -> int:
+        return min((member.pod.priority for member in self.live()), default=0)
+
+    @property
+    def arrived(self) -> float:
+        return min((member.pod.created for member in self.live()), default=0.0)
+
+    @property
+    def waits_in_vain(self) -> bool:
+        """It was told what no waiting changes: it has no place among those who wait, and no forecast."""
+        return self.verdict_for is self.wanted and is_in_vain(self.verdict)
+
+    def pin_wish(self, default: Pin) -> Pin:
+        return (self.spec.wish.pin if isinstance(self.spec, Spec) else None) or default

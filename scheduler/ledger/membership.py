@@ -1,0 +1,195 @@
+"""What the watches tell of pods: who is new, who has changed, who is gone.
+
+Lives here: the way of a pod into its gang and out of it. Never here: what follows for the gang (see care).
+"""
+
+from typing import Final
+
+from scheduler.ledger import healing, member_mishaps, pins, preemption, preemption_notice, quorum, vacancies
+from scheduler.ledger.cache import Cache
+from scheduler.ledger.gang import GangRecord, Hold, Member
+from scheduler.ledger.messages import Mishap, Sequel
+from scheduler.model.decision import Reason
+from scheduler.model.workload import GangKey, Pod, Uid, gang_of_one
+
+_TOOK: Final = Sequel(
+    "a pod of that controller is not evicted again within an hour",
+    "pods of those controllers are not evicted again within an hour",
+)
+
+
+def seen(cache: Cache, pod: Pod, now: float) -> None:
+    """Take in a pod as it is now."""
+    if pod.node is not None and not pod.phase.ended:
+        cache.nodes.put(pod.uid, pod.node, pod.demand)
+    if pod.scheduler not in cache.policy.scheduler_names or pod.native_group:
+        _stranger_seen(cache, pod, now)
+        return
+    cache.highest = max(cache.highest, pod.priority)
+    before = cache.roll.pod(pod.uid)
+    known = cache.roll.member(pod.uid)
+    if before == pod and known is not None:
+        known.pod = pod  # what people are told on it may be another
+        return
+    record, member = _enrolled(cache, pod)
+    if before is None or not member.live or _said(before) != _said(pod):
+        record.spec = None
+    cache.roll.renew(member, pod)
+    if pod.refused and (before is None or not before.refused):
+        healing.turned_away(cache, record, pod, now, news=before is not None)
+    if pod.node is not None and (before is None or before.node is None):
+        cache.stands(pod.priority)
+    if member.bound and pod.node is not None:
+        cache.occupy(pod, pod.node)  # once more: a change of gang gave its old seat back
+    pins.note(member, now)
+    record.asked = record.asked or pins.was_tried(pod)  # on a full cluster kube-scheduler asks us nothing
+    if pod.node is not None or pod.deleting or pod.phase.ended:
+        cache.release(member)
+        if pod.phase.ended and before is not None and not before.phase.ended:
+            vacancies.lost(cache, member, now)
+    elif member.hold is not None:
+        _keep_seat(cache, member, member.hold, now)
+    if not member.live:
+        record.spec = None
+    if before is not None and before.nominated and not pod.nominated:
+        record.verdict_standing = -1  # kube-scheduler makes no room for it any more: others may be asked to
+    if pod.nominated and not (before is not None and before.nominated):
+        record.verdict_shape = None  # no other gang has the room of its nomination
+    cache.nominated(pod, counts=member.hold is None)
+    cache.mark(record.key)
+
+
+def _keep_seat(cache: Cache, member: Member, hold: Hold, now: float) -> None:
+    """The seat goes with the pod: its needs may have changed, or a late PATCH of an earlier run tied it elsewhere."""
+    pod, tied = member.pod, member.tied
+    if tied is None or tied == hold.node or pod.seat is None:
+        cache.occupy(pod, hold.node)
+        return
+    cache.release(member)
+    if cache.nodes.has_room(tied, pod.demand):
+        cache.hold(member, Hold(tied, pod.seat.plan), now)
+
+
+def _said(pod: Pod) -> tuple[object, ...]:
+    """What a pod says of its gang."""
+    return (pod.membership, pod.complaints)
+
+
+def _stranger_seen(cache: Cache, pod: Pod, now: float) -> None:
+    if pod.phase.ended:
+        forget(cache, pod.uid, now)
+        return
+    before, cache.roll.strangers[pod.uid] = cache.roll.strangers.get(pod.uid), pod
+    if pod.node is None:
+        cache.nodes.take(pod.uid)
+    elif before is None or before.node is None:
+        cache.stands(pod.priority)
+        _took_room(cache, pod, now)
+    cache.nominated(pod, counts=True)
+
+
+def _took_room(cache: Cache, pod: Pod, now: float) -> None:
+    """A pod of another scheduler was bound. Where it took a seat for which others left, its owner is left alone."""
+    key = cache.comebacks.room_on(pod.node)
+    record = cache.roll.gangs.get(key) if key is not None else None
+    if record is None or pod.node is None:
+        return
+    seated = (m for m in record.live() if not m.bound and m.hold is not None and m.hold.node == pod.node)
+    member = next(seated, None)
+    if member is None or not cache.nodes.is_overdrawn(pod.node, member.pod.demand, preemption.going(cache)):
+        return
+    if pod.owner is not None:
+        cache.comebacks.leave_alone(pod.owner.uid, now)
+    hidden = pod.key.namespace != record.key.namespace
+    taker = preemption_notice.called("pod", str(pod.key), pod.uid, hidden=hidden)
+    text = f"{member.pod.key.name}: {taker} of {pod.scheduler or 'no scheduler'} took its room on {pod.node}"
+    member_mishaps.note(record, Reason.PIN_BROKEN, [Mishap(member.pod, text)], _TOOK)
+    cache.mark(record.key)
+
+
+def _enrolled(cache: Cache, pod: Pod) -> tuple[GangRecord, Member]:
+    """The pod's gang and its place in it, made when it is new.
+
+    When all members ended, a pod of another controller begins a new gang; who ended is on his own from then on.
+    One of the same controller takes the place of a member that failed: those that succeeded still count. While the
+    lists are still being read nobody can tell what all members are.
+    """
+    key = quorum.gang_key(pod)
+    known = cache.roll.member(pod.uid)
+    if known is not None:
+        if quorum.gang_key(known.pod) != key:
+            cache.release(known)  # its seat was given to it as a member of another gang
+            cache.spares.drop(quorum.gang_key(known.pod), pod.uid)
+            move(cache, pod.uid, key)
+        return cache.roll.gangs[cache.roll.gang_of[pod.uid]], known
+    record = cache.roll.gangs.get(key)
+    if record is not None and cache.synced and _is_over(record, pod):
+        for uid in list(record.members):
+            move(cache, uid, gang_of_one(key.namespace, uid))
+    return cache.roll.enter(pod, key)
+
+
+def _is_over(record: GangRecord, newcomer: Pod) -> bool:
+    """All members ended, and the newcomer is not made by who made them."""
+    owner = newcomer.owner.uid if newcomer.owner else None
+    return all(
+        m.pod.phase.ended and (owner is None or m.pod.owner is None or m.pod.owner.uid != owner)
+        for m in record.members.values()
+    )
+
+
+def forget(cache: Cache, uid: Uid, now: float) -> None:
+    """Nothing of this pod is left."""
+    member = cache.roll.member(uid)
+    if member is not None:
+        cache.spares.drop(quorum.gang_key(member.pod), uid)
+        healing.left(cache, member)
+        if member.bound:
+            vacancies.lost(cache, member, now)
+    cache.unknown(uid)
+    key = cache.roll.leave(uid)
+    if key is not None:
+        _left(cache, key)
+
+
+def _left(cache: Cache, key: GangKey) -> None:
+    """A pod is no longer of this gang; a gang without pods leaves nothing behind."""
+    if key in cache.roll.gangs:
+        cache.mark(key, anew=True)
+        return
+    cache.drop(key)
+    for uid in cache.spares.take(key, 1, cache.roll):
+        move(cache, uid, key)
+    if key not in cache.roll.gangs:
+        cache.wanting.close(key)
+        vacancies.gone(cache, key)
+        cache.quotas.forget(key)
+
+
+def move(cache: Cache, uid: Uid, key: GangKey) -> None:
+    left = cache.roll.gang_of.get(uid)
+    if left is None:
+        return
+    before = cache.roll.gangs[left]
+    member = before.members[uid]
+    cache.roll.leave(uid)
+    _left(cache, left)
+    record, _ = cache.roll.enter(member.pod, key, member)
+    record.asked = record.asked or (before.asked and not member.pod.gated)
+    cache.mark(key, anew=True)
+
+
+def recalled(cache: Cache, record: GangRecord) -> bool:
+    """This plain pod went back to the gang that it names and that has had a place for it since."""
+    if not (cache.spares.any_called and quorum.is_gang_of_one(record.key)):
+        return False
+    (member,) = record.members.values()
+    key = quorum.gang_key(member.pod)
+    if member.hold is not None or not cache.spares.is_called(key, member.pod.uid):
+        return False
+    if key in cache.roll.gangs:
+        cache.mark(key, anew=True)
+        return False
+    for uid in cache.spares.take(key, 1, cache.roll):
+        move(cache, uid, key)
+    return record.key not in cache.roll.gangs

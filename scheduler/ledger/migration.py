@@ -1,0 +1,269 @@
+"""Gangs on their way from seats to other seats: the new ones are kept before anybody is evicted.
+
+Lives here: the leases, for pods that their owners have not made yet; the order of the evictions; and who takes a lease.
+A lease uses room under a name of its own, so nobody else gets it, and counts for its namespace as soon as the pod that
+it is to follow does not. Who moves is bound, or waits without a seat: what either asks of nodes holds no pin of ours,
+so the next of its owner asks the same. Never here: which seats (engine.draining). Everything ends by itself: a lease
+that nobody takes is given back, and an eviction that is refused ends a move of which nothing has happened yet. All of
+it is memory: a restart forgets the leases, and whoever was evicted waits in the queue.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from scheduler.ledger import fault_isolation, healing, pins, plans, quorum
+from scheduler.ledger.cache import Cache
+from scheduler.ledger.gang import GangRecord, Member, Plan, Spec
+from scheduler.ledger.leases import Lease, Move
+from scheduler.ledger.registry import lineage
+from scheduler.model import events as ev
+from scheduler.model.decision import TEXT, Reason
+from scheduler.model.demand import Demand
+from scheduler.model.effects import Announce, Effect
+from scheduler.model.workload import Gang, Role, Uid
+
+AGAIN: Final = 5.0
+"""Seconds until a member whose gang is half way is asked to leave once more; a disruption budget changes slowly."""
+
+
+SHOWN: Final = 8
+"""Nodes that are told by name."""
+
+
+# ── begin ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def begin(cache: Cache, event: ev.MoveFound, now: float) -> None:
+    """Keep the seats, and begin; nothing happens when the gang is no longer what it was."""
+    record = cache.roll.gangs.get(event.gang)
+    members = [record.members.get(uid) for uid in event.seats] if record is not None else []
+    there = all(m is not None and m.live for m in members) and all(
+        node in cache.nodes for node in event.seats.values()
+    )
+    if record is None or not isinstance(record.spec, Spec) or not there or record.key in cache.moves:
+        return
+    leases = [
+        Lease(uid, node, quorum.role_of(record.members[uid], record.spec), record.members[uid].pod.demand)
+        for uid, node in event.seats.items()
+    ]
+    going = [
+        uid for uid in event.leaving if (m := record.members.get(uid)) is not None and m.bound and m.live
+    ]
+    line = lineage(record.key, next(iter(record.members.values())).pod)
+    if (vacancy := cache.moves.vacancy(record.key)) is not None:
+        _is_over(cache, record, vacancy, now)
+    move = Move(record.key, line, event.whole, [], going, now + cache.policy.timeout)
+    cache.moves.put(move)
+    for lease in leases:
+        keep(cache, move, lease)
+    cache.tally.decisions[Reason.MOVED] += 1
+    cache.do(_tell(record, going, event))
+    cache.mark(record.key)
+
+
+def keep(cache: Cache, move: Move, lease: Lease) -> None:
+    """The seat uses room from now on, and counts for the gang's namespace."""
+    move.leases.append(lease)
+    cache.nodes.put(lease.name, lease.node, lease.demand)
+    cache.usage.keep(lease.name, lease.old, move.gang.namespace, lease.demand)
+
+
+def _tell(record: GangRecord, going: list[Uid], event: ev.MoveFound) -> Iterator[Effect]:
+    if going:
+        pod = record.members[going[0]].pod
+        nodes = ", ".join(sorted(set(event.seats.values()))[:SHOWN])
+        text = f"{TEXT[Reason.MOVED]}: {len(going)} pods are evicted, from {pod.node} first; kept: {nodes}"
+        yield Announce(record.key, pod.uid, pod.key, pod.owner, Reason.MOVED, text)
+
+
+def gang_of(
+    cache: Cache,
+    record: GangRecord,
+    spec: Spec,
+    core: Iterable[Member],
+    surplus: Iterable[Member],
+    without: str,
+) -> Gang:
+    """What is asked of the planner for members that are to have other seats, but none on the node `without`.
+
+    Whoever of the gang stays is an anchor.
+    """
+    roles: dict[tuple[str, Demand], tuple[list[Uid], list[Uid]]] = {}
+    moving: set[Uid] = set()
+    for which, members in enumerate((core, surplus)):
+        for member in members:
+            role = (quorum.role_of(member, spec), member.pod.demand)
+            roles.setdefault(role, ([], []))[which].append(member.pod.uid)
+            moving.add(member.pod.uid)
+    anchors = tuple(
+        sorted(m.pod.node for m in record.live() if m.pod.node is not None and m.pod.uid not in moving)
+    )
+    asked = quorum.asked(
+        record,
+        spec,
+        cache.policy,
+        tuple(Role(name, demand, tuple(own), tuple(more)) for (name, demand), (own, more) in roles.items()),
+        anchors,
+    )
+    return replace(asked, barred=asked.barred | {without} if without else asked.barred)
+
+
+# ── go ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def carry_on(cache: Cache, now: float) -> list[Effect]:
+    """The next evictions of all moves; moves that are over end."""
+    effects: list[Effect] = []
+    for move in cache.moves.to_see_to(now):
+        record = cache.roll.gangs.get(move.gang)
+        with fault_isolation.guard(cache, move.gang, now):
+            if record is not None and record.rests_until <= now:
+                effects += _go(cache, record, move, now)
+            if now >= move.by:
+                _is_over(cache, record, move, now)
+                cache.mark(move.gang)
+            if not move.leases and not move.going:
+                cache.moves.drop(move)
+    return effects
+
+
+def _go(cache: Cache, record: GangRecord, move: Move, now: float) -> list[Effect]:
+    """Of a whole gang one goes first: where a disruption budget forbids that, nothing has happened."""
+    begun = _has_begun(record, move)
+    for uid in [uid for uid in move.asked if (m := record.members.get(uid)) is not None and m.live]:
+        if begun and move.whole:
+            _ask_again(cache, record, record.members[uid], now)
+        else:
+            _stay(cache, move, uid, now)
+    if not move.going or (move.asked and not begun):
+        return []
+    first = move.whole and not begun
+    going, move.going = (move.going[:1], move.going[1:]) if first else (move.going, [])
+    move.asked += going
+    members = [m for uid in going if (m := record.members.get(uid)) is not None and m.live]
+    cache.mark(record.key, anew=True)
+    return list(healing.evict_all(cache, record, members, Reason.MOVED, now))
+
+
+def _ask_again(cache: Cache, record: GangRecord, member: Member, now: float) -> None:
+    """Half of the gang is gone: the rest has to follow, as soon as its budget allows."""
+    pins.evict(record, member, Reason.MOVED, cache.policy, now)
+    member.evict_again = now + AGAIN
+    cache.mark(record.key)
+
+
+def _has_begun(record: GangRecord, move: Move) -> bool:
+    return any(_leaves(record.members.get(uid)) for uid in move.asked)
+
+
+def _may_not_be(record: GangRecord, move: Move) -> bool:
+    """Of a gang that moves whole somebody is yet to be asked, or the first was asked and may be refused."""
+    return move.whole and bool(move.going or (move.asked and not _has_begun(record, move)))
+
+
+def _leaves(member: Member | None) -> bool:
+    return member is None or member.pod.deleting or member.pod.phase.ended
+
+
+def _stay(cache: Cache, move: Move, uid: Uid, now: float) -> None:
+    """Its eviction was refused: the seats that were kept for it, or for the whole gang, are not needed."""
+    move.asked.remove(uid)
+    for lease in list(move.leases):
+        if lease.old == uid or move.whole:
+            give_back(cache, move, lease)
+    if move.whole:
+        move.going = []
+        cache.moves.refuse(move.gang, now)
+
+
+def _is_over(cache: Cache, record: GangRecord | None, move: Move, now: float) -> None:
+    """Unless somebody is still on his way out: his owner may make the next one only then."""
+    members = [record.members.get(lease.old) for lease in move.leases] if record is not None else []
+    if any(m is not None and m.pod.deleting and not m.pod.phase.ended for m in members):
+        cache.moves.last(move, now + cache.policy.timeout)
+        return
+    for uid in move.asked:
+        member = record.members.get(uid) if record is not None else None
+        if member is not None and member.evicting is Reason.MOVED and not _leaves(member):
+            member.evicting = None
+            cache.mark(move.gang, anew=True)
+    move.going = []
+    for lease in list(move.leases):
+        give_back(cache, move, lease)
+
+
+def give_back(cache: Cache, move: Move, lease: Lease) -> None:
+    """The seat is no longer kept; a vacancy without seats is no more."""
+    move.leases.remove(lease)
+    if move.vacancy and not move.leases:
+        cache.moves.drop(move)
+    cache.nodes.take(lease.name)
+    cache.usage.keep_no_longer(lease.old)
+
+
+# ── arrive ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def request(cache: Cache, record: GangRecord, now: float) -> Gang | None:
+    """What is to be asked of the planner for this gang now, if anything."""
+    spec = record.spec
+    if not isinstance(spec, Spec) or not cache.is_idle(record, now):
+        return None
+    wanted = quorum.request(record, spec, cache.policy)
+    kept = wanted is not None and match(cache, record, wanted)
+    return None if kept else wanted
+
+
+def match(cache: Cache, record: GangRecord, gang: Gang) -> dict[Uid, tuple[Move, Lease]] | None:
+    """A lease for each member of the quorum, and for surplus as far as they go; None: some have none."""
+    free = [(move, lease) for move in cache.moves.of(record) for lease in move.leases]
+    if not free:
+        return None
+    found: dict[Uid, tuple[Move, Lease]] = {}
+    for role in gang.roles:
+        for uid in (*role.quorum, *role.surplus):
+            suiting = [pair for pair in free if _suits(cache, pair[1], role, uid)]
+            if suiting:
+                own = min(suiting, key=lambda pair: pair[1].old != uid)
+                found[uid] = own
+                free.remove(own)
+            elif uid in role.quorum:
+                return None
+    return found or None
+
+
+def _suits(cache: Cache, lease: Lease, role: Role, uid: Uid) -> bool:
+    old, new = lease.demand, role.demand
+    alike = (old.requests, old.selector, old.ports) == (new.requests, new.selector, new.ports)
+    if lease.owner is not None:  # what replaces a lost pod may ask to keep away from its node
+        alike = old == new
+    there = cache.nodes.admits(lease.node, new)
+    waits = cache.roll.member(lease.old)
+    own = lease.old == uid or _leaves(waits)
+    return alike and there and own and lease.role == role.name
+
+
+def arrive(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
+    """Members that came take the seats that are kept for them, as soon as those who had the room have left."""
+    if not cache.moves.of(record) or not isinstance(record.spec, Spec) or not cache.is_idle(record, now):
+        return []
+    gang = quorum.request(record, record.spec, cache.policy)
+    found = match(cache, record, gang) if gang is not None else None
+    if not found or any(_may_not_be(record, move) for move, _ in found.values()):
+        return []
+    if any(cache.nodes.is_overdrawn(own.node, own.demand) for _, own in found.values()):
+        return []
+    for move, lease in found.values():
+        give_back(cache, move, lease)
+    seats = {uid: lease.node for uid, (_, lease) in found.items()}
+    return _sit_down(cache, record, seats, now)
+
+
+def _sit_down(cache: Cache, record: GangRecord, seats: Mapping[Uid, str], now: float) -> list[Effect]:
+    if not plans.take_seats(cache, record, seats, now):
+        return []
+    record.verdict, record.verdict_for = None, None
+    plan = Plan(plans.name_of(record, seats), dict(seats))
+    cache.mark(record.key)
+    return plans.start(record, plan, now, cache.policy)

@@ -1,0 +1,123 @@
+"""When a gang began, and how long it ran: read off its pods, and taught to the memory of runtimes.
+
+Lives here: what counts as a run, and what is asked of that memory. Never here: how it answers (runtimes).
+"""
+
+from typing import Final
+
+from scheduler.ledger.cache import Cache
+from scheduler.ledger.gang import GangRecord, Spec
+from scheduler.ledger.phase import STANDS, State
+from scheduler.ledger.runtimes import LIE, Reach, Run
+from scheduler.model.queueing import Estimate
+from scheduler.model.workload import Phase
+
+MARGIN: Final = 0.01
+"""Of what was declared, beyond LIE times it: the clock of the API server counts whole seconds."""
+
+
+def kind(record: GangRecord) -> str:
+    """The kind of the controller that makes its pods; empty where nobody does."""
+    return next((m.pod.owner.kind for m in record.members.values() if m.pod.owner is not None), "")
+
+
+CREDITED: Final = frozenset(
+    {
+        "Job",
+        "StatefulSet",
+        "ReplicaSet",
+        "ReplicationController",
+        "DaemonSet",
+        "PyTorchJob",
+        "MPIJob",
+        "ElasticJob",
+    }
+)
+"""Kinds of owners whose gangs have a memory of their own, in each namespace."""
+
+
+def creditor(record: GangRecord) -> str:
+    """Under which kind its runtimes are remembered: all other kinds share one memory with pods without an owner.
+
+    A tenant may write any kind into `ownerReferences`, and would be believed afresh with each.
+    """
+    own = kind(record)
+    return own if own in CREDITED else ""
+
+
+def declared(record: GangRecord) -> float | None:
+    """The runtime that it declares, in seconds; where nobody who is left declares any, what it declared when it
+    began.
+    """
+    says = record.spec.wish.expected_runtime if isinstance(record.spec, Spec) else None
+    return record.promised if says is None else says
+
+
+def doubted_at(record: GangRecord) -> float:
+    """When a gang that runs on has run so much longer than declared that its owner is believed no more; infinity:
+    never, or it is known.
+    """
+    says = declared(record)
+    if record.since is None or record.doubted or says is None or says <= 0:
+        return float("inf")
+    return record.since + (LIE + MARGIN) * says
+
+
+def keep(cache: Cache, record: GangRecord, now: float) -> None:
+    """Remember when its quorum was whole, and what it took when it has ended."""
+    if record.state in STANDS:
+        if record.since is None:
+            record.since, record.promised = _began(record, now), declared(record)
+        says = declared(record)
+        if says is not None and now >= doubted_at(record):
+            record.doubted = True
+            cache.runtimes.overran(record.key.namespace, creditor(record), says, now - record.since)
+    elif record.since is not None:
+        if record.state is State.LEAVING and _succeeded(record):
+            _teach(cache, record, now - record.since)
+        record.since, record.promised, record.doubted = None, None, False
+        record.interrupted = True
+
+
+def expect(cache: Cache, record: GangRecord, *, forecast: bool = False) -> Estimate:
+    """How many seconds this gang runs from its start on, as far as is known.
+
+    One that overran by far is expected to have ended long ago: so what it overran counts, not what others took.
+    """
+    if record.doubted and (says := declared(record)) is not None:
+        return Estimate(says, says, says)
+    run = _run(cache, record)
+    return cache.runtimes.likely(run) if forecast else cache.runtimes.of(run)
+
+
+def reach(cache: Cache, record: GangRecord) -> Reach:
+    """How many seconds it runs at the longest, by `expect`: until it is looked at again."""
+    says = declared(record) if record.doubted else None
+    return cache.runtimes.reach(_run(cache, record)) if says is None else Reach(says)
+
+
+def _run(cache: Cache, record: GangRecord) -> Run:
+    """What is asked of `runtimes` about it."""
+    default = cache.policy.default_runtime
+    if record.run is None or record.run_for != record.pulse or record.run[-1] != default:
+        whose = (record.key.namespace, creditor(record), len(record.members))
+        record.run, record.run_for = (*whose, declared(record), default), record.pulse
+    return record.run
+
+
+def _teach(cache: Cache, record: GangRecord, ran: float) -> None:
+    """What a run took; and what its declaration was worth, if it was one run, and was not told when it overran."""
+    whole = not (record.interrupted or record.doubted)
+    promised = record.promised if whole else None
+    cache.runtimes.ended(record.key.namespace, creditor(record), len(record.members), promised, ran)
+
+
+def _began(record: GangRecord, now: float) -> float:
+    """The last of the binds, where all pods tell theirs."""
+    times = [m.pod.bound_at for m in record.live() if m.bound]
+    known = [at for at in times if at is not None]
+    return min(max(known), now) if known and len(known) == len(times) else now
+
+
+def _succeeded(record: GangRecord) -> bool:
+    return all(m.pod.phase is Phase.SUCCEEDED for m in record.members.values())

@@ -1,0 +1,395 @@
+"""Room made for a gang: its seats are held at once, and let go only when those who give way have left.
+
+Lives here: who of the victims was asked, who refused, who is still there. The seats are held above what their nodes
+have, so that nobody else gets the room meanwhile: that is the whole lease. Before anybody is asked, the plan is written
+on the gang with its victims, so that a restart goes on with these and takes no others. Never here: who the victims are.
+Everything ends by itself: when the gang that waits vanishes nobody more is asked to leave, and who was not gone yet
+stays.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final
+
+from scheduler.ledger import attained_service, fault_isolation, healing, plans, preemption_notice, quorum
+from scheduler.ledger.cache import Cache
+from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Spec, Step, Victim
+from scheduler.ledger.preemption_cycles import line
+from scheduler.model.decision import Reason
+from scheduler.model.effects import Effect, Evict, SuspendJob, WritePlan
+from scheduler.model.events import FailureKind
+from scheduler.model.preemption_units import Preempt, Unit
+from scheduler.model.workload import GangKey, GiveWay, Owner, Pod, Uid
+
+ASK_AGAIN: Final[Mapping[FailureKind, float]] = {FailureKind.BUDGET: 5.0, FailureKind.FORBIDDEN: 3.0}
+"""Seconds until a victim is asked again after such a refusal; a disruption budget changes slowly."""
+
+RETRY: Final = 1.0
+"""Seconds after any other."""
+
+SPARED: Final = 300.0
+"""Seconds for which a victim that would not go is not asked again by the same gang: it tries others, or waits."""
+
+
+HEARD: Final = 5.0
+"""Seconds after which a Job that somebody resumed is taken to keep its pods: what is told of a Job and what is told of
+its pods come in no order.
+"""
+
+KEPT: Final = frozenset({"DaemonSet", "Node"})
+"""Kinds of owners whose pods belong to their node: evicted they come back to it, or are only copies of what runs
+there.
+"""
+
+SYSTEM: Final = 2_000_000_000
+"""Priority of the cluster's own pods (`system-cluster-critical`): they are nobody's victims."""
+
+
+def may_be_asked(pod: Pod) -> bool:
+    """Somebody makes it again, or it may end: it is not of its node, not the cluster's own, and not on its way out."""
+    kept = pod.key.off_limits or (pod.owner is not None and pod.owner.kind in KEPT)
+    return not (pod.deleting or kept or pod.priority >= SYSTEM)
+
+
+def start(cache: Cache, record: GangRecord, preempt: Preempt, name: str, now: float) -> bool:
+    """Hold the seats and begin to free them; False when the gang, a seat or a victim is no longer what it was."""
+    members = [(record.members.get(uid), node) for uid, node in preempt.seats.items()]
+    there = all(
+        m is not None and m.live and m.hold is None and m.pod.node is None and cache.nodes.get(node)
+        for m, node in members
+    )
+    if not there or not all(_as_chosen(cache, unit, set(preempt.uids)) for unit in preempt.victims):
+        return False
+    plan = Plan(name, dict(preempt.seats), Step.FREE, free_by=now + cache.policy.timeout)
+    plan.units = preempt.victims
+    for unit in preempt.victims:
+        for uid, victim in _victims(cache, unit, now):
+            plan.victims[uid] = victim
+    cache.freeing[record.key] = plan
+    for member, node in members:
+        if member is not None:
+            cache.hold(member, Hold(node, name), now)
+    if any(_overdrawn(cache, record, plan, going(cache))):
+        _let_be(cache, record, plan)
+        return False
+    record.plan = plan
+    if preempt.victims:
+        record.preempted_at = now
+    for unit in preempt.victims:
+        mark(cache, unit.uids, Reason.PREEMPTED)
+        if unit.way is GiveWay.EVICT:
+            loser = cache.roll.gangs.get(unit.gang)
+            cache.rivals.took(line(record), str(unit.gang) if loser is None else line(loser), now)
+    cache.do(_persist(cache, record, plan, now))
+    return True
+
+
+def _as_chosen(cache: Cache, unit: Unit, taken: set[Uid]) -> bool:
+    """All of it run as they did, and of a gang either none of its quorum leaves or all that run. Of one that is refused
+    nobody knows the quorum.
+    """
+    gang = cache.roll.gangs.get(unit.gang)
+    if gang is None:
+        pods = [cache.roll.strangers.get(uid) for uid in unit.uids]
+        return all(pod is not None and pod.node is not None and not pod.deleting for pod in pods)
+    if gang.spec is None or not gang.gives_way:
+        return False
+    running = {m.pod.uid: m for m in gang.live() if m.bound}
+    spec = gang.spec if isinstance(gang.spec, Spec) else None
+    core = list(running.values()) if spec is None else quorum.core(gang, spec, running.values())[0]
+    left = [member for member in core if member.pod.uid not in taken]
+    return running.keys() >= set(unit.uids) and len(left) in {0, len(core)}
+
+
+def _let_be(cache: Cache, record: GangRecord, plan: Plan) -> None:
+    """As if the seats had never been held: no room came back by it."""
+    room = cache.nodes.room
+    del cache.freeing[record.key]
+    for uid in plan.seats:
+        member = record.members.get(uid)
+        if member is not None:
+            cache.release(member)
+    cache.nodes.room = room
+
+
+def _persist(cache: Cache, record: GangRecord, plan: Plan, now: float) -> list[Effect]:
+    """The plan with its victims, on the first member that is gated; of a gang without a gate a restart knows
+    nothing.
+    """
+    gated = [m for uid in plan.seats if (m := record.members[uid]).pod.gated]
+    if not (gated and plan.victims):
+        return []
+    pod = min(gated, key=lambda m: m.arrival).pod
+    plan.writer = pod.uid
+    written = WritePlan(
+        record.key, pod.uid, pod.key, plan.name, dict(plan.seats), tuple(sorted(plan.victims))
+    )
+    plan.outstanding[written] = now + cache.policy.outcome_limit
+    return [written]
+
+
+def _victims(cache: Cache, unit: Unit, now: float) -> Iterator[tuple[Uid, Victim]]:
+    """Of a Job that is suspended its first pod stands for all."""
+    gang = cache.roll.gangs.get(unit.gang)
+    had = attained_service.so_far(gang, cache.owners, now) if gang is not None else 0.0
+    for number, uid in enumerate(unit.uids):
+        pod = cache.roll.pod(uid)
+        if pod is not None:
+            asks = unit.way is GiveWay.EVICT or number == 0
+            where = None if cache.roll.gang_of.get(uid) else pod.node
+            yield uid, Victim(pod.key, unit.gang, unit.way, had, pod.owner, where, asks=asks)
+
+
+def mark(cache: Cache, uids: Iterable[Uid], reason: Reason | None) -> None:
+    """These count no longer, or count again: nothing is planned for the gap that they will leave."""
+    for uid in uids:
+        member = cache.roll.member(uid)
+        if member is not None and member.evicting in {None, Reason.PREEMPTED}:
+            member.evicting, member.evict_again = reason, float("inf")
+            if reason is None:
+                cache.stands(member.pod.priority)
+            cache.mark(cache.roll.gang_of[uid], anew=True)
+
+
+def carry_on(cache: Cache, record: GangRecord, plan: Plan, now: float) -> tuple[list[Effect], bool]:
+    """Ask who is to be asked. True: all have left and the seats are free, so the plan goes on as any other."""
+    for uid in [uid for uid in plan.victims if _is_gone(cache, cache.roll.pod(uid))]:
+        _pass_on(plan, uid, plan.victims.pop(uid))
+    _hear(cache, plan, now)
+    if not plan.victims and not any(_overdrawn(cache, record, plan)):
+        cache.freeing.pop(record.key, None)
+        plan.step = Step.PERSIST
+        for uid in plan.seats:
+            _begins_now(record.members.get(uid), now)
+        return [], True
+    if plan.outstanding:
+        return plans.again(record, cache.policy, now), False
+    return list(_ask(cache, record, plan, now)), False
+
+
+def _pass_on(plan: Plan, uid: Uid, gone: Victim) -> None:
+    """Who stood for all of a Job is gone: another of its pods does."""
+    if gone.asked and not gone.accepted:
+        plan.parted[uid] = gone
+    if gone.asks and gone.way is GiveWay.SUSPEND:
+        for victim in plan.victims.values():
+            if victim.way is GiveWay.SUSPEND and victim.owner == gone.owner:
+                victim.asks, victim.again = True, gone.again if gone.asked else victim.again
+                victim.asked, victim.accepted = gone.accepted, gone.accepted
+                victim.version, victim.resumed = gone.version, gone.resumed
+                return
+
+
+def _hear(cache: Cache, plan: Plan, now: float) -> None:
+    """A Job that was suspended for this is resumed by others: that counts more than our word, and pods that were not
+    told to go yet stay. Suspended once more, it gives way after all.
+    """
+    for victim in plan.victims.values():
+        if victim.way is not GiveWay.SUSPEND or not victim.asks:
+            continue
+        kept = _was_resumed(cache, victim) and _staying(cache, plan, {victim.owner}) > 0
+        if victim.accepted and kept:
+            victim.accepted, victim.resumed = False, now
+        elif victim.resumed < float("inf") and not kept:
+            victim.accepted, victim.resumed = True, float("inf")
+
+
+def _was_resumed(cache: Cache, victim: Victim) -> bool:
+    """What is known of its Job is what came after it was suspended, not before."""
+    traits = cache.owners.get(victim.owner.uid) if victim.owner is not None else None
+    return traits is not None and not traits.suspended and traits.version != victim.version
+
+
+def _staying(cache: Cache, plan: Plan, jobs: Collection[Owner | None]) -> int:
+    """Pods of these Jobs that are to leave and were not told to go yet."""
+    suspended = (uid for uid, own in plan.victims.items() if own.way is GiveWay.SUSPEND and own.owner in jobs)
+    return sum(not _leaves(cache.roll.pod(uid)) for uid in suspended)
+
+
+def resumed(cache: Cache, plan: Plan, now: float) -> int:
+    """Pods that stay, because their Jobs were resumed long enough ago to be sure of it."""
+    jobs = {victim.owner for victim in plan.victims.values() if victim.resumed + HEARD <= now}
+    return _staying(cache, plan, jobs) if jobs else 0
+
+
+def _begins_now(member: Member | None, now: float) -> None:
+    """That kube-scheduler found no room for it before says nothing of its seat."""
+    if member is not None and member.failing_since is not None:
+        member.failing_since = now
+
+
+def _is_gone(cache: Cache, pod: Pod | None) -> bool:
+    """Or as good as gone: told to go, on a node of which nothing is heard. No seat of a plan is there, see `is_stuck`."""
+    if pod is None or pod.phase.ended:
+        return True
+    node = cache.nodes.get(pod.node) if pod.node is not None else None
+    return pod.deleting and node is not None and healing.is_unreachable(node)
+
+
+def _overdrawn(cache: Cache, record: GangRecord, plan: Plan, but: Collection[Uid] = ()) -> Iterator[bool]:
+    for uid, node in plan.seats.items():
+        member = record.members.get(uid)
+        yield member is not None and cache.nodes.is_overdrawn(node, member.pod.demand, but)
+
+
+def going(cache: Cache) -> set[Uid]:
+    """All whose room will be free: they leave, or were asked to."""
+    return {*cache.deleted, *(uid for plan in cache.freeing.values() for uid in plan.victims)}
+
+
+def booked(cache: Cache) -> set[Uid]:
+    """Who sits on room that others still have to leave: it takes none from a plan that has its own."""
+    return {uid for plan in cache.freeing.values() for uid in plan.seats}
+
+
+def waiting_for(cache: Cache, owner: str) -> Iterator[GangKey]:
+    """Gangs whose room pods of this owner have to leave first."""
+    for key, plan in cache.freeing.items():
+        if any(victim.owner is not None and victim.owner.uid == owner for victim in plan.victims.values()):
+            yield key
+
+
+def _ask(cache: Cache, record: GangRecord, plan: Plan, now: float) -> Iterator[Effect]:
+    """Victims that were not asked yet, as many of each namespace as its budget allows."""
+    asked = Counter(
+        victim.key.namespace
+        for other in cache.freeing.values()
+        for victim in other.victims.values()
+        if victim.asked
+    )
+    for uid, victim in plan.victims.items():
+        pod = cache.roll.pod(uid)
+        if pod is None or not victim.asks or victim.again > now or (pod.deleting and victim.asked):
+            continue
+        if victim.way is GiveWay.SUSPEND and _is_suspended(cache, victim):
+            victim.asked, victim.accepted, victim.again = True, True, float("inf")
+            continue
+        if not victim.asked and asked[victim.key.namespace] >= cache.policy.evictions_per_namespace:
+            continue
+        asked[victim.key.namespace] += not victim.asked
+        victim.asked = True
+        victim.again = now + cache.policy.outcome_limit
+        yield _request(cache, record, uid, victim)
+
+
+def _is_suspended(cache: Cache, victim: Victim) -> bool:
+    """Its Job is suspended already, perhaps by a person, whose it then stays: its pods leave without our asking."""
+    traits = cache.owners.get(victim.owner.uid) if victim.owner is not None else None
+    return traits is not None and traits.suspended
+
+
+def _request(cache: Cache, record: GangRecord, uid: Uid, victim: Victim) -> Effect:
+    if victim.way is GiveWay.SUSPEND and victim.owner is not None:
+        key = victim.key._replace(name=victim.owner.name)
+        traits = cache.owners.get(victim.owner.uid)
+        victim.version = traits.version if traits is not None else ""
+        return SuspendJob(record.key, uid, key, victim.owner, victim.attained, victim.version)
+    return Evict(record.key, uid, victim.key, Reason.PREEMPTED)
+
+
+def answered(cache: Cache, record: GangRecord, uid: Uid, kind: FailureKind | None, now: float) -> None:
+    """What became of asking a victim; None: it is on its way out."""
+    victim = record.plan.victim(uid) if record.plan is not None else None
+    if record.plan is None or victim is None:
+        return
+    record.plan.parted.pop(uid, None)
+    victim.protected = kind is FailureKind.BUDGET
+    if kind is None:
+        if not victim.accepted:
+            cache.do(preemption_notice.gave_way(cache, record, record.plan, uid, victim, now))
+        victim.accepted, victim.again = True, float("inf")
+    elif kind is FailureKind.INVALID:
+        victim.again = float("inf")
+    else:
+        victim.again = now + ASK_AGAIN.get(kind, RETRY)
+
+
+def is_stuck(cache: Cache, record: GangRecord, plan: Plan, now: float) -> bool:
+    """Nothing will come of it: somebody has refused to leave for as long as a gang may take to start, a budget that
+    never allows, for one, or one that takes a gang apart; or a Job was resumed and keeps its pods; or others took the
+    room, so that it will not be there when all have left; or nothing is heard any more of a node, which nobody leaves
+    then.
+    """
+    if plan.step is not Step.FREE:
+        return False
+    refused = now >= plan.free_by and not all(_goes(v) for v in plan.victims.values())
+    return (
+        refused
+        or resumed(cache, plan, now) > 0
+        or any(_taken_apart(cache, plan))
+        or any(_is_silent(cache, record, plan))
+        or any(_overdrawn(cache, record, plan, going(cache)))
+    )
+
+
+def _is_silent(cache: Cache, record: GangRecord, plan: Plan) -> Iterator[bool]:
+    """Where nothing is heard of the node of a seat, and the pod would not be let onto it either."""
+    for uid, name in plan.seats.items():
+        node, member = cache.nodes.get(name), record.members.get(uid)
+        if node is not None and member is not None and healing.is_unreachable(node):
+            yield bool(member.pod.demand.untolerated(node.taints))
+
+
+def _taken_apart(cache: Cache, plan: Plan) -> Iterator[bool]:
+    """A disruption budget let some of a gang go and keeps the others: what was made again of it has no room to become
+    ready in, so the budget never allows more, and the gang stands still until the plan is given up.
+    """
+    for unit in plan.units:
+        left = [(uid, plan.victims[uid]) for uid in unit.uids if uid in plan.victims]
+        kept = any(victim.protected and not _leaves(cache.roll.pod(uid)) for uid, victim in left)
+        gone = len(left) < len(unit.uids) or any(victim.accepted for _, victim in left)
+        yield kept and gone
+
+
+def _goes(victim: Victim) -> bool:
+    return victim.accepted or not victim.asks
+
+
+def stuck_at(plan: Plan) -> float:
+    """When the plan will be given up, unless all victims are on their way out by then."""
+    stuck = plan.step is Step.FREE and not all(_goes(v) for v in plan.victims.values())
+    return plan.free_by if stuck else float("inf")
+
+
+def wakes(plan: Plan) -> Iterator[float]:
+    """Times at which somebody is to be asked again."""
+    if plan.step is Step.FREE:
+        yield stuck_at(plan)
+        yield from (victim.again for victim in plan.victims.values())
+        yield from (victim.resumed + HEARD for victim in plan.victims.values())
+
+
+def give_up(cache: Cache, key: GangKey, plan: Plan, now: float) -> None:
+    """Nobody more is asked to leave for this plan; who has not gone yet counts again."""
+    cache.freeing.pop(key, None)
+    staying = [uid for uid in plan.victims if not _leaves(cache.roll.pod(uid))]
+    mark(cache, staying, None)
+    record = cache.roll.gangs.get(key)
+    if record is not None:
+        stubborn = [uid for uid, victim in plan.victims.items() if victim.asked and not _goes(victim)]
+        record.spared |= dict.fromkeys(stubborn, now + SPARED)
+
+
+def _leaves(pod: Pod | None) -> bool:
+    return pod is None or pod.deleting or pod.phase.ended
+
+
+def sweep(cache: Cache, now: float) -> None:
+    """Gives up plans whose gang is gone, or has another plan by now; the others are looked at when there is more
+    room.
+    """
+    for key, plan in list(cache.freeing.items()):
+        record = cache.roll.gangs.get(key)
+        if record is None or record.plan is not plan:
+            with fault_isolation.guard(cache, key, now):
+                give_up(cache, key, plan, now)
+    if cache.freed_at != cache.nodes.room:
+        cache.freed_at = cache.nodes.room
+        for key in cache.freeing:
+            cache.mark(key)
+
+
+def spared(record: GangRecord, now: float) -> frozenset[Uid]:
+    """Victims that would not go when this gang asked them last."""
+    record.spared = {uid: until for uid, until in record.spared.items() if until > now}
+    return frozenset(record.spared)

@@ -1,0 +1,384 @@
+"""Who belongs to which gang, and what the gang says of itself.
+
+The border of a gang is its namespace. Its members must agree; where they do not, the gang is refused with
+both values named, and nothing is guessed.
+"""
+
+from collections.abc import Container, Iterable, Mapping
+
+from scheduler.ledger import agreement
+from scheduler.ledger.gang import GangRecord, Member, Spec, Step
+from scheduler.ledger.messages import Overlooked
+from scheduler.ledger.phase import Facts
+from scheduler.model.decision import Reason, Refuse
+from scheduler.model.demand import Demand
+from scheduler.model.policy import Policy
+from scheduler.model.workload import (
+    Complaint,
+    Gang,
+    GangKey,
+    Group,
+    Membership,
+    Phase,
+    Pod,
+    Role,
+    Uid,
+    Wish,
+    gang_of_one,
+)
+
+SINGLE: Mapping[str, int] = {"": 1}
+
+
+def gang_key(pod: Pod) -> GangKey:
+    """The gang that a pod says it is of; alone, the pod is a gang of one."""
+    return pod.membership.gang if pod.membership else gang_of_one(pod.key.namespace, pod.uid)
+
+
+def is_gang_of_one(key: GangKey) -> bool:
+    return ":" in key.name
+
+
+def spec(
+    record: GangRecord, groups: Mapping[tuple[str, GangKey], Group], policy: Policy
+) -> Spec | Refuse | Reason:
+    """What the gang says of itself; Refuse where it contradicts itself; a Reason while something is missing."""
+    members = sorted(record.live(), key=lambda m: m.arrival)
+    for member in members:
+        for complaint in member.pod.complaints:
+            if complaint.fatal:
+                return _refuse(Reason.INVALID, complaint)
+    if is_gang_of_one(record.key) or not members:
+        own = members[0].pod.membership if members else None
+        return Spec(SINGLE, own.wish if own else Wish())
+    heard = [member.pod.membership for member in members if member.pod.membership]
+    said = list({id(own): own for own in heard}.values())  # most are one and the same
+    clash = agreement.disagreement(said)
+    if clash is not None:
+        return _refuse(Reason.CONFLICT, clash)
+    group = groups.get((said[0].format, record.key))
+    if group is not None and (fatal := next((c for c in group.complaints if c.fatal), None)):
+        return _refuse(Reason.INVALID, fatal)
+    return _resolve(record, agreement.together(said), group, policy)
+
+
+def overlooked(record: GangRecord) -> tuple[Overlooked, ...]:
+    """What its members say that is overlooked: each field once, the eldest's word for it; who is younger is named."""
+    live = record.live()
+    complaining = [m for m in live if m.pod.complaints]
+    if not complaining:
+        return ()
+    found: dict[str, Overlooked] = {}
+    eldest = min(live, key=lambda m: m.arrival)
+    for member in sorted(complaining, key=lambda m: m.arrival):
+        whose = "" if member is eldest else f"{member.pod.key.name}: "
+        for own in member.pod.complaints:
+            if not own.fatal:
+                found.setdefault(own.field, Overlooked(own.field, f"{whose}{own}"))
+    return tuple(found.values())
+
+
+def _resolve(
+    record: GangRecord, first: Membership, group: Group | None, policy: Policy
+) -> Spec | Refuse | Reason:
+    quorum = group.quorum if group else first.quorum
+    if quorum is None:
+        return Reason.NO_QUORUM_KNOWN
+    size = group.size if group and group.size is not None else first.size
+    total = sum(quorum.values())
+    largest = max(total, size or 0, len(record.live()))
+    if largest > policy.largest_gang:
+        return Refuse(
+            Reason.INVALID, "members", str(largest), f"at most {policy.largest_gang} members a gang"
+        )
+    if size is not None and total > size:
+        return Refuse(
+            Reason.INVALID,
+            first.keys.get("quorum", "gangwright.io/min-members"),
+            str(total),
+            f"at most the gang's size, {size}",
+        )
+    strange = {
+        own.role: own.keys.get("role", "gangwright.io/role")
+        for m in record.live()
+        if (own := m.pod.membership) is not None and own.role not in quorum
+    }
+    if strange and set(quorum) != {""}:
+        role, known = min(strange), ", ".join(sorted(quorum))
+        return Refuse(Reason.CONFLICT, strange[role], role, f"one of the roles with a minimum: {known}")
+    wish = first.wish.over(group.wish) if group else first.wish
+    return Spec(quorum, wish, size, grouped=group is not None)
+
+
+def _refuse(reason: Reason, complaint: Complaint) -> Refuse:
+    return Refuse(reason, complaint.field, complaint.value, complaint.remedy)
+
+
+def role_of(member: Member, spec: Spec) -> str:
+    """The role under which a member counts; where the gang states one minimum for all, everybody is alike."""
+    role = member.pod.membership.role if member.pod.membership else ""
+    return role if role in spec.quorum else ""
+
+
+def core(
+    record: GangRecord, spec: Spec, bound: Iterable[Member], spare: Container[Uid] = ()
+) -> tuple[list[Member], list[Member]]:
+    """Of these bound members: those that the quorum needs, and those above it, of each role the latest.
+
+    spare: members that are counted as above the quorum rather than others of their role.
+    """
+    needed = spec.undone
+    for member in record.members.values():
+        if member.pod.phase is Phase.SUCCEEDED and not is_surplus(member) and role_of(member, spec) in needed:
+            needed[role_of(member, spec)] -= 1
+    kept: list[Member] = []
+    above: list[Member] = []
+    for member in sorted(bound, key=lambda m: (is_surplus(m), m.pod.uid in spare, m.arrival)):
+        role = role_of(member, spec)
+        in_core = not is_surplus(member) and needed.get(role, 0) > 0
+        needed[role] = needed.get(role, 0) - in_core
+        (kept if in_core else above).append(member)
+    return kept, above
+
+
+def is_surplus(member: Member) -> bool:
+    return bool(member.pod.membership and member.pod.membership.surplus)
+
+
+def beyond_size(record: GangRecord, spec: Spec) -> list[Uid]:
+    """Members beyond the stated size, the latest first counted out: they are plain pods. Whom the quorum of his role
+    needs is counted in before whoever is above that of his, or the gang would lack him for ever.
+    """
+    counting = _filling(record)
+    if spec.size is None or len(counting) <= spec.size:
+        return []
+    left = dict(spec.quorum)
+    needed: list[Member] = []
+    above: list[Member] = []
+    for member in sorted(counting, key=lambda m: (not (m.has_seat or m.pod.phase.ended), m.arrival)):
+        role = role_of(member, spec)
+        in_core = not is_surplus(member) and left.get(role, 0) > 0
+        left[role] = left.get(role, 0) - in_core
+        (needed if in_core else above).append(member)
+    return [m.pod.uid for m in [*needed, *above][spec.size :] if not m.has_seat]
+
+
+def places_left(record: GangRecord, spec: Spec) -> int | None:
+    """How many members more the stated size has places for; None: any number."""
+    return None if spec.size is None else max(0, spec.size - len(_filling(record)))
+
+
+def _filling(record: GangRecord) -> list[Member]:
+    return [m for m in record.members.values() if m.live or m.pod.phase is Phase.SUCCEEDED]
+
+
+def strangers(record: GangRecord, spec: Spec) -> list[Uid]:
+    """Members of an earlier controller, when the gang's name was taken over by a new one.
+
+    Members of several controllers are one gang only where `aside.is_of_several` says so; otherwise the newest revision's
+    pods are the gang, once nothing of the earlier one runs.  What ended under an earlier controller counts for it
+    alone.
+    """
+    newest: dict[str, float] = {}
+    for member in record.live():
+        owner = owner_of(member)
+        newest[owner] = max(newest.get(owner, 0.0), member.pod.created)
+    mixed = spec.of_several
+    former = _ended_before(record, newest, mixed=mixed)
+    owned = {owner for owner in newest if owner}
+    if mixed or len(owned) < 2 or any(member.bound or member.hold for member in record.live()):
+        return former
+    latest = max(owned, key=lambda owner: (newest[owner], owner))
+    return former + [m.pod.uid for m in record.live() if m.pod.owner and m.pod.owner.uid != latest]
+
+
+def _ended_before(record: GangRecord, owners: Container[str], *, mixed: bool) -> list[Uid]:
+    """Who ended under a controller of which nobody lives, or without one before anybody who lives.
+
+    mixed: of a gang of several controllers one may well be done before the others.  A gang begins with its quorum,
+    so who was at work before any of those that live was there is of an earlier one.
+    """
+    ended = [
+        (uid, member)
+        for uid, member in record.members.items()
+        if member.pod.phase.ended and (not owner_of(member) or owner_of(member) not in owners)
+    ]
+    live = record.live() if ended else []
+    if not live:
+        return []
+    first = min(m.pod.created for m in live)
+    return [uid for uid, m in ended if (not mixed and owner_of(m) not in owners) or _began(m) < first]
+
+
+def _began(member: Member) -> float:
+    bound_at = member.pod.bound_at
+    return member.pod.created if bound_at is None else bound_at
+
+
+def owner_of(member: Member) -> str:
+    return member.pod.owner.uid if member.pod.owner else ""
+
+
+_BOUND, _HELD, _WAITING, _RUNNING = range(4)
+
+
+def facts(record: GangRecord, spec: Spec) -> Facts:
+    """Counts of the members, those of the quorum capped by role. Called for every event, so it only counts."""
+    tallies = {role: [spec.done.get(role, 0), 0, 0, spec.done.get(role, 0)] for role in spec.quorum}
+    everybody = tallies.get("")
+    live = there = 0
+    for member in record.members.values():
+        alive, pod = member.live, member.pod
+        live += alive
+        there += alive and pod.node is not None
+        own = pod.membership
+        tally = tallies.get(own.role, everybody) if own is not None else everybody
+        if tally is None or (own is not None and own.surplus):
+            continue
+        if pod.phase is Phase.SUCCEEDED:
+            tally[_BOUND] += 1
+            tally[_RUNNING] += 1
+        elif alive and pod.node is not None:
+            tally[_BOUND] += 1
+            tally[_RUNNING] += pod.phase is Phase.RUNNING
+        elif alive:
+            tally[_HELD] += member.hold is not None
+            tally[_WAITING] += record.is_plannable(member)
+    counted = [0, 0, 0, 0]
+    for role, least in spec.quorum.items():
+        left = least
+        for fact in (_BOUND, _HELD, _WAITING):
+            share = min(left, tallies[role][fact])
+            counted[fact] += share
+            left -= share
+        counted[_RUNNING] += min(least, tallies[role][_RUNNING])
+    return Facts(
+        freeing=record.plan is not None and record.plan.step is Step.FREE,
+        quorum=spec.total,
+        bound=counted[_BOUND],
+        running=counted[_RUNNING],
+        held=counted[_HELD],
+        waiting=counted[_WAITING],
+        live=live,
+        there=there,
+    )
+
+
+def request(record: GangRecord, spec: Spec, policy: Policy) -> Gang | None:
+    """What is to be asked of the planner now: the missing quorum whole, the rest one by one; None: nothing.
+
+    Members that another state of affairs keeps from being planned (other gates, not asked about) count as
+    missing: as long as the quorum lacks them, nobody is seated.
+    """
+    waiting = record.waiting()
+    if not waiting:
+        return None
+    missing = lacking(record, spec)
+    quorum: dict[tuple[str, int], list[Uid]] = {}
+    surplus: dict[tuple[str, int], list[Uid]] = {}
+    numbers: dict[Demand, int] = {}
+    for member in waiting:
+        number = numbers.setdefault(member.pod.demand, len(numbers))
+        role = role_of(member, spec)
+        needed = missing[role] > 0 and not is_surplus(member)
+        missing[role] -= needed
+        (quorum if needed else surplus).setdefault((role, number), []).append(member.pod.uid)
+    if any(left > 0 for left in missing.values()) or not (quorum or surplus):
+        return None
+    demands = list(numbers)
+    roles = tuple(
+        Role(
+            role,
+            demands[number],
+            tuple(quorum.get((role, number), ())),
+            tuple(surplus.get((role, number), ())),
+        )
+        for role, number in sorted({*quorum, *surplus})
+    )
+    return asked(record, spec, policy, roles, tuple(sorted(_anchors(record))))
+
+
+def alone(record: GangRecord, spec: Spec, policy: Policy, member: Member) -> Gang:
+    """What would be asked of the planner for this member of a gang of one, whatever it is kept from now."""
+    return asked(record, spec, policy, (Role("", member.pod.demand, (member.pod.uid,)),), ())
+
+
+def asked(
+    record: GangRecord, spec: Spec, policy: Policy, roles: tuple[Role, ...], anchors: tuple[str, ...]
+) -> Gang:
+    """These roles, with all that the gang asks of their places."""
+    wish = spec.wish
+    return Gang(
+        key=record.key,
+        roles=roles,
+        strategy=wish.strategy or policy.strategy,
+        level=wish.level or policy.level,
+        required=policy.required if wish.required is None else wish.required,
+        priority=record.priority,
+        anchors=anchors,
+        barred=record.barred_nodes,
+    )
+
+
+def lacking(record: GangRecord, spec: Spec) -> dict[str, int]:
+    """By role, how many members with a seat the quorum lacks; none, or fewer than none, where it lacks none."""
+    missing = spec.undone
+    for member in record.members.values():
+        role = role_of(member, spec)
+        if is_surplus(member) or role not in missing:
+            continue
+        if (member.live and member.has_seat) or member.pod.phase is Phase.SUCCEEDED:
+            missing[role] -= 1
+    return missing
+
+
+def absent(record: GangRecord, spec: Spec) -> dict[str, int]:
+    """By role: how many pods of the quorum are not there."""
+    left = dict(spec.quorum)
+    for member in record.members.values():
+        role = role_of(member, spec)
+        if role in left and not is_surplus(member) and (member.live or member.pod.phase is Phase.SUCCEEDED):
+            left[role] -= 1
+    return {role: max(0, count) for role, count in left.items()}
+
+
+def _anchors(record: GangRecord) -> Iterable[str]:
+    for member in record.live():
+        if member.pod.node is not None:
+            yield member.pod.node
+        elif member.hold is not None:
+            yield member.hold.node
+
+
+def survives(record: GangRecord, gone: set[Uid]) -> bool:
+    """The gang keeps its quorum, or had none to lose, when these members are taken from it.
+
+    A member whose seat is held counts like a bound one: kube-scheduler knows of its own binds before we do.
+    """
+    taken = [record.members[uid] for uid in gone]
+    if not isinstance(record.spec, Spec):
+        return not any(_placed(member) for member in taken)
+    if all(is_surplus(member) or not _placed(member) for member in taken):
+        return True
+    left = record.spec.undone
+    for uid, member in record.members.items():
+        role = role_of(member, record.spec)
+        counts = (_placed(member) and member.live and uid not in gone) or member.pod.phase is Phase.SUCCEEDED
+        if counts and role in left and not is_surplus(member):
+            left[role] -= 1
+    return all(least <= 0 for least in left.values())
+
+
+def _placed(member: Member) -> bool:
+    return member.bound or (member.hold is not None and not member.pod.gated)
+
+
+def may_preempt(record: GangRecord, gang: Gang) -> bool:
+    """Nobody of the quorum that is asked about says `preemptionPolicy: Never`.
+
+    What surplus says is said of itself, and no room is made for it: else the core would lose its right by the surplus
+    that stands beside it, and have it as long as that has not been made. Who is gone says nothing: what is asked about
+    may be older than what was taken in.
+    """
+    asked = (record.members.get(uid) for role in gang.roles for uid in role.quorum)
+    return all(member.pod.preempts for member in asked if member is not None)

@@ -1,0 +1,176 @@
+"""Which pod is in which gang: the roll of all pods, kept both ways round."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from scheduler.ledger.asleep import Sleepers
+from scheduler.ledger.gang import GangRecord, Member
+from scheduler.ledger.messages import GaveWay
+from scheduler.model.workload import GangKey, Owner, Pod, Uid
+
+SCARS_KEPT: Final = 4096
+"""Gangs whose broken pins are remembered after their last pod; the oldest are forgotten first."""
+
+
+class Scars(NamedTuple):
+    """What outlives a gang, as its record has it: no more, since a plan names every seat and everybody who left for it."""
+
+    barred: dict[str, tuple[float, float]]
+    broken_pins: int
+    soft: bool
+    preempted_at: float
+    setbacks: int
+    not_before: float
+    gave_way: GaveWay | None
+
+
+class Roll:
+    """Every pod that is known: members in their gangs, and strangers."""
+
+    def __init__(self) -> None:
+        self.gangs: dict[GangKey, GangRecord] = {}
+        self.gang_of: dict[Uid, GangKey] = {}
+        self.strangers: dict[Uid, Pod] = {}
+        """Unended pods of other schedulers, and native groups: their use of nodes counts, nothing else."""
+        self.asleep = Sleepers()
+        """Gangs that have a Job without pods, whether or not there are pods of others."""
+        self._owned: dict[str, dict[GangKey, int]] = {}
+        self._turns: dict[str, GangKey] = {}
+        """By the controller that has the turn in it, the gangs in which another one waits."""
+        self._met = 0
+        self._scars: OrderedDict[str, Scars] = OrderedDict()
+
+    def member(self, uid: Uid) -> Member | None:
+        key = self.gang_of.get(uid)
+        return self.gangs[key].members.get(uid) if key is not None else None
+
+    def pod(self, uid: Uid) -> Pod | None:
+        member = self.member(uid)
+        return member.pod if member else self.strangers.get(uid)
+
+    def is_gone(self, uid: Uid) -> bool:
+        """This pod is deleted, or on its way."""
+        pod = self.pod(uid)
+        return pod is None or pod.deleting
+
+    @property
+    def count(self) -> int:
+        return len(self.gang_of) + len(self.strangers)
+
+    def knows(self, uid: Uid) -> bool:
+        return uid in self.gang_of or uid in self.strangers
+
+    def give_turn(self, record: GangRecord, owner: Owner | None) -> None:
+        """The run of this controller goes first; None: no other waits."""
+        if record.turn is not None:
+            self._turns.pop(record.turn.uid, None)
+        record.turn = owner
+        if owner is not None:
+            self._turns[owner.uid] = record.key
+
+    def concerned(self, owner: str) -> list[GangKey]:
+        """Gangs with a pod of this controller, and the one in which it keeps its turn without a pod."""
+        owned, turn = list(self.owned_by(owner)), self._turns.get(owner)
+        return owned if turn is None or turn in owned else [*owned, turn]
+
+    def owned_by(self, owner: str) -> Iterable[GangKey]:
+        """Gangs with a member whose controller has this uid."""
+        return self._owned.get(owner, ())
+
+    def enter(self, pod: Pod, key: GangKey, member: Member | None = None) -> tuple[GangRecord, Member]:
+        record = self.gangs.get(key)
+        if record is None:
+            self._met += 1
+            record = self.gangs[key] = GangRecord(key, self._met)
+            self._remember_scars(record, pod)
+        record.members[pod.uid] = member = member or Member(pod)
+        record.spec = None
+        self.gang_of[pod.uid] = key
+        self._own(member.pod, key)
+        return record, member
+
+    def renew(self, member: Member, pod: Pod) -> None:
+        """What is known of a member now; its controller may have changed."""
+        key = self.gang_of[pod.uid]
+        if member.pod.owner != pod.owner:
+            self._disown(member.pod, key)
+            self._own(pod, key)
+        member.pod = pod
+
+    def leave(self, uid: Uid) -> GangKey | None:
+        """Strike a pod off; a gang without pods is no more. Returns the gang it was in."""
+        self.strangers.pop(uid, None)
+        key = self.gang_of.pop(uid, None)
+        if key is None:
+            return None
+        record = self.gangs[key]
+        member = record.members.pop(uid)
+        self._disown(member.pod, key)
+        if not record.members:
+            del self.gangs[key]
+            self.give_turn(record, None)
+            if (
+                record.barred
+                or record.broken_pins
+                or record.setbacks
+                or record.gave_way
+                or record.preempted_at > float("-inf")
+            ):
+                self.keep_scars(record, member.pod)
+        return key
+
+    def _own(self, pod: Pod, key: GangKey) -> None:
+        if pod.owner is not None:
+            gangs = self._owned.setdefault(pod.owner.uid, {})
+            gangs[key] = gangs.get(key, 0) + 1
+
+    def _disown(self, pod: Pod, key: GangKey) -> None:
+        if pod.owner is None:
+            return
+        gangs = self._owned.get(pod.owner.uid, {})
+        gangs[key] = gangs.get(key, 0) - 1
+        if gangs[key] <= 0:
+            del gangs[key]
+        if not gangs:
+            self._owned.pop(pod.owner.uid, None)
+
+    def keep_scars(self, record: GangRecord, pod: Pod) -> None:
+        """Where a gang's pins broke outlives it: its owner makes it again, and what was in the way is still there.
+
+        So does the time at which others last had to leave for it.
+        """
+        line = lineage(record.key, pod)
+        self._scars[line] = Scars(
+            dict(record.barred),
+            record.broken_pins,
+            record.soft,
+            record.preempted_at,
+            record.setbacks,
+            record.not_before,
+            record.gave_way,
+        )
+        self._scars.move_to_end(line)
+        if len(self._scars) > SCARS_KEPT:
+            self._scars.popitem(last=False)
+
+    def _remember_scars(self, record: GangRecord, pod: Pod) -> None:
+        before = self._scars.get(lineage(record.key, pod))
+        if before is not None:
+            record.barred, record.broken_pins = dict(before.barred), before.broken_pins
+            record.soft, record.preempted_at = before.soft, before.preempted_at
+            record.setbacks, record.not_before = before.setbacks, before.not_before
+            record.gave_way = before.gave_way
+
+    def check(self) -> list[str]:
+        """Sentences about what must never be true."""
+        members = {uid: key for key, record in self.gangs.items() for uid in record.members}
+        wrong = [] if members == self.gang_of else ["the roll and the gangs disagree"]
+        return wrong + [
+            f"gang {key} has no members" for key, record in self.gangs.items() if not record.members
+        ]
+
+
+def lineage(key: GangKey, pod: Pod) -> str:
+    """What stays when a gang is made again: its name, or of a gang of one the controller."""
+    return pod.owner.uid if ":" in key.name and pod.owner is not None else str(key)

@@ -1,0 +1,231 @@
+"""What each namespace uses, held against its share.
+
+Lives here: the sums, and whether a gang stays within a share. Never here: what follows from it.
+Only pods that are given room through us count, bound or with a seat held, and in their place seats that are kept for
+their successors: what another scheduler places is not ours to share out.
+"""
+
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+
+from scheduler.ledger.registry import Roll
+from scheduler.model.demand import Demand
+from scheduler.model.preemption_units import Limit
+from scheduler.model.queueing import Share, Usage
+from scheduler.model.workload import Gang, Uid
+
+Sums = dict[str, float]
+
+
+class Usages:
+    """Amounts by namespace and resource, kept with every seat that is given and given back."""
+
+    def __init__(self, shares: Mapping[str, Share]) -> None:
+        self.shares = shares
+        self.version = 0
+        """Changes whenever anybody's use or share does."""
+        self._places: dict[Uid, tuple[str, Demand]] = {}
+        self._kept: dict[Uid, tuple[Uid, str, Demand]] = {}
+        """What counts in the place of a pod as soon as that uses no room any more, and under which name."""
+        self._used: dict[str, Sums] = {}
+        self._excess: tuple[int, Mapping[str, Sums]] = -1, {}
+
+    def adopt(self, shares: Mapping[str, Share]) -> None:
+        """These shares count from now on."""
+        self.shares = shares
+        self.version += 1
+
+    def put(self, uid: Uid, namespace: str, demand: Demand) -> None:
+        """This pod uses room, once, however often it is told."""
+        before = self._places.get(uid)
+        if before is not None and before[1].requests == demand.requests:
+            return
+        self.take(uid)
+        self._places[uid] = (namespace, demand)
+        self._add(namespace, demand, 1.0)
+        if uid in self._kept:
+            self.take(self._kept[uid][0])
+
+    def take(self, uid: Uid) -> None:
+        """This pod uses no room any more."""
+        place = self._places.pop(uid, None)
+        if place is not None:
+            self._add(*place, -1.0)
+        if uid in self._kept:
+            self.put(*self._kept[uid])
+
+    def keep(self, name: Uid, old: Uid, namespace: str, demand: Demand) -> None:
+        """A seat is kept for whoever takes the place of `old`: one of the two counts, at any time."""
+        self._kept[old] = (name, namespace, demand)
+        if old not in self._places:
+            self.put(name, namespace, demand)
+
+    def keep_no_longer(self, old: Uid) -> None:
+        """That seat is kept for nobody any more."""
+        kept = self._kept.pop(old, None)
+        if kept is not None:
+            self.take(kept[0])
+
+    def _add(self, namespace: str, demand: Demand, sign: float) -> None:
+        self.version += 1
+        sums = self._used.setdefault(namespace, {})
+        for name, value in demand.requests:
+            sums[name] = sums.get(name, 0.0) + sign * value
+            if not sums[name]:
+                del sums[name]
+        if not sums:
+            del self._used[namespace]
+
+    def of(self, namespace: str) -> Usage:
+        return Usage(dict(self._used.get(namespace, {})), self.shares.get(namespace, Share()))
+
+    def below(self, namespace: str) -> Usage | None:
+        """What the namespace uses and may; None: nothing limits it."""
+        share = self.shares.get(namespace)
+        return self.of(namespace) if share is not None and share.ceiling else None
+
+    def over_ceiling(self, gang: Gang) -> tuple[str, float, float, float] | None:
+        """The first resource of which the quorum would take its namespace above its ceiling.
+
+        Its name, what the namespace uses, what the quorum needs, the ceiling.
+        """
+        share = self.shares.get(gang.key.namespace)
+        if share is None or not share.ceiling:
+            return None
+        used, needs = self._used.get(gang.key.namespace, {}), _needs(gang)
+        for name, most in share.ceiling:
+            if needs.get(name) and used.get(name, 0.0) + needs[name] > most:
+                return name, used.get(name, 0.0), needs[name], most
+        return None
+
+    def claims(self, gang: Gang) -> frozenset[str]:
+        """What the gang asks for that is guaranteed to its namespace; nothing, unless the quorum stays within all of
+        it.
+        """
+        share = self.shares.get(gang.key.namespace)
+        if share is None or not share.guaranteed:
+            return frozenset()
+        used, needs = self._used.get(gang.key.namespace, {}), _needs(gang)
+        named = [(name, least) for name, least in share.guaranteed if needs.get(name)]
+        within = all(used.get(name, 0.0) + needs[name] <= least for name, least in named)
+        return frozenset(name for name, _ in named) if within else frozenset()
+
+    def excess(self) -> Mapping[str, Sums]:
+        """By namespace and resource, what it uses above its guarantee; a namespace without a share is guaranteed
+        nothing.
+
+        Only resources that somebody is guaranteed: of anything else nothing is lent.
+        """
+        if self._excess[0] != self.version:
+            self._excess = self.version, dict(self._exceeding())
+        return self._excess[1]
+
+    def _exceeding(self) -> Iterator[tuple[str, Sums]]:
+        named = {name for share in self.shares.values() for name, _ in share.guaranteed}
+        for namespace, used in self._used.items():
+            least = dict(self.shares.get(namespace, Share()).guaranteed)
+            above = {name: used[name] - least.get(name, 0) for name in used if name in named}
+            above = {name: value for name, value in above.items() if value > 0}
+            if above:
+                yield namespace, above
+
+    def guards(self, namespace: str, demand: Demand) -> bool:
+        """A pod of this demand uses something that is guaranteed to the namespace, which uses no more of it than
+        that.
+        """
+        share = self.shares.get(namespace)
+        if share is None or not share.guaranteed:
+            return False
+        wants, above = dict(demand.requests), self.excess().get(namespace, {})
+        return any(least and wants.get(name) and name not in above for name, least in share.guaranteed)
+
+    def borrowers(self, names: Collection[str], but: str) -> frozenset[str]:
+        """Namespaces that use more than is guaranteed to them of one of these resources."""
+        return frozenset(
+            namespace
+            for namespace, above in self.excess().items()
+            if namespace != but and any(name in above for name in names)
+        )
+
+    def uses(self, uids: Iterable[Uid], names: Collection[str]) -> bool:
+        """One of these pods uses some of these resources."""
+        return any(
+            name in names and value
+            for uid in uids
+            if uid in self._places
+            for name, value in self._places[uid][1].requests
+        )
+
+    def limits(self, uids: Iterable[Uid], going: Iterable[Uid], own: str) -> tuple[Limit, ...]:
+        """How much of these pods, were they to leave for the namespace `own`, is more than theirs are guaranteed.
+
+        going: pods that leave already.  Only limits that these pods could pass.
+        """
+        theirs: dict[tuple[str, str], dict[Uid, float]] = {}
+        for uid in uids:
+            for limit, value in self._guarded(uid):
+                if limit[0] != own:
+                    theirs.setdefault(limit, {})[uid] = value
+        less: dict[tuple[str, str], float] = {}
+        for uid in going if theirs else ():
+            for limit, value in self._guarded(uid):
+                less[limit] = less.get(limit, 0.0) + value
+        found: list[Limit] = []
+        for (namespace, name), uses in sorted(theirs.items()):
+            above = self.excess().get(namespace, {}).get(name, 0.0) - less.get((namespace, name), 0.0)
+            if sum(uses.values()) > above:
+                found.append(Limit(max(0.0, above), uses))
+        return tuple(found)
+
+    def _guarded(self, uid: Uid) -> Iterator[tuple[tuple[str, str], float]]:
+        """What the pod uses of the resources that are guaranteed to its namespace."""
+        place = self._places.get(uid)
+        share = self.shares.get(place[0]) if place is not None else None
+        if place is None or share is None:
+            return
+        wants = dict(place[1].requests)
+        for name, least in share.guaranteed:
+            if least and wants.get(name):
+                yield (place[0], name), float(wants[name])
+
+    def check(self, roll: Roll) -> list[str]:
+        """Sentences about what must never be true: the sums are those of exactly the pods with a place."""
+        pods = {
+            uid: m.pod for record in roll.gangs.values() for uid, m in record.members.items() if m.has_seat
+        }
+        wanted = {uid: (pod.key.namespace, pod.demand.requests) for uid, pod in pods.items()}
+        for old, (name, namespace, demand) in self._kept.items():
+            wanted |= {} if old in pods else {name: (namespace, demand.requests)}
+        counted = {uid: (namespace, demand.requests) for uid, (namespace, demand) in self._places.items()}
+        return [] if counted == wanted else ["the use of namespaces is not that of their pods"]
+
+
+def beyond_ceiling(
+    usage: Usage, gang: Gang, seats: Container[Uid]
+) -> dict[Uid, tuple[str, float, float, float]]:
+    """Surplus members with a seat that would take their namespace, quorum seated, above its ceiling: resource, what is
+    used by then, what the member needs, the ceiling.
+    """
+    used, needs = dict(usage.used), _needs(gang)
+    used |= {name: used.get(name, 0.0) + value for name, value in needs.items()}
+    beyond: dict[Uid, tuple[str, float, float, float]] = {}
+    for role in gang.roles if usage.share.ceiling else ():
+        own = dict(role.demand.requests)
+        for uid in (uid for uid in role.surplus if uid in seats):
+            over = [
+                (name, used.get(name, 0.0), float(own[name]), float(most))
+                for name, most in usage.share.ceiling
+                if own.get(name) and used.get(name, 0.0) + own[name] > most
+            ]
+            if over:
+                beyond[uid] = over[0]
+            else:
+                used |= {name: used.get(name, 0.0) + value for name, value in own.items()}
+    return beyond
+
+
+def _needs(gang: Gang) -> Sums:
+    needs: Sums = {}
+    for role in gang.roles:
+        for name, value in role.demand.requests:
+            needs[name] = needs.get(name, 0.0) + value * len(role.quorum)
+    return needs

@@ -1,0 +1,117 @@
+"""Members seated one by one, each on the node that is best aligned with its demand at that moment.
+
+Why a heap: a seat changes the score of its own node only, so the next best is found without looking at all
+nodes again, and a thousand members stay quick.
+"""
+
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.placement import scoring
+from scheduler.placement.distribution import Codes, Counts
+from scheduler.placement.node_candidates import Scratch, total
+from scheduler.placement.seating_problem import Task
+
+_Entry = tuple[int, float, float, int]
+"""Tier, score (lower is better), free devices, place: the smallest is next."""
+
+
+class _Places:
+    """Some places of one batch, numbered anew in their order: their scores, and how one of them changes by a seat.
+
+    tier: Codes[p], lower ones are used up before.  units: Counts[p], how many members each has room for.
+    """
+
+    def __init__(
+        self, task: Task, scratch: Scratch, batch: int, places: NDArray[np.int64], units: Counts, tier: Codes
+    ) -> None:
+        pool = task.pool
+        self.tier: Final = tier
+        self.units: Final = units
+        self.devices: Final = pool.devices[places]
+        self.alignment: Final = scoring.ALIGNMENTS[task.strategy]
+        self.wanted: Final = scoring.shape(pool.snapshot.axis, pool.scale, pool.batches[batch].demand)
+        self.free: Final = scoring.shapes(pool, scratch, places)
+        self.score: Final = -self.alignment(self.free, self.wanted)
+        self.need: Final = pool.needed_devices(batch)
+
+    def entry(self, place: int, seats: int) -> _Entry:
+        """The entry of a place on which so many of this batch sat down already."""
+        devices = self.devices.item(place) - seats * self.need
+        if not seats:
+            return (self.tier.item(place), self.score.item(place), devices, place)
+        free = [
+            max(have.item(place) - seats * want, 0.0)
+            for have, want in zip(self.free, self.wanted, strict=True)
+        ]
+        return (self.tier.item(place), -float(self.alignment(free, self.wanted)), devices, place)
+
+    def ranked(self, among: NDArray[np.int64]) -> Iterator[_Entry]:
+        """Those of them that have room, best first, as long as nobody sat down. Among: ascending."""
+        live = among[self.units[among] > 0]
+        best: list[int] = live[np.lexsort([self.score[live], self.tier[live]])].tolist()
+        return (self.entry(place, 0) for place in best)
+
+
+def _seat(places: _Places, among: NDArray[np.int64], members: int) -> Counts:
+    """Counts[p]: `members` seats on some of the places, each the best at its turn; fewer when the room ends."""
+    seats: dict[int, int] = {}
+    fresh = places.ranked(among)
+    following = next(fresh, None)
+    heap: list[_Entry] = []
+    for _ in range(members):
+        if following is not None and (not heap or following < heap[0]):
+            heappush(heap, following)
+            following = next(fresh, None)
+        if not heap:
+            break
+        place = heappop(heap)[3]
+        seats[place] = taken = seats.get(place, 0) + 1
+        if taken < places.units.item(place):
+            heappush(heap, places.entry(place, taken))
+    take = np.zeros(len(places.units))
+    take[list(seats)] = list(seats.values())
+    return take
+
+
+def align(task: Task, scratch: Scratch, batch: int, units: Counts, members: int, tier: Codes) -> Counts:
+    """Counts[m]: seats for as many members of the batch as there is room for, lower tiers first."""
+    live = np.flatnonzero(units > 0)
+    take = np.zeros(len(units))
+    take[live] = _seat(
+        _Places(task, scratch, batch, live, units[live], tier[live]), np.arange(len(live)), members
+    )
+    return take
+
+
+def realign(task: Task, takes: Mapping[int, Counts], fine: Codes, fines: int) -> Scratch | None:
+    """The same number of each batch in each fine domain, on the best aligned nodes there.
+
+    None when a later batch then no longer finds its room; the seating that `takes` is, still stands.
+    """
+    scratch = task.scratch()
+    for batch, taken in takes.items():
+        units = scratch.units(batch)
+        quota, room = total(fine, taken, fines), total(fine, units, fines)
+        if (quota > room).any():
+            return None
+        take = np.where((quota == room)[fine] & (fine >= 0), units, 0.0)
+        partly = (quota > 0) & (quota < room)
+        if partly.any():
+            _choose(task, scratch, batch, take, quota, np.where(partly[fine], fine, -1))
+        scratch.put(batch, take)
+    return scratch
+
+
+def _choose(task: Task, scratch: Scratch, batch: int, take: Counts, quota: Counts, fine: Codes) -> None:
+    """Add to the take, Counts[m], what each domain is due, on the best aligned of its nodes; -1: in none of them."""
+    some = np.flatnonzero(fine >= 0)
+    places = _Places(
+        task, scratch, batch, some, scratch.units(batch)[some], np.zeros(len(some), dtype=np.int64)
+    )
+    for domain in np.unique(fine[some]).tolist():
+        take[some] += _seat(places, np.flatnonzero(fine[some] == domain), int(quota[domain]))

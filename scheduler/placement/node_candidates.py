@@ -1,0 +1,237 @@
+"""The nodes that could hold somebody, with their free room: what trial placements work on.
+
+Lives here: amounts of resources, counted in members.
+Never here: which of several nodes is better.
+Why a copy: free room of 5,000 nodes copies in microseconds, so a trial is thrown away instead of undone.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.cluster import Mask, Matrix, Snapshot
+from scheduler.model.demand import Demand
+from scheduler.model.resources import ResourceAxis, Vector
+from scheduler.model.topology import NOWHERE
+from scheduler.model.workload import Uid
+from scheduler.placement.distribution import MOST, Codes, Counts, ascending
+from scheduler.placement.feasibility import clash
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Members that are interchangeable: one demand, the same nodes allowed (None: all that match)."""
+
+    demand: Demand
+    uids: tuple[Uid, ...]
+    allowed: Mask | None = None
+
+
+def batches(demand: Demand, uids: Sequence[Uid], allowed: Mapping[Uid, Mask] | None) -> list[Batch]:
+    """These members of one role, apart where they may not go to the same nodes; in the order given."""
+    if not allowed:
+        return [Batch(demand, tuple(uids))] if uids else []
+    groups: dict[bytes | None, list[Uid]] = {}
+    masks: dict[bytes | None, Mask | None] = {}
+    texts: dict[int, bytes] = {}
+    for uid in uids:
+        mask = allowed.get(uid)
+        text = None if mask is None else texts.setdefault(id(mask), mask.tobytes())
+        groups.setdefault(text, []).append(uid)
+        masks[text] = mask
+    return [Batch(demand, tuple(own), masks[text]) for text, own in groups.items()]
+
+
+def device_columns(axis: ResourceAxis) -> list[int]:
+    """The columns of devices: extended resources, whose names have a domain (`nvidia.com/gpu`)."""
+    return [column for column, name in enumerate(axis.names) if "/" in name]
+
+
+def total(codes: Codes, weights: Counts, groups: int) -> Counts:
+    """Counts[g]: the sum of the weights of each group's places; code -1 belongs to none."""
+    out: Counts = np.bincount(codes + 1, weights, groups + 1)[1:].astype(np.float64, copy=False)
+    return out
+
+
+def counted(free: Matrix, axis_index: Mapping[str, int], demand: Demand) -> Counts:
+    """Counts[n]: how many members of this demand each row of free room holds; 0 for an unknown resource.
+
+    Amounts are whole numbers up to 2**53, for which the floor of a float64 quotient is exact.
+    """
+    if any(name not in axis_index for name, _ in demand.requests):
+        return np.zeros(len(free))
+    room = np.full(len(free), 1.0 if demand.ports else MOST)
+    for name, wanted in demand.requests:
+        column = free[:, axis_index[name]]
+        np.minimum(room, column if wanted == 1 else column / wanted, out=room)
+    return _whole(room)
+
+
+def _whole(room: Counts) -> Counts:
+    """The same array, rounded down to whole members: once, for the floor of the least is the least of the floors."""
+    np.floor(room, out=room)
+    return np.maximum(room, 0, out=room)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Nodes that can hold at least one member, in the order in which ties are broken.
+
+    The order: fewest free devices first, then the order of nodes.
+    rows: int[m], the node of each place.  free: float64[r, m], all resources.  devices: float64[m], the free
+    devices of each, every kind in units of the node that has most.  asks: somebody wants devices.
+    units: for each batch Counts[m], 0 where it may not go.  coords: int[l, m], as Topology's.
+    requests: for each batch, its (column, amount) pairs.
+    """
+
+    snapshot: Snapshot
+    batches: tuple[Batch, ...]
+    rows: NDArray[np.int64]
+    free: Matrix
+    devices: Vector
+    asks: bool
+    scale: Vector
+    units: tuple[Counts, ...]
+    coords: Codes
+    requests: tuple[tuple[tuple[int, int], ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def needed_devices(self, batch: int) -> float:
+        """What one member takes of `devices`."""
+        devices = device_columns(self.snapshot.axis)
+        return sum(float(want / self.scale[c]) for c, want in self.requests[batch] if c in devices)
+
+    def domains(self, level: int) -> int:
+        """How many domains the level has in the whole cluster."""
+        return len(self.snapshot.topology.domains[level])
+
+
+def gather(snapshot: Snapshot, free: Matrix, members: Iterable[tuple[Batch, Mask]]) -> Pool:
+    """The pool of these batches, each with bool[n], where it may go whatever room there is.
+
+    free: float64[n, r].  Ties go to the fewest free devices, then by the order of nodes.
+    """
+    pairs = tuple(members)
+    index = snapshot.axis.index
+    free = np.ascontiguousarray(free.T).T  # all below goes column by column
+    known: dict[Demand, Counts] = {}
+    for batch, _ in pairs:
+        if batch.demand not in known:
+            known[batch.demand] = counted(free, index, batch.demand)
+    everywhere = [known[batch.demand] * mask for batch, mask in pairs]
+    some = np.zeros(len(free), dtype=bool)
+    for units in everywhere:
+        some |= units > 0
+    rows = np.flatnonzero(some)
+    scale, columns = snapshot.scale, device_columns(snapshot.axis)
+    kinds = [free[:, column][rows] for column in columns]
+    devices = sum((kind / scale[c] for c, kind in zip(columns, kinds, strict=True)), np.zeros(len(rows)))
+    order = ascending(kinds[0] if len(kinds) == 1 else devices)
+    rows = rows[order]
+    asked = {name for batch, _ in pairs for name, _ in batch.demand.requests}
+    return Pool(
+        snapshot,
+        tuple(batch for batch, _ in pairs),
+        rows,
+        free.T.take(rows, axis=1),
+        devices[order],
+        any(snapshot.axis.names[column] in asked for column in columns),
+        scale,
+        tuple(units[rows] for units in everywhere),
+        snapshot.topology.columns.take(rows, axis=1),
+        tuple(
+            tuple((index[name], wanted) for name, wanted in batch.demand.requests if name in index)
+            for batch, _ in pairs
+        ),
+    )
+
+
+class Scratch:
+    """One trial: who sits where so far, and what room that leaves. It never changes its pool.
+
+    takes: for each batch Counts[m].  used: bool[m], nodes on which the gang sits, anchors among them.
+    """
+
+    def __init__(self, pool: Pool, used: Mask) -> None:
+        self._pool: Final = pool
+        self._free: Final = {column: pool.free[column] for own in pool.requests for column, _ in own}
+        self._units: Final = dict(enumerate(pool.units))
+        self._closed: Final[dict[int, Mask]] = {}
+        self._stale: Final[set[int]] = set()
+        self._owed: Final[list[tuple[int, Counts]]] = []
+        self.used = used
+        self.takes: Final = [np.zeros(len(pool)) for _ in pool.batches]
+
+    def units(self, batch: int) -> Counts:
+        """Counts[m]: how many more of this batch each node holds."""
+        if batch in self._stale:
+            self._units[batch] = self._recount(batch)
+            self._stale.discard(batch)
+        return self._units[batch]
+
+    def _recount(self, batch: int) -> Counts:
+        self._settle()
+        room = self._pool.units[batch].copy()  # room only ever shrinks
+        for column, wanted in self._pool.requests[batch]:
+            left = self._free[column]
+            np.minimum(room, left if wanted == 1 else left / wanted, out=room)
+        _whole(room)
+        if batch in self._closed:
+            room[self._closed[batch]] = 0
+        return room
+
+    def free(self, column: int) -> Vector:
+        """float64[m]: what is left of one resource."""
+        self._settle()
+        left = self._free.get(column)
+        whole: Vector = self._pool.free[column]
+        return whole if left is None else left
+
+    def _settle(self) -> None:
+        """Take what was seated off the free room: not before somebody asks, for after the last seat nobody does."""
+        for batch, take in self._owed:
+            for column, wanted in self._pool.requests[batch]:
+                self._free[column] = self._free[column] - take * wanted
+        self._owed.clear()
+
+    def sat(self) -> Mask:
+        """bool[m]: places that somebody took in this trial."""
+        out = np.zeros(len(self._pool), dtype=bool)
+        for take in self.takes:
+            out |= take > 0
+        return out
+
+    def put(self, batch: int, take: Counts) -> None:
+        """Seat take[m] members of this batch. The array is kept: nobody may write to it afterwards."""
+        seated = take > 0
+        self._owed.append((batch, take))
+        self.used = self.used | seated
+        self.takes[batch] += take
+        self._stale.update(range(len(self._pool.batches)))
+        ports = self._pool.batches[batch].demand.ports
+        for other, own in enumerate(self._pool.batches):
+            if ports and clash(ports, own.demand.ports):
+                self._closed[other] = self._closed.get(other, seated) | seated
+
+
+def around(pool: Pool, nodes: Iterable[int]) -> Codes:
+    """Codes[m]: how far each place is from the nearest of these nodes.
+
+    0 on such a node, 1 within its domain of the finest level that is wider than a host, and so on up; beyond
+    all common levels one more.  A level whose domains are single nodes is no further than the node itself.
+    """
+    topology = pool.snapshot.topology
+    here = np.fromiter(nodes, dtype=np.int64)
+    distance = np.full(len(pool), len(topology.levels) + 1, dtype=np.int64)
+    for level in reversed(range(len(topology.levels))):
+        theirs = topology.coords[here, level]
+        near = np.zeros(pool.domains(level) + 1, dtype=bool)
+        near[theirs[theirs != NOWHERE]] = True
+        distance[near[pool.coords[level]]] = level + 1
+    distance[np.isin(pool.rows, here)] = 0
+    return distance

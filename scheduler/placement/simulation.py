@@ -1,0 +1,263 @@
+"""One possible course of events: everybody who runs leaves at a time given, and the queue moves up behind them.
+
+Lives here: the core run forward over ends, in the order of the queue, with the backfill of the policy.
+Never here: how likely a course is, and what follows for people (forecast).
+
+Within a course two times count of everybody who runs: when it leaves, and when it is *expected* to leave.  Room is
+reserved by what is expected, as it is in truth, and comes free when it comes free.
+"""
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from scheduler.model.cluster import Matrix
+from scheduler.model.decision import Place
+from scheduler.model.queueing import Backfill
+from scheduler.model.resources import Vector
+from scheduler.placement import planner
+from scheduler.placement.forecast_capacity import Rows, Yard, growth, merged, snug
+from scheduler.placement.forecast_setup import Runs, Scene, Shape, holds
+from scheduler.placement.head_reservation import Kept
+from scheduler.placement.reservation import Search, could_hold, departures, expected_ends, uses_of
+from scheduler.placement.shape_queue import Line
+
+
+class Course:
+    """One course.  tries: how often it may be asked where a gang could sit."""
+
+    def __init__(self, ground: Scene, ends: Sequence[float], spans: Sequence[float], tries: int) -> None:
+        """ends: of each stay, when it leaves.  spans: of each waiting gang, how many seconds it will run."""
+        self._scene: Final = ground
+        self._spans: Final = spans
+        self._tries = tries
+        self._now = ground.now
+        self._yard: Final = Yard(ground.demands, ground.yard.free, ground.yard.units)
+        self._expected: Final = ground.expected.tolist()
+        self._queue: Final = ground.queue
+        self._full: Final[set[int]] = set()  # shapes that found no seats since room last came
+        self._upto = 0  # everybody in the queue before this place has begun
+        self._lines: Final = [Line(places, ground.expected[list(places)]) for places in ground.places]
+        self._ceilings: Final = ground.ceilings.copy()
+        self._running: dict[int, Runs] = {}
+        self._ends: list[tuple[float, int]] = []
+        self._serial = 0
+        self._kept: Kept | None = None
+        self._starts: dict[int, float] = {}
+        for runs, end in zip(ground.running, ends, strict=True):
+            self._sit(runs, end)
+
+    def play(self) -> Mapping[int, float]:
+        """When each waiting gang starts, by its place in the queue; those not reached are missing."""
+        self._pass()
+        while self._waits and self._ends and self._tries > 0 and self._ends[0][0] < np.inf:
+            self._go_on(max(self._now, self._ends[0][0]))
+            self._pass()
+        return self._starts
+
+    @property
+    def _waits(self) -> bool:
+        return len(self._starts) < len(self._queue)
+
+    # ── who comes and goes ──────────────────────────────────────────────────────────────────────────────
+
+    def _go_on(self, now: float) -> None:
+        """Everybody leaves whose end has come.  Who is still kept room for when its time has come is kept other
+        room.
+        """
+        self._now = now
+        if self._kept is not None and now >= self._kept.start:
+            self._kept = None
+        while self._ends and self._ends[0][0] <= now:
+            self._leave(self._running.pop(heapq.heappop(self._ends)[1]))
+
+    def _sit(self, runs: Runs, end: float) -> None:
+        self._running[self._serial] = runs
+        heapq.heappush(self._ends, (end, self._serial))
+        self._serial += 1
+
+    def _leave(self, runs: Runs) -> None:
+        self._yard.put(runs.rows, self._yard.free.take(runs.rows, axis=0) + runs.uses)
+        self._ceilings.take(runs.namespace, runs.uses)
+        self._full.clear()
+        kept = self._kept
+        if kept is not None:
+            if runs.expected > kept.start:  # it was counted among those who stay
+                kept.left[runs.rows] += runs.uses
+            kept.changed(runs.rows)
+            kept.full.clear()
+
+    # ── one pass over the queue ─────────────────────────────────────────────────────────────────────────
+
+    def _pass(self) -> None:
+        """Everybody in turn; who finds no room stays, and the first of them may keep those behind from going."""
+        head = self._ahead()
+        backfill = self._scene.policy.backfill
+        if head is None or backfill is Backfill.NONE:
+            return
+        if backfill is Backfill.RESERVE:
+            self._keep(head)
+        self._behind()
+
+    def _ahead(self) -> int | None:
+        """Those begin who need not pass anybody. The head, who finds no room; None when there is none.
+
+        A gang at its ceiling holds up no other.
+        """
+        begun = True  # all up to here
+        for one in self._queue[self._upto :]:
+            if not self._waits or self._tries <= 0:
+                break
+            held = one not in self._starts and self._is_at_ceiling(self._scene.shape[one])
+            if one not in self._starts and not held and not self._begin(one, behind=False):
+                return one
+            begun = begun and not held
+            if begun:
+                self._upto += 1
+        return None
+
+    def _behind(self) -> None:
+        """Those begin who find room past the head: of all shapes that may find room, whoever comes next in the queue.
+
+        A shape that finds none anywhere is not asked again before room comes; one that finds none beside the head, for
+        those alone who leave before it starts.
+        """
+        yard, shapes = self._yard, self._scene.shapes
+        held = [number for number, shape in enumerate(shapes) if holds(yard, shape)]
+        turns = [(place, number) for number in held if (place := self._next(number, -1)) is not None]
+        heapq.heapify(turns)
+        while turns and self._tries > 0:
+            one, number = turns[0]
+            self._begin(one, behind=True)
+            place = self._next(number, one)
+            if place is None:
+                heapq.heappop(turns)
+            else:
+                heapq.heapreplace(turns, (place, number))
+
+    def _next(self, number: int, after: int) -> int | None:
+        """The next of this shape behind a place who may find room; who stays where `beside` is full may not."""
+        full = number in self._full or not holds(self._yard, self._scene.shapes[number])
+        if full or self._is_at_ceiling(number):
+            return None
+        kept = self._kept
+        if kept is None or number not in kept.full:
+            return self._lines[number].first()
+        return self._lines[number].first_short(after, self._now, kept.start)
+
+    def _is_at_ceiling(self, number: int) -> bool:
+        """A gang of this shape would take its namespace above its ceiling now."""
+        ground = self._scene
+        return self._ceilings.is_passed(ground.shapes[number].namespace, ground.quorum[number])
+
+    def _begin(self, one: int, *, behind: bool) -> bool:
+        """It starts now, if it may and can."""
+        number = self._scene.shape[one]
+        until = self._now + self._expected[one]
+        at_ceiling = self._is_at_ceiling(number)  # others of its namespace may have begun since it was chosen
+        seats = None if at_ceiling else self._seats(number, self._kept if behind else None, until)
+        if seats is None:
+            return False
+        rows, uses = seats
+        self._starts[one] = self._now
+        self._lines[number].leave(one)
+        self._yard.put(rows, self._yard.free.take(rows, axis=0) - uses)
+        self._beside_goes(one, rows, uses, until)
+        namespace = self._scene.shapes[number].namespace
+        self._ceilings.put(namespace, uses)
+        self._sit(Runs(until, rows, uses, namespace), self._now + self._spans[one])
+        return True
+
+    def _beside_goes(self, one: int, rows: Rows, uses: Matrix, until: float) -> None:
+        """What begins may take of what is kept beside the head; nothing is kept for a head that has begun."""
+        kept = self._kept
+        if kept is None or kept.head == one:
+            self._kept = None
+            return
+        if until > kept.start:
+            kept.left[rows] -= uses
+        kept.changed(rows)
+
+    def _seats(self, number: int, kept: Kept | None, until: float) -> tuple[Rows, Matrix] | None:
+        """Who stays until then beyond the start of the head sits beside what is kept, everybody else anywhere.
+
+        What all that is free does not hold, what is left beside the head does not hold either.
+        """
+        shape = self._scene.shapes[number]
+        if kept is not None and until > kept.start and holds(self._yard, shape):
+            yard, full = kept.beside(self._yard), kept.full
+        else:
+            yard, full = self._yard, self._full
+        found = self._found(yard, shape) if holds(yard, shape) else None
+        if found is None:
+            full.add(number)
+        return found
+
+    def _found(self, yard: Yard, shape: Shape) -> tuple[Rows, Matrix] | None:
+        self._tries -= 1
+        if shape.plain:
+            return self._plain(yard, shape)
+        ground = self._scene
+        picture = replace(ground.snapshot, free=yard.free)
+        if not could_hold(picture, yard.free, shape.gang, ground.masks):
+            return None
+        decision = planner.decide(picture, shape.gang, ground.policy, None, ground.masks)
+        return merged(*uses_of(picture, shape.gang, decision)) if isinstance(decision, Place) else None
+
+    def _plain(self, yard: Yard, shape: Shape) -> tuple[Rows, Matrix]:
+        if not shape.needs:
+            return np.zeros(0, dtype=np.int64), np.zeros((0, yard.free.shape[1]))
+        ((demand, members),) = shape.needs
+        rows, counts = snug(yard.units[demand], members)
+        return rows, counts[:, None] * self._scene.demands.wants[demand]
+
+    # ── the head ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _keep(self, head: int) -> None:
+        """Reserve for the head, unless what is reserved for it is kept on: its time has not passed."""
+        if self._kept is None or self._kept.head != head:  # the one before it may be at its ceiling by now
+            found = self._reserve(head)
+            self._kept = None if found is None else Kept(head, *found)
+
+    def _reserve(self, head: int) -> tuple[float, Matrix] | None:
+        """The start of the head, and float64[n, r] that is left then."""
+        shape = self._scene.shapes[self._scene.shape[head]]
+        running = list(self._running.values())
+        ends = expected_ends(np.array([runs.expected for runs in running]), self._now)
+        if not shape.plain or not shape.needs:
+            return self._searched(shape, ends, running)
+        order = [k for k in np.argsort(ends, kind="stable").tolist() if ends[k] < np.inf]
+        if not order:
+            return None
+        rows = np.concatenate([running[k].rows for k in order])
+        uses = np.concatenate([running[k].uses for k in order])
+        times = np.repeat(ends[order], [len(running[k].rows) for k in order])
+        return self._counted(shape, rows, uses, times)
+
+    def _counted(self, shape: Shape, rows: Rows, uses: Matrix, times: Vector) -> tuple[float, Matrix] | None:
+        """The same for a plain gang, from the pods (rows int64[k], uses float64[k, r]) in the order they leave in."""
+        ((demand, members),) = shape.needs
+        demands = self._scene.demands
+        enough = int(np.searchsorted(growth(demands, demand, self._yard, rows, uses), members))
+        if enough == len(rows):
+            return None
+        start = float(times[enough])
+        gone = int(np.searchsorted(times, start, side="right"))
+        left = self._yard.free.copy()
+        np.add.at(left, rows[:gone], uses[:gone])
+        sat, counts = snug(demands.count_one(demand, left), members)
+        left[sat] -= counts[:, None] * demands.wants[demand]
+        return start, left
+
+    def _searched(self, shape: Shape, ends: Vector, running: Sequence[Runs]) -> tuple[float, Matrix] | None:
+        """The same for any gang, by the planner."""
+        ground = self._scene
+        picture = replace(ground.snapshot, free=self._yard.free)
+        going = departures(picture, ends, [(runs.rows, runs.uses) for runs in running], self._now)
+        search = Search(picture, shape.gang, ground.policy, going, None, ground.masks)
+        found = search.earliest()
+        self._tries -= search.asked
+        return None if found is None else (found.start, found.left.copy())

@@ -1,0 +1,115 @@
+"""The desk at which people are served, tied to the engine and the API server.
+
+Lives here: how a dry run, a drain, and the suspending of a Job are carried out. Never here: who may ask for them.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+import structlog
+
+from scheduler.engine import Engine
+from scheduler.engine.explain import Found
+from scheduler.errors import KubeError
+from scheduler.kube import api_call
+from scheduler.kube.client import Client
+from scheduler.ledger.gang import GangRecord
+from scheduler.model.decision import TEXT, Place, Reason, Refuse, Wait
+from scheduler.model.preemption_units import Preempt, Unit
+from scheduler.model.queueing import Estimate, Reservation
+from scheduler.model.workload import GangKey, Owner, Pod
+from scheduler.objects import patches
+from scheduler.status.desk import DeskError, Drained, Trial, cannot_tell, would_leave
+
+WAIT: Final = 10.0
+"""Seconds for one call to the API server on behalf of a person."""
+
+NO_MORE: Final = "the gang of this name is there and has its quorum, and there is no room for more of it now"
+
+_log = structlog.get_logger("desk")
+
+Drain = Callable[[str, str], Awaitable[Drained]]
+
+
+class Counter:
+    """Serves people; every answer is of this replica."""
+
+    def __init__(self, engine: Engine, client: Client, clock: Callable[[], float], drain: Drain) -> None:
+        self._engine = engine
+        self._client = client
+        self._clock = clock
+        self._drain = drain
+
+    def forecasts(self) -> Mapping[GangKey, Estimate]:
+        """When waiting gangs are expected to start."""
+        return self._engine.forecasts.starts
+
+    def victims(self, gang: GangKey) -> Sequence[Unit]:
+        """Who was asked to leave for this gang."""
+        record = self._engine.ledger.roll.gangs.get(gang)
+        return record.plan.units if record is not None and record.plan is not None else ()
+
+    async def inquire(self, gang: GangKey) -> Found:
+        """How near this gang is to a seat, and whom room would cost; worked out beside what kube-scheduler asks."""
+        asked = self._engine.inquire(gang, self._clock())
+        return await asyncio.to_thread(asked.answer, self._engine.policy) if asked is not None else Found()
+
+    async def simulate(self, pods: Sequence[Pod]) -> Trial:
+        """Ask what would be asked if these pods had just come; nothing changes."""
+        sketched = self._engine.sketch(pods)
+        await asyncio.to_thread(sketched.form)
+        tried = self._engine.trial(sketched, self._clock())
+        seat, room = await asyncio.to_thread(tried.answer, self._engine.policy)
+        if tried.unmodelled and (isinstance(seat, Place) or isinstance(room, Preempt)):
+            return Trial(Reason.UNMODELLED, cannot_tell(tried.unmodelled))
+        if isinstance(seat, Place) and not seat.seats:  # surplus of a gang that has its quorum
+            return Trial(Reason.NO_ROOM, NO_MORE)
+        if isinstance(seat, Place):
+            return Trial(Reason.SEATED, "the gang would start at once", dict(seat.seats))
+        return _foretold(seat, room)
+
+    async def drain(self, node: str, by: str) -> Drained:
+        """Move gangs away from a node, onto seats that were found first."""
+        _log.info("drain", node=node, by=by)
+        return await self._drain(node, by)
+
+    async def suspend(self, gang: GangKey, by: str) -> str:
+        """Suspend the Job of a gang."""
+        return await self._set(gang, by, suspend=True)
+
+    async def resume(self, gang: GangKey, by: str) -> str:
+        """Resume the Job of a gang."""
+        return await self._set(gang, by, suspend=False)
+
+    async def _set(self, gang: GangKey, by: str, *, suspend: bool) -> str:
+        owner = _job_of(self._engine.ledger.roll.gangs.get(gang))
+        call = patches.set_suspended(gang.namespace, owner, suspend=suspend)
+        word = "suspended" if suspend else "resumed"
+        try:
+            await api_call.make(self._client, call, WAIT)
+        except KubeError as error:
+            raise DeskError(f"Job {owner.name} could not be {word}: {error}") from None
+        _log.info(word, gang=str(gang), job=owner.name, by=by)
+        return f"Job {owner.name} is {word}"
+
+
+def _job_of(record: GangRecord | None) -> Owner:
+    owners = {m.pod.owner for m in record.members.values()} if record is not None else set()
+    owner = next(iter(owners), None) if len(owners) == 1 else None
+    if owner is None or owner.kind != "Job":
+        raise DeskError("only the gang of one Job can be suspended and resumed")
+    return owner
+
+
+def _foretold(seat: Wait | Refuse, room: Preempt | Reservation | None) -> Trial:
+    """There is no seat now; this is how there would be one, or why not."""
+    if isinstance(seat, Refuse):
+        return Trial(seat.reason, f"{TEXT[seat.reason]}: {seat.field}: {seat.value!r}: {seat.remedy}")
+    if isinstance(room, Preempt):
+        why = Reason.MAKING_ROOM
+        return Trial(why, would_leave(room.victims), dict(room.seats), room.victims, seat.shortfall)
+    numbers = seat.ceiling or seat.shortfall
+    said = TEXT[seat.reason] if numbers is None else f"{TEXT[seat.reason]}: {numbers}"
+    start = Estimate(room.start, room.start, room.start) if room is not None else None
+    return Trial(seat.reason, said, {}, (), seat.shortfall, start)

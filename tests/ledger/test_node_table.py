@@ -1,0 +1,188 @@
+"""The columns of the cluster: a pod uses room once, wherever it is, and no order of events changes the sum."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.ledger.node_table import VECTORS_KEPT, NodeTable
+from scheduler.model.topology import DEFAULT_LEVELS
+from scheduler.model.workload import Uid
+from tests.builders import GPU, a_demand, a_node, a_taint
+from tests.ledger.desk import QUICK
+
+NODES = [a_node(f"n{number}", gpu=4, cpu=8, rack=f"r{number % 2}") for number in range(3)]
+
+
+def a_table(*nodes) -> NodeTable:
+    table = NodeTable(DEFAULT_LEVELS)
+    for node in nodes or NODES:
+        table.seen(node)
+    return table
+
+
+def free_of(table: NodeTable, node: str, resource: str = GPU) -> float:
+    picture = table.snapshot([])
+    return float(picture.free[picture.index[node], picture.axis.index[resource]])
+
+
+def test_a_pod_uses_room_in_one_place() -> None:
+    """Put twice it counts once; put elsewhere it counts there alone; taken it counts nowhere."""
+    table = a_table()
+    uid, demand = Uid("a"), a_demand(gpu=2)
+    table.put(uid, "n0", demand)
+    table.put(uid, "n0", demand)
+    assert free_of(table, "n0") == 2
+    table.put(uid, "n1", demand)
+    assert (free_of(table, "n0"), free_of(table, "n1")) == (4, 2)
+    table.take(uid)
+    table.take(uid)
+    assert free_of(table, "n1") == 4
+
+
+moves = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.integers(0, 4), st.integers(0, 3), st.integers(0, 3)),
+        st.tuples(st.just("take"), st.integers(0, 4), st.just(0), st.just(0)),
+        st.tuples(st.just("node"), st.integers(0, 3), st.integers(0, 4), st.just(0)),
+        st.tuples(st.just("gone"), st.integers(0, 3), st.just(0), st.just(0)),
+        st.tuples(st.just("look"), st.just(0), st.just(0), st.just(0)),
+    ),
+    max_size=30,
+)
+
+
+@QUICK
+@given(moves)
+def test_columns_kept_step_by_step_equal_columns_added_up(steps) -> None:
+    """Whatever came and went, in whatever order, free is capacity less the pods that are there."""
+    table, nodes, pods = NodeTable(DEFAULT_LEVELS), {}, {}
+    for what, one, two, three in steps:
+        if what == "put":
+            pods[one] = (f"n{two}", a_demand(gpu=three, cpu=1))
+            table.put(Uid(str(one)), *pods[one])
+        elif what == "take":
+            pods.pop(one, None)
+            table.take(Uid(str(one)))
+        elif what == "node":
+            nodes[f"n{one}"] = a_node(f"n{one}", gpu=two, cpu=8)
+            table.seen(nodes[f"n{one}"])
+        elif what == "gone":
+            nodes.pop(f"n{one}", None)
+            table.gone(f"n{one}")
+        else:
+            table.snapshot([])
+    picture = table.snapshot([])
+    assert picture.names == tuple(sorted(nodes))
+    for name, node in nodes.items():
+        there = [dict(demand.requests) for where, demand in pods.values() if where == name]
+        for resource, amount in node.capacity:
+            used = sum(own.get(resource, 0) for own in there)
+            assert picture.free[picture.index[name], picture.axis.index[resource]] == amount - used
+    over = {
+        name
+        for name, node in nodes.items()
+        if GPU in picture.axis.index
+        and sum(dict(d.requests).get(GPU, 0) for where, d in pods.values() if where == name)
+        > dict(node.capacity).get(GPU, 0)
+    }
+    assert set(table.overdrawn()) >= over
+
+
+def test_a_pin_changes_no_room() -> None:
+    """A demand that differs in where it may go, and not in how much, neither frees nor takes anything."""
+    table = a_table()
+    table.put(Uid("a"), "n0", a_demand(gpu=2))
+    before = (table.room, table.generation)
+    table.put(Uid("a"), "n0", a_demand(gpu=2, selector={"kubernetes.io/hostname": "n0"}))
+    assert (table.room, table.generation) == before
+    assert free_of(table, "n0") == 2
+
+
+def test_the_three_counters_move_for_their_own_reasons() -> None:
+    """room: something may fit now; version: nodes differ; generation: anything does."""
+    table = a_table()
+    version, generation, room = table.version, table.generation, table.room
+    table.put(Uid("a"), "n0", a_demand(gpu=1))
+    assert (table.version, table.room) == (version, room)
+    assert table.generation > generation
+    table.take(Uid("a"))
+    assert table.room > room
+    generation = table.generation
+    table.seen(NODES[0])
+    assert (table.version, table.generation) == (version, generation)
+    table.seen(a_node("n0", gpu=5))
+    assert table.version > version
+
+
+def test_snapshots_never_change() -> None:
+    """A picture that was taken stays as it was, and nobody can paint on it."""
+    table = a_table()
+    picture = table.snapshot([])
+    before = picture.free.copy()
+    table.put(Uid("a"), "n0", a_demand(gpu=4))
+    assert np.array_equal(picture.free, before)
+    with pytest.raises(ValueError, match="read-only"):
+        picture.free[0, 0] = 1
+
+
+def test_room_is_amounts_and_ports() -> None:
+    """has_room says no for what is not there, for a clash of host ports, and for unknown nodes and resources."""
+    table = a_table()
+    table.put(Uid("a"), "n0", a_demand(gpu=3, ports=[80]))
+    assert table.has_room("n0", a_demand(gpu=1))
+    assert not table.has_room("n0", a_demand(gpu=2))
+    assert not table.has_room("n0", a_demand(gpu=1, ports=[80]))
+    assert table.has_room("n0", a_demand(gpu=1, ports=[81]))
+    assert not table.has_room("elsewhere", a_demand())
+    assert not table.has_room("n0", a_demand(more={"example.com/thing": 1}))
+    table.take(Uid("a"))
+    assert table.has_room("n0", a_demand(gpu=4, ports=[80]))
+
+
+def test_an_overdrawn_resource_does_not_matter_to_who_needs_none() -> None:
+    """A node whose GPUs are overdrawn has room for a pod without GPUs."""
+    table = a_table()
+    table.put(Uid("a"), "n0", a_demand(gpu=5))
+    assert table.overdrawn() == ["n0"]
+    assert table.is_overdrawn("n0", a_demand(gpu=1))
+    assert not table.is_overdrawn("n0", a_demand(cpu=1))
+    assert table.has_room("n0", a_demand(cpu=1))
+
+
+def test_pods_of_a_node_that_comes_back_count_again() -> None:
+    """A node that is seen after its pods, or once more, has them on its account."""
+    table = NodeTable(DEFAULT_LEVELS)
+    table.put(Uid("a"), "n0", a_demand(gpu=3))
+    table.seen(NODES[0])
+    assert free_of(table, "n0") == 1
+    table.gone("n0")
+    table.seen(NODES[0])
+    assert free_of(table, "n0") == 1
+
+
+def test_pictures_carry_labels_taints_ports_and_nominations() -> None:
+    """Everything that decides about a node is in the picture, nodes in the order of their names."""
+    table = a_table(
+        a_node("b", gpu=1, taints=[a_taint("dedicated")]), a_node("a", gpu=1, rack="r1", schedulable=False)
+    )
+    table.put(Uid("x"), "b", a_demand(ports=[80]))
+    picture = table.snapshot([("b", 5, a_demand(gpu=1)), ("gone", 5, a_demand(gpu=1))])
+    assert picture.names == ("a", "b")
+    assert list(picture.schedulable) == [False, True]
+    assert [(taint.key, list(mask)) for taint, mask in picture.taints] == [("dedicated", [False, True])]
+    assert [(port.port, list(mask)) for port, mask in picture.ports] == [(80, [False, True])]
+    assert [(one.node, one.priority) for one in picture.nominations] == [(1, 5)]
+    assert picture.labels["gangwright.io/rack"].codes.tolist() == [0, -1]
+
+
+def test_nothing_is_kept_of_what_is_gone() -> None:
+    """Ports of pods that went, and vectors of demands long past, are forgotten."""
+    table = a_table()
+    for number in range(VECTORS_KEPT + 10):
+        demand = a_demand(memory=number / 2**20, ports=[80])
+        table.put(Uid("a"), "n0", demand)
+        table.take(Uid("a"))
+    assert len(table._vectors) <= VECTORS_KEPT
+    assert table._ports == {}
+    assert list(table.places()) == []

@@ -1,0 +1,53 @@
+"""What a look at a gang costs: it is taken for every PATCH and every bind of every member."""
+
+import pytest
+
+from scheduler.ledger import quorum, reconcile
+from tests.engine.cast import a_gang_of_pods, with_membership
+from tests.ledger.desk import Desk
+
+
+def test_members_are_counted_once_a_look(monkeypatch) -> None:
+    """A gang to which nothing happens but that its members are bound is counted once for each of them."""
+    counted = []
+    facts = quorum.facts
+    desk = Desk()
+    names = ("train-0", "train-1", "train-2")
+    desk.see(*a_gang_of_pods("train", 3))
+    desk.bring_on_its_way("train", train_0="n1", train_1="n1", train_2="n1")
+    monkeypatch.setattr(
+        quorum, "facts", lambda record, spec: counted.append(record.key) or facts(record, spec)
+    )
+
+    looks = desk.ledger.looks
+    for name in names:
+        desk.bind(name)
+
+    assert len(counted) == desk.ledger.looks - looks >= len(names)
+
+
+def test_who_waits_whole_is_not_asked_once_more_who_of_it_is_bound(monkeypatch) -> None:
+    """The count of the members tells: a gang of thousands that waits is looked at whenever anybody of it is seen."""
+    desk = Desk()
+    desk.see(*a_gang_of_pods("train", 3))
+    record = desk.record("train")
+    facts = quorum.facts(record, record.spec)
+
+    monkeypatch.setattr(type(record), "live", lambda _: pytest.fail("its members are looked at one by one"))
+    assert not reconcile._stands_short(record, facts)
+
+
+def test_surplus_alone_at_its_place_gives_way() -> None:
+    """The quorum is gone and waits, so nobody of it is bound; what is left of the gang can still be asked to leave."""
+    desk = Desk()
+    core = a_gang_of_pods("train", 3, quorum=2)
+    desk.see(*core[:2], with_membership(core[2], surplus=True))
+    desk.bring_on_its_way("train", train_0="n1", train_1="n1", train_2="n2")
+    desk.bind("train-0", "train-1", "train-2")
+    assert desk.record("train").gives_way
+
+    desk.lose("train-0", "train-1")
+    desk.see(*a_gang_of_pods("train", 2))
+    assert desk.record("train").gives_way
+    desk.lose("train-2")
+    assert not desk.record("train").gives_way

@@ -1,0 +1,30 @@
+"""What is watched, and what the installed role allows."""
+
+from pathlib import Path
+
+import yaml
+
+from scheduler.objects.watched_resources import RESOURCES
+
+ROLE = Path(__file__).parents[2] / "manifests" / "base" / "rbac-extender.yaml"
+
+
+def test_the_role_allows_every_watch() -> None:
+    """A kind that we may not list would keep us from ever having read the cluster."""
+    role = next(d for d in yaml.safe_load_all(ROLE.read_text()) if d["kind"] == "ClusterRole")
+    allowed = {
+        (group, kind)
+        for rule in role["rules"]
+        if {"list", "watch"} <= set(rule["verbs"])
+        for group in rule["apiGroups"]
+        for kind in rule["resources"]
+    }
+    for resource in RESOURCES:
+        root, *middle, kind = resource.path.strip("/").split("/")
+        assert (middle[0] if root == "apis" else "", kind) in allowed
+
+
+def test_only_what_is_defined_by_others_may_be_missing() -> None:
+    """Kinds of custom resource definitions; their groups are not Kubernetes' own."""
+    assert {r.path.split("/")[-1] for r in RESOURCES if r.optional} == {"podgroups"}
+    assert len({r.path for r in RESOURCES}) == len(RESOURCES)

@@ -1,0 +1,92 @@
+"""A drain for a person: what must be true before it, and what is told of it."""
+
+import pytest
+
+from scheduler.model.moves import Departure, Drain
+from scheduler.model.workload import GangKey, PodKey
+from scheduler.service.operator_drain import drain, drained
+from scheduler.status.desk import DeskError, Moved
+from tests.engine.stage import a_set, a_world, nodes_of, seats
+from tests.engine.world import World
+
+TRAIN = GangKey("default", "train")
+
+
+class Working:
+    """A service as far as a drain uses it: the engine of a world, and its effects on their way."""
+
+    def __init__(self, world: World, *, acts: bool = True) -> None:
+        self.engine = world.engine
+        self.clock = lambda: world.now
+        self.submit = world._do
+        self.may_act = lambda: acts
+
+
+def pods(*names: str) -> tuple[PodKey, ...]:
+    return tuple(PodKey("default", name) for name in names)
+
+
+async def test_a_node_that_takes_new_pods_is_not_drained() -> None:
+    """What leaves it would come back: it is to be cordoned first, and the error says how."""
+    with pytest.raises(DeskError, match="kubectl cordon n0"):
+        await drain(Working(a_world(2)), "n0", "jane")
+
+
+async def test_a_replica_that_does_not_act_says_so() -> None:
+    """It knows less than the one that acts, and its effects would go nowhere."""
+    world = a_world(2)
+    world.engine.ledger.acting = False
+    with pytest.raises(DeskError, match="does not act"):
+        await drain(Working(world), "n0", "jane")
+
+
+async def test_a_replica_that_slept_through_its_lease_moves_nobody() -> None:
+    """It took itself for the one that acts when it was last looked at: it asks again before it plans a move."""
+    world = a_world(2, 2)
+    a_set(world, "train", 1, gpu=2)
+    world.settle(5)
+    node = nodes_of(world.bound("train"))[0]
+    world.api.cordon(node, off=True)
+    world.watch()
+    with pytest.raises(DeskError, match="does not act"):
+        await drain(Working(world, acts=False), node, "jane")
+    assert len(world.engine.ledger.moves) == 0
+
+
+async def test_a_gang_is_moved_and_told_of() -> None:
+    """The answer names the gang, how many of its pods move, and where to; in the end nothing is left."""
+    world = a_world(2, 2, 2)
+    a_set(world, "train", 2, gpu=2)
+    world.settle(5)
+    node = nodes_of(world.bound("train"))[0]
+    world.api.cordon(node, off=True)
+    world.watch()
+    told = await drain(Working(world), node, "jane")
+    assert not told.done
+    (moved,) = told.moves
+    assert (moved.gang, moved.pods) == (TRAIN, 2)
+    assert moved.outcome.startswith("the whole gang moves to n")
+    world.settle(5)
+    assert seats(world, "train") == 2
+    assert (await drain(Working(world), node, "jane")).done
+
+
+@pytest.mark.parametrize(
+    ("departure", "pods_counted", "outcome"),
+    [
+        (Departure(TRAIN, dict.fromkeys(pods("a", "b"), "n1")), 2, "moves to n1 × 2"),
+        (
+            Departure(TRAIN, {pods("a")[0]: "n1"}, dict.fromkeys(pods("b"), "no room")),
+            2,
+            "moves to n1; 1 stays: no room",
+        ),
+        (Departure(TRAIN, leaving=pods("a", "b")), 2, "2 on their way out"),
+        (Departure(TRAIN, {pods("a")[0]: "n1"}, whole=True), 1, "the whole gang moves to n1"),
+    ],
+)
+def test_what_becomes_of_a_gang_is_said_in_words(
+    departure: Departure, pods_counted: int, outcome: str
+) -> None:
+    """Where to, what stays and why, what is leaving already."""
+    told = drained(Drain("n0", (departure,)))
+    assert told.moves == (Moved(TRAIN, pods_counted, outcome),)
