@@ -14,7 +14,7 @@ import structlog
 from hypothesis import settings
 from xdist.remote import Producer
 
-from scheduler.ledger.faults import Fault, Faults
+from scheduler.ledger.counts import Fault, Faults
 from tests import sides
 from tests.plane.fixtures import api, build_before_tests, make_nodes, namespace, plane
 

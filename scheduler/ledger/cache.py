@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 
 from scheduler.ledger import pins
-from scheduler.ledger.census import Case, Census
+from scheduler.ledger.counts import Case, Census, Faults, Tally
 from scheduler.ledger.disruption_budgets import Budgets
 from scheduler.ledger.excess_pods import Spares
-from scheduler.ledger.faults import Faults
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step
 from scheduler.ledger.leases import Moves
 from scheduler.ledger.member_conditions import Telling
@@ -21,11 +20,10 @@ from scheduler.ledger.pending_queue import Wanting
 from scheduler.ledger.preemption_cycles import Rivals
 from scheduler.ledger.registry import Roll
 from scheduler.ledger.resource_quotas import Quotas
-from scheduler.ledger.resuming import Paused
 from scheduler.ledger.runtimes import Runtimes
 from scheduler.ledger.share_usage import Usages
 from scheduler.ledger.spared_owners import Comebacks
-from scheduler.ledger.tally import Tally
+from scheduler.ledger.suspended_jobs import Paused
 from scheduler.ledger.timers import Timers
 from scheduler.model.cluster import Snapshot
 from scheduler.model.demand import Demand

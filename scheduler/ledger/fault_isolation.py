@@ -10,7 +10,7 @@ from typing import Final
 
 from scheduler.ledger.backoff import doubled
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.faults import Fault
+from scheduler.ledger.counts import Fault
 from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.phase import State
 from scheduler.model import events as ev

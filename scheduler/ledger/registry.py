@@ -4,9 +4,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from scheduler.ledger.asleep import Sleepers
 from scheduler.ledger.gang import GangRecord, Member
 from scheduler.ledger.messages import GaveWay
+from scheduler.ledger.suspended_jobs import Sleepers
 from scheduler.model.workload import GangKey, Owner, Pod, Uid
 
 SCARS_KEPT: Final = 4096

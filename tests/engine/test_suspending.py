@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.ledger.preemption import HEARD, SPARED
-from scheduler.ledger.resuming import EVERY
+from scheduler.ledger.suspended_jobs import EVERY
 from scheduler.model.effects import ResumeJob, SuspendJob
 from scheduler.model.events import LostSight, OwnerSeen, SawAgain
 from tests.engine.api import Controller

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from scheduler.engine import Engine, planning
+from scheduler.ledger.counts import Fault
 from scheduler.ledger.fault_isolation import FAILED
-from scheduler.ledger.faults import Fault
 from scheduler.model import events as ev
 from scheduler.model.cluster import Node
 from scheduler.model.decision import Reason

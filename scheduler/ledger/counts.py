@@ -1,17 +1,54 @@
-"""How many gangs are where and why, and what their members need: kept, and brought up to date when it is asked for.
+"""What happened and what is, counted for metrics; and what failed, for the service to log.
 
-A gang is only noted when it is touched, and counted when somebody asks: whoever asks every other second pays for the
-gangs that changed meanwhile, and the road of an event for next to nothing.
+The core does not measure: it counts, and the service reads. A gang is only noted when it is touched, and counted when its
+count is asked for: a reader that asks every other second pays for the gangs that changed meanwhile.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from scheduler.ledger import conditions
 from scheduler.ledger.gang import GangRecord
+from scheduler.model.decision import Quality
 from scheduler.model.demand import Demand
+from scheduler.model.preemption_units import Preempt
 from scheduler.model.workload import GangKey
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counters only ever grow; observations are taken away by the reader."""
+
+    pins_broken: Counter[str] = field(default_factory=Counter)
+    """By cause."""
+    reseats: int = 0
+    decisions: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+    victims: Counter[str] = field(default_factory=Counter)
+    """Pods that were asked to give way, by kind of unit."""
+    lost: float = 0.0
+    """Device-seconds of work that they had not saved."""
+    refusals: Counter[str] = field(default_factory=Counter)
+    """Requests to leave that the API server refused, by kind of failure."""
+    waits: list[float] = field(default_factory=list)
+    """Seconds from a gang's quorum being there to its being bound."""
+    placements: list[Quality] = field(default_factory=list)
+    starts: list[tuple[GangKey, float]] = field(default_factory=list)
+    """Gangs whose quorum is bound, with when."""
+
+    def preempted(self, preempt: Preempt) -> None:
+        """These were asked to leave."""
+        for unit in preempt.victims:
+            self.victims[unit.kind.name.lower()] += len(unit.uids)
+            self.lost += unit.lost
+
+    def drain(self) -> tuple[list[float], list[Quality]]:
+        taken = (self.waits, self.placements)
+        self.waits, self.placements = [], []
+        return taken
+
 
 Case = tuple[str, str]
 """State and reason."""
@@ -113,3 +150,35 @@ def _sum(entries: Iterable[Entry]) -> Counter[Demand]:
         for demand, count in own.demands:
             whole[demand] += count
     return whole
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A step failed on this gang; None: on an object of no gang that is known."""
+
+    gang: GangKey | None
+    error: Exception
+    again: bool
+    """One failed on this gang not long before."""
+
+
+class Faults:
+    """What went wrong, for the service to log."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._untold: list[Fault] = []
+
+    def note(self, fault: Fault) -> None:
+        """A step failed."""
+        self.total += 1
+        self._untold.append(fault)
+
+    def drain(self) -> list[Fault]:
+        """What was noted since."""
+        untold, self._untold = self._untold, []
+        return untold
+
+    def check(self) -> list[str]:
+        """For tests: what no test may bring about by chance."""
+        return [f"a step failed on {fault.gang}: {fault.error!r}" for fault in self._untold]

@@ -1,9 +1,9 @@
-"""Jobs that we suspended so that a gang had room: resumed as soon as their pods are gone.
+"""Jobs that are suspended: those that we suspended so that a gang had room, and the gangs that the pods of all would be of.
 
-A resumed Job makes new pods, which come gated and wait in the queue like all others: so the queue alone decides when
-they run again. That it was we who suspended it stands on the Job, so a restart forgets nobody. A person who says that
-it stays suspended, or resumes it, is heard: the first is never undone here, and what the second left of our word is
-taken off.
+A Job that we suspended is resumed as soon as its pods are gone: it makes new pods, which come gated and wait in the queue
+like all others, so the queue alone decides when they run again. That we suspended it stands on the Job, so a restart
+forgets none. An operator who says that it stays suspended, or resumes it, is heard: the first is never undone here, and
+what the second left of our word is taken off. A gang without pods is known by its suspended Jobs alone.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import Final
 
 from scheduler.ledger.registry import Roll
 from scheduler.model.effects import Effect, ResumeJob
-from scheduler.model.workload import GangKey, OwnerTraits, PodKey, Uid
+from scheduler.model.workload import Asleep, GangKey, OwnerTraits, PodKey, Uid
 
 EVERY: Final = 5.0
 """Seconds until a Job that is still suspended is resumed once again."""
@@ -62,3 +62,36 @@ def _has_pods(roll: Roll, uid: str) -> bool:
         for key in roll.owned_by(uid)
         for member in roll.gangs[key].members.values()
     )
+
+
+class Sleepers:
+    """What every suspended Job said last."""
+
+    def __init__(self) -> None:
+        self._gang_of: dict[str, GangKey] = {}
+        self._gangs: dict[GangKey, dict[str, Asleep]] = {}
+
+    def seen(self, traits: OwnerTraits) -> None:
+        """What is known of an owner now, who may have woken."""
+        self.gone(traits.uid)
+        if traits.asleep is not None:
+            key = self._gang_of[traits.uid] = traits.asleep.membership.gang
+            self._gangs.setdefault(key, {})[traits.uid] = traits.asleep
+
+    def gone(self, uid: str) -> None:
+        """An owner is no more."""
+        key = self._gang_of.pop(uid, None)
+        if key is not None:
+            del self._gangs[key][uid]
+            if not self._gangs[key]:
+                del self._gangs[key]
+
+    def of(self, key: GangKey) -> list[Asleep]:
+        """Those of one gang, by name."""
+        return sorted(self._gangs.get(key, {}).values(), key=lambda own: own.job)
+
+    def __iter__(self) -> Iterator[GangKey]:
+        return iter(self._gangs)
+
+    def __contains__(self, key: GangKey) -> bool:
+        return key in self._gangs

@@ -1,0 +1,282 @@
+"""One function for each event: what it changes in the cache, and which gangs are to be looked at. No rule.
+
+Lives here: nodes, PodGroups, quotas, budgets, owners, the policy; the questions of kube-scheduler and the answers of the
+planner; and whether we may do anything. Never here: what follows for a gang (reconcile), the pods (membership), or the
+outcomes of effects (outcomes). An answer that was made from an older picture counts as far as it is still true. While what
+we know may be the past, facts are taken in and no gang is looked at. When it is the present again every limit begins anew:
+what came true meanwhile is told in no order, and no gang loses its place for a time in which it was not looked at.
+"""
+
+import numpy as np
+
+from scheduler.ledger import healing, migration, plans, preemption, reconcile, recovery
+from scheduler.ledger.cache import Cache
+from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step
+from scheduler.model import events as ev
+from scheduler.model.decision import Place, Reason, Refuse, Wait
+from scheduler.model.workload import OwnerTraits
+
+
+def node_seen(cache: Cache, event: ev.NodeSeen, _now: float) -> None:
+    """A node as it is now: seats held on it may be lost, and who stands on it may have it back."""
+    back = event.node.name not in cache.nodes or healing.is_unreachable(event.node)
+    if cache.nodes.seen(event.node):
+        _node_changed(cache, event.node.name)
+        if back and cache.ready:
+            _tenants_touched(cache, event.node.name)
+
+
+def node_gone(cache: Cache, event: ev.NodeGone, _now: float) -> None:
+    """A node is no more."""
+    if cache.nodes.gone(event.name):
+        _node_changed(cache, event.name)
+        _tenants_touched(cache, event.name)
+
+
+def _node_changed(cache: Cache, name: str) -> None:
+    for uid in cache.held_on(name):
+        cache.mark(cache.roll.gang_of[uid])
+
+
+def _tenants_touched(cache: Cache, name: str) -> None:
+    """Whoever is bound there has lost something, or has it back."""
+    for uid, node, _ in cache.nodes.places():
+        if node == name and uid in cache.roll.gang_of:
+            cache.mark(cache.roll.gang_of[uid])
+
+
+def group_seen(cache: Cache, event: ev.GroupSeen, _now: float) -> None:
+    """A PodGroup as it is now."""
+    cache.groups[event.group.format, event.group.key] = event.group
+    cache.mark(event.group.key, anew=True)
+
+
+def group_gone(cache: Cache, event: ev.GroupGone, _now: float) -> None:
+    """A PodGroup is no more."""
+    cache.groups.pop((event.format, event.key), None)
+    cache.mark(event.key, anew=True)
+
+
+def budget_seen(cache: Cache, event: ev.BudgetSeen, _now: float) -> None:
+    """A disruption budget as it is now. Until we act, no gang was told to wait because of it."""
+    cache.budgets.seen(event.budget, heed=cache.acting and cache.synced)
+
+
+def budget_gone(cache: Cache, event: ev.BudgetGone, _now: float) -> None:
+    """A disruption budget is no more: what it kept may leave."""
+    cache.budgets.gone(event.namespace, event.name, heed=cache.acting and cache.synced)
+
+
+def quota_seen(cache: Cache, event: ev.QuotaSeen, _now: float) -> None:
+    """A ResourceQuota as it is now."""
+    if cache.quotas.seen(event.quota):
+        _short_of_members_told(cache, event.quota.namespace)
+
+
+def quota_gone(cache: Cache, event: ev.QuotaGone, _now: float) -> None:
+    """A ResourceQuota is no more."""
+    cache.quotas.gone(event.namespace, event.name)
+    _short_of_members_told(cache, event.namespace)
+
+
+def _short_of_members_told(cache: Cache, namespace: str) -> None:
+    """A quota says why members are missing; nothing else of a gang depends on it."""
+    for key in cache.quotas.gathering(namespace):
+        cache.mark_told(key)
+
+
+def owner_seen(cache: Cache, event: ev.OwnerSeen, now: float) -> None:
+    """What is known of an owner now."""
+    cache.paused.seen(event.traits, now)
+    cache.roll.asleep.seen(event.traits)
+    before = cache.owners.get(event.traits.uid)
+    cache.owners[event.traits.uid] = event.traits  # its version may be another, where nothing else is
+    if before != event.traits:
+        anew = before is None or _course(before) != _course(event.traits)
+        for key in cache.roll.concerned(event.traits.uid):
+            cache.mark(key, anew=anew)
+    if before is None or before.version != event.traits.version:
+        for key in preemption.waiting_for(cache, event.traits.uid):
+            cache.mark(key)
+
+
+def _course(traits: OwnerTraits) -> tuple[int, bool, bool]:
+    """What of an owner a gang counts by: what it completed, and whether it makes more pods."""
+    return traits.succeeded, traits.ended, traits.suspended
+
+
+def owner_gone(cache: Cache, event: ev.OwnerGone, _now: float) -> None:
+    """An owner is no more."""
+    cache.owners.pop(event.uid, None)
+    for key in cache.roll.concerned(event.uid):
+        cache.mark(key, anew=True)
+    cache.paused.gone(event.uid)
+    cache.roll.asleep.gone(event.uid)
+
+
+def policy_changed(cache: Cache, event: ev.PolicyChanged, _now: float) -> None:
+    """Another policy counts from now on."""
+    cache.policy = event.policy
+    cache.usage.adopt(event.policy.shares)
+    cache.nodes.grew()  # whoever was told to wait may be told otherwise now
+    for key in cache.roll.gangs:
+        cache.mark(key, anew=True)
+
+
+def asked(cache: Cache, event: ev.Asked, _now: float) -> None:
+    """kube-scheduler asked about a pod without our gate."""
+    member = cache.roll.member(event.uid)
+    if member is None or member.bound:
+        return
+    key = cache.roll.gang_of[event.uid]
+    record = cache.roll.gangs[key]
+    scored = member.hold is not None and member.hold.until is not None
+    if scored:
+        cache.release(member)
+    known = member.allowed if member.allowed_version == event.nodes_version else None
+    if known is None or not np.array_equal(known, event.allowed):
+        member.allowed, member.allowed_version = event.allowed, event.nodes_version
+        record.verdict_for = None
+        cache.wanting.ask_again()
+    elif record.asked and member.hold is None and not scored:
+        return
+    record.asked = True
+    if member.hold is not None and not _within(cache, member, member.hold.node):
+        cache.tally.reseats += 1
+        cache.release(member)
+    cache.mark(key)
+
+
+def _within(cache: Cache, member: Member, node: str) -> bool:
+    if member.allowed is None or member.allowed_version != cache.nodes.version:
+        return True
+    row = cache.snapshot().index.get(node)
+    return row is not None and bool(member.allowed[row])
+
+
+def scored(cache: Cache, event: ev.Scored, now: float) -> None:
+    """The best node is kept for a moment."""
+    member = cache.roll.member(event.uid)
+    if member is not None and not member.bound and (member.hold is None or member.hold.until is not None):
+        cache.hold(member, Hold(event.node, "", now + cache.policy.score_hold), now)
+        cache.mark(cache.roll.gang_of[event.uid])
+
+
+def decided(cache: Cache, event: ev.Decided, now: float) -> None:
+    """Take a verdict; one that was made from an older picture counts only as far as it is still true.
+
+    Seats may be gone since; room that was not there may be there now.
+    """
+    record = _still_asking(cache, event, now)
+    if record is None:
+        return
+    decision, fresh = event.decision, event.generation == cache.nodes.generation
+    if isinstance(decision, Place) and not plans.take_seats(cache, record, decision.seats, now):
+        if not fresh:
+            cache.wanting.ask_again()
+            return
+        decision = Wait(Reason.NO_ROOM)
+    if isinstance(decision, Place):
+        record.passed = event.short and event.fence > 0
+        cache.tally.placements.append(decision.quality)
+        cache.tally.decisions[Reason.SEATED] += 1
+        plan = Plan(plans.name_of(record, decision.seats), dict(decision.seats))
+        cache.do(plans.start(record, plan, now, cache.policy))
+        record.verdict, record.verdict_for = None, None
+    else:
+        _keep_verdict(record, event, decision)
+        record.verdict_standing = cache.standing
+        record.verdict_version = cache.nodes.version if fresh else -1
+        cache.tally.decisions[decision.reason] += 1
+    cache.mark(record.key)
+
+
+def _still_asking(cache: Cache, event: "ev.Decided | ev.Freed", now: float) -> GangRecord | None:
+    """The gang, if it still asks what it asked; otherwise it is asked about again."""
+    record = cache.roll.gangs.get(event.gang.key)
+    if record is None or migration.request(cache, record, now) == event.gang:
+        return record
+    cache.wanting.ask_again()
+    cache.mark(record.key)
+    return None
+
+
+def _keep_verdict(record: GangRecord, event: ev.Decided, decision: Wait | Refuse) -> None:
+    record.verdict, record.verdict_for = decision, record.wanted
+    record.verdict_room, record.verdict_fence = event.room, event.fence
+    record.verdict_shape, record.verdict_short = event.shape, event.short
+    record.verdict_until = float("inf")
+
+
+def freed(cache: Cache, event: ev.Freed, now: float) -> None:
+    """Hold the seats, and begin with asking others to leave."""
+    record = _still_asking(cache, event, now)
+    if record is None:
+        return
+    name = plans.name_of(record, event.preempt.seats)
+    if not preemption.start(cache, record, event.preempt, name, now):
+        cache.wanting.ask_again()
+        return
+    record.passed = False  # it may have passed another with the seats that it had before
+    cache.tally.decisions[Reason.MAKING_ROOM] += 1
+    cache.tally.preempted(event.preempt)
+    record.verdict, record.verdict_for = None, None
+    cache.mark(record.key)
+
+
+def synced(cache: Cache, _event: ev.Synced, now: float) -> None:
+    """Every list has been read."""
+    if not cache.synced:
+        cache.synced = True
+        _begin(cache, now)
+
+
+def took_over(cache: Cache, _event: ev.TookOver, now: float) -> None:
+    """It is we who act."""
+    if not cache.acting:
+        cache.acting = True
+        _begin(cache, now)
+
+
+def _begin(cache: Cache, now: float) -> None:
+    """Once both are true: what an earlier run left behind comes before all that is new."""
+    if not cache.ready:
+        return
+    cache.do(recovery.adopt(cache, now))
+    for key in cache.roll.gangs:
+        cache.mark(key, anew=True)
+
+
+def lost_sight(cache: Cache, _event: ev.LostSight, _now: float) -> None:
+    """From now on what we know may be the past. Who has nothing to do yet has nothing to leave off."""
+    cache.blind = cache.blind or cache.ready
+
+
+def saw_again(cache: Cache, _event: ev.SawAgain, now: float) -> None:
+    """All that was put off is looked at, and asked about, under limits that begin anew."""
+    if not cache.blind:
+        return
+    cache.blind = False
+    for record in cache.roll.gangs.values():
+        _begin_limits(cache, record, now)
+        cache.mark(record.key)
+    cache.moves.extend(now + cache.policy.timeout)
+    cache.wanting.ask_again()
+
+
+def _begin_limits(cache: Cache, record: GangRecord, now: float) -> None:
+    if record.deadline is not None:
+        record.deadline = max(record.deadline, now + reconcile.time_limit(cache, record))
+    if record.plan is not None and record.plan.step is Step.FREE:
+        record.plan.free_by = max(record.plan.free_by, now + cache.policy.timeout)
+        for victim in record.plan.victims.values():
+            victim.resumed = max(victim.resumed, now)
+    for member in record.members.values():
+        if member.hold is not None and member.hold.until is not None:
+            member.hold.until = max(member.hold.until, now + cache.policy.score_hold)
+        if member.failing_since is not None:
+            member.failing_since = now
+        if member.starting_since is not None:
+            member.starting_since = now
+        if member.stranded_since is not None:
+            member.stranded_since = now
