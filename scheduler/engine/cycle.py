@@ -16,14 +16,12 @@ from itertools import islice
 from typing import Final
 
 from scheduler.engine import preemption_candidates
-from scheduler.engine.dominance import Amounts, Refused, shrunk
+from scheduler.engine.equivalence import Amounts, Refused, Shapes, Sieve, Told, shrunk
 from scheduler.engine.head import RESERVE_EVERY, Front, waits
 from scheduler.engine.planning import Answer, Fault, MakingRoom, Question, attempt, below_ceiling
 from scheduler.engine.preemption_candidates import BLOCKED
 from scheduler.engine.preemption_policy import Rights
 from scheduler.engine.queue_order import Ranking
-from scheduler.engine.shapes import Shapes, Told
-from scheduler.engine.sieve import Sieve
 from scheduler.ledger import Ledger, fault_isolation
 from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.pending_queue import Pass

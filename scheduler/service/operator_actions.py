@@ -1,10 +1,11 @@
-"""The desk at which people are served, tied to the engine and the API server.
+"""What people do to gangs and nodes through the status service: dry runs, drains, suspended and resumed Jobs.
 
-Lives here: how a dry run, a drain, and the suspending of a Job are carried out. Never here: who may ask for them.
+Lives here: how each is carried out, what has to be true before, and the words of the answer. Never here: who may ask.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -16,11 +17,13 @@ from scheduler.kube import api_call
 from scheduler.kube.client import Client
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Place, Reason, Refuse, Wait
+from scheduler.model.moves import Departure, Drain
 from scheduler.model.preemption_units import Preempt, Unit
 from scheduler.model.queueing import Estimate, Reservation
 from scheduler.model.workload import GangKey, Owner, Pod
 from scheduler.objects import patches
-from scheduler.status.desk import DeskError, Drained, Trial, cannot_tell, would_leave
+from scheduler.service.service import Service
+from scheduler.status.desk import DeskError, Drained, Moved, Trial, cannot_tell, would_leave
 
 WAIT: Final = 10.0
 """Seconds for one call to the API server on behalf of a person."""
@@ -29,13 +32,13 @@ NO_MORE: Final = "the gang of this name is there and has its quorum, and there i
 
 _log = structlog.get_logger("desk")
 
-Drain = Callable[[str, str], Awaitable[Drained]]
+DrainNode = Callable[[str, str], Awaitable[Drained]]
 
 
-class Counter:
+class OperatorActions:
     """Serves people; every answer is of this replica."""
 
-    def __init__(self, engine: Engine, client: Client, clock: Callable[[], float], drain: Drain) -> None:
+    def __init__(self, engine: Engine, client: Client, clock: Callable[[], float], drain: DrainNode) -> None:
         self._engine = engine
         self._client = client
         self._clock = clock
@@ -113,3 +116,45 @@ def _foretold(seat: Wait | Refuse, room: Preempt | Reservation | None) -> Trial:
     said = TEXT[seat.reason] if numbers is None else f"{TEXT[seat.reason]}: {numbers}"
     start = Estimate(room.start, room.start, room.start) if room is not None else None
     return Trial(seat.reason, said, {}, (), seat.shortfall, start)
+
+
+async def drain_node(service: Service, node: str, _by: str) -> Drained:
+    """Begin, or say how far it is. Raises DeskError where the node is not cordoned: its seats would be given out
+    again.
+    """
+    known = service.engine.ledger.nodes.get(node)
+    if not (service.engine.ledger.ready and service.may_act()):
+        raise DeskError(
+            "this replica does not act, or does not see the cluster; ask again, or ask another one"
+        )
+    if known is not None and known.schedulable:
+        raise DeskError(f"{node} takes new pods: first `kubectl cordon {node}`")
+    told, effects = service.engine.drain(node, service.clock())
+    service.submit(effects)
+    return drained(told)
+
+
+def drained(told: Drain) -> Drained:
+    """What was begun, gang by gang."""
+    return Drained(told.done, tuple(Moved(own.gang, _count(own), _outcome(own)) for own in told.departures))
+
+
+def _count(own: Departure) -> int:
+    return len({*own.seats, *own.stays, *own.leaving})
+
+
+def _outcome(own: Departure) -> str:
+    return "; ".join(_parts(own))
+
+
+def _parts(own: Departure) -> Iterator[str]:
+    if own.seats:
+        nodes = ", ".join(
+            f"{node} × {count}" if count > 1 else node
+            for node, count in sorted(Counter(own.seats.values()).items())
+        )
+        yield f"{'the whole gang moves' if own.whole else 'moves'} to {nodes}"
+    for why, count in sorted(Counter(own.stays.values()).items()):
+        yield f"{count} {'stays' if count == 1 else 'stay'}: {why}"
+    if own.leaving:
+        yield f"{len(own.leaving)} on their way out"

@@ -24,12 +24,12 @@ from scheduler.kube.watch_probe import UNGUARDED, Pace
 from scheduler.model.effects import Evict
 from scheduler.model.events import EffectDone, EffectFailed
 from scheduler.objects.watched_resources import RESOURCES
-from scheduler.service import operator_drain, status_server
+from scheduler.service import operator_actions, status_server
 from scheduler.service.forecast_loop import keep_foreseeing
 from scheduler.service.gauges import Gauges
 from scheduler.service.informers import Intake
 from scheduler.service.initial_series import begin_all
-from scheduler.service.operator_actions import Counter
+from scheduler.service.operator_actions import OperatorActions
 from scheduler.service.service import Service
 from scheduler.service.settings_reload import keep_reading
 from scheduler.serving import probes
@@ -84,7 +84,9 @@ async def run(
         neighbor(KUBE_SCHEDULER, settings.probes.kube_scheduler) as beside,
     ):
         app = build_app(service, settings.verbs, metrics, lambda: _limit(service, settings))
-        desk = Counter(service.engine, client, service.clock, partial(operator_drain.drain, service))
+        desk = OperatorActions(
+            service.engine, client, service.clock, partial(operator_actions.drain_node, service)
+        )
         checks = probes.build_app(
             metrics, lambda: _checks(service, intake, sight, settings), {KUBE_SCHEDULER: beside}
         )

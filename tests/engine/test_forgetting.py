@@ -2,9 +2,9 @@
 of them than after a few.
 """
 
+from scheduler.engine import equivalence as shapes_module
 from scheduler.engine import preemption_candidates
-from scheduler.engine import shapes as shapes_module
-from scheduler.engine.shapes import Shapes
+from scheduler.engine.equivalence import Shapes
 from scheduler.model.decision import Reason, Wait
 from tests.builders import a_gang
 from tests.engine.cast import a_gang_of_pods

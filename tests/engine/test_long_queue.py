@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.engine import engine as door
 from scheduler.engine.cycle import Asking
-from scheduler.engine.sieve import Sieve
+from scheduler.engine.equivalence import Sieve
 from scheduler.model import events as ev
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.policy import Policy

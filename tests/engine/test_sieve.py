@@ -7,9 +7,7 @@ from typing import TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.engine.dominance import Size
-from scheduler.engine.shapes import Told
-from scheduler.engine.sieve import Sieve
+from scheduler.engine.equivalence import Sieve, Size, Told
 from scheduler.ledger.gang import UNASKED, GangRecord
 from scheduler.ledger.runtimes import Reach
 from scheduler.model.decision import Reason, Shortfall, Wait

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from scheduler.engine import Engine, dominance, shapes
-from scheduler.engine.dominance import Refused, Size, covers, size_of
+from scheduler.engine import Engine, equivalence
+from scheduler.engine.equivalence import Refused, Size, covers, size_of
 from scheduler.engine.preemption_candidates import BLOCKED
 from scheduler.ledger import pending_queue
 from scheduler.ledger.pending_queue import FIRST, ROUND
@@ -190,7 +190,7 @@ def test_refusals_are_bounded() -> None:
     refused = Refused()
     for number in range(1_000):
         refused.add(Size(1, (number, 1_000 - number)), Wait(Reason.NO_ROOM))
-    assert sum(refused.why(Size(1, (n, 1_000 - n))) is not None for n in range(1_000)) == dominance.LEAST
+    assert sum(refused.why(Size(1, (n, 1_000 - n))) is not None for n in range(1_000)) == equivalence.LEAST
 
 
 LEVELS = ("host", "rack", "area")
@@ -334,7 +334,7 @@ def test_the_same_are_seated_as_when_all_are_asked(monkeypatch, backfill, seed) 
     """An answer without a question is the answer to the question, so the same gangs have their seats after each step."""
     policy = Policy(backfill=backfill)
     quick, whys = a_story(seed, policy)
-    monkeypatch.setattr(shapes, "size_of", lambda _gang, _number: None)
+    monkeypatch.setattr(equivalence, "size_of", lambda _gang, _number: None)
     monkeypatch.setattr(pending_queue, "FIRST", 1_000)
     slow, truly = a_story(seed, policy)
 

@@ -13,7 +13,7 @@ from scheduler.model.decision import Reason
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Share
 from scheduler.model.workload import GangKey, Pod, Uid
-from scheduler.service.operator_actions import Counter
+from scheduler.service.operator_actions import OperatorActions
 from scheduler.status.desk import DeskError, Drained
 from tests.builders import GPU
 from tests.engine.cast import a_gang_of_pods, an_owner
@@ -43,8 +43,8 @@ async def drains(node: str, by: str) -> Drained:
     return Drained(done=(node, by) == ("n0", "jane"))
 
 
-def a_desk(world: World, client: Client) -> Counter:
-    return Counter(world.engine, client, lambda: world.now, drains)
+def a_desk(world: World, client: Client) -> OperatorActions:
+    return OperatorActions(world.engine, client, lambda: world.now, drains)
 
 
 def thinks_of(world: World, count: int, **words) -> list[Pod]:

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.model.moves import Departure, Drain
 from scheduler.model.workload import GangKey, PodKey
-from scheduler.service.operator_drain import drain, drained
+from scheduler.service.operator_actions import drain_node, drained
 from scheduler.status.desk import DeskError, Moved
 from tests.engine.stage import a_set, a_world, nodes_of, seats
 from tests.engine.world import World
@@ -29,7 +29,7 @@ def pods(*names: str) -> tuple[PodKey, ...]:
 async def test_a_node_that_takes_new_pods_is_not_drained() -> None:
     """What leaves it would come back: it is to be cordoned first, and the error says how."""
     with pytest.raises(DeskError, match="kubectl cordon n0"):
-        await drain(Working(a_world(2)), "n0", "jane")
+        await drain_node(Working(a_world(2)), "n0", "jane")
 
 
 async def test_a_replica_that_does_not_act_says_so() -> None:
@@ -37,7 +37,7 @@ async def test_a_replica_that_does_not_act_says_so() -> None:
     world = a_world(2)
     world.engine.ledger.acting = False
     with pytest.raises(DeskError, match="does not act"):
-        await drain(Working(world), "n0", "jane")
+        await drain_node(Working(world), "n0", "jane")
 
 
 async def test_a_replica_that_slept_through_its_lease_moves_nobody() -> None:
@@ -49,7 +49,7 @@ async def test_a_replica_that_slept_through_its_lease_moves_nobody() -> None:
     world.api.cordon(node, off=True)
     world.watch()
     with pytest.raises(DeskError, match="does not act"):
-        await drain(Working(world, acts=False), node, "jane")
+        await drain_node(Working(world, acts=False), node, "jane")
     assert len(world.engine.ledger.moves) == 0
 
 
@@ -61,14 +61,14 @@ async def test_a_gang_is_moved_and_told_of() -> None:
     node = nodes_of(world.bound("train"))[0]
     world.api.cordon(node, off=True)
     world.watch()
-    told = await drain(Working(world), node, "jane")
+    told = await drain_node(Working(world), node, "jane")
     assert not told.done
     (moved,) = told.moves
     assert (moved.gang, moved.pods) == (TRAIN, 2)
     assert moved.outcome.startswith("the whole gang moves to n")
     world.settle(5)
     assert seats(world, "train") == 2
-    assert (await drain(Working(world), node, "jane")).done
+    assert (await drain_node(Working(world), node, "jane")).done
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from scheduler.engine import dry_run
 from scheduler.model.decision import Reason
 from scheduler.model.policy import Policy
 from scheduler.objects.volumes import Volumes
-from scheduler.service.operator_actions import Counter
+from scheduler.service.operator_actions import OperatorActions
 from scheduler.serving.pace import Buckets
 from scheduler.status import answers, members, trial, trying
 from scheduler.status.asked import TrialRequest
@@ -303,7 +303,7 @@ async def test_a_gang_is_made_beside_the_loop(monkeypatch):
     spec, request = dry_run.quorum.spec, dry_run.quorum.request
     noted = lambda made: lambda *what: at.append(threading.get_ident()) or made(*what)  # noqa: E731
     pods = thought_of(a_gang_of_pods("thought", 4, gpu=1), world.now)
-    desk = Counter(world.engine, None, lambda: world.now, None)
+    desk = OperatorActions(world.engine, None, lambda: world.now, None)
     monkeypatch.setattr(dry_run.quorum, "spec", noted(spec))
     monkeypatch.setattr(dry_run.quorum, "request", noted(request))
 

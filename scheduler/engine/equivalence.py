@@ -1,21 +1,209 @@
-"""Who of those who wait is worth a question.
+"""Gangs that are alike get one answer: which of those that wait are worth a question.
 
-Where something that concerns all has changed everybody who waits is looked at, thousands of them while a verb waits its
-turn; nearly all are to be told again what a gang like them was told. Lives here: that look, first as a glance and then
-closely. Never
-here: what becomes of whoever is asked about (`asking`), or how the answer is worked out (`question`).
+A shape is all of a gang that decides its placement, as a number: it is compared for every gang in every pass, and to hash
+a gang's demands takes ten times as long. kube-scheduler and Kueue call gangs of one shape an equivalence class.
+
+A gang that needs no less than one that was refused for room is refused too. The nodes that a gang may have hold so many
+members of its demand, in one domain where the level is required, else in all. A node holds no more members of a demand
+that asks for more of anything. So at the same nodes, domains and priority a gang of no fewer members, each of which needs
+no less, finds no more room. Gangs of several demands do not compare, nor gangs that must be spread evenly. The least that
+many gangs ask for, resource by resource, is asked about like a gang: where even that is refused, all of them are.
+
+Lives here: shapes, what was answered to each, what was refused, and the look at those that wait, first as a glance and
+then closely. Never here: when to ask (cycle), or how the answer is worked out (planning).
 """
 
+import operator
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from scheduler.engine.dominance import Refused, Size
 from scheduler.engine.preemption_candidates import BLOCKED
-from scheduler.engine.shapes import Told
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import LASTING, Reason, Wait
-from scheduler.model.workload import GangKey
+from scheduler.model.workload import Gang, GangKey, Role, Strategy, Uid
+
+LEAST: Final = 16
+"""Refusals remembered of one kind, of which none covers another; the oldest goes first."""
+
+ALL: Final = 1 << 20
+"""Gangs that one such request stands for at first: more than any queue has."""
+
+Amounts: TypeAlias = tuple[int, ...]
+"""Members of the quorum, then what each member requests of each resource."""
+
+
+class Size(NamedTuple):
+    """How much a gang asks for. Sizes of one kind compare; kinds are numbers, because they are hashed so often."""
+
+    kind: int
+    amounts: Amounts
+
+
+def size_of(gang: Gang, number: Callable[[Hashable], int]) -> Size | None:
+    """None: whether this gang fits says nothing about others.
+
+    number: a number of its own for all that decides about a gang's seats beside the amounts.
+    """
+    role = _only(gang)
+    if role is None or (gang.required and gang.strategy is Strategy.SPREAD):
+        return None
+    demand = role.demand
+    names = tuple(name for name, _ in demand.requests)
+    how = (gang.strategy, gang.level, gang.required, gang.priority, gang.anchors, gang.barred)
+    kind = (names, demand.where, demand.ports, how)
+    return Size(number(kind), (len(role.quorum), *(amount for _, amount in demand.requests)))
+
+
+def shrunk(gang: Gang, amounts: Amounts) -> Gang:
+    """A gang of this one's kind that asks for these amounts, and for no surplus. Only to ask about, never to seat."""
+    role = _only(gang)
+    if role is None:
+        return gang
+    names = (name for name, _ in role.demand.requests)
+    demand = replace(role.demand, requests=tuple(zip(names, amounts[1:], strict=True)))
+    members = tuple(Uid(str(number)) for number in range(amounts[0]))
+    return replace(gang, roles=(Role("", demand, members),))
+
+
+def _only(gang: Gang) -> Role | None:
+    """The one role with a quorum."""
+    found = [role for role in gang.roles if role.quorum]
+    return found[0] if len(found) == 1 else None
+
+
+class Refused:
+    """What was refused for room since there is so much, by kind: sizes of which none covers another."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, list[tuple[Amounts, Wait]]] = {}
+        self._reach: dict[int, int] = {}
+
+    def add(self, size: Size, wait: Wait) -> None:
+        """wait: the answer. The reason RESERVED says that there would be room, were none of it kept."""
+        own = size.amounts
+        kept = [
+            (amounts, other)
+            for amounts, other in self._found.get(size.kind, ())
+            if not (covers(own, amounts) and other.reason in {wait.reason, Reason.RESERVED})
+        ]
+        self._found[size.kind] = [*kept, (own, wait)][-LEAST:]
+
+    def why(self, size: Size) -> Wait | None:
+        """What was answered to a gang that needs no more than this size; None: nothing says that it is refused.
+        RESERVED only where no more is known.
+        """
+        found, own = None, size.amounts
+        for amounts, wait in self._found.get(size.kind, ()):
+            if covers(amounts, own):
+                if wait.reason is not Reason.RESERVED:
+                    return wait
+                found = wait
+        return found
+
+    def reach(self, kind: int) -> int:
+        """How many gangs of the queue the next request for the least stands for."""
+        return self._reach.get(kind, ALL)
+
+    def ask_for_the_least(
+        self, kind: int, gangs: int, sizes: Iterable[Size | None], ask: Callable[[Amounts], Wait | None]
+    ) -> None:
+        """Ask about the least of each that these sizes of the kind need, but for those that are known to be refused.
+
+        gangs: how many it stands for. The next request stands for more where this one is refused, else for fewer.
+        ask: the refusal of these amounts, if they are refused.
+        """
+        found = [own.amounts for own in sizes if own and own.kind == kind and self.why(own) is None]
+        hopeless = len(found) <= 1  # to ask about that one itself costs no more
+        if not hopeless:
+            amounts = tuple(map(min, zip(*found, strict=True)))
+            if (wait := ask(amounts)) is not None:
+                self.add(Size(kind, amounts), wait)
+                hopeless = True
+        self._reach[kind] = min(ALL, 2 * gangs) if hopeless else max(1, gangs // 2)
+
+
+def covers(small: Amounts, large: Amounts) -> bool:
+    """A gang that cannot have the small one cannot have the large one."""
+    return all(map(operator.le, small, large))
+
+
+KEPT: Final = 1024
+"""Shapes numbered, or four times as many as gangs wait. Then numbering starts over above all numbers that were given, and
+no gang is answered by an old one. A shape of a torn gang names every node on which it has a member."""
+
+KINDS: Final = 4096
+"""Kinds of gangs remembered for which nobody's leaving makes room; then each is asked about once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is known without a question: the answers by shape, and what was refused to less."""
+
+    alike: dict[int, Wait] = field(default_factory=dict)
+    refused: Refused = field(default_factory=Refused)
+
+
+class Shapes:
+    """Numbers for shapes, and the answers that are still true."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._next = 0
+        self._sizes: dict[int, Size] = {}
+        self._kinds: dict[Hashable, int] = {}
+        self._answers: defaultdict[tuple[int, bool], Told] = defaultdict(Told)
+        self._fence = 0
+        """The newest fence: older ones are no more, and nobody is answered by what was answered under them."""
+        self._no_room: set[Hashable] = set()
+        self._no_room_at: Hashable = None
+        self._at: tuple[int, int] = (-1, -1)
+
+    def number(self, gang: Gang, waiting: int = 0) -> int:
+        """The number of this gang's shape, where so many gangs wait."""
+        shape = _shape(gang)
+        number = self._numbers.get(shape)
+        if number is None:
+            if len(self._numbers) >= max(KEPT, 4 * waiting):
+                self._numbers.clear()
+                self._sizes.clear()
+                self._kinds.clear()
+                self._answers = defaultdict(Told)
+            number = self._numbers[shape] = self._next
+            self._next += 1
+            size = size_of(gang, lambda kind: self._kinds.setdefault(kind, len(self._kinds)))
+            if size is not None:
+                self._sizes[number] = size
+        return number
+
+    @property
+    def sizes(self) -> Mapping[int, Size]:
+        """By shape, how much it asks for, where that compares with others."""
+        return self._sizes
+
+    def no_room(self, at: Hashable) -> set[Hashable]:
+        """Gangs of one kind for which nobody's leaving makes room; forgotten when `at` changes."""
+        if self._no_room_at != at or len(self._no_room) >= KINDS:
+            self._no_room, self._no_room_at = set(), at
+        return self._no_room
+
+    def answers(self, at: tuple[int, int], fence: int, *, short: bool) -> Told:
+        """The answers to gangs under this fence that are short of it or not; forgotten when `at` changes, or
+        with another fence after this one: on a full cluster that alone happens for weeks.
+        """
+        if self._at != at:
+            self._answers, self._at = defaultdict(Told), at
+        if fence > self._fence:
+            self._fence = fence
+            for older in [own for own in self._answers if 0 < own[0] < fence]:
+                del self._answers[older]
+        return self._answers[fence, short]
+
+
+def _shape(gang: Gang) -> Hashable:
+    roles = tuple((role.name, role.demand, len(role.quorum), len(role.surplus)) for role in gang.roles)
+    return (roles, gang.strategy, gang.level, gang.required, gang.priority, gang.anchors, gang.barred)
 
 
 @dataclass(frozen=True, slots=True)
