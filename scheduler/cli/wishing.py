@@ -20,7 +20,7 @@ from scheduler.errors import SettingsError
 from scheduler.kube import changes as ch
 from scheduler.kube.client import Client
 from scheduler.kube.listing import listed
-from scheduler.ledger import quorum
+from scheduler.ledger import gang_spec
 from scheduler.model.events import Event, GroupSeen, PodSeen
 from scheduler.model.policy import Policy
 from scheduler.model.workload import GangKey, Group, Pod, PodKey
@@ -84,8 +84,8 @@ class Wish:
 
 def gang_of(pod: Pod) -> GangKey:
     """Its gang; of a pod that is of none, or a gang of its own, the pod's name."""
-    key = quorum.gang_key(pod)
-    return GangKey(*pod.key) if quorum.is_gang_of_one(key) else key
+    key = gang_spec.gang_key(pod)
+    return GangKey(*pod.key) if gang_spec.is_gang_of_one(key) else key
 
 
 def is_of_storage(unmodelled: str) -> bool:

@@ -22,9 +22,9 @@ from scheduler.engine.planning import Answer, Fault, MakingRoom, Question, attem
 from scheduler.engine.preemption_candidates import BLOCKED
 from scheduler.engine.preemption_policy import Rights
 from scheduler.engine.queue_order import Ranking
+from scheduler.engine.queue_pass import Pass
 from scheduler.ledger import Ledger, fault_isolation
 from scheduler.ledger.gang import GangRecord
-from scheduler.ledger.pending_queue import Pass
 from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import Ceiling, Decision, Place, Reason, Wait
 from scheduler.model.effects import Effect
@@ -149,7 +149,7 @@ class Asking:
             may_try=self._may_try,
             mark=ledger.mark_told,
             has_turn=self._pass.rounds.has_turn,
-            before=ledger.wanting.singly.before,
+            before=ledger.wanting.serial.before,
         )
 
     def may_make_room(self, record: GangRecord, gang: Gang, now: float) -> bool:
@@ -234,7 +234,7 @@ class Asking:
 
     def _behind(self, record: GangRecord) -> Wait | None:
         """The answer to a gang that lets another one pass; None: it lets none."""
-        first = self._ledger.wanting.singly.before(record)
+        first = self._ledger.wanting.serial.before(record)
         return None if first is None else Wait(Reason.QUEUED, behind=first)
 
     # ── the answer ──────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.engine.drain import NOBODY
-from scheduler.ledger import Ledger, attained_service, migration, plans, quorum
+from scheduler.ledger import Ledger, attained_service, gang_spec, migration, plans, quorum
 from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Place
@@ -82,7 +82,7 @@ class _Search:
             if small and settled and all(plans.remakes(m, ledger.owners) for m in live):
                 units[record.key] = Unit(
                     gang=record.key,
-                    kind=Kind.POD if quorum.is_gang_of_one(record.key) else Kind.GANG,
+                    kind=Kind.POD if gang_spec.is_gang_of_one(record.key) else Kind.GANG,
                     uids=tuple(m.pod.uid for m in live),
                     rows=np.array([index[m.pod.node or ""] for m in live], dtype=np.int64),
                     uses=np.array([ledger.nodes.vector(m.pod.demand) for m in live]),

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from scheduler.engine.cycle import Asking
 from scheduler.engine.planning import Question, decide
 from scheduler.engine.preemption_candidates import BLOCKED
-from scheduler.ledger import Ledger, migration, quorum
+from scheduler.ledger import Ledger, gang_spec, migration, quorum
 from scheduler.ledger.applying import as_waiting
 from scheduler.ledger.gang import GangRecord, Member, Spec
 from scheduler.model.decision import Place, Reason, Refuse, Wait
@@ -96,7 +96,7 @@ class Sketch:
             names = f"{record.key.name} and {self.other.name}"
             return Refuse(Reason.CONFLICT, "the gang's name", names, "one gang")
         record.members |= {pod.uid: Member(pod) for pod in self.pods}
-        spec = quorum.spec(record, groups, policy)
+        spec = gang_spec.spec(record, groups, policy)
         beyond = set(quorum.beyond_size(record, spec)) if isinstance(spec, Spec) else set()
         if isinstance(spec, Spec) and any(pod.uid in beyond for pod in self.pods):
             remedy = "the gang is there, and complete"
@@ -110,7 +110,7 @@ def sketch(ledger: Ledger, pods: Sequence[Pod]) -> Sketch:
     """The gang that these pods would be, still to be formed: one that is new, or the one of this name with
     these pods beside its own.
     """
-    first, *others = sorted({quorum.gang_key(pod) for pod in pods})
+    first, *others = sorted({gang_spec.gang_key(pod) for pod in pods})
     record = _begun(ledger.roll.gangs.get(first)) or GangRecord(first, number=LAST)
     return Sketch(pods, record, _stamp(ledger, record, pods), others[0] if others else None)
 

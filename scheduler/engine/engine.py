@@ -21,7 +21,7 @@ from scheduler.engine.forecast_request import LONGEST, Forecasts, Outlook, outlo
 from scheduler.engine.planning import Answer as Made
 from scheduler.engine.planning import Fault, Question
 from scheduler.engine.preempt_verb import Preempting
-from scheduler.ledger import Ledger, conditions, quorum
+from scheduler.ledger import Ledger, conditions, gang_spec
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
 from scheduler.model.cluster import Mask, Snapshot
 from scheduler.model.decision import Reason
@@ -240,7 +240,7 @@ class Engine:
             )
             if again is not None:
                 return again, effects
-        alone = isinstance(record.spec, Spec) and quorum.is_gang_of_one(record.key)
+        alone = isinstance(record.spec, Spec) and gang_spec.is_gang_of_one(record.key)
         for _ in range(INLINE_QUESTIONS):
             if (question := self.ask(now)) is None or question.size > INLINE_LIMIT:
                 break

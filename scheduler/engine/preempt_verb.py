@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.ledger import Ledger, attained_service, quorum
+from scheduler.ledger import Ledger, attained_service, gang_spec, quorum
 from scheduler.ledger.gang import GangRecord, Member, Spec
 from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import Reason
@@ -51,7 +51,7 @@ class Preempting:
 
     def _keeps_off(self, uid: Uid, member: Member) -> bool:
         record = self._ledger.roll.gangs[self._ledger.roll.gang_of[uid]]
-        alone = quorum.is_gang_of_one(record.key)
+        alone = gang_spec.is_gang_of_one(record.key)
         return not alone or member.tied is not None or member.pod.gated or self._in_vain(record, member)
 
     def _in_vain(self, record: GangRecord, member: Member) -> bool:
@@ -105,7 +105,7 @@ class Preempting:
 
     def _kind(self, uid: Uid, named: frozenset[Uid], cores: dict[GangKey, frozenset[Uid]]) -> Kind:
         key = self._ledger.roll.gang_of.get(uid)
-        if key is None or quorum.is_gang_of_one(key):
+        if key is None or gang_spec.is_gang_of_one(key):
             return Kind.POD
         if key not in cores:
             cores[key] = self._core(key, named)
@@ -151,6 +151,6 @@ class Preempting:
             if pod is None or pod.key.off_limits:
                 return False
             key = roll.gang_of.get(uid)
-            if key is not None and not quorum.is_gang_of_one(key):
+            if key is not None and not gang_spec.is_gang_of_one(key):
                 lost.setdefault(key, set()).add(uid)
         return all(quorum.survives(roll.gangs[key], gone) for key, gone in lost.items())

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.ledger import Ledger, attained_service, observed_runs, quorum
+from scheduler.ledger import Ledger, attained_service, gang_spec, observed_runs, quorum
 from scheduler.ledger.gang import GangRecord, Member, Spec
 from scheduler.ledger.phase import STANDS, State
 from scheduler.model.cluster import Matrix, Snapshot
@@ -198,7 +198,7 @@ class Running:
         for member in surplus:
             yield from self._group(snapshot, Kind.SURPLUS, [member.pod], GiveWay.EVICT)
         if core:
-            kind = Kind.POD if quorum.is_gang_of_one(record.key) else Kind.GANG
+            kind = Kind.POD if gang_spec.is_gang_of_one(record.key) else Kind.GANG
             yield from self._group(snapshot, kind, [member.pod for member in core], way)
 
     def _group(self, snapshot: Snapshot, kind: Kind, pods: Sequence[Pod], way: GiveWay) -> Iterator[Group]:

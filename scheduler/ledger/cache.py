@@ -11,14 +11,13 @@ from collections.abc import Container, Iterable, Iterator
 from scheduler.ledger import pins
 from scheduler.ledger.counts import Case, Census, Faults, Tally
 from scheduler.ledger.disruption_budgets import Budgets
-from scheduler.ledger.excess_pods import Spares
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step
 from scheduler.ledger.leases import Moves
 from scheduler.ledger.member_conditions import Telling
 from scheduler.ledger.node_table import NodeTable
 from scheduler.ledger.pending_queue import Wanting
 from scheduler.ledger.preemption_cycles import Rivals
-from scheduler.ledger.registry import Roll
+from scheduler.ledger.registry import Roll, Spares
 from scheduler.ledger.resource_quotas import Quotas
 from scheduler.ledger.runtimes import Runtimes
 from scheduler.ledger.share_usage import Usages

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from scheduler.ledger import quorum
+from scheduler.ledger import gang_spec, quorum
 from scheduler.ledger.gang import Aside, GangRecord, Member, Spec
 from scheduler.ledger.messages import Notice, Overlooked
 from scheduler.ledger.phase import STANDS, State
@@ -241,7 +241,7 @@ def _held_for(record: GangRecord, verdict: Wait | None, why: Reason) -> str:
     holder = verdict.held_for if why is Reason.RESERVED and verdict is not None else None
     if holder is None:
         return ""
-    name = "a single pod" if quorum.is_gang_of_one(holder) else str(holder)
+    name = "a single pod" if gang_spec.is_gang_of_one(holder) else str(holder)
     if holder.namespace != record.key.namespace:
         name = "a gang of another namespace"
     return f"; the rest of the free room is held for {name}"

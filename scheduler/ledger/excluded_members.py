@@ -9,7 +9,7 @@ from typing import Final
 
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import Aside, GangRecord, Member
-from scheduler.ledger.quorum import SINGLE
+from scheduler.ledger.gang_spec import SINGLE
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey, Group, Owner, Uid
 

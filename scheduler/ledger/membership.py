@@ -5,7 +5,15 @@ Lives here: the way of a pod into its gang and out of it. Never here: what follo
 
 from typing import Final
 
-from scheduler.ledger import healing, member_mishaps, pins, preemption, preemption_notice, quorum, vacancies
+from scheduler.ledger import (
+    gang_spec,
+    healing,
+    member_mishaps,
+    pins,
+    preemption,
+    preemption_notice,
+    vacancies,
+)
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Hold, Member
 from scheduler.ledger.messages import Mishap, Sequel
@@ -114,12 +122,12 @@ def _enrolled(cache: Cache, pod: Pod) -> tuple[GangRecord, Member]:
     One of the same controller takes the place of a member that failed: those that succeeded still count. While the
     lists are still being read nobody can tell what all members are.
     """
-    key = quorum.gang_key(pod)
+    key = gang_spec.gang_key(pod)
     known = cache.roll.member(pod.uid)
     if known is not None:
-        if quorum.gang_key(known.pod) != key:
+        if gang_spec.gang_key(known.pod) != key:
             cache.release(known)  # its seat was given to it as a member of another gang
-            cache.spares.drop(quorum.gang_key(known.pod), pod.uid)
+            cache.spares.drop(gang_spec.gang_key(known.pod), pod.uid)
             move(cache, pod.uid, key)
         return cache.roll.gangs[cache.roll.gang_of[pod.uid]], known
     record = cache.roll.gangs.get(key)
@@ -142,7 +150,7 @@ def forget(cache: Cache, uid: Uid, now: float) -> None:
     """Nothing of this pod is left."""
     member = cache.roll.member(uid)
     if member is not None:
-        cache.spares.drop(quorum.gang_key(member.pod), uid)
+        cache.spares.drop(gang_spec.gang_key(member.pod), uid)
         healing.left(cache, member)
         if member.bound:
             vacancies.lost(cache, member, now)
@@ -181,10 +189,10 @@ def move(cache: Cache, uid: Uid, key: GangKey) -> None:
 
 def recalled(cache: Cache, record: GangRecord) -> bool:
     """This plain pod went back to the gang that it names and that has had a place for it since."""
-    if not (cache.spares.any_called and quorum.is_gang_of_one(record.key)):
+    if not (cache.spares.any_called and gang_spec.is_gang_of_one(record.key)):
         return False
     (member,) = record.members.values()
-    key = quorum.gang_key(member.pod)
+    key = gang_spec.gang_key(member.pod)
     if member.hold is not None or not cache.spares.is_called(key, member.pod.uid):
         return False
     if key in cache.roll.gangs:

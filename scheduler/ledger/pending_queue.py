@@ -1,15 +1,18 @@
-"""The gangs that have somebody to seat now, in the order in which they are asked about."""
+"""The gangs that have pods to seat now, in the order in which they are asked about.
+
+Some of them go one at a time: those about which kube-scheduler decides by rules that the planner does not model. Such a
+gang is seated by its room alone, and what kube-scheduler refuses is learned when the gates are gone. Two of them side by
+side may each get half of what only one can have. Never here: the rollback of one that is refused (reconcile).
+"""
 
 import operator
 from bisect import bisect_left, bisect_right, insort
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, takewhile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
-from scheduler.ledger.gang import GangRecord
-from scheduler.ledger.phase import Facts
-from scheduler.ledger.serial_gangs import Singly
+from scheduler.ledger.gang import GangRecord, Step
+from scheduler.ledger.phase import STANDS, Facts
 from scheduler.ledger.timers import Timers
 from scheduler.model.decision import Wait
 from scheduler.model.queueing import Waiting
@@ -17,9 +20,6 @@ from scheduler.model.workload import GangKey
 
 Turn: TypeAlias = tuple[Any, ...]
 """A sort key: smaller goes first. All keys of one function can be compared with each other."""
-
-FirstOpen: TypeAlias = Callable[[Iterable[GangRecord]], GangRecord | None]
-"""The first of these, which are in order, that is worth a question."""
 
 _ORDER: Final = operator.attrgetter("order")
 
@@ -38,6 +38,43 @@ def in_order(waiting: Waiting, _now: float) -> Turn:
     return (not waiting.first, -gang.priority, waiting.arrived, gang.key)
 
 
+class SerialGangs:
+    """The gangs that go one at a time and have some of their seats, not all. After a restart they are read off the pods."""
+
+    def __init__(self) -> None:
+        self._open: dict[GangKey, None] = {}
+
+    def before(self, record: GangRecord) -> GangKey | None:
+        """The gang that this one lets pass; None: none. One that is bound in part or whole waits for no other."""
+        if not record.unmodelled or record.partly_bound or record.state in STANDS:
+            return None
+        return next((key for key in self._open if key != record.key), None)
+
+    def note(self, record: GangRecord, facts: Facts) -> bool:
+        """Take in where this gang is now, after its state was worked out. Whether it holds up others no more."""
+        # A bound pod tells no more what it asks of nodes, so a torn gang stays what it was.
+        kept = record.unmodelled and facts.bound > 0
+        record.unmodelled = facts.quorum > 1 and (kept or any(m.pod.unmodelled for m in record.live()))
+        short = record.unmodelled and facts.bound < facts.quorum and not record.was_bound
+        if short and (facts.bound > 0 or _is_on_its_way(record)):
+            self._open[record.key] = None
+            return False
+        return self.close(record.key)
+
+    def close(self, key: GangKey) -> bool:
+        """This gang is whole, has given everything back, or is no more. Whether it held up others until now."""
+        if key not in self._open:
+            return False
+        del self._open[key]
+        return True
+
+
+def _is_on_its_way(record: GangRecord) -> bool:
+    """It has seats that end with its plan, its pods or its pins."""
+    planned = record.plan is not None and record.plan.step is not Step.DONE
+    return planned or any(m.hold is not None and m.hold.until is None for m in record.live())
+
+
 class Wanting:
     """The queue. `turn`, `ages_at`, `moved` and `shifted` are the engine's to set: whose turn it is, and when that
     changes by itself.
@@ -53,7 +90,7 @@ class Wanting:
         """
         self.shifted: Callable[[Turn, float], Turn] = lambda turn, _by: turn
         """The turn that a gang has now, of the one that it had; only where it has not come of age meanwhile."""
-        self.singly = Singly()
+        self.serial = SerialGangs()
         self._waiting: dict[GangKey, Waiting] = {}
         self._aging = Timers()
         self._again = float("-inf")
@@ -200,12 +237,12 @@ class Wanting:
 
     def note_state(self, record: GangRecord, facts: Facts) -> None:
         """Where this gang is now: one that holds up others no more lets them be asked about."""
-        if self.singly.note(record, facts):
+        if self.serial.note(record, facts):
             self._let_on()
 
     def close(self, key: GangKey) -> None:
         """This gang holds up no other."""
-        if self.singly.close(key):
+        if self.serial.close(key):
             self._let_on()
 
     def _let_on(self) -> None:
@@ -218,148 +255,3 @@ class Wanting:
     def ask_again(self) -> None:
         """An answer came too late: begin at the head of the queue once more."""
         self.version += 1
-
-
-FIRST: Final = 16
-"""The first gangs of a namespace that are asked about in vain in every pass; then come others, by turns."""
-
-ROUND: Final = 32
-"""Gangs of a namespace that are asked about in vain in one pass at most, so that it does not keep others waiting."""
-
-
-class Rounds:
-    """Whose turn it is of a namespace of which more gangs are refused than one pass has time for.
-
-    A gang that is set aside keeps its place in the queue. In the next pass those behind the last that was asked about
-    have their turn. So the first ones are asked about in every pass, and of N others each one in N / (ROUND - FIRST) + 1
-    passes. Only what costs a question counts, and what is seated does not.
-
-    A gang that is set aside stands in front still, as far as the setting `backfill` says so. `none`: nothing passes it,
-    for the only gang that is asked about is never set aside. `reserve`: the first that waits is never set aside, and what
-    passes does not delay its reservation. `free`: what fits may pass what was told to wait, and so it may pass what is
-    asked about in the next pass.
-    """
-
-    def __init__(self) -> None:
-        self._refused: Counter[str] = Counter()
-        self._resume: dict[str, Turn] = {}
-        """By namespace, the place of the last gang that was asked about beyond the first ones."""
-        self._aside: dict[int, GangRecord] = {}
-
-    def has_turn(self, record: GangRecord) -> bool:
-        """This gang may be asked about in this pass; if not, it is looked at again in the next."""
-        namespace = record.key.namespace
-        refused = self._refused[namespace]
-        if refused < FIRST or (refused < ROUND and record.order > self._resume.get(namespace, ())):
-            return True
-        self._aside[id(record)] = record
-        return False
-
-    def refused(self, record: GangRecord) -> None:
-        """It was asked about in vain."""
-        namespace = record.key.namespace
-        if self._refused[namespace] >= FIRST:
-            self._resume[namespace] = record.order
-        self._refused[namespace] += 1
-
-    def over(self, wanting: Wanting) -> None:
-        """The pass is over; where the turns came to the end of the queue, they begin at its head again."""
-        for record in self._aside.values():
-            wanting.touch(record)
-        self._resume = {name: turn for name, turn in self._resume.items() if self._refused[name] >= ROUND}
-        self._refused.clear()
-        self._aside.clear()
-
-
-HEAD: Final = 4
-"""Gangs at the head of the queue that are asked about again between two steps of a pass, when room has changed."""
-
-
-class Pass:
-    """Where in the queue the asking has come to.
-
-    Who was looked at and is not worth a question is looked at again only when he was touched, or when the circumstances
-    are others than they were: so a pass costs as much as what has changed.
-    """
-
-    def __init__(self) -> None:
-        self._cursor: Turn = ()
-        self._began: tuple[int, int] = (-1, -1)
-        self._seen: tuple[int, int] = (-1, -1)
-        self._head = 0
-        self._left = HEAD
-        self._passed: Turn = ()
-        """Nobody up to this place in the queue is open, but for those who were touched: under these circumstances."""
-        self._under: Hashable = None
-        self.rounds = Rounds()
-
-    def next(self, wanting: Wanting, room: int, under: Hashable, first_open: FirstOpen) -> GangRecord | None:
-        """The next open gang; None at the end of a pass in which nothing changed. The next call begins the next pass,
-        with those that were set aside: None twice means that all have been asked about.
-
-        under: what decides, beside the gang itself, whether it is open.
-        """
-        queue = wanting.queue()
-        if (wanting.rekeyed, under) != self._under:
-            self._under, self._passed = (wanting.rekeyed, under), ()
-            wanting.touched.clear()
-        while True:
-            now = (wanting.version, room)
-            if now != self._seen:
-                self._seen, self._head = now, 0
-            if not self._cursor:
-                self._began = now  # nobody was passed yet: what changed until now is seen by this very pass
-            if (record := self._at_head(queue, first_open)) is not None:
-                return record
-            if (record := self._onwards(wanting, queue, first_open)) is not None:
-                return record
-            self.rounds.over(wanting)
-            self._cursor, self._head = (), 0
-            if self._began == now:
-                self._left = HEAD
-                return None
-            self._began = now
-
-    def again(self) -> None:
-        """Ask from the head once more, whatever changed."""
-        self._began = (-1, -1)
-
-    def doubt(self) -> None:
-        """Look at everybody again."""
-        self._under = None
-
-    def _at_head(self, queue: Sequence[GangRecord], first_open: FirstOpen) -> GangRecord | None:
-        while self._left and self._head < min(HEAD, len(queue)) and queue[self._head].order <= self._cursor:
-            record = queue[self._head]
-            self._head += 1
-            if first_open((record,)) is not None:
-                self._left -= 1
-                return record
-        return None
-
-    def _onwards(
-        self, wanting: Wanting, queue: Sequence[GangRecord], first_open: FirstOpen
-    ) -> GangRecord | None:
-        record = self._among_touched(wanting, first_open)
-        if record is None:
-            known = self._cursor <= self._passed  # who is looked at now comes right after those
-            start = bisect_right(queue, max(self._cursor, self._passed), key=_ORDER)
-            record = first_open(islice(queue, start, None))
-            if record is not None:
-                wanting.touch(record)
-            if known and queue:
-                self._passed = record.order if record is not None else queue[-1].order
-        if record is not None:
-            self._cursor, self._left = record.order, HEAD
-        return record
-
-    def _among_touched(self, wanting: Wanting, first_open: FirstOpen) -> GangRecord | None:
-        """The first open gang of those who were looked at before, and touched since."""
-        if self._cursor >= self._passed:
-            return None
-        between = (r for r in wanting.touched.values() if self._cursor < r.order <= self._passed)
-        again = sorted(between, key=_ORDER)
-        found = first_open(again)
-        for record in takewhile(lambda record: record is not found, again):
-            del wanting.touched[id(record)]
-        return found

@@ -5,7 +5,7 @@ said. Never here: which pod gives way (freeing). A gang of the same namespace is
 people read its priority and the uid of a pod, as kube-scheduler tells it: its name is hidden from them.
 """
 
-from scheduler.ledger import quorum
+from scheduler.ledger import gang_spec
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Plan, Victim
 from scheduler.ledger.messages import GaveWay
@@ -19,7 +19,7 @@ def gave_way(
 ) -> list[Effect]:
     """The API server took the request: this victim leaves for the gang of `record`."""
     speaker = min(record.members.values(), key=lambda member: member.arrival).pod
-    name = speaker.key.name if quorum.is_gang_of_one(record.key) else record.key.name
+    name = speaker.key.name if gang_spec.is_gang_of_one(record.key) else record.key.name
     loser = cache.roll.gangs.get(victim.gang)
     if loser is not None:
         loser.gave_way = GaveWay(record.key, name, record.priority, now)

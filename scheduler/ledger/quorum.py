@@ -1,117 +1,17 @@
-"""Who belongs to which gang, and what the gang says of itself.
+"""Members counted against the quorum of their gang, and what the planner is to be asked for those it lacks."""
 
-The border of a gang is its namespace. Its members must agree; where they do not, the gang is refused with
-both values named, and nothing is guessed.
-"""
+from collections.abc import Container, Iterable
 
-from collections.abc import Container, Iterable, Mapping
-
-from scheduler.ledger import agreement
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
-from scheduler.ledger.messages import Overlooked
 from scheduler.ledger.phase import Facts
-from scheduler.model.decision import Reason, Refuse
 from scheduler.model.demand import Demand
 from scheduler.model.policy import Policy
 from scheduler.model.workload import (
-    Complaint,
     Gang,
-    GangKey,
-    Group,
-    Membership,
     Phase,
-    Pod,
     Role,
     Uid,
-    Wish,
-    gang_of_one,
 )
-
-SINGLE: Mapping[str, int] = {"": 1}
-
-
-def gang_key(pod: Pod) -> GangKey:
-    """The gang that a pod says it is of; alone, the pod is a gang of one."""
-    return pod.membership.gang if pod.membership else gang_of_one(pod.key.namespace, pod.uid)
-
-
-def is_gang_of_one(key: GangKey) -> bool:
-    return ":" in key.name
-
-
-def spec(
-    record: GangRecord, groups: Mapping[tuple[str, GangKey], Group], policy: Policy
-) -> Spec | Refuse | Reason:
-    """What the gang says of itself; Refuse where it contradicts itself; a Reason while something is missing."""
-    members = sorted(record.live(), key=lambda m: m.arrival)
-    for member in members:
-        for complaint in member.pod.complaints:
-            if complaint.fatal:
-                return _refuse(Reason.INVALID, complaint)
-    if is_gang_of_one(record.key) or not members:
-        own = members[0].pod.membership if members else None
-        return Spec(SINGLE, own.wish if own else Wish())
-    heard = [member.pod.membership for member in members if member.pod.membership]
-    said = list({id(own): own for own in heard}.values())  # most are one and the same
-    clash = agreement.disagreement(said)
-    if clash is not None:
-        return _refuse(Reason.CONFLICT, clash)
-    group = groups.get((said[0].format, record.key))
-    if group is not None and (fatal := next((c for c in group.complaints if c.fatal), None)):
-        return _refuse(Reason.INVALID, fatal)
-    return _resolve(record, agreement.together(said), group, policy)
-
-
-def overlooked(record: GangRecord) -> tuple[Overlooked, ...]:
-    """What its members say that is overlooked: each field once, the eldest's word for it; who is younger is named."""
-    live = record.live()
-    complaining = [m for m in live if m.pod.complaints]
-    if not complaining:
-        return ()
-    found: dict[str, Overlooked] = {}
-    eldest = min(live, key=lambda m: m.arrival)
-    for member in sorted(complaining, key=lambda m: m.arrival):
-        whose = "" if member is eldest else f"{member.pod.key.name}: "
-        for own in member.pod.complaints:
-            if not own.fatal:
-                found.setdefault(own.field, Overlooked(own.field, f"{whose}{own}"))
-    return tuple(found.values())
-
-
-def _resolve(
-    record: GangRecord, first: Membership, group: Group | None, policy: Policy
-) -> Spec | Refuse | Reason:
-    quorum = group.quorum if group else first.quorum
-    if quorum is None:
-        return Reason.NO_QUORUM_KNOWN
-    size = group.size if group and group.size is not None else first.size
-    total = sum(quorum.values())
-    largest = max(total, size or 0, len(record.live()))
-    if largest > policy.largest_gang:
-        return Refuse(
-            Reason.INVALID, "members", str(largest), f"at most {policy.largest_gang} members a gang"
-        )
-    if size is not None and total > size:
-        return Refuse(
-            Reason.INVALID,
-            first.keys.get("quorum", "gangwright.io/min-members"),
-            str(total),
-            f"at most the gang's size, {size}",
-        )
-    strange = {
-        own.role: own.keys.get("role", "gangwright.io/role")
-        for m in record.live()
-        if (own := m.pod.membership) is not None and own.role not in quorum
-    }
-    if strange and set(quorum) != {""}:
-        role, known = min(strange), ", ".join(sorted(quorum))
-        return Refuse(Reason.CONFLICT, strange[role], role, f"one of the roles with a minimum: {known}")
-    wish = first.wish.over(group.wish) if group else first.wish
-    return Spec(quorum, wish, size, grouped=group is not None)
-
-
-def _refuse(reason: Reason, complaint: Complaint) -> Refuse:
-    return Refuse(reason, complaint.field, complaint.value, complaint.remedy)
 
 
 def role_of(member: Member, spec: Spec) -> str:

@@ -12,6 +12,7 @@ from scheduler.ledger import (
     completions,
     conditions,
     excluded_members,
+    gang_spec,
     healing,
     member_mishaps,
     membership,
@@ -86,7 +87,7 @@ def tell(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect], fl
 def _spec(cache: Cache, record: GangRecord) -> Spec | None:
     if record.spec is None:
         excluded_members.set_aside(cache, record)
-        record.spec = spec = quorum.spec(record, cache.groups, cache.policy)
+        record.spec = spec = gang_spec.spec(record, cache.groups, cache.policy)
         if isinstance(spec, Refuse):
             record.verdict = spec
         elif isinstance(record.verdict, Refuse):
@@ -101,7 +102,7 @@ def _spec(cache: Cache, record: GangRecord) -> Spec | None:
             if not spare and _take_back(cache, record, spec):
                 return _spec(cache, record)
             record.spec = replace(spec, done=completions.done(record, spec, cache.owners))
-        record.overlooked = quorum.overlooked(record)
+        record.overlooked = gang_spec.overlooked(record)
     return record.spec if isinstance(record.spec, Spec) else None
 
 

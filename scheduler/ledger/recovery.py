@@ -5,7 +5,7 @@ of an ungated pod is held again where there is room; a written plan goes on only
 there, are members of the gang, and all its seats fit together. The rest is planned anew.
 """
 
-from scheduler.ledger import completions, fault_isolation, phase, pins, preemption, quorum
+from scheduler.ledger import completions, fault_isolation, gang_spec, phase, pins, preemption, quorum
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Spec, Step, Victim
 from scheduler.model.decision import Reason
@@ -42,7 +42,7 @@ def _adopt_history(cache: Cache, record: GangRecord, now: float) -> None:
     on_its_way = record.plan is not None or any(m.hold is not None for m in record.live())
     some_bound = any(m.bound for m in record.live())
     record.was_bound = not on_its_way and some_bound and not _never_whole(cache, record)
-    spec = quorum.spec(record, cache.groups, cache.policy)
+    spec = gang_spec.spec(record, cache.groups, cache.policy)
     if record.was_bound and isinstance(spec, Spec):
         completions.adopt(record, spec)
     _look_back(cache, record, now)
@@ -50,7 +50,7 @@ def _adopt_history(cache: Cache, record: GangRecord, now: float) -> None:
 
 def _look_back(cache: Cache, record: GangRecord, now: float) -> None:
     """What went by while nobody looked: since when its quorum waits, and who of it failed beside those who run."""
-    spec = quorum.spec(record, cache.groups, cache.policy)
+    spec = gang_spec.spec(record, cache.groups, cache.policy)
     if not isinstance(spec, Spec):
         return
     facts = quorum.facts(record, spec)
@@ -78,7 +78,7 @@ def _never_whole(cache: Cache, record: GangRecord) -> bool:
 
     Where they show nothing it may have run whole, and what runs is not taken down on a guess.
     """
-    spec = quorum.spec(record, cache.groups, cache.policy)
+    spec = gang_spec.spec(record, cache.groups, cache.policy)
     if not isinstance(spec, Spec):
         return False
     notes = [m.pod.plan for m in record.members.values() if m.pod.plan is not None]
@@ -222,7 +222,7 @@ def _may_take(cache: Cache, record: GangRecord, staying: list[Pod]) -> bool:
 
     A Job that would be suspended and is not yet was not asked at all, so the plan is made anew.
     """
-    spec = quorum.spec(record, cache.groups, cache.policy)
+    spec = gang_spec.spec(record, cache.groups, cache.policy)
     gang = quorum.request(record, spec, cache.policy) if isinstance(spec, Spec) else None
     if gang is None or not cache.policy.preemption or not quorum.may_preempt(record, gang):
         return False

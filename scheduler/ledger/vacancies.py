@@ -6,7 +6,7 @@ Lives here: which places are kept, for how long, and what ends that. Never here:
 
 from typing import Final
 
-from scheduler.ledger import migration, quorum
+from scheduler.ledger import gang_spec, migration, quorum
 from scheduler.ledger.backoff import doubled
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Member, Spec
@@ -38,7 +38,7 @@ def lost(cache: Cache, member: Member, now: float) -> None:
     taken = member.evicting is not None or pod.disrupted or pod.phase is Phase.SUCCEEDED
     if not cache.ready or not ours or taken or pod.node is None or pod.owner is None:
         return
-    spec = record.spec or quorum.spec(record, cache.groups, cache.policy)
+    spec = record.spec or gang_spec.spec(record, cache.groups, cache.policy)
     if not isinstance(spec, Spec) or spec.total < 2 or record.key in cache.moves:
         return
     move = cache.moves.vacancy(record.key)

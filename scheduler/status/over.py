@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Final
 
 from scheduler.engine import Engine
-from scheduler.ledger import quorum
+from scheduler.ledger import gang_spec
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import Phase
@@ -32,7 +32,7 @@ def sentence(record: GangRecord) -> str:
 
 def needed(engine: Engine, record: GangRecord) -> int | None:
     """The quorum of a gang of which no pod lives, as its pods said it; None: they did not."""
-    if quorum.is_gang_of_one(record.key):
+    if gang_spec.is_gang_of_one(record.key):
         return 1
     for member in record.members.values():
         if (own := member.pod.membership) is None:

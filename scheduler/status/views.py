@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from scheduler.engine import Engine
 from scheduler.engine.explain import Found
-from scheduler.ledger import conditions, phase, quorum
+from scheduler.ledger import conditions, gang_spec, phase, quorum
 from scheduler.ledger.gang import GangRecord, Spec, Step, Victim
 from scheduler.ledger.phase import State
 from scheduler.model.decision import Reason, Refuse, Shortfall, Wait
@@ -167,7 +167,7 @@ def find(engine: Engine, namespace: str, name: str) -> GangRecord | None:
     alone = (
         found
         for key, found in gangs.items()
-        if key.namespace == namespace and quorum.is_gang_of_one(key) and name_of(found) == name
+        if key.namespace == namespace and gang_spec.is_gang_of_one(key) and name_of(found) == name
     )
     return next(alone, None)
 
@@ -193,7 +193,7 @@ def row(
         namespace=key.namespace if sees else None,
         name=name_of(record) if sees else None,
         key=key.name if sees else None,
-        alone=quorum.is_gang_of_one(key),
+        alone=gang_spec.is_gang_of_one(key),
         state=where,
         reason=why if judged else None,
         message=said,
@@ -268,7 +268,7 @@ def detail(
 
 def name_of(record: GangRecord) -> str:
     """What people call it: a gang of one goes by its pod's name."""
-    if not quorum.is_gang_of_one(record.key):
+    if not gang_spec.is_gang_of_one(record.key):
         return record.key.name
     return next((member.pod.key.name for member in record.members.values()), record.key.name)
 
@@ -305,7 +305,7 @@ def _state(engine: Engine, record: GangRecord) -> str:
 
 
 def _spec(engine: Engine, record: GangRecord) -> Spec | Refuse | Reason:
-    return record.spec or quorum.spec(record, engine.ledger.groups, engine.policy)
+    return record.spec or gang_spec.spec(record, engine.ledger.groups, engine.policy)
 
 
 def _wait(record: GangRecord, now: float) -> float:

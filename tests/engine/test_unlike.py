@@ -10,11 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from scheduler.engine import Engine, equivalence
+from scheduler.engine import Engine, equivalence, queue_pass
 from scheduler.engine.equivalence import Refused, Size, covers, size_of
 from scheduler.engine.preemption_candidates import BLOCKED
-from scheduler.ledger import pending_queue
-from scheduler.ledger.pending_queue import FIRST, ROUND
+from scheduler.engine.queue_pass import FIRST, ROUND
 from scheduler.model import events as ev
 from scheduler.model.cluster import Nomination
 from scheduler.model.decision import Place, Reason, Wait
@@ -335,7 +334,7 @@ def test_the_same_are_seated_as_when_all_are_asked(monkeypatch, backfill, seed) 
     policy = Policy(backfill=backfill)
     quick, whys = a_story(seed, policy)
     monkeypatch.setattr(equivalence, "size_of", lambda _gang, _number: None)
-    monkeypatch.setattr(pending_queue, "FIRST", 1_000)
+    monkeypatch.setattr(queue_pass, "FIRST", 1_000)
     slow, truly = a_story(seed, policy)
 
     assert quick == slow

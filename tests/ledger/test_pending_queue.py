@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.engine.queue_pass import Pass
 from scheduler.ledger.gang import GangRecord
-from scheduler.ledger.pending_queue import REORDER, Pass, Wanting
+from scheduler.ledger.pending_queue import REORDER, Wanting
 from scheduler.model.queueing import Waiting
 from scheduler.model.workload import GangKey
 from tests.builders import a_gang

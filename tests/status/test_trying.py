@@ -300,11 +300,11 @@ async def test_the_loop_turns_while_pods_are_read(acting, desk, monkeypatch):
 async def test_a_gang_is_made_beside_the_loop(monkeypatch):
     """What grows with the pods of a dry run is worked out on a thread."""
     world, at = a_world(4, 4), []
-    spec, request = dry_run.quorum.spec, dry_run.quorum.request
+    spec, request = dry_run.gang_spec.spec, dry_run.quorum.request
     noted = lambda made: lambda *what: at.append(threading.get_ident()) or made(*what)  # noqa: E731
     pods = thought_of(a_gang_of_pods("thought", 4, gpu=1), world.now)
     desk = OperatorActions(world.engine, None, lambda: world.now, None)
-    monkeypatch.setattr(dry_run.quorum, "spec", noted(spec))
+    monkeypatch.setattr(dry_run.gang_spec, "spec", noted(spec))
     monkeypatch.setattr(dry_run.quorum, "request", noted(request))
 
     assert (await desk.simulate(pods)).reason is Reason.SEATED

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.ledger import agreement, conditions
+from scheduler.ledger import conditions, gang_spec
 from scheduler.ledger.gang import Spec
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.workload import Membership, Strategy
@@ -221,8 +221,8 @@ def test_a_role_without_a_minimum_is_named_in_the_words_of_its_format(form, mini
 def test_a_declared_runtime_is_the_first_members() -> None:
     """It need not be said alike, so nobody speaks for others."""
     silent, speaker = a_member("ours", {}), a_member("ours", {OURS + "expected-runtime": "1h"})
-    assert agreement.together([silent, speaker]).wish.expected_runtime is None
-    assert agreement.together([speaker, silent]).wish.expected_runtime == 3600.0
+    assert gang_spec.together([silent, speaker]).wish.expected_runtime is None
+    assert gang_spec.together([speaker, silent]).wish.expected_runtime == 3600.0
 
 
 def test_a_spark_driver_whose_task_groups_name_executors_waits_for_them() -> None:

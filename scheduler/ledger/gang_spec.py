@@ -1,0 +1,173 @@
+"""What a gang says of itself: what its members say, made one, and what a PodGroup beside them says.
+
+The border of a gang is its namespace. Its members must agree: where they do not, the gang is refused with both values
+named, and nothing is guessed. Lives here: what must be said alike, what one member may leave to the others, and where the
+disagreement is found. Never here: what the gang still lacks (quorum).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from scheduler.ledger.gang import GangRecord, Spec
+from scheduler.ledger.messages import Overlooked
+from scheduler.model.decision import Reason, Refuse
+from scheduler.model.policy import Policy
+from scheduler.model.workload import Complaint, GangKey, Group, Membership, Pod, Wish, gang_of_one
+
+SINGLE: Mapping[str, int] = {"": 1}
+
+
+def gang_key(pod: Pod) -> GangKey:
+    """The gang that a pod says it is of; alone, the pod is a gang of one."""
+    return pod.membership.gang if pod.membership else gang_of_one(pod.key.namespace, pod.uid)
+
+
+def is_gang_of_one(key: GangKey) -> bool:
+    return ":" in key.name
+
+
+def spec(
+    record: GangRecord, groups: Mapping[tuple[str, GangKey], Group], policy: Policy
+) -> Spec | Refuse | Reason:
+    """What the gang says of itself; Refuse where it contradicts itself; a Reason while something is missing."""
+    members = sorted(record.live(), key=lambda m: m.arrival)
+    for member in members:
+        for complaint in member.pod.complaints:
+            if complaint.fatal:
+                return _refuse(Reason.INVALID, complaint)
+    if is_gang_of_one(record.key) or not members:
+        own = members[0].pod.membership if members else None
+        return Spec(SINGLE, own.wish if own else Wish())
+    heard = [member.pod.membership for member in members if member.pod.membership]
+    said = list({id(own): own for own in heard}.values())  # most are one and the same
+    clash = disagreement(said)
+    if clash is not None:
+        return _refuse(Reason.CONFLICT, clash)
+    group = groups.get((said[0].format, record.key))
+    if group is not None and (fatal := next((c for c in group.complaints if c.fatal), None)):
+        return _refuse(Reason.INVALID, fatal)
+    return _resolve(record, together(said), group, policy)
+
+
+def overlooked(record: GangRecord) -> tuple[Overlooked, ...]:
+    """What its members say that is overlooked: each field once, the eldest's word for it; who is younger is named."""
+    live = record.live()
+    complaining = [m for m in live if m.pod.complaints]
+    if not complaining:
+        return ()
+    found: dict[str, Overlooked] = {}
+    eldest = min(live, key=lambda m: m.arrival)
+    for member in sorted(complaining, key=lambda m: m.arrival):
+        whose = "" if member is eldest else f"{member.pod.key.name}: "
+        for own in member.pod.complaints:
+            if not own.fatal:
+                found.setdefault(own.field, Overlooked(own.field, f"{whose}{own}"))
+    return tuple(found.values())
+
+
+def _resolve(
+    record: GangRecord, first: Membership, group: Group | None, policy: Policy
+) -> Spec | Refuse | Reason:
+    quorum = group.quorum if group else first.quorum
+    if quorum is None:
+        return Reason.NO_QUORUM_KNOWN
+    size = group.size if group and group.size is not None else first.size
+    total = sum(quorum.values())
+    largest = max(total, size or 0, len(record.live()))
+    if largest > policy.largest_gang:
+        return Refuse(
+            Reason.INVALID, "members", str(largest), f"at most {policy.largest_gang} members a gang"
+        )
+    if size is not None and total > size:
+        return Refuse(
+            Reason.INVALID,
+            first.keys.get("quorum", "gangwright.io/min-members"),
+            str(total),
+            f"at most the gang's size, {size}",
+        )
+    strange = {
+        own.role: own.keys.get("role", "gangwright.io/role")
+        for m in record.live()
+        if (own := m.pod.membership) is not None and own.role not in quorum
+    }
+    if strange and set(quorum) != {""}:
+        role, known = min(strange), ", ".join(sorted(quorum))
+        return Refuse(Reason.CONFLICT, strange[role], role, f"one of the roles with a minimum: {known}")
+    wish = first.wish.over(group.wish) if group else first.wish
+    return Spec(quorum, wish, size, grouped=group is not None)
+
+
+def _refuse(reason: Reason, complaint: Complaint) -> Refuse:
+    return Refuse(reason, complaint.field, complaint.value, complaint.remedy)
+
+
+_SPOKEN: Final[tuple[tuple[str, str, Callable[[Membership], object]], ...]] = (
+    ("quorum", "gangwright.io/min-members", lambda m: m.quorum),
+    ("size", "gangwright.io/members", lambda m: m.size),
+    ("strategy", "gangwright.io/strategy", lambda m: m.wish.strategy),
+    ("level", "gangwright.io/level", lambda m: m.wish.level),
+    ("required", "gangwright.io/level-required", lambda m: m.wish.required),
+    ("timeout", "gangwright.io/timeout", lambda m: m.wish.timeout),
+    ("start_timeout", "gangwright.io/start-timeout", lambda m: m.wish.start_timeout),
+    ("pin", "gangwright.io/pin", lambda m: m.wish.pin),
+    ("on_member_loss", "gangwright.io/on-member-loss", lambda m: m.wish.on_member_loss),
+    ("give_way", "gangwright.io/preemption", lambda m: m.wish.give_way),
+    ("format", "the gang's format", lambda m: m.format),
+)
+"""What all members must say alike, and where a person finds it if it was not said in the words of another format."""
+
+_NOTHING: Final = "nothing"
+
+_MAY_BE_SILENT: Final = frozenset({"quorum"})
+"""What one member may leave to the others in every format: where it must not, the pod is refused by itself."""
+
+
+def disagreement(said: Sequence[Membership]) -> Complaint | None:
+    """Two values of one field; or a value of ours that only some members state.
+
+    What another format says may be missing on some members, for there one of them speaks for all: YuniKorn's driver for
+    its executors, the pod of which Volcano or KAI made the group; of Kueue's pods only some may ask for a topology.
+    """
+    for field, ours, get in _SPOKEN:
+        stated = [
+            (_plain(value), own.keys.get(field, ours)) for own in said if (value := get(own)) is not None
+        ]
+        where = dict(stated)
+        silent = len(stated) < len(said) and field not in _MAY_BE_SILENT
+        if silent and stated and all(key == ours for _, key in stated):
+            where[_NOTHING] = ours
+        if len(where) > 1:
+            values = sorted(where)[:2]
+            keys = dict.fromkeys(where[value] for value in values)
+            return Complaint(" and ".join(keys), " and ".join(values), "one value on all members of the gang")
+    return None
+
+
+def together(said: Sequence[Membership]) -> Membership:
+    """What members that do not disagree say, where not all of them say all of it."""
+    first = said[0]
+    wish = first.wish
+    for other in dict.fromkeys(own.wish for own in said):
+        wish = wish.over(other)
+    return replace(
+        first,
+        quorum=next((own.quorum for own in said if own.quorum is not None), None),
+        size=next((own.size for own in said if own.size is not None), None),
+        wish=replace(wish, expected_runtime=first.wish.expected_runtime),
+        keys=next((own.keys for own in said if own.quorum is not None), first.keys),
+    )
+
+
+def _plain(value: object) -> str:
+    match value:
+        case dict():
+            return ",".join(
+                f"{role}={least}" if role else str(least) for role, least in sorted(value.items())
+            )
+        case bool():
+            return str(value).lower()
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)
