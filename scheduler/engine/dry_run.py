@@ -16,8 +16,8 @@ from scheduler.engine.cycle import Asking
 from scheduler.engine.planning import Question, decide
 from scheduler.engine.preemption_candidates import BLOCKED
 from scheduler.ledger import Ledger, gang_spec, migration, quorum
-from scheduler.ledger.applying import as_waiting
 from scheduler.ledger.gang import GangRecord, Member, Spec
+from scheduler.ledger.reconcile import as_waiting
 from scheduler.model.decision import Place, Reason, Refuse, Wait
 from scheduler.model.policy import Policy
 from scheduler.model.preemption_units import Preempt

@@ -8,10 +8,9 @@ cache too.
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 
-from scheduler.ledger import pins
 from scheduler.ledger.counts import Case, Census, Faults, Tally
 from scheduler.ledger.disruption_budgets import Budgets
-from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step
+from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step, note_tried
 from scheduler.ledger.leases import Moves
 from scheduler.ledger.member_conditions import Telling
 from scheduler.ledger.node_table import NodeTable
@@ -169,7 +168,7 @@ class Cache:
     def hold(self, member: Member, hold: Hold, now: float) -> None:
         member.hold = hold
         member.failing_since = None
-        pins.note(member, now)
+        note_tried(member, now)
         self._holding[member.pod.uid] = hold.node
         self._nominated.pop(member.pod.uid, None)
         self.occupy(member.pod, hold.node)

@@ -19,6 +19,10 @@ UNASKED = Reach()
 _SUCCEEDED, _FAILED = Phase.SUCCEEDED, Phase.FAILED
 
 
+GATED = "SchedulingGated"
+"""The reason of PodScheduled=False that is no failure."""
+
+
 @dataclass(slots=True)
 class Hold:
     """A seat kept for a pod from decision to bind."""
@@ -115,6 +119,20 @@ class Member:
     @property
     def arrival(self) -> tuple[float, str]:
         return (self.pod.created, self.pod.key.name)
+
+
+def was_tried(pod: Pod) -> bool:
+    """kube-scheduler may bind the pod, and said that it could not: so it has asked about it."""
+    waits = not pod.gated and pod.node is None
+    return waits and pod.pending is not None and pod.pending.reason != GATED
+
+
+def note_tried(member: Member, now: float) -> None:
+    """Remember since when kube-scheduler fails to bind a member that has a seat to go to."""
+    if not was_tried(member.pod):
+        member.failing_since = None
+    elif member.failing_since is None:
+        member.failing_since = now
 
 
 @dataclass(slots=True)

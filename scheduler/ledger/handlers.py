@@ -9,7 +9,7 @@ what came true meanwhile is told in no order, and no gang loses its place for a 
 
 import numpy as np
 
-from scheduler.ledger import healing, migration, plans, preemption, reconcile, recovery
+from scheduler.ledger import deadlines, healing, migration, plans, preemption, recovery
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step
 from scheduler.model import events as ev
@@ -266,7 +266,7 @@ def saw_again(cache: Cache, _event: ev.SawAgain, now: float) -> None:
 
 def _begin_limits(cache: Cache, record: GangRecord, now: float) -> None:
     if record.deadline is not None:
-        record.deadline = max(record.deadline, now + reconcile.time_limit(cache, record))
+        record.deadline = max(record.deadline, now + deadlines.time_limit(cache, record))
     if record.plan is not None and record.plan.step is Step.FREE:
         record.plan.free_by = max(record.plan.free_by, now + cache.policy.timeout)
         for victim in record.plan.victims.values():

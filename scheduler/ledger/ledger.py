@@ -19,9 +19,9 @@ from scheduler.ledger import (
     preemption,
     reconcile,
 )
-from scheduler.ledger.applying import as_waiting
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import UNASKED, GangRecord
+from scheduler.ledger.reconcile import as_waiting
 from scheduler.model import events as ev
 from scheduler.model.effects import Effect
 from scheduler.model.policy import Policy
@@ -185,7 +185,7 @@ class Ledger(Cache):
         self._census.touch(record.key)
         record.pulse += 1
         self.looks += 1
-        effects, wake = reconcile.look_after(self, record, now)
+        effects, wake = reconcile.reconcile(self, record, now)
         record.run, record.reach = None, UNASKED  # its members and what they declare may be others now
         self._effects += effects
         if record.key not in self.roll.gangs or membership.recalled(self, record):

@@ -3,21 +3,25 @@
 Lives here: the way of a pod into its gang and out of it. Never here: what follows for the gang (see care).
 """
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from scheduler.ledger import (
+    completions,
+    excluded_members,
     gang_spec,
     healing,
     member_mishaps,
-    pins,
     preemption,
     preemption_notice,
+    quorum,
     vacancies,
 )
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import GangRecord, Hold, Member
+from scheduler.ledger.gang import GangRecord, Hold, Member, Spec, note_tried, was_tried
 from scheduler.ledger.messages import Mishap, Sequel
-from scheduler.model.decision import Reason
+from scheduler.model.decision import Reason, Refuse
 from scheduler.model.workload import GangKey, Pod, Uid, gang_of_one
 
 _TOOK: Final = Sequel(
@@ -49,8 +53,8 @@ def seen(cache: Cache, pod: Pod, now: float) -> None:
         cache.stands(pod.priority)
     if member.bound and pod.node is not None:
         cache.occupy(pod, pod.node)  # once more: a change of gang gave its old seat back
-    pins.note(member, now)
-    record.asked = record.asked or pins.was_tried(pod)  # on a full cluster kube-scheduler asks us nothing
+    note_tried(member, now)
+    record.asked = record.asked or was_tried(pod)  # on a full cluster kube-scheduler asks us nothing
     if pod.node is not None or pod.deleting or pod.phase.ended:
         cache.release(member)
         if pod.phase.ended and before is not None and not before.phase.ended:
@@ -201,3 +205,44 @@ def recalled(cache: Cache, record: GangRecord) -> bool:
     for uid in cache.spares.take(key, 1, cache.roll):
         move(cache, uid, key)
     return record.key not in cache.roll.gangs
+
+
+def resolve(cache: Cache, record: GangRecord) -> Spec | None:
+    """What the gang asks for; pods beyond its size, and those of an earlier run, leave it. None: nothing can be asked."""
+    if record.spec is None:
+        excluded_members.set_aside(cache, record)
+        record.spec = spec = gang_spec.spec(record, cache.groups, cache.policy)
+        if isinstance(spec, Refuse):
+            record.verdict = spec
+        elif isinstance(record.verdict, Refuse):
+            record.verdict, record.verdict_for = None, None
+        if isinstance(spec, Spec):
+            if former := quorum.strangers(record, spec):
+                _put_out(cache, record, former)
+                completions.forget(record)  # what they completed counts for them alone
+            spare = quorum.beyond_size(record, spec)
+            cache.spares.put(record.key, spare)
+            _put_out(cache, record, spare)
+            if not spare and _take_back(cache, record, spec):
+                return resolve(cache, record)
+            record.spec = replace(spec, done=completions.done(record, spec, cache.owners))
+        record.overlooked = gang_spec.overlooked(record)
+    return record.spec if isinstance(record.spec, Spec) else None
+
+
+def _put_out(cache: Cache, record: GangRecord, uids: Iterable[Uid]) -> None:
+    for uid in uids:
+        move(cache, uid, gang_of_one(record.key.namespace, uid))
+
+
+def _take_back(cache: Cache, record: GangRecord, spec: Spec) -> bool:
+    """Pods that were beyond the stated size take the places that are free by now."""
+    if not cache.spares.has(record.key) or not any(record.live()):
+        return False  # who ended says nothing of the gang's size any more
+    if (room := quorum.places_left(record, spec)) == 0:
+        return False
+    taken = cache.spares.take(record.key, room, cache.roll)
+    for uid in taken:
+        move(cache, uid, record.key)
+    record.spec = None  # who came back speaks for the gang again
+    return bool(taken)

@@ -8,39 +8,24 @@ is given another seat.
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
+from scheduler.ledger import plans
+from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Member, Step
 from scheduler.ledger.node_table import NodeTable
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, Evict, Nominate
 from scheduler.model.policy import Policy
-from scheduler.model.workload import OwnerTraits, Pod
+from scheduler.model.workload import OwnerTraits
 
 NOMINATE_EVERY = 1.0
 """Seconds between two nominations of one pod: kube-scheduler wipes one at every failed attempt, and each write
 wakes the pod, so an eager rewrite would be a hot loop."""
-
-GATED = "SchedulingGated"
-"""The reason of PodScheduled=False that is no failure."""
 
 UNSCHEDULABLE = "Unschedulable"
 """The reason of PodScheduled=False when no node suits the pod; any other is an error on the way."""
 
 Cause: TypeAlias = Literal["node-gone", "node-unschedulable", "refused", "room-taken"]
 """Why a seat is lost."""
-
-
-def was_tried(pod: Pod) -> bool:
-    """kube-scheduler may bind the pod, and said that it could not: so it has asked about it."""
-    waits = not pod.gated and pod.node is None
-    return waits and pod.pending is not None and pod.pending.reason != GATED
-
-
-def note(member: Member, now: float) -> None:
-    """Remember since when kube-scheduler fails to bind a member that has a seat to go to."""
-    if not was_tried(member.pod):
-        member.failing_since = None
-    elif member.failing_since is None:
-        member.failing_since = now
 
 
 def seat(member: Member) -> str | None:
@@ -82,6 +67,28 @@ def _cause(member: Member, node: str, nodes: NodeTable, policy: Policy, now: flo
 
 _PASSING: Final[frozenset[Cause]] = frozenset({"refused", "room-taken"})
 """What is no loss while the room of a seat is still being made."""
+
+
+def repair(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
+    """Broken pins: hard ones are evicted, soft ones are given back to be seated again."""
+    policy = cache.policy
+    effects = list(evict_again(record, policy, now))
+    for member, node, cause in broken(record, cache.nodes, policy, now):
+        hard = evictable(member)
+        if hard and under_eviction(record) >= policy.evictions_per_gang:
+            continue
+        cache.tally.pins_broken[cause] += 1
+        record.broken_pins += bar(record, node, policy, now)
+        record.soft = record.soft or record.broken_pins >= policy.broken_pins_until_soft
+        if hard:
+            effects.append(evict(record, member, Reason.PIN_BROKEN, policy, now))
+            continue
+        cache.release(member)
+        if member.tied is None:
+            cache.tally.reseats += 1
+            effects += plans.give_back(record, member)
+    effects += renominate(record, now)
+    return effects
 
 
 def refused(record: GangRecord, policy: Policy, now: float) -> list[Member]:

@@ -8,6 +8,7 @@ the one before it, so a crash leaves a prefix that the next start can finish.
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step
@@ -15,6 +16,9 @@ from scheduler.ledger.node_table import NodeTable
 from scheduler.model.effects import Effect, Nominate, Ungate, WritePlan
 from scheduler.model.policy import Policy
 from scheduler.model.workload import OwnerTraits, Pin, Uid
+
+TIDY_EVERY: Final = 5.0
+"""Seconds until marks of a plan that is no more are taken off a pod once again, if they are still seen there."""
 
 
 def remakes(member: Member, owners: Mapping[str, OwnerTraits]) -> bool:
@@ -127,6 +131,62 @@ def again(record: GangRecord, policy: Policy, now: float) -> list[Effect]:
     if plan is None:
         return []
     return _send(plan, [effect for effect, due in plan.outstanding.items() if due <= now], now, policy)
+
+
+def give_back(record: GangRecord, member: Member) -> list[Effect]:
+    """A soft member without its gate goes on as one that kube-scheduler asked about."""
+    record.asked = True
+    member.failing_since = None
+    pod = member.pod
+    return [Nominate(record.key, pod.uid, pod.key, "", "")] if pod.nominated else []
+
+
+def drop(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
+    """Forget the plan and the seats of members that were not let go yet; a written plan is taken away.
+
+    Who was let go keeps its seat, but for one that others had to leave first: with the plan goes the promise that they
+    will.
+    """
+    plan, record.plan = record.plan, None
+    if plan is None:
+        return []
+    effects: list[Effect] = []
+    for uid, node in plan.seats.items():
+        member = record.members.get(uid)
+        if member is None or member.hold is None or member.hold.plan != plan.name:
+            continue
+        if member.live and member.tied is None:
+            cache.release(member)
+            effects += [] if member.pod.gated else give_back(record, member)
+        elif plan.step is Step.FREE and cache.nodes.is_overdrawn(node, member.pod.demand):
+            cache.release(member)
+            cache.mark(record.key)  # it cannot go elsewhere: its pin is broken
+    writer = record.members.get(plan.writer) if plan.writer else None
+    if writer is not None and writer.live and writer.pod.gated:
+        writer.tidied_at = now
+        effects.append(_unwrite(record, writer))
+    return effects
+
+
+def _unwrite(record: GangRecord, member: Member) -> Effect:
+    return WritePlan(record.key, member.pod.uid, member.pod.key, "", {})
+
+
+def tidy(record: GangRecord, now: float) -> list[Effect]:
+    """Marks on gated members of a plan that is no more: a nomination would keep room for nobody."""
+    effects: list[Effect] = []
+    for member in untidy(record):
+        if now < member.tidied_at + TIDY_EVERY:
+            continue
+        member.tidied_at = now
+        pod = member.pod
+        effects += [Nominate(record.key, pod.uid, pod.key, "", "")] if pod.nominated else []
+        effects += [_unwrite(record, member)] if pod.plan else []
+    return effects
+
+
+def untidy(record: GangRecord) -> list[Member]:
+    return [m for m in record.live() if m.pod.gated and m.hold is None and (m.pod.nominated or m.pod.plan)]
 
 
 def _send(plan: Plan, effects: Iterable[Effect], now: float, policy: Policy) -> list[Effect]:

@@ -4,6 +4,7 @@ from collections.abc import Container, Iterable
 
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
 from scheduler.ledger.phase import Facts
+from scheduler.model.decision import Refuse
 from scheduler.model.demand import Demand
 from scheduler.model.policy import Policy
 from scheduler.model.workload import (
@@ -122,8 +123,12 @@ def owner_of(member: Member) -> str:
 _BOUND, _HELD, _WAITING, _RUNNING = range(4)
 
 
-def facts(record: GangRecord, spec: Spec) -> Facts:
+def facts(record: GangRecord, spec: Spec | None) -> Facts:
     """Counts of the members, those of the quorum capped by role. Called for every event, so it only counts."""
+    if spec is None:
+        bound = sum(m.bound for m in record.live())
+        live = len(record.live())
+        return Facts(0, bound, 0, 0, 0, live, there=bound, refused=isinstance(record.spec, Refuse))
     tallies = {role: [spec.done.get(role, 0), 0, 0, spec.done.get(role, 0)] for role in spec.quorum}
     everybody = tallies.get("")
     live = there = 0

@@ -5,9 +5,9 @@ of an ungated pod is held again where there is room; a written plan goes on only
 there, are members of the gang, and all its seats fit together. The rest is planned anew.
 """
 
-from scheduler.ledger import completions, fault_isolation, gang_spec, phase, pins, preemption, quorum
+from scheduler.ledger import completions, fault_isolation, gang_spec, phase, preemption, quorum
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Spec, Step, Victim
+from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Spec, Step, Victim, was_tried
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, WritePlan
 from scheduler.model.queueing import Reclaim
@@ -135,7 +135,7 @@ def _adopt_seat(cache: Cache, record: GangRecord, member: Member, now: float) ->
 
 def _adopt_rest(cache: Cache, record: GangRecord, now: float) -> None:
     """Seats whose nomination was wiped: kube-scheduler's doing, or ours when they were given back. All or none."""
-    record.asked = record.asked or any(pins.was_tried(m.pod) for m in record.live())
+    record.asked = record.asked or any(was_tried(m.pod) for m in record.live())
     before = [m for m in record.live() if m.hold is None]
     if not all(_adopt_seat(cache, record, m, now) for m in sorted(before, key=lambda m: m.arrival)):
         for member in before:

@@ -5,14 +5,13 @@ and it may run alone by then; whether it does or not, it takes the old one's pla
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from scheduler.ledger.gang import GangRecord, Member
 from scheduler.ledger.messages import GaveWay
-from scheduler.ledger.suspended_jobs import Sleepers
-from scheduler.model.workload import GangKey, Owner, Pod, Uid, gang_of_one
+from scheduler.model.workload import Asleep, GangKey, Owner, OwnerTraits, Pod, Uid, gang_of_one
 
 SCARS_KEPT: Final = 4096
 """Gangs whose broken pins are remembered after their last pod; the oldest are forgotten first."""
@@ -28,6 +27,39 @@ class Scars(NamedTuple):
     setbacks: int
     not_before: float
     gave_way: GaveWay | None
+
+
+class Sleepers:
+    """What every suspended Job said last."""
+
+    def __init__(self) -> None:
+        self._gang_of: dict[str, GangKey] = {}
+        self._gangs: dict[GangKey, dict[str, Asleep]] = {}
+
+    def seen(self, traits: OwnerTraits) -> None:
+        """What is known of an owner now, who may have woken."""
+        self.gone(traits.uid)
+        if traits.asleep is not None:
+            key = self._gang_of[traits.uid] = traits.asleep.membership.gang
+            self._gangs.setdefault(key, {})[traits.uid] = traits.asleep
+
+    def gone(self, uid: str) -> None:
+        """An owner is no more."""
+        key = self._gang_of.pop(uid, None)
+        if key is not None:
+            del self._gangs[key][uid]
+            if not self._gangs[key]:
+                del self._gangs[key]
+
+    def of(self, key: GangKey) -> list[Asleep]:
+        """Those of one gang, by name."""
+        return sorted(self._gangs.get(key, {}).values(), key=lambda own: own.job)
+
+    def __iter__(self) -> Iterator[GangKey]:
+        return iter(self._gangs)
+
+    def __contains__(self, key: GangKey) -> bool:
+        return key in self._gangs
 
 
 class Roll:

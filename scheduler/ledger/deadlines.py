@@ -1,0 +1,102 @@
+"""When the quorum of a gang must be bound, and what follows where it is not: the gang is rolled back, and backs off.
+
+Lives here: the clock of one try. Never here: the members that were lost of a gang that was whole (healing).
+"""
+
+from scheduler.ledger import backoff, pins, plans, quorum
+from scheduler.ledger.cache import Cache
+from scheduler.ledger.gang import GangRecord, Member, Spec, Step
+from scheduler.ledger.phase import Facts
+from scheduler.model.decision import Reason
+from scheduler.model.effects import Effect
+from scheduler.model.policy import Policy
+
+_NO_ROOM = frozenset({Reason.NO_ROOM, Reason.NO_DOMAIN, Reason.NO_NODE_MATCHES, Reason.NEVER_FITS})
+
+
+def enforce(cache: Cache, record: GangRecord, spec: Spec | None, now: float) -> list[Effect]:
+    """The quorum was let go and must be bound before its deadline, or the gang is rolled back.
+
+    Where it is clear before that nothing will come of it, a gang that can be rolled back is so at once.
+
+    A gang that was whole once is never taken down for members that it lost: the rest of its quorum waits. It backs off
+    only where nobody of it runs: members that run stand idle until the others come, so those keep the first claim.
+    """
+    if record.deadline is None:
+        return []
+    refused = [] if record.was_bound else pins.refused(record, cache.policy, now)
+    early = record.deadline > now
+    if early and not refused and not _lacks_room(record, cache.policy, now):
+        return []
+    facts = quorum.facts(record, spec)
+    if facts.quorum and facts.bound >= facts.quorum:
+        record.deadline = record.deadline if early else None
+        return []
+    roll_back = facts.bound == 0 or (not record.was_bound and pins.remakeable(record, cache.owners))
+    if early and not roll_back:
+        return []
+    record.deadline = None
+    for member in refused:  # where nothing was torn it costs nothing to try the node again
+        if member.hold is not None:
+            pins.bar(record, member.hold.node, cache.policy, now, doubles=facts.bound > 0)
+    effects: list[Effect] = []
+    for member in _as_they_leave(record):
+        remade = roll_back and plans.remakes(member, cache.owners)
+        wanted = remade if member.bound else pins.evictable(member)
+        if wanted:
+            effects.append(pins.evict(record, member, Reason.TIMED_OUT, cache.policy, now))
+        elif not member.bound and member.hold is not None:
+            cache.release(member)
+            effects += [] if member.tied or member.pod.gated else plans.give_back(record, member)
+    effects += plans.drop(cache, record, now)
+    if roll_back or not any(member.bound for member in record.live()):
+        backoff.begin(record, cache.policy, now)
+    cache.tally.decisions[Reason.TIMED_OUT if roll_back else Reason.PARTLY_BOUND] += 1
+    return effects
+
+
+def begin(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
+    """Seats are held below the quorum for a limited time, counted anew when the first member is let go.
+
+    Who was let go and lost his seat goes on under the same limit: seats given one after the other are one try.
+    For seats that others have to leave first there is none: it begins when they have left.
+    """
+    if facts.quorum and facts.bound >= facts.quorum:
+        record.deadline = None
+        return
+    leased = record.plan.seats if record.plan is not None and record.plan.step is Step.FREE else ()
+    unbound = [m for m in record.live() if m.pod.node is None and m.pod.uid not in leased]
+    held = any(m.hold is not None and m.hold.until is None for m in unbound)
+    torn = 0 < facts.bound < facts.quorum and not record.was_bound
+    astray = any(not m.pod.gated for m in unbound)
+    if not (held or torn or astray):
+        record.deadline = None
+    elif record.deadline is None and (held or torn):
+        record.deadline = now + time_limit(cache, record)
+
+
+def time_limit(cache: Cache, record: GangRecord) -> float:
+    """Seconds that this gang has for all of its quorum to be bound."""
+    wanted = record.spec.wish.timeout if isinstance(record.spec, Spec) else None
+    return cache.policy.timeout if wanted is None else wanted
+
+
+def _lacks_room(record: GangRecord, policy: Policy, now: float) -> bool:
+    """It is torn, and the domain that it asks for has had no room for the rest for a while; others may have some for all
+    of it. Not at the first refusal: the room may be on its way, by pods that leave or are asked to.
+    """
+    wanted, verdict = record.wanted, record.verdict
+    lacks = record.partly_bound and not record.was_bound and wanted is not None and wanted.required
+    if not lacks or record.verdict_for is not wanted or verdict is None or verdict.reason not in _NO_ROOM:
+        record.roomless_since = None
+        return False
+    if record.roomless_since is None:
+        record.roomless_since = now
+    return now - record.roomless_since >= policy.pin_grace
+
+
+def _as_they_leave(record: GangRecord) -> list[Member]:
+    """Who is bound goes first, and of those last who carries the plan: should we die between two evictions, the next
+    start still reads that the gang was never whole, for as long as anybody of it is bound.
+    """
+    return sorted(record.live(), key=lambda member: 1 + (member.pod.plan is not None) if member.bound else 3)
