@@ -93,7 +93,7 @@ async def _stir(service: Service) -> None:
 def _asked_about(engine: Engine) -> dict[str, Any]:
     """A pod as kube-scheduler sends it, of the gang whose seats are held."""
     uid = Uid("held-0-uid")
-    member = engine.ledger.roll.member(uid)
+    member = engine.ledger.registry.member(uid)
     assert member is not None
     assert member.hold is not None
     pod = {

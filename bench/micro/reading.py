@@ -22,7 +22,7 @@ from scheduler.engine import Engine
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.watch import Reflector
-from scheduler.service.informers import Intake
+from scheduler.service.informers import Informers
 from scheduler.service.service import Service
 from scheduler.settings import Log, LogFormat
 from scheduler.telemetry import log
@@ -46,7 +46,7 @@ async def read(url: str) -> dict[str, float]:
         engine = Engine(world.POLICY)
         service = Service(engine, acting=lambda _: True, blind=lambda _: 0.0, blind_after=10.0)
         whole = asyncio.Event()
-        intake = Intake(world.POLICY.levels, service.observe, whole.set)
+        intake = Informers(world.POLICY.levels, service.observe, whole.set)
         gc.collect()
         before, began = resident(), time.perf_counter()
         tasks = [

@@ -130,7 +130,7 @@ def run(cluster: Cluster, first: int | None = None, share: float | None = None) 
         chosen = [job for job in waiting if chance.random() < share]
         if chosen:
             began = time.perf_counter()
-            seen = simulation.engine.outlook(simulation.now, len(simulation.engine.ledger.wanting))
+            seen = simulation.engine.outlook(simulation.now, len(simulation.engine.ledger.pending))
             starts = foresee(seen, EACH * max(len(seen.waiting), LONGEST))
             spent += time.perf_counter() - began
             places = {own.gang.key: place for place, own in enumerate(seen.waiting)}

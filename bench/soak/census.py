@@ -22,13 +22,13 @@ BOUNDED: Final[Mapping[str, int]] = {
     "engine._masks._vain": 256,
     "engine._scores": 256,
     "engine.asking._shapes": 1024,
-    "engine.ledger.comebacks": 1024,
+    "engine.ledger.spared_owners": 1024,
     "engine.ledger.nodes._admits": 16_384,
     "engine.ledger.nodes._vectors": 4096,
-    "engine.ledger.rivals": 1024,
-    "engine.ledger.roll._scars": 4096,
+    "engine.ledger.preemption_cycles": 1024,
+    "engine.ledger.registry._scars": 4096,
     "engine.ledger.runtimes": 4096,
-    "engine.ledger.usage._excess": 100,
+    "engine.ledger.share_usage._excess": 100,
 }
 """Entries that each of these may have, whatever comes: its own module says so, and a test of it proves it. What is
 below such a path is of its entries."""

@@ -104,7 +104,7 @@ class Cluster:
 
     def fill(self) -> None:
         """Fills what is kept within a bound and would fill late: what was learned by namespace, and broken pins."""
-        runtimes, roll = self.engine.ledger.runtimes, self.engine.ledger.roll
+        runtimes, roll = self.engine.ledger.runtimes, self.engine.ledger.registry
         for number in range(OWNERS):
             namespace = f"before-{number}"
             runtimes.ended(namespace, "", 1, 2.0, 3.0)
@@ -136,8 +136,8 @@ class Cluster:
         """What the gauges of the service take every two seconds."""
         ledger = self.engine.ledger
         ledger.census()
-        ledger.tally.drain()
-        started, ledger.tally.starts = ledger.tally.starts, []
+        ledger.counters.drain()
+        started, ledger.counters.starts = ledger.counters.starts, []
         self.engine.forecasts.started(started)
 
     def _second(self) -> None:

@@ -21,7 +21,7 @@ from scheduler.model.events import Event
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
 from scheduler.placement.quality import fragmentation
-from scheduler.replay import Document, Judgement, judge, stand
+from scheduler.replay import DecisionTrace, Document, judge, stand
 from scheduler.status import shapes, terrain, views
 from scheduler.status.desk import would_leave
 from scheduler.status.sight import Sight, aliases
@@ -57,7 +57,7 @@ class Answers:
         return stand(self._document, self._more)
 
     @cached_property
-    def judged(self) -> Judgement:
+    def judged(self) -> DecisionTrace:
         return judge(self._document, self._more)
 
     @cached_property
@@ -128,7 +128,7 @@ class Answers:
         return [views.victim(self.judged.engine, unit, EVERYTHING) for unit in room.victims]
 
     def _judged(self, key: GangKey) -> GangRecord:
-        return self.judged.engine.ledger.roll.gangs[key]
+        return self.judged.engine.ledger.registry.gangs[key]
 
     def _with_reason(self, row: shapes.GangRow) -> shapes.GangRow:
         """The row as it stands, with what the planner would say."""

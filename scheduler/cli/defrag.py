@@ -10,7 +10,7 @@ from scheduler.cli.options import NO, Context, Form, Kubeconfig, Reach, Settings
 from scheduler.engine import Engine
 from scheduler.engine.head import waits
 from scheduler.errors import SettingsError
-from scheduler.model.moves import Defrag
+from scheduler.model.departures import Defrag
 from scheduler.model.workload import GangKey
 from scheduler.replay.decision_trace import judge
 
@@ -34,7 +34,7 @@ def defrag(
             "--dry-run", "not given", "moves are only shown; drain a node to have its gangs moved"
         )
     engine = judge(live.reading(Reach(kubeconfig, context, settings)).document()).engine
-    head = next((record.key for record in engine.ledger.wanting.queue() if waits(record)), None)
+    head = next((record.key for record in engine.ledger.pending.queue() if waits(record)), None)
     found = engine.defrag(head) if head is not None else None
     moves = list(_moves(engine, found)) if found is not None else []
     if output in {Form.JSON, Form.YAML}:
@@ -58,7 +58,7 @@ class _Move(NamedTuple):
 
 def _moves(engine: Engine, found: Defrag) -> Iterator[_Move]:
     for own in found.moves:
-        members = engine.ledger.roll.gangs[own.gang].members.values()
+        members = engine.ledger.registry.gangs[own.gang].members.values()
         before = {member.pod.key: member.pod.node or "" for member in members}
         for pod, node in sorted(own.seats.items()):
             yield _Move(own.gang, pod.name, before[pod], node)

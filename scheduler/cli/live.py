@@ -28,7 +28,7 @@ from scheduler.model.events import Event
 from scheduler.model.policy import Policy
 from scheduler.objects import api
 from scheduler.replay import Document, document
-from scheduler.service.informers import Intake
+from scheduler.service.informers import Informers
 
 NEEDED: Final = frozenset({"nodes", "pods"})
 """Kinds without which there is no answer; the others make it a little less exact."""
@@ -77,7 +77,7 @@ class Reading:
         self.policy = chosen
         self._now = now
         self._events: list[Event] = []
-        self._intake = Intake(chosen.levels, lambda events: self._events.extend(events), lambda: None)
+        self._intake = Informers(chosen.levels, lambda events: self._events.extend(events), lambda: None)
         self._watches = self._intake.watches()
         self.own: list[api.Pod] = []
         """The Pods of Gangwright itself."""

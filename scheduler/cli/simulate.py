@@ -268,7 +268,7 @@ async def _live(things: list[jobs.Thing], namespace: str, reach: Reach) -> tuple
 
 def _of_wish(answers: Answers, key: GangKey, pods: list[Pod]) -> Outcome:
     """What becomes of a gang that was thought of; one of an existing gang's name joins it."""
-    at = answers.judged.engine.ledger.roll.gang_of.get(pods[0].uid)
+    at = answers.judged.engine.ledger.registry.gang_of.get(pods[0].uid)
     if at is None:
         reason = Reason.FOREIGN
         return Outcome(key.namespace, key.name, False, WAITS, reason, TEXT[reason], len(pods))
@@ -277,7 +277,7 @@ def _of_wish(answers: Answers, key: GangKey, pods: list[Pod]) -> Outcome:
 
 def _outcome(answers: Answers, key: GangKey) -> Outcome:
     judged = answers.judged
-    record = judged.engine.ledger.roll.gangs[key]
+    record = judged.engine.ledger.registry.gangs[key]
     row = views.row(judged.engine, record, EVERYTHING, answers.now)
     decision, room = judged.decision(key), judged.room(key)
     seats: Mapping[Uid, str] = {}

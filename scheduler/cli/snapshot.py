@@ -9,7 +9,7 @@ import typer
 from scheduler.cli import screen
 from scheduler.cli.options import Context, Kubeconfig, Reach, Settings
 from scheduler.errors import SettingsError
-from scheduler.replay import Document, Torn, decode, encode
+from scheduler.replay import Document, InvalidSnapshot, decode, encode
 from scheduler.replay.redaction import redact
 
 LARGEST: Final = 512 * 2**20
@@ -50,5 +50,5 @@ def load(place: Path) -> Document:
         raise SettingsError("--snapshot", str(place), f"too long; at most {LARGEST // 2**20} MiB are read")
     try:
         return decode(text)
-    except Torn as torn:
+    except InvalidSnapshot as torn:
         raise SettingsError("--snapshot", str(place), f"is no snapshot that can be used: {torn}") from None

@@ -179,7 +179,7 @@ def _ended_before(engine: Engine, made: set[str]) -> set[Uid]:
     """Pods that have ended and are not of what was applied: an earlier gang of the same name left them."""
     return {
         own.uid
-        for own in _pods(engine.ledger.roll.gangs.values())
+        for own in _pods(engine.ledger.registry.gangs.values())
         if own.phase.ended and own.uid not in made and (own.owner is None or own.owner.uid not in made)
     }
 

@@ -16,12 +16,12 @@ from itertools import islice
 from typing import Final
 
 from scheduler.engine import preemption_candidates
-from scheduler.engine.equivalence import Amounts, Refused, Shapes, Sieve, Told, shrunk
-from scheduler.engine.head import RESERVE_EVERY, Front, waits
+from scheduler.engine.equivalence import Amounts, Candidacy, KnownAnswers, Refused, Shapes, shrunk
+from scheduler.engine.head import RESERVE_EVERY, QueueHead, waits
 from scheduler.engine.planning import Answer, Fault, MakingRoom, Question, attempt, below_ceiling
 from scheduler.engine.preemption_candidates import BLOCKED
-from scheduler.engine.preemption_policy import Rights
-from scheduler.engine.queue_order import Ranking
+from scheduler.engine.preemption_policy import PreemptionPolicy
+from scheduler.engine.queue_order import QueueOrder
 from scheduler.engine.queue_pass import Pass
 from scheduler.ledger import Ledger, fault_isolation
 from scheduler.ledger.gang import GangRecord
@@ -34,26 +34,26 @@ from scheduler.model.preemption_units import FREELY, Preempt, Unit
 from scheduler.model.queueing import Backfill, Reservation
 from scheduler.model.workload import Gang
 from scheduler.placement import reservation as time
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 
 INLINE_LIMIT: Final = 400_000
 """Members × nodes up to which a question is answered within a verb: about 5 ms. Larger ones are left to the
 planning pass, which may work outside the event loop."""
 
 
-class Asking:
+class PlanningCycle:
     """The queue, asked about gang by gang."""
 
-    def __init__(self, ledger: Ledger, masks: Masks) -> None:
+    def __init__(self, ledger: Ledger, masks: FeasibilityCache) -> None:
         self.away: Question | None = None
         """A question that is being worked out elsewhere: nobody is asked about until it is settled."""
-        self.front = Front(ledger)
-        self.running = preemption_candidates.Running(ledger)
-        self.rights = Rights(ledger)
+        self.front = QueueHead(ledger)
+        self.running = preemption_candidates.PreemptionCandidates(ledger)
+        self.rights = PreemptionPolicy(ledger)
         self._ledger = ledger
         self._masks = masks
         self._shapes = Shapes()
-        self._ranking = Ranking(ledger, self.snapshot)
+        self._ranking = QueueOrder(ledger, self.snapshot)
         self._pass = Pass()
         self._picture: Snapshot | None = None
         self._due = float("inf")
@@ -85,9 +85,9 @@ class Asking:
         return None
 
     def _next(self, now: float) -> GangRecord | None:
-        self._ledger.wanting.reorder(now, at_once=self._ranking.shares_moved())
+        self._ledger.pending.reorder(now, at_once=self._ranking.shares_moved())
         needy = self._needy
-        if needy is not None and waits(needy) and self._ledger.wanting.has(needy):
+        if needy is not None and waits(needy) and self._ledger.pending.has(needy):
             return needy
         self._needy, self._only_time = None, False
         first, sieve = self.front.first(), self._sieve(now)
@@ -97,9 +97,9 @@ class Asking:
         changes = self._ledger.nodes.room + self._ledger.standing
         if self._due <= now:
             self._pass.doubt()  # time alone may have opened somebody
-        record = self._pass.next(self._ledger.wanting, changes, sieve.under, sieve.first_open)
+        record = self._pass.next(self._ledger.pending, changes, sieve.under, sieve.first_open)
         if record is None and self._due <= now:
-            later = (other.verdict_until for other in self._ledger.wanting.queue())
+            later = (other.verdict_until for other in self._ledger.pending.queue())
             self._due = min((time for time in later if time > now), default=float("inf"))
         return record
 
@@ -124,12 +124,12 @@ class Asking:
         record.verdict_standing = self._ledger.standing
         return False
 
-    def _sieve(self, now: float) -> Sieve:
+    def _sieve(self, now: float) -> Candidacy:
         """What holds for everybody in this step of the pass."""
         only = self.front.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
         ledger, front, first = self._ledger, self.front, self.front.first()
         fence, order = front.fence()
-        return Sieve(
+        return Candidacy(
             now=now,
             only=only,
             first=first,
@@ -149,7 +149,7 @@ class Asking:
             may_try=self._may_try,
             mark=ledger.mark_told,
             has_turn=self._pass.rounds.has_turn,
-            before=ledger.wanting.serial.before,
+            before=ledger.pending.serial.before,
         )
 
     def may_make_room(self, record: GangRecord, gang: Gang, now: float) -> bool:
@@ -180,14 +180,14 @@ class Asking:
         }
         alone = ledger.has_nomination(record.members)
         snapshot = ledger.snapshot(but=record.members) if alone else self.snapshot()
-        shape = None if allowed or alone else self._shapes.number(gang, len(ledger.wanting))
+        shape = None if allowed or alone else self._shapes.number(gang, len(ledger.pending))
         fence, short, kept, held_for = self.front.fence_before(record), False, None, None
         if fence and self.front.reserved is not None:
             held_for = self.front.reserved.key
             short = self.front.is_short(record, now)
             if not short:
                 kept, snapshot = snapshot.free, time.beside(snapshot, self.front.reserved, None)
-        usage = ledger.usage.below(gang.key.namespace)
+        usage = ledger.share_usage.below(gang.key.namespace)
         return Question(
             gang, snapshot, allowed, shape, ledger.nodes.room, fence, short, kept, held_for, usage
         )
@@ -229,12 +229,12 @@ class Asking:
 
     def _over_ceiling(self, gang: Gang) -> Wait | None:
         """The answer to a gang whose quorum would take its namespace above its ceiling; None: it stays below."""
-        over = self._ledger.usage.over_ceiling(gang) if self._ledger.usage.shares else None
+        over = self._ledger.share_usage.over_ceiling(gang) if self._ledger.share_usage.shares else None
         return None if over is None else Wait(Reason.OVER_CEILING, ceiling=Ceiling(*over))
 
     def _behind(self, record: GangRecord) -> Wait | None:
         """The answer to a gang that lets another one pass; None: it lets none."""
-        first = self._ledger.wanting.serial.before(record)
+        first = self._ledger.pending.serial.before(record)
         return None if first is None else Wait(Reason.QUEUED, behind=first)
 
     # ── the answer ──────────────────────────────────────────────────────────────────────────────────────
@@ -246,7 +246,7 @@ class Asking:
             known = self._answers(question.fence, short=question.short).alike.get(question.shape)
         return known or attempt(question, self.policy, self._masks)
 
-    def _answers(self, fence: int, *, short: bool) -> Told:
+    def _answers(self, fence: int, *, short: bool) -> KnownAnswers:
         """What was answered, for as long as there is no more room than there was."""
         return self._shapes.answers(self._answers_at(), fence, short=short)
 
@@ -278,13 +278,13 @@ class Asking:
 
     def _not_now(self, gang: Gang) -> Wait | None:
         """It has a place, and may not have it: its ceiling may be lower by now, or another gang goes first."""
-        record = self._ledger.roll.gangs.get(gang.key)
+        record = self._ledger.registry.gangs.get(gang.key)
         return self._over_ceiling(gang) or (None if record is None else self._behind(record))
 
     def _settle_seat(self, question: Question, decision: Decision, now: float) -> list[Effect]:
         ledger = self._ledger
         fresh = question.snapshot.generation == ledger.nodes.generation
-        usage = ledger.usage.below(question.gang.key.namespace)
+        usage = ledger.share_usage.below(question.gang.key.namespace)
         decision = below_ceiling(usage, question.gang, decision)  # it may use more by now
         self._learn(question, decision, fresh=fresh)
         event = Decided(
@@ -297,7 +297,7 @@ class Asking:
             question.short,
         )
         effects = ledger.handle([event], now)
-        record = ledger.roll.gangs.get(question.gang.key)
+        record = ledger.registry.gangs.get(question.gang.key)
         if record is None or not waits(record):
             self._sat_down(question, decision, record)
         elif fresh or record.verdict_room == ledger.nodes.room:
@@ -308,7 +308,7 @@ class Asking:
 
     def _learn(self, question: Question, decision: Decision, *, fresh: bool) -> None:
         """Remember what this answer says of other gangs, and that the gang's namespace has had one of its turns."""
-        record, shape = self._ledger.roll.gangs.get(question.gang.key), question.shape
+        record, shape = self._ledger.registry.gangs.get(question.gang.key), question.shape
         told = self._answers(question.fence, short=question.short)
         known = shape is not None and told.alike.get(shape) is decision
         if record is None or isinstance(decision, Place) or question.told is not None or known:
@@ -325,7 +325,7 @@ class Asking:
 
     def _ask_for_the_least(self, question: Question, record: GangRecord, kind: int, refused: Refused) -> None:
         """Where even the least that any of those behind needs is refused, none of them need be asked about."""
-        wanting, sizes = self._ledger.wanting, self._shapes.sizes
+        wanting, sizes = self._ledger.pending, self._shapes.sizes
         reach = min(refused.reach(kind), len(wanting))
         shapes = {other.verdict_shape for other in islice(wanting.behind(record), reach)}
         near = (sizes.get(shape) for shape in shapes if shape is not None)
@@ -375,11 +375,11 @@ class Asking:
 
     def _ask_by(self, record: GangRecord, time: float) -> None:
         record.verdict_until = time
-        self._ledger.wanting.touch(record)
+        self._ledger.pending.touch(record)
         self._due = min(self._due, time)
 
     def _settle_room(self, question: Question, answer: Answer, now: float) -> list[Effect]:
-        record = self._ledger.roll.gangs.get(question.gang.key)
+        record = self._ledger.registry.gangs.get(question.gang.key)
         if isinstance(answer, Preempt):
             freed = Freed(question.gang, answer, question.snapshot.generation)
             effects = self._ledger.handle([freed], now)

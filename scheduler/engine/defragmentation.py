@@ -16,11 +16,11 @@ from scheduler.ledger import Ledger, attained_service, gang_spec, migration, pla
 from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Place
-from scheduler.model.moves import Defrag, Departure
+from scheduler.model.departures import Defrag, Departure
 from scheduler.model.preemption_units import Kind, Preempt, Unit
 from scheduler.model.workload import Gang, GangKey, PodKey, Uid
 from scheduler.placement import planner, reservation, victim_selection
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 
 TRIES: Final = 16
 """Sets of gangs that are tried."""
@@ -31,9 +31,9 @@ NONE_FOUND: Final = "the gangs that could move have no other room either"
 NO_GANGS: Final = f"nothing smaller could move: {NOBODY}"
 
 
-def defrag(ledger: Ledger, key: GangKey, masks: Masks) -> Defrag:
+def defrag(ledger: Ledger, key: GangKey, masks: FeasibilityCache) -> Defrag:
     """The moves that would seat the quorum of this gang; only of gangs that their owners make again at no cost."""
-    record = ledger.roll.gangs.get(key)
+    record = ledger.registry.gangs.get(key)
     if record is None or record.wanted is None:
         return Defrag(key, told=NOT_WAITING)
     gang = reservation.quorum_alone(record.wanted)
@@ -49,7 +49,7 @@ def _is_there(record: GangRecord, gang: Gang) -> bool:
 
 
 class _Search:
-    def __init__(self, ledger: Ledger, record: GangRecord, gang: Gang, masks: Masks) -> None:
+    def __init__(self, ledger: Ledger, record: GangRecord, gang: Gang, masks: FeasibilityCache) -> None:
         self._ledger, self._record, self._gang, self._masks = ledger, record, gang, masks
         self._picture = ledger.snapshot(but=record.members)
 
@@ -73,7 +73,7 @@ class _Search:
         ledger, index = self._ledger, self._picture.index
         wanted = sum(attained_service.devices(role.demand) * len(role.quorum) for role in self._gang.roles)
         units: dict[GangKey, Unit] = {}
-        for record in ledger.roll.gangs.values():
+        for record in ledger.registry.gangs.values():
             live = record.live()
             if record is self._record or not isinstance(record.spec, Spec) or not live:
                 continue
@@ -99,7 +99,7 @@ class _Search:
         self._seat(free, self._gang, chosen.seats)
         moves: list[Departure] = []
         for unit in sorted(chosen.victims, key=lambda unit: (-len(unit.uids), unit.gang)):
-            record = self._ledger.roll.gangs[unit.gang]
+            record = self._ledger.registry.gangs[unit.gang]
             gang = self._as_it_asks(record)
             picture: Snapshot = replace(self._picture, free=free)
             place = planner.decide(picture, gang, self._ledger.policy, None, self._masks) if gang else None

@@ -14,12 +14,12 @@ from scheduler.ledger import Ledger, migration, plans, preemption, quorum
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
 from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import TEXT, Ceiling, Decision, Place, Reason, Wait
+from scheduler.model.departures import Departure, Drain
 from scheduler.model.effects import Effect
 from scheduler.model.events import MoveFound
-from scheduler.model.moves import Departure, Drain
 from scheduler.model.workload import GangKey, PodKey, Uid
 from scheduler.placement import planner
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 
 UNDER_WAY: Final = "its gang is on its way to its seats; ask again in a moment"
 NOT_VALID: Final = "its gang is not valid as it says of itself"
@@ -41,10 +41,10 @@ class _Found:
     unseated: tuple[Uid, ...] = ()
 
 
-class Draining:
+class NodeDrain:
     """Finds seats, and has the ledger keep them."""
 
-    def __init__(self, ledger: Ledger, masks: Masks) -> None:
+    def __init__(self, ledger: Ledger, masks: FeasibilityCache) -> None:
         self._ledger = ledger
         self._masks = masks
 
@@ -62,7 +62,7 @@ class Draining:
         return Drain(node, tuple(departures)), effects
 
     def _on(self, node: str) -> list[GangRecord]:
-        roll = self._ledger.roll
+        roll = self._ledger.registry
         keys = {
             roll.gang_of[uid]
             for uid, where, _ in self._ledger.nodes.places()
@@ -94,7 +94,7 @@ class Draining:
         if not isinstance(record.spec, Spec):
             return NOT_VALID
         on_its_way = record.plan is not None and record.plan.step is not Step.DONE
-        if on_its_way or record.key in self._ledger.moves or any(not m.bound for m in going):
+        if on_its_way or record.key in self._ledger.migrations or any(not m.bound for m in going):
             return UNDER_WAY
         return next((text for m in going if (text := self._why_not(m))), "")
 
@@ -139,12 +139,12 @@ class Draining:
         """The planner was asked about this gang: when it lost members and its domain has no room, all of it may
         move.
         """
-        record = self._ledger.roll.gangs.get(key)
+        record = self._ledger.registry.gangs.get(key)
         if record is None or not (record.bereft and record.was_bound):
             return []
         if not isinstance(answer, Wait) or answer.reason is not Reason.NO_DOMAIN:
             return []
-        return [] if self._ledger.moves.is_refused(key, now) else self.relocate(record, now)
+        return [] if self._ledger.migrations.is_refused(key, now) else self.relocate(record, now)
 
     def relocate(self, record: GangRecord, now: float) -> list[Effect]:
         """A gang that lost members and has no room for others where it is: seats elsewhere for all of it, if there
@@ -168,7 +168,7 @@ class Draining:
         over = self._over_ceiling(record, spec, core)
         if over is not None:
             return f"{AT_CEILING}: {over}"
-        if self._ledger.usage.below(record.key.namespace) is not None:
+        if self._ledger.share_usage.below(record.key.namespace) is not None:
             # who waits is seated as room and ceiling allow, once the gang stands
             surplus = [m for m in surplus if m.bound]
         gang = migration.gang_of(self._ledger, record, spec, core, surplus, node)
@@ -182,7 +182,7 @@ class Draining:
     def _over_ceiling(self, record: GangRecord, spec: Spec, core: Sequence[Member]) -> Ceiling | None:
         """Those of the quorum who wait would take their namespace above its ceiling; who is bound counts already."""
         waiting = migration.gang_of(self._ledger, record, spec, [m for m in core if not m.bound], (), "")
-        over = self._ledger.usage.over_ceiling(waiting)
+        over = self._ledger.share_usage.over_ceiling(waiting)
         return None if over is None else Ceiling(*over)
 
     def _without(self, members: Sequence[Member]) -> Snapshot:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from scheduler.engine.cycle import Asking
+from scheduler.engine.cycle import PlanningCycle
 from scheduler.engine.planning import Question, decide
 from scheduler.engine.preemption_candidates import BLOCKED
 from scheduler.ledger import Ledger, gang_spec, migration, quorum
@@ -111,11 +111,11 @@ def sketch(ledger: Ledger, pods: Sequence[Pod]) -> Sketch:
     these pods beside its own.
     """
     first, *others = sorted({gang_spec.gang_key(pod) for pod in pods})
-    record = _begun(ledger.roll.gangs.get(first)) or GangRecord(first, number=LAST)
+    record = _begun(ledger.registry.gangs.get(first)) or GangRecord(first, number=LAST)
     return Sketch(pods, record, _stamp(ledger, record, pods), others[0] if others else None)
 
 
-def trial(ledger: Ledger, asking: Asking, sketched: Sketch, now: float) -> Trial:
+def trial(ledger: Ledger, asking: PlanningCycle, sketched: Sketch, now: float) -> Trial:
     """The questions that these pods would raise. All must be of one gang, or one pod alone."""
     if not ledger.ready:
         return Trial(None, Wait(Reason.NOT_SYNCED))
@@ -132,7 +132,7 @@ def trial(ledger: Ledger, asking: Asking, sketched: Sketch, now: float) -> Trial
         return Trial(None, Wait(_why_not(record, now)))
     # 3. Its place in the queue, and its questions.
     record.wanted = gang
-    record.order = ledger.wanting.turn(as_waiting(ledger, record, gang), now)
+    record.order = ledger.pending.turn(as_waiting(ledger, record, gang), now)
     if asking.is_held_up(record, now):
         return Trial(gang, Wait(Reason.QUEUED))
     seat, room = asking.about(record, gang, now), None
@@ -146,7 +146,7 @@ def _stamp(ledger: Ledger, record: GangRecord, pods: Sequence[Pod]) -> Stamp:
     key, members = record.key, record.members.values()
     said = (pod.membership for pod in (*pods, *(member.pod for member in members)))
     names = {(own.format, key) for own in said if own is not None}
-    known = ledger.roll.gangs.get(key)
+    known = ledger.registry.gangs.get(key)
     groups = {name: ledger.groups[name] for name in names if name in ledger.groups}
     return known, known.pulse if known is not None else 0, ledger.policy, groups
 

@@ -13,22 +13,22 @@ from typing import Final
 import numpy as np
 
 from scheduler.engine import defragmentation
-from scheduler.engine.cycle import INLINE_LIMIT, Asking
-from scheduler.engine.drain import Draining
+from scheduler.engine.cycle import INLINE_LIMIT, PlanningCycle
+from scheduler.engine.drain import NodeDrain
 from scheduler.engine.dry_run import Sketch, Trial, sketch, trial
-from scheduler.engine.explain import Inquiry, inquire
-from scheduler.engine.forecast_request import LONGEST, Forecasts, Outlook, outlook
+from scheduler.engine.explain import Explanation, inquire
+from scheduler.engine.forecast_request import LONGEST, ForecastRequest, Forecasts, outlook
 from scheduler.engine.planning import Answer as Made
 from scheduler.engine.planning import Fault, Question
-from scheduler.engine.preempt_verb import Preempting
+from scheduler.engine.preempt_verb import PreemptVerb
 from scheduler.ledger import Ledger, conditions, gang_spec
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
 from scheduler.model.cluster import Mask, Snapshot
 from scheduler.model.decision import Reason
 from scheduler.model.demand import Demand
+from scheduler.model.departures import Defrag, Drain
 from scheduler.model.effects import Effect
 from scheduler.model.events import Asked, Event, PolicyChanged, Scored
-from scheduler.model.moves import Defrag, Drain
 from scheduler.model.policy import Policy
 from scheduler.model.verbs import (
     Allowed,
@@ -43,7 +43,7 @@ from scheduler.model.verbs import (
 from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.placement import planner
 from scheduler.placement.feasibility import free_for
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 
 INLINE_QUESTIONS: Final = 8
 """Questions answered within one verb at most; who is behind more than so many waits for the planning pass."""
@@ -63,11 +63,11 @@ class Engine:
 
     def __init__(self, policy: Policy) -> None:
         self.ledger = Ledger(policy)
-        self._masks = Masks()
+        self._masks = FeasibilityCache()
         self._scores: OrderedDict[Uid, Mapping[str, int]] = OrderedDict()
-        self.asking = Asking(self.ledger, self._masks)
-        self._draining = Draining(self.ledger, self._masks)
-        self._preempting = Preempting(self.ledger, self._masks)
+        self.asking = PlanningCycle(self.ledger, self._masks)
+        self._draining = NodeDrain(self.ledger, self._masks)
+        self._preempting = PreemptVerb(self.ledger, self._masks)
         self.forecasts = Forecasts()
 
     @property
@@ -135,7 +135,7 @@ class Engine:
             effects += self.settle(question, self.answer(question), now)
         return effects
 
-    def outlook(self, now: float, longest: int = LONGEST) -> Outlook:
+    def outlook(self, now: float, longest: int = LONGEST) -> ForecastRequest:
         """What a forecast of the first gangs of the queue is made from; see `outlook.foresee`, which any thread may
         run.
         """
@@ -146,8 +146,8 @@ class Engine:
         when it will, and is not to be held to that at a later start.
         """
         ledger = self.ledger
-        waiting = {key for key, record in ledger.roll.gangs.items() if record.waiting_since is not None}
-        return waiting | {key for key, _ in ledger.tally.starts}
+        waiting = {key for key, record in ledger.registry.gangs.items() if record.waiting_since is not None}
+        return waiting | {key for key, _ in ledger.counters.starts}
 
     def sketch(self, pods: Sequence[Pod]) -> Sketch:
         """The gang that these pods would be; `Sketch.form` makes it, on any thread."""
@@ -157,7 +157,7 @@ class Engine:
         """What would be asked about these pods, were they to come now; see `question.decide`, which answers."""
         return trial(self.ledger, self.asking, sketched, now)
 
-    def inquire(self, key: GangKey, now: float) -> Inquiry | None:
+    def inquire(self, key: GangKey, now: float) -> Explanation | None:
         """How near a gang that waits is, and whom room would cost; see `Inquiry.answer`. None: it waits for nothing."""
         return inquire(self.ledger, self.asking, key, now)
 
@@ -184,7 +184,7 @@ class Engine:
         # 2. We know too little to say anything.
         if not self.ledger.ready:
             return Failed(Reason.NOT_SYNCED), []
-        member = self.ledger.roll.member(call.uid)
+        member = self.ledger.registry.member(call.uid)
         if member is None:
             return Failed(Reason.NOT_SEEN_YET), []
         # 3. Its place is known: say it again.
@@ -215,7 +215,7 @@ class Engine:
 
     def _is_freeing(self, uid: Uid) -> bool:
         """Others have to leave before the seats of its gang are free; some of them may be free already."""
-        plan = self.ledger.roll.gangs[self.ledger.roll.gang_of[uid]].plan
+        plan = self.ledger.registry.gangs[self.ledger.registry.gang_of[uid]].plan
         return plan is not None and plan.step is Step.FREE and uid in plan.seats
 
     def _tied(self, member: Member, node: str, call: FilterCall, now: float) -> tuple[Answer, list[Effect]]:
@@ -233,7 +233,7 @@ class Engine:
         allowed = self._mask(call.candidates)
         possible = self._possible(member, allowed)
         effects += self.observe([Asked(call.uid, possible, self.ledger.nodes.version)], now)
-        record = self.ledger.roll.gangs[self.ledger.roll.gang_of[call.uid]]
+        record = self.ledger.registry.gangs[self.ledger.registry.gang_of[call.uid]]
         if before is not None and record.wanted is not None:
             again = self._score(
                 self.asking.about(record, record.wanted, now), call, allowed, now, effects, before

@@ -138,7 +138,7 @@ KINDS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class KnownAnswers:
     """What is known without a question: the answers by shape, and what was refused to less."""
 
     alike: dict[int, Wait] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class Shapes:
         self._next = 0
         self._sizes: dict[int, Size] = {}
         self._kinds: dict[Hashable, int] = {}
-        self._answers: defaultdict[tuple[int, bool], Told] = defaultdict(Told)
+        self._answers: defaultdict[tuple[int, bool], KnownAnswers] = defaultdict(KnownAnswers)
         self._fence = 0
         """The newest fence: older ones are no more, and nobody is answered by what was answered under them."""
         self._no_room: set[Hashable] = set()
@@ -169,7 +169,7 @@ class Shapes:
                 self._numbers.clear()
                 self._sizes.clear()
                 self._kinds.clear()
-                self._answers = defaultdict(Told)
+                self._answers = defaultdict(KnownAnswers)
             number = self._numbers[shape] = self._next
             self._next += 1
             size = size_of(gang, lambda kind: self._kinds.setdefault(kind, len(self._kinds)))
@@ -188,12 +188,12 @@ class Shapes:
             self._no_room, self._no_room_at = set(), at
         return self._no_room
 
-    def answers(self, at: tuple[int, int], fence: int, *, short: bool) -> Told:
+    def answers(self, at: tuple[int, int], fence: int, *, short: bool) -> KnownAnswers:
         """The answers to gangs under this fence that are short of it or not; forgotten when `at` changes, or
         with another fence after this one: on a full cluster that alone happens for weeks.
         """
         if self._at != at:
-            self._answers, self._at = defaultdict(Told), at
+            self._answers, self._at = defaultdict(KnownAnswers), at
         if fence > self._fence:
             self._fence = fence
             for older in [own for own in self._answers if 0 < own[0] < fence]:
@@ -207,7 +207,7 @@ def _shape(gang: Gang) -> Hashable:
 
 
 @dataclass(frozen=True, slots=True)
-class Sieve:
+class Candidacy:
     """One step of a pass: what is the same for everybody who waits, looked up once."""
 
     now: float
@@ -226,10 +226,10 @@ class Sieve:
     version: int
     standing: int
     """The counters of now, of room, of nodes and of those who could be asked to leave."""
-    told: Told
+    told: KnownAnswers
     """What was answered since there is so much room, where no reservation stands in the way."""
-    told_behind: Told
-    told_short: Told
+    told_behind: KnownAnswers
+    told_short: KnownAnswers
     """The same for those behind the reservation, and for the short ones of them."""
     sizes: Mapping[int, Size]
     """By shape, how much it asks for, where that compares with others."""

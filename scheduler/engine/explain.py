@@ -8,7 +8,7 @@ namespace uses within its guarantee.
 
 from dataclasses import dataclass
 
-from scheduler.engine.cycle import Asking
+from scheduler.engine.cycle import PlanningCycle
 from scheduler.engine.planning import Question
 from scheduler.ledger import Ledger
 from scheduler.model.decision import Shortfall
@@ -16,7 +16,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.preemption_units import FREELY, Terms, Unit
 from scheduler.model.workload import GangKey
 from scheduler.placement import planner, reservation, victim_selection
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Inquiry:
+class Explanation:
     """The gang's own question, everybody of lower priority, and what all of them together may give."""
 
     seat: Question
@@ -37,7 +37,7 @@ class Inquiry:
 
     def answer(self, policy: Policy) -> Found:
         """Any thread may ask."""
-        snapshot, masks = self.seat.snapshot, Masks()
+        snapshot, masks = self.seat.snapshot, FeasibilityCache()
         gang = reservation.quorum_alone(self.seat.gang)
         nearest = planner.nearest(snapshot, gang, policy, self.seat.allowed, masks)
         if not self.lower or self.seat.told is not None:
@@ -48,14 +48,14 @@ class Inquiry:
         return Found(nearest, freed.victims if freed is not None else ())
 
 
-def inquire(ledger: Ledger, asking: Asking, key: GangKey, now: float) -> Inquiry | None:
+def inquire(ledger: Ledger, asking: PlanningCycle, key: GangKey, now: float) -> Explanation | None:
     """None: the gang asks for nothing now, so there is nothing to be near to."""
-    record = ledger.roll.gangs.get(key)
+    record = ledger.registry.gangs.get(key)
     gang = record.wanted if record is not None else None
     if record is None or gang is None or not gang.quorum or not ledger.ready:
         return None
     seat = asking.about(record, gang, now)
     behind = asking.rights.behind(record, gang)
     if behind is None:
-        return Inquiry(seat, ())
-    return Inquiry(seat, *asking.rights.terms(asking.running.units(seat.snapshot, behind, now), gang))
+        return Explanation(seat, ())
+    return Explanation(seat, *asking.rights.terms(asking.running.units(seat.snapshot, behind, now), gang))

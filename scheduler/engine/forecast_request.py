@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
-from scheduler.engine.preemption_candidates import Running
+from scheduler.engine.preemption_candidates import PreemptionCandidates
 from scheduler.ledger import Ledger, observed_runs
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.cluster import Snapshot
@@ -25,7 +25,7 @@ LONGEST: Final = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outlook:
+class ForecastRequest:
     """The cluster and its queue at one moment."""
 
     snapshot: Snapshot
@@ -38,8 +38,8 @@ class Outlook:
 
 
 def outlook(
-    ledger: Ledger, running: Running, snapshot: Snapshot, now: float, longest: int = LONGEST
-) -> Outlook:
+    ledger: Ledger, running: PreemptionCandidates, snapshot: Snapshot, now: float, longest: int = LONGEST
+) -> ForecastRequest:
     """What a forecast is made from; of the queue so many gangs at most."""
     waiting = [
         replace(
@@ -51,25 +51,29 @@ def outlook(
     ]
     running_on = (_likely(ledger, stay, now) for stay in running.stays(snapshot, now))
     stays = (*running.leaving(snapshot, now), *running_on)
-    limited = {name: usage for name in ledger.usage.shares if (usage := ledger.usage.below(name)) is not None}
-    return Outlook(snapshot, tuple(waiting), stays, ledger.policy, now, limited)
+    limited = {
+        name: usage
+        for name in ledger.share_usage.shares
+        if (usage := ledger.share_usage.below(name)) is not None
+    }
+    return ForecastRequest(snapshot, tuple(waiting), stays, ledger.policy, now, limited)
 
 
 def _hopeful(ledger: Ledger) -> Iterator[tuple[Waiting, GangRecord]]:
     """The queue without gangs that no waiting helps: they would fill the part of it that is looked at."""
-    for own in ledger.wanting.waiting():
-        record = ledger.roll.gangs[own.gang.key]
+    for own in ledger.pending.waiting():
+        record = ledger.registry.gangs[own.gang.key]
         if not record.waits_in_vain:
             yield own, record
 
 
 def _likely(ledger: Ledger, stay: Stay, now: float) -> Stay:
-    record = ledger.roll.gangs[stay.key]
+    record = ledger.registry.gangs[stay.key]
     began = now if record.since is None else record.since
     return replace(stay, likely=observed_runs.expect(ledger, record, forecast=True).after(began))
 
 
-def foresee(seen: Outlook, budget: int = BUDGET) -> Mapping[GangKey, Estimate]:
+def foresee(seen: ForecastRequest, budget: int = BUDGET) -> Mapping[GangKey, Estimate]:
     """Start times, in seconds since the epoch; who was not reached within the budget is missing."""
     return forecast(
         seen.snapshot, seen.waiting, seen.stays, seen.policy, seen.now, budget, usages=seen.usages

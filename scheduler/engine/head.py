@@ -20,7 +20,7 @@ RESERVE_EVERY: Final = 1.0
 next reservation the old one stands, which keeps no less for the gang."""
 
 
-class Front:
+class QueueHead:
     """Who is first among those who wait, and what is reserved for him."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -42,7 +42,7 @@ class Front:
         """The first gang of the queue that was told to wait for room."""
         if self.reserved is not None and self._version != self._ledger.nodes.version:
             self.reserved, self._at = None, float("-inf")
-        first, wanting = self._first, self._ledger.wanting
+        first, wanting = self._first, self._ledger.pending
         kept = self._shuffles == wanting.shuffles
         if kept and first is not None and waits(first) and wanting.has(first):
             return first
@@ -58,7 +58,7 @@ class Front:
         return next(
             (
                 record
-                for record in self._ledger.wanting.queue()
+                for record in self._ledger.pending.queue()
                 if record.not_before <= now and not _in_vain(record, version, room)
             ),
             None,

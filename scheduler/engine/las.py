@@ -70,7 +70,7 @@ class Over:
         return frozenset(self._last[bisect_right(self._born, born) :])
 
 
-class Turns:
+class LasTurns:
     """Whose turn is over, of those who would be suspended."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -111,15 +111,15 @@ class Turns:
         ledger = self._ledger
         for key, other in ledger.suspendable.items():
             over = self._had(other).turn_is_over(now, self._quantum)
-            if over and attained_service.leaves_as_one(other, ledger.owners, ledger.roll):
+            if over and attained_service.leaves_as_one(other, ledger.owners, ledger.registry):
                 yield self._service(other, now), key
 
     def _had(self, record: GangRecord) -> _Had:
         made_for = (record.number, record.pulse)
         had = self._kept.get(record.key)
         if had is None or had.made_for != made_for:
-            if len(self._kept) > 2 * len(self._ledger.roll.gangs):
-                self._kept = {k: own for k, own in self._kept.items() if k in self._ledger.roll.gangs}
+            if len(self._kept) > 2 * len(self._ledger.registry.gangs):
+                self._kept = {k: own for k, own in self._kept.items() if k in self._ledger.registry.gangs}
             had = self._kept[record.key] = self._worked_out(record, made_for)
         return had
 

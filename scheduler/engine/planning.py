@@ -18,7 +18,7 @@ from scheduler.model.preemption_units import FREELY, Preempt, Terms, Unit
 from scheduler.model.queueing import Reservation, Stay, Usage
 from scheduler.model.workload import Gang, GangKey, Uid
 from scheduler.placement import planner, reservation, victim_selection
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 
 Answer: TypeAlias = Decision | Preempt | Reservation
 """Of a question about room, Wait means: neither victims nor time make any."""
@@ -84,7 +84,7 @@ class Question:
         return members * max(1, len(self.snapshot.names)) * dearer
 
 
-def attempt(question: Question, policy: Policy, masks: Masks | None = None) -> Answer | Fault:
+def attempt(question: Question, policy: Policy, masks: FeasibilityCache | None = None) -> Answer | Fault:
     """The planner's answer, or what it failed on; see `decide`."""
     try:
         return decide(question, policy, masks)
@@ -92,7 +92,7 @@ def attempt(question: Question, policy: Policy, masks: Masks | None = None) -> A
         return Fault(error)
 
 
-def decide(question: Question, policy: Policy, masks: Masks | None = None) -> Answer:
+def decide(question: Question, policy: Policy, masks: FeasibilityCache | None = None) -> Answer:
     """The planner's answer; without `masks` it may be worked out on another thread."""
     if question.told is not None:
         return question.told
@@ -100,7 +100,7 @@ def decide(question: Question, policy: Policy, masks: Masks | None = None) -> An
         return _make_room(question, question.making, policy, masks)
     decision = planner.decide(question.snapshot, question.gang, policy, question.allowed, masks)
     if isinstance(decision, Wait):
-        return _because_reserved(question, decision, masks or Masks())
+        return _because_reserved(question, decision, masks or FeasibilityCache())
     return below_ceiling(question.usage, question.gang, decision)
 
 
@@ -115,7 +115,7 @@ def below_ceiling(usage: Usage | None, gang: Gang, decision: Decision) -> Decisi
     return replace(decision, seats=seats, unseated=(*decision.unseated, *beyond)) if beyond else decision
 
 
-def _because_reserved(question: Question, wait: Wait, masks: Masks) -> Wait:
+def _because_reserved(question: Question, wait: Wait, masks: FeasibilityCache) -> Wait:
     """A gang that would have room, were none of it reserved, is told so."""
     if question.kept is None or wait.reason not in {Reason.NO_ROOM, Reason.NO_DOMAIN}:
         return wait
@@ -124,7 +124,9 @@ def _because_reserved(question: Question, wait: Wait, masks: Masks) -> Wait:
     return wait
 
 
-def _make_room(question: Question, making: MakingRoom, policy: Policy, masks: Masks | None) -> Answer:
+def _make_room(
+    question: Question, making: MakingRoom, policy: Policy, masks: FeasibilityCache | None
+) -> Answer:
     """Room that is being made already first, then victims, then time."""
     gang = reservation.quorum_alone(question.gang)
     snapshot = question.snapshot

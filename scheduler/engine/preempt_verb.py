@@ -24,21 +24,21 @@ from scheduler.model.verbs import PreemptCall, Victims
 from scheduler.model.workload import GangKey, Pod, Uid, gang_of_one
 from scheduler.placement import planner, victim_rewriting
 from scheduler.placement.feasibility import free_for
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 
 Offers = Mapping[str, Victims]
 
 
-class Preempting:
+class PreemptVerb:
     """Reads the ledger; changes nothing."""
 
-    def __init__(self, ledger: Ledger, masks: Masks) -> None:
+    def __init__(self, ledger: Ledger, masks: FeasibilityCache) -> None:
         self._ledger = ledger
         self._masks = masks
 
     def answer(self, call: PreemptCall) -> Offers:
         """The candidates that remain, with their victims."""
-        roll, policy = self._ledger.roll, self._ledger.policy
+        roll, policy = self._ledger.registry, self._ledger.policy
         member = roll.member(call.uid)
         ours = call.scheduler in policy.scheduler_names and not call.native_group
         if ours and (member is None or self._keeps_off(call.uid, member)):
@@ -50,7 +50,7 @@ class Preempting:
         return {node: own for node, own in rewritten.items() if not own.uids or node in given}
 
     def _keeps_off(self, uid: Uid, member: Member) -> bool:
-        record = self._ledger.roll.gangs[self._ledger.roll.gang_of[uid]]
+        record = self._ledger.registry.gangs[self._ledger.registry.gang_of[uid]]
         alone = gang_spec.is_gang_of_one(record.key)
         return not alone or member.tied is not None or member.pod.gated or self._in_vain(record, member)
 
@@ -62,9 +62,9 @@ class Preempting:
             return True
         ledger = self._ledger
         gang = quorum.alone(record, record.spec, ledger.policy, member)
-        if ledger.usage.over_ceiling(gang) is not None:
+        if ledger.share_usage.over_ceiling(gang) is not None:
             return True
-        queue = ledger.wanting.queue()
+        queue = ledger.pending.queue()
         strict = ledger.policy.backfill is Backfill.NONE
         out_of_turn = strict and bool(queue) and queue[0] is not record
         return out_of_turn or (record.verdict is not None and record.verdict.reason is Reason.RESERVED)
@@ -94,7 +94,7 @@ class Preempting:
 
         Where any member of a role may be spared, it is the one that kube-scheduler named.
         """
-        roll, wanted = self._ledger.roll, offers.keys()
+        roll, wanted = self._ledger.registry, offers.keys()
         named = frozenset(uid for own in offers.values() for uid in own.uids)
         cores: dict[GangKey, frozenset[Uid]] = {}
         for uid, node, _ in self._ledger.nodes.places():
@@ -104,7 +104,7 @@ class Preempting:
             yield node, self._unit(picture, pod, self._kind(uid, named, cores))
 
     def _kind(self, uid: Uid, named: frozenset[Uid], cores: dict[GangKey, frozenset[Uid]]) -> Kind:
-        key = self._ledger.roll.gang_of.get(uid)
+        key = self._ledger.registry.gang_of.get(uid)
         if key is None or gang_spec.is_gang_of_one(key):
             return Kind.POD
         if key not in cores:
@@ -112,7 +112,7 @@ class Preempting:
         return Kind.GANG if uid in cores[key] else Kind.SURPLUS
 
     def _core(self, key: GangKey, named: frozenset[Uid]) -> frozenset[Uid]:
-        record = self._ledger.roll.gangs[key]
+        record = self._ledger.registry.gangs[key]
         bound = [own for own in record.live() if own.bound]
         if not isinstance(record.spec, Spec):
             return frozenset(own.pod.uid for own in bound)
@@ -122,13 +122,13 @@ class Preempting:
     def _unit(self, picture: Snapshot, pod: Pod, kind: Kind) -> Unit:
         row = picture.index[pod.node or ""]
         uses = self._ledger.nodes.vector(pod.demand)[None, :]
-        key = self._ledger.roll.gang_of.get(pod.uid, gang_of_one(pod.key.namespace, pod.uid))
+        key = self._ledger.registry.gang_of.get(pod.uid, gang_of_one(pod.key.namespace, pod.uid))
         lost = 0.0 if kind is Kind.SURPLUS else attained_service.devices(pod.demand)
         return Unit(key, kind, (pod.uid,), np.array([row]), uses, pod.priority, lost)
 
     def _given(self, member: Member, offers: Offers) -> frozenset[str]:
         """The nodes that a gang of one would be given, were the victims gone that are named on each."""
-        roll = self._ledger.roll
+        roll = self._ledger.registry
         record = roll.gangs[roll.gang_of[member.pod.uid]]
         if not isinstance(record.spec, Spec):
             return frozenset()
@@ -144,7 +144,7 @@ class Preempting:
 
     def _spares(self, uids: Iterable[Uid]) -> bool:
         """Every gang keeps its quorum without these pods, all of them are known, and none is off limits."""
-        roll = self._ledger.roll
+        roll = self._ledger.registry
         lost: dict[GangKey, set[Uid]] = {}
         for uid in uids:
             pod = roll.pod(uid)

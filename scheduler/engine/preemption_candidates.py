@@ -82,7 +82,7 @@ class Views:
     """
 
 
-class Running:
+class PreemptionCandidates:
     """Views of the ledger in rows of a snapshot, made when a gang waits for room, and kept gang by gang."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -94,15 +94,17 @@ class Running:
         views = self._views.get(record.key)
         if views is None or views.made_for != made_for:
             views = self._views[record.key] = Views(made_for)
-            if len(self._views) > len(self._ledger.roll.gangs) + SPARE:
-                self._views = {key: own for key, own in self._views.items() if key in self._ledger.roll.gangs}
+            if len(self._views) > len(self._ledger.registry.gangs) + SPARE:
+                self._views = {
+                    key: own for key, own in self._views.items() if key in self._ledger.registry.gangs
+                }
         return views
 
     def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
         """Gangs with a seat that are expected to end, with when; those of which nobody knows stay for ever."""
         found = (
             self._stay(record, snapshot, now)
-            for record in self._ledger.roll.gangs.values()
+            for record in self._ledger.registry.gangs.values()
             if record.state in SEATED
         )
         return tuple(stay for stay in found if stay is not None)
@@ -128,7 +130,7 @@ class Running:
     def leaving(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
         """Pods on their way out, ours and others': their room comes soon."""
         soon = Estimate(now + SOON, now, now + 2 * SOON)
-        ours = self._ledger.roll.gang_of
+        ours = self._ledger.registry.gang_of
         footings = ((pod, self._footing(snapshot, [pod])) for pod in self._ledger.deleted.values())
         return tuple(
             Stay(
@@ -163,7 +165,7 @@ class Running:
         return tuple(unit for unit in units if unit.gang not in gone)
 
     def _units(self, snapshot: Snapshot, may_take: MayTake, now: float) -> Iterator[Unit]:
-        for record in self._ledger.roll.gangs.values():
+        for record in self._ledger.registry.gangs.values():
             if not record.gives_way:
                 continue
             groups = self._groups(record, snapshot)
@@ -172,7 +174,7 @@ class Running:
             for group, by in rights:
                 if by is not None and (group.kind is Kind.SURPLUS or whole):
                     yield group.unit(record.key, now, by)
-        for uid, pod in self._ledger.roll.strangers.items():
+        for uid, pod in self._ledger.registry.strangers.items():
             by = may_take(None, pod) if pod.node is not None and not pod.deleting else None
             if by is not None:
                 for group in self._group(snapshot, Kind.POD, [pod], GiveWay.EVICT):
@@ -191,7 +193,7 @@ class Running:
             quorum.core(record, record.spec, bound) if isinstance(record.spec, Spec) else (bound, [])
         )
         way = attained_service.way(record, self._ledger.owners)
-        if not attained_service.leaves_alone(record, self._ledger.roll):
+        if not attained_service.leaves_alone(record, self._ledger.registry):
             way = GiveWay.EVICT
         if way is GiveWay.SUSPEND:
             core, surplus = core + surplus, []

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from dataclasses import replace
 
-from scheduler.engine.las import Turns
+from scheduler.engine.las import LasTurns
 from scheduler.engine.preemption_candidates import MayTake
 from scheduler.ledger import Ledger, attained_service, observed_runs, preemption, quorum
 from scheduler.ledger.gang import GangRecord
@@ -27,7 +27,7 @@ Right = Callable[[GangRecord | None, Pod], bool]
 """Whether it says that a pod, of the gang it is of if it is ours, gives way."""
 
 
-class Rights:
+class PreemptionPolicy:
     """Decides who is in question, and nothing else.
 
     Of the ledger it writes two notes of the gang that asks: `at_odds`, and through `freeing.spared` which victims are
@@ -36,7 +36,7 @@ class Rights:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._turns = Turns(ledger)
+        self._turns = LasTurns(ledger)
 
     @property
     def _policy(self) -> Policy:
@@ -66,8 +66,8 @@ class Rights:
         if not by_order and borrows is None:
             return None
         if self._policy.shares:
-            record.at_odds = self._ledger.rivals.at_odds(line(record), now)
-        came_back = self._ledger.comebacks.owners(now)
+            record.at_odds = self._ledger.preemption_cycles.at_odds(line(record), now)
+        came_back = self._ledger.spared_owners.owners(now)
         return _may_take(record, by_order, borrows, preemption.spared(record, now), came_back)
 
     def behind(self, record: GangRecord, gang: Gang) -> MayTake | None:
@@ -80,7 +80,7 @@ class Rights:
         policy = self._policy
         over = self._turns.over_for(record, now) if policy.order is Order.LAS else frozenset()
         late = self._late(now) if policy.overrun is Overrun.SUSPEND else ()
-        return over, frozenset(late), self._ledger.comebacks.owners(now)
+        return over, frozenset(late), self._ledger.spared_owners.owners(now)
 
     def _lower(self, gang: Gang) -> Right | None:
         """Lower priority; of another namespace nobody who uses what is guaranteed to it, when it has no more than
@@ -88,7 +88,7 @@ class Rights:
         """
         if self._ledger.lowest >= gang.priority:
             return None
-        usage, own = self._ledger.usage, gang.key.namespace
+        usage, own = self._ledger.share_usage, gang.key.namespace
         if not usage.shares:
             return lambda _other, pod: pod.priority < gang.priority
 
@@ -107,12 +107,12 @@ class Rights:
         Where only lower priority gives back, it gives way anyhow. Two gangs that take their room back from each other
         by turns are kept from it.
         """
-        usage = self._ledger.usage
+        usage = self._ledger.share_usage
         claimed = usage.claims(gang) if self._policy.reclaim is Reclaim.ANY else ()
         borrowers = usage.borrowers(claimed, but=gang.key.namespace) if claimed else ()
         if not borrowers:
             return None
-        rivals, own = self._ledger.rivals, line(record)
+        rivals, own = self._ledger.preemption_cycles, line(record)
 
         def borrower(other: GangRecord | None, pod: Pod) -> bool:
             if pod.key.namespace not in borrowers:
@@ -150,7 +150,7 @@ class Rights:
             key
             for key, other in ledger.suspendable.items()
             if now >= self._overruns_at(other)
-            and attained_service.leaves_as_one(other, ledger.owners, ledger.roll)
+            and attained_service.leaves_as_one(other, ledger.owners, ledger.registry)
         }
 
     def _overruns_at(self, other: GangRecord) -> float:
@@ -165,7 +165,7 @@ class Rights:
             record.preempted_at + self._policy.preemption_cooldown,
             *record.spared.values(),
             record.at_odds,
-            self._ledger.comebacks.next_end,
+            self._ledger.spared_owners.next_end,
         ]
         if self._policy.order is Order.LAS and self._policy.preemption:
             times.append(self._turns.next_for(record, now))
@@ -189,19 +189,19 @@ class Rights:
         if not ledger.budgets:
             return ()
         evicted = (uid for unit in units if unit.way is GiveWay.EVICT for uid in unit.uids)
-        return ledger.budgets.limits(filter(None, map(ledger.roll.pod, evicted)), self._uncounted())
+        return ledger.budgets.limits(filter(None, map(ledger.registry.pod, evicted)), self._uncounted())
 
     def _uncounted(self) -> Iterator[Pod]:
         """Pods that are to be evicted for plans that are made, and were not yet: their budgets still count them."""
         for plan in self._ledger.freeing.values():
             for uid, victim in plan.victims.items():
-                pod = self._ledger.roll.pod(uid)
+                pod = self._ledger.registry.pod(uid)
                 if pod is not None and victim.way is GiveWay.EVICT and not victim.accepted:
                     yield pod
 
     def _within_shares(self, units: tuple[Unit, ...], gang: Gang) -> tuple[tuple[Unit, ...], Terms]:
         """Those of them that could leave by what namespaces are guaranteed, and on which terms all together."""
-        usage = self._ledger.usage
+        usage = self._ledger.share_usage
         if not usage.shares or not units:
             return units, FREELY
         claimed = usage.claims(gang)

@@ -17,7 +17,7 @@ SORTED_AT_ONCE: Final = 500
 seconds."""
 
 
-class Ranking:
+class QueueOrder:
     """Turns by policy and share."""
 
     def __init__(self, ledger: Ledger, snapshot: Callable[[], Snapshot]) -> None:
@@ -30,17 +30,17 @@ class Ranking:
         """The dominant share by which the gangs of a namespace have their turns: of all of them the same one, or
         whoever is asked about first after somebody of his was seated would go behind all others, and they behind him,
         one after the other."""
-        ledger.wanting.turn = self._turn
-        ledger.wanting.moved = self._moved
-        ledger.wanting.shifted = order.shifted
-        ledger.wanting.ages_at = lambda waiting: order.ages_at(waiting, ledger.policy)
+        ledger.pending.turn = self._turn
+        ledger.pending.moved = self._moved
+        ledger.pending.shifted = order.shifted
+        ledger.pending.ages_at = lambda waiting: order.ages_at(waiting, ledger.policy)
 
     def shares_moved(self) -> bool:
         """Somebody of the order `fair` got or gave back room, and the queue is short enough to be sorted at once."""
-        usage, before = self._ledger.usage, self._usage
+        usage, before = self._ledger.share_usage, self._usage
         self._usage = usage.version
         fair = self._ledger.policy.order is Order.FAIR
-        return fair and before != usage.version and len(self._ledger.wanting) <= SORTED_AT_ONCE
+        return fair and before != usage.version and len(self._ledger.pending) <= SORTED_AT_ONCE
 
     def _turn(self, waiting: Waiting, now: float) -> order.Turn:
         policy, namespace = self._ledger.policy, waiting.gang.key.namespace
@@ -56,7 +56,7 @@ class Ranking:
         """
         if self._ledger.policy.order is not Order.FAIR:
             return {}
-        before, waiting = self._ranked, self._ledger.wanting.queue()
+        before, waiting = self._ranked, self._ledger.pending.queue()
         if len(before) > len(waiting):  # of some nobody waits any more
             present = {record.key.namespace for record in waiting}
             before = {name: share for name, share in before.items() if name in present}
@@ -65,7 +65,7 @@ class Ranking:
 
     def _dominant(self, namespace: str) -> float:
         """The weighted dominant share of a namespace, worked out once for as long as nobody's use changes."""
-        usage, nodes = self._ledger.usage, self._ledger.nodes
+        usage, nodes = self._ledger.share_usage, self._ledger.nodes
         if self._dominants_at != (usage.version, nodes.version):
             self._dominants, self._dominants_at = {}, (usage.version, nodes.version)
         if namespace not in self._dominants:

@@ -11,7 +11,7 @@ from itertools import islice, takewhile
 from typing import Final, TypeAlias
 
 from scheduler.ledger.gang import GangRecord
-from scheduler.ledger.pending_queue import Turn, Wanting
+from scheduler.ledger.pending_queue import PendingQueue, Turn
 
 FirstOpen: TypeAlias = Callable[[Iterable[GangRecord]], GangRecord | None]
 """The first of these, which are in order, that is worth a question."""
@@ -25,7 +25,7 @@ ROUND: Final = 32
 """Gangs of a namespace that are asked about in vain in one pass at most, so that it does not keep others waiting."""
 
 
-class Rounds:
+class PassRounds:
     """Whose turn it is of a namespace of which more gangs are refused than one pass has time for.
 
     A gang that is set aside keeps its place in the queue. In the next pass those behind the last that was asked about
@@ -60,7 +60,7 @@ class Rounds:
             self._resume[namespace] = record.order
         self._refused[namespace] += 1
 
-    def over(self, wanting: Wanting) -> None:
+    def over(self, wanting: PendingQueue) -> None:
         """The pass is over; where the turns came to the end of the queue, they begin at its head again."""
         for record in self._aside.values():
             wanting.touch(record)
@@ -89,9 +89,11 @@ class Pass:
         self._passed: Turn = ()
         """Nobody up to this place in the queue is open, but for those who were touched: under these circumstances."""
         self._under: Hashable = None
-        self.rounds = Rounds()
+        self.rounds = PassRounds()
 
-    def next(self, wanting: Wanting, room: int, under: Hashable, first_open: FirstOpen) -> GangRecord | None:
+    def next(
+        self, wanting: PendingQueue, room: int, under: Hashable, first_open: FirstOpen
+    ) -> GangRecord | None:
         """The next open gang; None at the end of a pass in which nothing changed. The next call begins the next pass,
         with those that were set aside: None twice means that all have been asked about.
 
@@ -136,7 +138,7 @@ class Pass:
         return None
 
     def _onwards(
-        self, wanting: Wanting, queue: Sequence[GangRecord], first_open: FirstOpen
+        self, wanting: PendingQueue, queue: Sequence[GangRecord], first_open: FirstOpen
     ) -> GangRecord | None:
         record = self._among_touched(wanting, first_open)
         if record is None:
@@ -151,7 +153,7 @@ class Pass:
             self._cursor, self._left = record.order, HEAD
         return record
 
-    def _among_touched(self, wanting: Wanting, first_open: FirstOpen) -> GangRecord | None:
+    def _among_touched(self, wanting: PendingQueue, first_open: FirstOpen) -> GangRecord | None:
         """The first open gang of those who were looked at before, and touched since."""
         if self._cursor >= self._passed:
             return None

@@ -13,7 +13,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
-class Shelf(Generic[_K, _V]):
+class ByteCache(Generic[_K, _V]):
     """The values used last, as many as fit in `budget` bytes; one that would take an eighth of it is not kept."""
 
     def __init__(self, budget: int) -> None:

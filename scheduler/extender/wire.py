@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from scheduler.errors import GangwrightError, shortened
-from scheduler.extender.byte_cache import Shelf
+from scheduler.extender.byte_cache import ByteCache
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.verbs import Allowed, Answer, Failed, FilterCall, PreemptCall, PrioritizeCall, Victims
 from scheduler.model.workload import PodKey, Uid
@@ -106,8 +106,8 @@ _ARGS: Final = msgspec.json.Decoder(_Args)
 _PREEMPTION: Final = msgspec.json.Decoder(_PreemptionArgs)
 _NAMES: Final = msgspec.json.Decoder(tuple[str, ...] | None)
 _ENCODE: Final = msgspec.json.Encoder().encode
-_LISTS: Final[Shelf[bytes, tuple[str, ...]]] = Shelf(KEPT)
-_REFUSALS: Final[Shelf[tuple[tuple[str, ...], Reason], bytes]] = Shelf(KEPT)
+_LISTS: Final[ByteCache[bytes, tuple[str, ...]]] = ByteCache(KEPT)
+_REFUSALS: Final[ByteCache[tuple[tuple[str, ...], Reason], bytes]] = ByteCache(KEPT)
 
 
 def decode_filter(body: bytes, most: int = UNBOUNDED) -> FilterCall:

@@ -13,7 +13,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.watch import Reflector
 
 
-class Sight:
+class Freshness:
     """Asked again and again. `watches`: those that decide, by name."""
 
     def __init__(self, client: Client, watches: Mapping[str, Reflector[Any]]) -> None:

@@ -59,7 +59,7 @@ class Lease(msgspec.Struct, rename="camel", frozen=True):
 _LEASE: Final = msgspec.json.Decoder(Lease)
 
 
-class Holder:
+class LeaderElection:
     """Answers `leading(now)` while `run` takes and renews the Lease. `clock`: monotonic, in seconds since the epoch."""
 
     def __init__(

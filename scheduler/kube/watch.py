@@ -50,7 +50,7 @@ from scheduler.kube.changes import (
 from scheduler.kube.client import Client
 from scheduler.kube.pages import LIST_LIMIT, Pages, slices
 from scheduler.kube.retry_backoff import STEADY, BackOff, Rule, rule_of
-from scheduler.kube.watch_probe import Pace, Vigil, kept
+from scheduler.kube.watch_probe import Pace, WatchProbe, kept
 
 T = TypeVar("T")
 
@@ -253,7 +253,7 @@ class Reflector(Generic[T]):
     async def _listen(self, chunks: AsyncIterator[bytes]) -> None:
         """Take what comes until nothing more does."""
         lines = Lines()
-        vigil = Vigil(self._client, self.resource, lambda: self._version, self._vigil)
+        vigil = WatchProbe(self._client, self.resource, lambda: self._version, self._vigil)
         async with kept(vigil):
             async for chunk in chunks:
                 vigil.heard()

@@ -53,7 +53,7 @@ UNGUARDED: Final = Pace(quiet=float("inf"))
 """Nobody looks: of a kind by which nothing is decided the missing bookmark tells soon enough."""
 
 
-class Vigil:
+class WatchProbe:
     """Beside one stream. It is told what comes (`heard`), and `keep` ends when the stream turns out to be deaf."""
 
     def __init__(
@@ -103,7 +103,7 @@ class Vigil:
 
 
 @asynccontextmanager
-async def kept(vigil: Vigil) -> AsyncIterator[None]:
+async def kept(vigil: WatchProbe) -> AsyncIterator[None]:
     """Keep it while the body reads the stream; what it finds ends the body, and is raised."""
     limit = asyncio.timeout(None)
 

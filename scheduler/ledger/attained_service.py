@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from scheduler.ledger.gang import GangRecord, Spec
-from scheduler.ledger.registry import Roll
+from scheduler.ledger.registry import Registry
 from scheduler.model.demand import Demand
 from scheduler.model.resources import CPU, NATIVE
 from scheduler.model.workload import GangKey, GiveWay, OwnerTraits, Pod
@@ -63,13 +63,13 @@ def way(record: GangRecord, owners: Mapping[str, OwnerTraits]) -> GiveWay:
     return GiveWay.SUSPEND if suspends else GiveWay.EVICT
 
 
-def leaves_alone(record: GangRecord, roll: Roll) -> bool:
+def leaves_alone(record: GangRecord, roll: Registry) -> bool:
     """Nobody of another gang would go with it, were the controllers of its pods suspended."""
     owners = {m.pod.owner.uid for m in record.live() if m.pod.owner is not None}
     return all(key == record.key for owner in owners for key in roll.owned_by(owner))
 
 
-def leaves_as_one(record: GangRecord, owners: Mapping[str, OwnerTraits], roll: Roll) -> bool:
+def leaves_as_one(record: GangRecord, owners: Mapping[str, OwnerTraits], roll: Registry) -> bool:
     """It would be suspended, and nobody else with it."""
     return way(record, owners) is GiveWay.SUSPEND and leaves_alone(record, roll)
 

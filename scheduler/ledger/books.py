@@ -6,12 +6,12 @@ Lives here: sentences about what must never be true. Never here: anything that m
 from collections.abc import Container, Mapping
 
 from scheduler.ledger.node_table import NodeTable
-from scheduler.ledger.registry import Roll
+from scheduler.ledger.registry import Registry
 from scheduler.model.workload import Uid
 
 
 def wrongs(
-    roll: Roll, nodes: NodeTable, holding: Mapping[Uid, str], leased: Container[Uid] = ()
+    roll: Registry, nodes: NodeTable, holding: Mapping[Uid, str], leased: Container[Uid] = ()
 ) -> list[str]:
     """Holds are told by the members, by an index and by the use of room; room is used by nobody unknown."""
     held = {

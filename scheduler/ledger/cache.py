@@ -8,20 +8,20 @@ cache too.
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 
-from scheduler.ledger.counts import Case, Census, Faults, Tally
+from scheduler.ledger.counts import Case, Counters, Faults, GangCounts
 from scheduler.ledger.disruption_budgets import Budgets
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step, note_tried
-from scheduler.ledger.leases import Moves
-from scheduler.ledger.member_conditions import Telling
+from scheduler.ledger.leases import Migrations
+from scheduler.ledger.member_conditions import MemberConditions
 from scheduler.ledger.node_table import NodeTable
-from scheduler.ledger.pending_queue import Wanting
-from scheduler.ledger.preemption_cycles import Rivals
-from scheduler.ledger.registry import Roll, Spares
+from scheduler.ledger.pending_queue import PendingQueue
+from scheduler.ledger.preemption_cycles import PreemptionCycles
+from scheduler.ledger.registry import ExcessPods, Registry
 from scheduler.ledger.resource_quotas import Quotas
 from scheduler.ledger.runtimes import Runtimes
-from scheduler.ledger.share_usage import Usages
-from scheduler.ledger.spared_owners import Comebacks
-from scheduler.ledger.suspended_jobs import Paused
+from scheduler.ledger.share_usage import ShareUsage
+from scheduler.ledger.spared_owners import SparedOwners
+from scheduler.ledger.suspended_jobs import JobsToResume
 from scheduler.ledger.timers import Timers
 from scheduler.model.cluster import Snapshot
 from scheduler.model.demand import Demand
@@ -37,27 +37,27 @@ class Cache:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.nodes = NodeTable(policy.levels)
-        self.roll = Roll()
-        self.spares = Spares()
-        self._census = Census()
+        self.registry = Registry()
+        self.excess_pods = ExcessPods()
+        self._census = GangCounts()
         self.groups: dict[tuple[str, GangKey], Group] = {}
         self.owners: dict[str, OwnerTraits] = {}
         self.quotas = Quotas()
         self.budgets = Budgets()
-        self.tally = Tally()
+        self.counters = Counters()
         self.faults = Faults()
         self.synced = False
         self.acting = False
         self.blind = False
         """What we know may be the past."""
-        self.wanting = Wanting()
-        self.usage = Usages(policy.shares)
+        self.pending = PendingQueue()
+        self.share_usage = ShareUsage(policy.shares)
         self.runtimes = Runtimes()
-        self.rivals = Rivals()
-        self.comebacks = Comebacks()
-        self.paused = Paused()
-        self.moves = Moves()
-        self.telling = Telling()
+        self.preemption_cycles = PreemptionCycles()
+        self.spared_owners = SparedOwners()
+        self.jobs_to_resume = JobsToResume()
+        self.migrations = Migrations()
+        self.member_conditions = MemberConditions()
         self.suspendable: dict[GangKey, GangRecord] = {}
         """Gangs with a seat that would be suspended if they had to give way."""
         self.looks = 0
@@ -81,11 +81,11 @@ class Cache:
 
     def mark(self, key: GangKey, *, anew: bool = False) -> None:
         """Look at this gang when the events have been taken in; `anew`: also at what it says of itself."""
-        record = self.roll.gangs.get(key)
+        record = self.registry.gangs.get(key)
         if record is not None:
             self._dirty[key] = None
             self._census.touch(key)
-            self.wanting.touch(record)
+            self.pending.touch(record)
             if anew:
                 record.spec = None
 
@@ -123,13 +123,13 @@ class Cache:
         since = self._counted().oldest()
         return 0.0 if since is None else now - since
 
-    def _counted(self) -> Census:
-        self._census.refresh(self.roll.gangs)
+    def _counted(self) -> GangCounts:
+        self._census.refresh(self.registry.gangs)
         return self._census
 
     def stands(self, priority: int) -> None:
         """A pod of this priority has its place, or may leave it, from now on. At our highest it gives way to hardly any."""
-        if priority < self.highest or self.usage.shares or self.policy.order is Order.LAS:
+        if priority < self.highest or self.share_usage.shares or self.policy.order is Order.LAS:
             self.standing += 1
 
     def do(self, effects: Iterable[Effect]) -> None:
@@ -156,7 +156,7 @@ class Cache:
     def unknown(self, uid: Uid) -> None:
         """Nothing of this pod uses room any more."""
         self.nodes.take(uid)
-        self.usage.take(uid)
+        self.share_usage.take(uid)
         self.deleted.pop(uid, None)
         self._holding.pop(uid, None)
         if self._nominated.pop(uid, None) is not None:
@@ -176,7 +176,7 @@ class Cache:
     def occupy(self, pod: Pod, node: str) -> None:
         """A pod of ours uses room here, bound or with a seat held."""
         self.nodes.put(pod.uid, node, pod.demand)
-        self.usage.put(pod.uid, pod.key.namespace, pod.demand)
+        self.share_usage.put(pod.uid, pod.key.namespace, pod.demand)
 
     def release(self, member: Member) -> None:
         """The seat is bound, or nobody's any more."""
@@ -184,7 +184,7 @@ class Cache:
         self._holding.pop(member.pod.uid, None)
         if not member.bound:
             self.nodes.take(member.pod.uid)
-            self.usage.take(member.pod.uid)
+            self.share_usage.take(member.pod.uid)
 
     @property
     def ready(self) -> bool:
@@ -200,15 +200,15 @@ class Cache:
         """A gang without pods leaves nothing behind."""
         self._census.touch(key)
         self.suspendable.pop(key, None)
-        self.telling.forget(key)
+        self.member_conditions.forget(key)
         self.looks += 1
         self._dirty.pop(key, None)
         self._wake.forget(key)
-        self.wanting.strike(key)
+        self.pending.strike(key)
 
     def pods(self) -> Iterator[Pod]:
         """All that are known, of ours first."""
-        for record in self.roll.gangs.values():
+        for record in self.registry.gangs.values():
             for member in record.members.values():
                 yield member.pod
-        yield from self.roll.strangers.values()
+        yield from self.registry.strangers.values()

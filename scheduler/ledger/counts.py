@@ -18,7 +18,7 @@ from scheduler.model.workload import GangKey
 
 
 @dataclass(slots=True)
-class Tally:
+class Counters:
     """Counters only ever grow; observations are taken away by the reader."""
 
     pins_broken: Counter[str] = field(default_factory=Counter)
@@ -63,7 +63,7 @@ class Entry(NamedTuple):
     """Since when it waits; None: it does not."""
 
 
-class Census:
+class GangCounts:
     """Every gang counted once."""
 
     def __init__(self) -> None:

@@ -51,7 +51,7 @@ def enforce(cache: Cache, record: GangRecord, spec: Spec | None, now: float) -> 
     effects += plans.drop(cache, record, now)
     if roll_back or not any(member.bound for member in record.live()):
         backoff.begin(record, cache.policy, now)
-    cache.tally.decisions[Reason.TIMED_OUT if roll_back else Reason.PARTLY_BOUND] += 1
+    cache.counters.decisions[Reason.TIMED_OUT if roll_back else Reason.PARTLY_BOUND] += 1
     return effects
 
 

@@ -29,7 +29,7 @@ def set_aside(cache: Cache, record: GangRecord) -> None:
     aside = _unread(staying)
     unended = [m for m in record.members.values() if not m.pod.phase.ended and m.pod.uid not in aside]
     first, later = _later_runs(cache, record, unended)
-    cache.roll.give_turn(record, first)
+    cache.registry.give_turn(record, first)
     if first is not None:
         aside |= dict.fromkeys((m.pod.uid for m in later), Aside(Reason.NAME_TAKEN, _taken_by(first)))
     for member in staying:

@@ -33,7 +33,7 @@ def broke(cache: Cache, key: GangKey | None, error: Exception, now: float) -> No
 
     Meanwhile it holds up no other gang that goes singly: how it stands is not worked out.
     """
-    record = None if key is None else cache.roll.gangs.get(key)
+    record = None if key is None else cache.registry.gangs.get(key)
     if record is not None and now > record.rests_until + LONGEST:
         record.faults = 0  # it was well for long
     cache.faults.note(Fault(key, error, again=record is not None and record.faults > 0))
@@ -47,8 +47,8 @@ def broke(cache: Cache, key: GangKey | None, error: Exception, now: float) -> No
     if (live := list(record.live())) and not any(m.bound or m.hold for m in live):
         record.state = State.REFUSED
     record.spec = record.verdict = Refuse(Reason.INVALID, "gang", record.key.name, FAILED)
-    cache.wanting.note(record, None, now)
-    cache.wanting.close(record.key)
+    cache.pending.note(record, None, now)
+    cache.pending.close(record.key)
 
 
 def is_refused(record: GangRecord) -> bool:
@@ -75,8 +75,8 @@ def gang_of(cache: Cache, event: ev.Event) -> GangKey | None:
         case ev.MoveFound():
             return event.gang
         case ev.PodSeen():
-            return cache.roll.gang_of.get(event.pod.uid)
+            return cache.registry.gang_of.get(event.pod.uid)
         case ev.PodGone() | ev.Asked() | ev.Scored():
-            return cache.roll.gang_of.get(event.uid)
+            return cache.registry.gang_of.get(event.uid)
         case _:
             return None

@@ -35,14 +35,14 @@ def node_gone(cache: Cache, event: ev.NodeGone, _now: float) -> None:
 
 def _node_changed(cache: Cache, name: str) -> None:
     for uid in cache.held_on(name):
-        cache.mark(cache.roll.gang_of[uid])
+        cache.mark(cache.registry.gang_of[uid])
 
 
 def _tenants_touched(cache: Cache, name: str) -> None:
     """Whoever is bound there has lost something, or has it back."""
     for uid, node, _ in cache.nodes.places():
-        if node == name and uid in cache.roll.gang_of:
-            cache.mark(cache.roll.gang_of[uid])
+        if node == name and uid in cache.registry.gang_of:
+            cache.mark(cache.registry.gang_of[uid])
 
 
 def group_seen(cache: Cache, event: ev.GroupSeen, _now: float) -> None:
@@ -87,13 +87,13 @@ def _short_of_members_told(cache: Cache, namespace: str) -> None:
 
 def owner_seen(cache: Cache, event: ev.OwnerSeen, now: float) -> None:
     """What is known of an owner now."""
-    cache.paused.seen(event.traits, now)
-    cache.roll.asleep.seen(event.traits)
+    cache.jobs_to_resume.seen(event.traits, now)
+    cache.registry.asleep.seen(event.traits)
     before = cache.owners.get(event.traits.uid)
     cache.owners[event.traits.uid] = event.traits  # its version may be another, where nothing else is
     if before != event.traits:
         anew = before is None or _course(before) != _course(event.traits)
-        for key in cache.roll.concerned(event.traits.uid):
+        for key in cache.registry.concerned(event.traits.uid):
             cache.mark(key, anew=anew)
     if before is None or before.version != event.traits.version:
         for key in preemption.waiting_for(cache, event.traits.uid):
@@ -108,28 +108,28 @@ def _course(traits: OwnerTraits) -> tuple[int, bool, bool]:
 def owner_gone(cache: Cache, event: ev.OwnerGone, _now: float) -> None:
     """An owner is no more."""
     cache.owners.pop(event.uid, None)
-    for key in cache.roll.concerned(event.uid):
+    for key in cache.registry.concerned(event.uid):
         cache.mark(key, anew=True)
-    cache.paused.gone(event.uid)
-    cache.roll.asleep.gone(event.uid)
+    cache.jobs_to_resume.gone(event.uid)
+    cache.registry.asleep.gone(event.uid)
 
 
 def policy_changed(cache: Cache, event: ev.PolicyChanged, _now: float) -> None:
     """Another policy counts from now on."""
     cache.policy = event.policy
-    cache.usage.adopt(event.policy.shares)
+    cache.share_usage.adopt(event.policy.shares)
     cache.nodes.grew()  # whoever was told to wait may be told otherwise now
-    for key in cache.roll.gangs:
+    for key in cache.registry.gangs:
         cache.mark(key, anew=True)
 
 
 def asked(cache: Cache, event: ev.Asked, _now: float) -> None:
     """kube-scheduler asked about a pod without our gate."""
-    member = cache.roll.member(event.uid)
+    member = cache.registry.member(event.uid)
     if member is None or member.bound:
         return
-    key = cache.roll.gang_of[event.uid]
-    record = cache.roll.gangs[key]
+    key = cache.registry.gang_of[event.uid]
+    record = cache.registry.gangs[key]
     scored = member.hold is not None and member.hold.until is not None
     if scored:
         cache.release(member)
@@ -137,12 +137,12 @@ def asked(cache: Cache, event: ev.Asked, _now: float) -> None:
     if known is None or not np.array_equal(known, event.allowed):
         member.allowed, member.allowed_version = event.allowed, event.nodes_version
         record.verdict_for = None
-        cache.wanting.ask_again()
+        cache.pending.ask_again()
     elif record.asked and member.hold is None and not scored:
         return
     record.asked = True
     if member.hold is not None and not _within(cache, member, member.hold.node):
-        cache.tally.reseats += 1
+        cache.counters.reseats += 1
         cache.release(member)
     cache.mark(key)
 
@@ -156,10 +156,10 @@ def _within(cache: Cache, member: Member, node: str) -> bool:
 
 def scored(cache: Cache, event: ev.Scored, now: float) -> None:
     """The best node is kept for a moment."""
-    member = cache.roll.member(event.uid)
+    member = cache.registry.member(event.uid)
     if member is not None and not member.bound and (member.hold is None or member.hold.until is not None):
         cache.hold(member, Hold(event.node, "", now + cache.policy.score_hold), now)
-        cache.mark(cache.roll.gang_of[event.uid])
+        cache.mark(cache.registry.gang_of[event.uid])
 
 
 def decided(cache: Cache, event: ev.Decided, now: float) -> None:
@@ -173,13 +173,13 @@ def decided(cache: Cache, event: ev.Decided, now: float) -> None:
     decision, fresh = event.decision, event.generation == cache.nodes.generation
     if isinstance(decision, Place) and not plans.take_seats(cache, record, decision.seats, now):
         if not fresh:
-            cache.wanting.ask_again()
+            cache.pending.ask_again()
             return
         decision = Wait(Reason.NO_ROOM)
     if isinstance(decision, Place):
         record.passed = event.short and event.fence > 0
-        cache.tally.placements.append(decision.quality)
-        cache.tally.decisions[Reason.SEATED] += 1
+        cache.counters.placements.append(decision.quality)
+        cache.counters.decisions[Reason.SEATED] += 1
         plan = Plan(plans.name_of(record, decision.seats), dict(decision.seats))
         cache.do(plans.start(record, plan, now, cache.policy))
         record.verdict, record.verdict_for = None, None
@@ -187,16 +187,16 @@ def decided(cache: Cache, event: ev.Decided, now: float) -> None:
         _keep_verdict(record, event, decision)
         record.verdict_standing = cache.standing
         record.verdict_version = cache.nodes.version if fresh else -1
-        cache.tally.decisions[decision.reason] += 1
+        cache.counters.decisions[decision.reason] += 1
     cache.mark(record.key)
 
 
 def _still_asking(cache: Cache, event: "ev.Decided | ev.Freed", now: float) -> GangRecord | None:
     """The gang, if it still asks what it asked; otherwise it is asked about again."""
-    record = cache.roll.gangs.get(event.gang.key)
+    record = cache.registry.gangs.get(event.gang.key)
     if record is None or migration.request(cache, record, now) == event.gang:
         return record
-    cache.wanting.ask_again()
+    cache.pending.ask_again()
     cache.mark(record.key)
     return None
 
@@ -215,11 +215,11 @@ def freed(cache: Cache, event: ev.Freed, now: float) -> None:
         return
     name = plans.name_of(record, event.preempt.seats)
     if not preemption.start(cache, record, event.preempt, name, now):
-        cache.wanting.ask_again()
+        cache.pending.ask_again()
         return
     record.passed = False  # it may have passed another with the seats that it had before
-    cache.tally.decisions[Reason.MAKING_ROOM] += 1
-    cache.tally.preempted(event.preempt)
+    cache.counters.decisions[Reason.MAKING_ROOM] += 1
+    cache.counters.preempted(event.preempt)
     record.verdict, record.verdict_for = None, None
     cache.mark(record.key)
 
@@ -243,7 +243,7 @@ def _begin(cache: Cache, now: float) -> None:
     if not cache.ready:
         return
     cache.do(recovery.adopt(cache, now))
-    for key in cache.roll.gangs:
+    for key in cache.registry.gangs:
         cache.mark(key, anew=True)
 
 
@@ -257,11 +257,11 @@ def saw_again(cache: Cache, _event: ev.SawAgain, now: float) -> None:
     if not cache.blind:
         return
     cache.blind = False
-    for record in cache.roll.gangs.values():
+    for record in cache.registry.gangs.values():
         _begin_limits(cache, record, now)
         cache.mark(record.key)
-    cache.moves.extend(now + cache.policy.timeout)
-    cache.wanting.ask_again()
+    cache.migrations.extend(now + cache.policy.timeout)
+    cache.pending.ask_again()
 
 
 def _begin_limits(cache: Cache, record: GangRecord, now: float) -> None:

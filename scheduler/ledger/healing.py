@@ -124,9 +124,9 @@ def turned_away(cache: Cache, record: GangRecord, pod: Pod, now: float, *, news:
     if pod.node is None:
         return
     pins.bar(record, pod.node, cache.policy, now)
-    cache.roll.keep_scars(record, pod)
+    cache.registry.keep_scars(record, pod)
     if news:
-        cache.tally.decisions[Reason.NOT_STARTED] += 1
+        cache.counters.decisions[Reason.NOT_STARTED] += 1
         text = f"{pod.key.name} on {pod.node}: its kubelet refused the pod: {pod.refused}"
         member_mishaps.note(record, Reason.NOT_STARTED, [Mishap(pod, text)], _ELSEWHERE)
 
@@ -182,7 +182,7 @@ def _lose(cache: Cache, record: GangRecord, member: Member, what: str, now: floa
     """Have its owner make it again where nobody else will soon."""
     member.lost = True
     record.bereft = True
-    cache.tally.decisions[Reason.MEMBER_LOST] += 1
+    cache.counters.decisions[Reason.MEMBER_LOST] += 1
     wish = _wish(record)
     if wish is OnMemberLoss.RESTART and _is_core(record, member):
         record.restart_for = what
@@ -219,7 +219,7 @@ def _is_core(record: GangRecord, member: Member) -> bool:
 
 def left(cache: Cache, member: Member) -> None:
     """This pod is no more: was it lost? Sometimes its going is all that is ever seen."""
-    record = cache.roll.gangs[cache.roll.gang_of[member.pod.uid]]
+    record = cache.registry.gangs[cache.registry.gang_of[member.pod.uid]]
     if member.lost or not member.worked or member.pod.phase is Phase.SUCCEEDED:
         return
     pod = member.pod
@@ -306,7 +306,7 @@ def _hurry(cache: Cache, record: GangRecord, late: list[Member], now: float) -> 
     """They are made again elsewhere where that costs nothing, else told of again and again."""
     limit = patience(cache, record)
     record.setbacks += 1
-    cache.tally.decisions[Reason.NOT_STARTED] += len(late)
+    cache.counters.decisions[Reason.NOT_STARTED] += len(late)
     again = _wish(record) is not OnMemberLoss.NONE and all(plans.remakes(m, cache.owners) for m in late)
     befell = [_lateness(m, limit) for m in late]
     member_mishaps.note(record, Reason.NOT_STARTED, befell, _MADE_AGAIN if again else _LEFT_ALONE)

@@ -35,7 +35,7 @@ class Lease:
 
 
 @dataclass(slots=True)
-class Move:
+class Migration:
     """One gang on its way. `going`: members that are not evicted yet; of a whole gang the first of them goes alone."""
 
     gang: GangKey
@@ -50,13 +50,13 @@ class Move:
     """Its members were lost rather than moved: see `vacancies`."""
 
 
-class Moves:
+class Migrations:
     """All gangs that move. What one gang asks of them costs the same, however many there are."""
 
     def __init__(self) -> None:
-        self._moves: dict[GangKey, Move] = {}
-        self._by_line: dict[str, dict[GangKey, Move]] = {}
-        self._drains: dict[GangKey, Move] = {}
+        self._moves: dict[GangKey, Migration] = {}
+        self._by_line: dict[str, dict[GangKey, Migration]] = {}
+        self._drains: dict[GangKey, Migration] = {}
         """Those that go on by themselves, which vacancies do not."""
         self._ends = Timers()
         self._refused: dict[GangKey, float] = {}
@@ -64,7 +64,7 @@ class Moves:
     def __len__(self) -> int:
         return len(self._moves)
 
-    def __iter__(self) -> Iterator[Move]:
+    def __iter__(self) -> Iterator[Migration]:
         return iter(list(self._moves.values()))
 
     def __contains__(self, key: object) -> bool:
@@ -72,19 +72,19 @@ class Moves:
         move = self._moves.get(key) if isinstance(key, GangKey) else None
         return move is not None and not move.vacancy
 
-    def vacancy(self, key: GangKey) -> Move | None:
+    def vacancy(self, key: GangKey) -> Migration | None:
         """Places that are kept for successors of this gang's members."""
         move = self._moves.get(key)
         return move if move is not None and move.vacancy else None
 
-    def put(self, move: Move) -> None:
+    def put(self, move: Migration) -> None:
         self._moves[move.gang] = move
         self._by_line.setdefault(move.line, {})[move.gang] = move
         if not move.vacancy:
             self._drains[move.gang] = move
         self._ends.set(move.gang, move.by)
 
-    def drop(self, move: Move) -> None:
+    def drop(self, move: Migration) -> None:
         if self._moves.get(move.gang) is not move:
             return
         del self._moves[move.gang]
@@ -95,12 +95,12 @@ class Moves:
         if not own:
             del self._by_line[move.line]
 
-    def last(self, move: Move, by: float) -> None:
+    def last(self, move: Migration, by: float) -> None:
         """It is over then."""
         move.by = by
         self._ends.set(move.gang, by)
 
-    def to_see_to(self, now: float) -> list[Move]:
+    def to_see_to(self, now: float) -> list[Migration]:
         """Gangs that are asked to move, and vacancies that are over."""
         due = list(self._ends.due(now))
         for key in due:
@@ -120,7 +120,7 @@ class Moves:
         """Under which leases use room."""
         return {lease.name for move in self for lease in move.leases}
 
-    def of(self, record: GangRecord) -> list[Move]:
+    def of(self, record: GangRecord) -> list[Migration]:
         """Moves whose leases are for this gang."""
         pod = next(iter(record.members.values())).pod if self._moves and record.members else None
         return list(self._by_line.get(lineage(record.key, pod), {}).values()) if pod is not None else []

@@ -96,17 +96,17 @@ class Ledger(Cache):
         """When the next Tick is due, in the time of `now`; infinity when nothing depends on time."""
         if self.blind:
             return FOREVER
-        others = (self.paused, self.moves, self.telling, self.budgets)
+        others = (self.jobs_to_resume, self.migrations, self.member_conditions, self.budgets)
         return min(self._wake.next(), *(own.next_due() for own in others))
 
     def check(self) -> list[str]:
         """Sentences about what must never be true; empty when all is well. For tests, and cheap enough for them."""
         return [
-            *books.wrongs(self.roll, self.nodes, self._holding, self.moves.names()),
-            *self.roll.check(),
-            *self.spares.check(self.roll),
-            *self._census.check(self.roll.gangs),
-            *self.usage.check(self.roll),
+            *books.wrongs(self.registry, self.nodes, self._holding, self.migrations.names()),
+            *self.registry.check(),
+            *self.excess_pods.check(self.registry),
+            *self._census.check(self.registry.gangs),
+            *self.share_usage.check(self.registry),
             *self.faults.check(),
         ]
 
@@ -124,22 +124,22 @@ class Ledger(Cache):
             self.deleted.pop(pod.uid, None)
 
     def _pod_gone(self, event: ev.PodGone, now: float) -> None:
-        known = self.roll.pod(event.uid)
+        known = self.registry.pod(event.uid)
         if known is not None and known.owner is not None:
-            self.paused.hurry(known.owner.uid, now)
+            self.jobs_to_resume.hurry(known.owner.uid, now)
         membership.forget(self, event.uid, now)
 
     # ── outcomes ────────────────────────────────────────────────────────────────────────────────────────
 
     def _effect_done(self, event: ev.EffectDone, now: float) -> None:
-        record = self.roll.gangs.get(event.effect.gang)
-        if not self.telling.settled(event.effect) and record is not None:
+        record = self.registry.gangs.get(event.effect.gang)
+        if not self.member_conditions.settled(event.effect) and record is not None:
             outcomes.done(self, record, event.effect, now)
             self.mark(record.key)
 
     def _effect_failed(self, event: ev.EffectFailed, now: float) -> None:
-        self.telling.settled(event.effect)
-        record = self.roll.gangs.get(event.effect.gang)
+        self.member_conditions.settled(event.effect)
+        record = self.registry.gangs.get(event.effect.gang)
         if record is not None:
             outcomes.failed(self, record, event, now)
             self.mark(record.key)
@@ -155,15 +155,15 @@ class Ledger(Cache):
             return
         if self.freeing:
             preemption.sweep(self, now)
-        eased = self.budgets.let_go(self.pods(), now, waits=len(self.wanting) > 0)
+        eased = self.budgets.let_go(self.pods(), now, waits=len(self.pending) > 0)
         if eased is not None:
             self.stands(eased)
-        self._effects += self.paused.resume(self.owners, self.roll, now)
+        self._effects += self.jobs_to_resume.resume(self.owners, self.registry, now)
         self._effects += migration.carry_on(self, now)
         while self._dirty:
             key = next(iter(self._dirty))
             del self._dirty[key]
-            record = self.roll.gangs.get(key)
+            record = self.registry.gangs.get(key)
             if record is not None and record.rests_until > now:
                 self.wake(key, record.rests_until)
             elif record is not None:
@@ -171,13 +171,13 @@ class Ledger(Cache):
                 with fault_isolation.guard(self, key, now):
                     self._look_after(record, now)
         untold, self._untold = self._untold, {}
-        for record in filter(None, map(self.roll.gangs.get, untold)):
+        for record in filter(None, map(self.registry.gangs.get, untold)):
             with fault_isolation.guard(self, record.key, now):
                 effects, wake = reconcile.tell(self, record, now)
                 self._effects += effects
                 self.wake(record.key, wake)
         guard = partial(fault_isolation.guard, self, now=now)
-        self._effects += self.telling.due(self.roll.gangs, self.wanting, guard, now)
+        self._effects += self.member_conditions.due(self.registry.gangs, self.pending, guard, now)
 
     def _look_after(self, record: GangRecord, now: float) -> None:
         if fault_isolation.is_refused(record):
@@ -188,9 +188,9 @@ class Ledger(Cache):
         effects, wake = reconcile.reconcile(self, record, now)
         record.run, record.reach = None, UNASKED  # its members and what they declare may be others now
         self._effects += effects
-        if record.key not in self.roll.gangs or membership.recalled(self, record):
+        if record.key not in self.registry.gangs or membership.recalled(self, record):
             return
         attained_service.note(self.suspendable, record, self.owners)
         wanted = self.request(record, now)
-        self.wanting.note(record, None if wanted is None else as_waiting(self, record, wanted), now)
+        self.pending.note(record, None if wanted is None else as_waiting(self, record, wanted), now)
         self._wake.set(record.key, wake)

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from scheduler.ledger import conditions
 from scheduler.ledger.backoff import doubled
 from scheduler.ledger.gang import GangRecord, Member
-from scheduler.ledger.pending_queue import Wanting
+from scheduler.ledger.pending_queue import PendingQueue
 from scheduler.ledger.phase import STANDS
 from scheduler.ledger.timers import Timers
 from scheduler.model.decision import TEXT, Reason
@@ -66,7 +66,7 @@ class Standing:
     failures: int = 0
 
 
-class Telling:
+class MemberConditions:
     """The gangs of which a member may lack the present reason. Costs nothing for those of which none does."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Telling:
         return self._rests_until if self._ready else max(self._rests_until, self._timers.next())
 
     def due(
-        self, gangs: Mapping[GangKey, GangRecord], wanting: Wanting, guard: Guard, now: float
+        self, gangs: Mapping[GangKey, GangRecord], wanting: PendingQueue, guard: Guard, now: float
     ) -> Iterator[SetCondition]:
         """What is to be written now."""
         left = min(BATCH, UNDER_WAY - len(self._under_way))
@@ -159,7 +159,7 @@ class Telling:
         return self._line[0][1] if self._line else None
 
 
-def _place(wanting: Wanting, record: GangRecord) -> Place:
+def _place(wanting: PendingQueue, record: GangRecord) -> Place:
     """Gangs that are not in the queue come last."""
     waits = wanting.has(record)
     return not waits, record.order if waits else (record.number,)

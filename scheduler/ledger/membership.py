@@ -38,15 +38,15 @@ def seen(cache: Cache, pod: Pod, now: float) -> None:
         _stranger_seen(cache, pod, now)
         return
     cache.highest = max(cache.highest, pod.priority)
-    before = cache.roll.pod(pod.uid)
-    known = cache.roll.member(pod.uid)
+    before = cache.registry.pod(pod.uid)
+    known = cache.registry.member(pod.uid)
     if before == pod and known is not None:
         known.pod = pod  # what people are told on it may be another
         return
     record, member = _enrolled(cache, pod)
     if before is None or not member.live or _said(before) != _said(pod):
         record.spec = None
-    cache.roll.renew(member, pod)
+    cache.registry.renew(member, pod)
     if pod.refused and (before is None or not before.refused):
         healing.turned_away(cache, record, pod, now, news=before is not None)
     if pod.node is not None and (before is None or before.node is None):
@@ -91,7 +91,7 @@ def _stranger_seen(cache: Cache, pod: Pod, now: float) -> None:
     if pod.phase.ended:
         forget(cache, pod.uid, now)
         return
-    before, cache.roll.strangers[pod.uid] = cache.roll.strangers.get(pod.uid), pod
+    before, cache.registry.strangers[pod.uid] = cache.registry.strangers.get(pod.uid), pod
     if pod.node is None:
         cache.nodes.take(pod.uid)
     elif before is None or before.node is None:
@@ -102,8 +102,8 @@ def _stranger_seen(cache: Cache, pod: Pod, now: float) -> None:
 
 def _took_room(cache: Cache, pod: Pod, now: float) -> None:
     """A pod of another scheduler was bound. Where it took a seat for which others left, its owner is left alone."""
-    key = cache.comebacks.room_on(pod.node)
-    record = cache.roll.gangs.get(key) if key is not None else None
+    key = cache.spared_owners.room_on(pod.node)
+    record = cache.registry.gangs.get(key) if key is not None else None
     if record is None or pod.node is None:
         return
     seated = (m for m in record.live() if not m.bound and m.hold is not None and m.hold.node == pod.node)
@@ -111,7 +111,7 @@ def _took_room(cache: Cache, pod: Pod, now: float) -> None:
     if member is None or not cache.nodes.is_overdrawn(pod.node, member.pod.demand, preemption.going(cache)):
         return
     if pod.owner is not None:
-        cache.comebacks.leave_alone(pod.owner.uid, now)
+        cache.spared_owners.leave_alone(pod.owner.uid, now)
     hidden = pod.key.namespace != record.key.namespace
     taker = preemption_notice.called("pod", str(pod.key), pod.uid, hidden=hidden)
     text = f"{member.pod.key.name}: {taker} of {pod.scheduler or 'no scheduler'} took its room on {pod.node}"
@@ -127,18 +127,18 @@ def _enrolled(cache: Cache, pod: Pod) -> tuple[GangRecord, Member]:
     lists are still being read nobody can tell what all members are.
     """
     key = gang_spec.gang_key(pod)
-    known = cache.roll.member(pod.uid)
+    known = cache.registry.member(pod.uid)
     if known is not None:
         if gang_spec.gang_key(known.pod) != key:
             cache.release(known)  # its seat was given to it as a member of another gang
-            cache.spares.drop(gang_spec.gang_key(known.pod), pod.uid)
+            cache.excess_pods.drop(gang_spec.gang_key(known.pod), pod.uid)
             move(cache, pod.uid, key)
-        return cache.roll.gangs[cache.roll.gang_of[pod.uid]], known
-    record = cache.roll.gangs.get(key)
+        return cache.registry.gangs[cache.registry.gang_of[pod.uid]], known
+    record = cache.registry.gangs.get(key)
     if record is not None and cache.synced and _is_over(record, pod):
         for uid in list(record.members):
             move(cache, uid, gang_of_one(key.namespace, uid))
-    return cache.roll.enter(pod, key)
+    return cache.registry.enter(pod, key)
 
 
 def _is_over(record: GangRecord, newcomer: Pod) -> bool:
@@ -152,59 +152,59 @@ def _is_over(record: GangRecord, newcomer: Pod) -> bool:
 
 def forget(cache: Cache, uid: Uid, now: float) -> None:
     """Nothing of this pod is left."""
-    member = cache.roll.member(uid)
+    member = cache.registry.member(uid)
     if member is not None:
-        cache.spares.drop(gang_spec.gang_key(member.pod), uid)
+        cache.excess_pods.drop(gang_spec.gang_key(member.pod), uid)
         healing.left(cache, member)
         if member.bound:
             vacancies.lost(cache, member, now)
     cache.unknown(uid)
-    key = cache.roll.leave(uid)
+    key = cache.registry.leave(uid)
     if key is not None:
         _left(cache, key)
 
 
 def _left(cache: Cache, key: GangKey) -> None:
     """A pod is no longer of this gang; a gang without pods leaves nothing behind."""
-    if key in cache.roll.gangs:
+    if key in cache.registry.gangs:
         cache.mark(key, anew=True)
         return
     cache.drop(key)
-    for uid in cache.spares.take(key, 1, cache.roll):
+    for uid in cache.excess_pods.take(key, 1, cache.registry):
         move(cache, uid, key)
-    if key not in cache.roll.gangs:
-        cache.wanting.close(key)
+    if key not in cache.registry.gangs:
+        cache.pending.close(key)
         vacancies.gone(cache, key)
         cache.quotas.forget(key)
 
 
 def move(cache: Cache, uid: Uid, key: GangKey) -> None:
-    left = cache.roll.gang_of.get(uid)
+    left = cache.registry.gang_of.get(uid)
     if left is None:
         return
-    before = cache.roll.gangs[left]
+    before = cache.registry.gangs[left]
     member = before.members[uid]
-    cache.roll.leave(uid)
+    cache.registry.leave(uid)
     _left(cache, left)
-    record, _ = cache.roll.enter(member.pod, key, member)
+    record, _ = cache.registry.enter(member.pod, key, member)
     record.asked = record.asked or (before.asked and not member.pod.gated)
     cache.mark(key, anew=True)
 
 
 def recalled(cache: Cache, record: GangRecord) -> bool:
     """This plain pod went back to the gang that it names and that has had a place for it since."""
-    if not (cache.spares.any_called and gang_spec.is_gang_of_one(record.key)):
+    if not (cache.excess_pods.any_called and gang_spec.is_gang_of_one(record.key)):
         return False
     (member,) = record.members.values()
     key = gang_spec.gang_key(member.pod)
-    if member.hold is not None or not cache.spares.is_called(key, member.pod.uid):
+    if member.hold is not None or not cache.excess_pods.is_called(key, member.pod.uid):
         return False
-    if key in cache.roll.gangs:
+    if key in cache.registry.gangs:
         cache.mark(key, anew=True)
         return False
-    for uid in cache.spares.take(key, 1, cache.roll):
+    for uid in cache.excess_pods.take(key, 1, cache.registry):
         move(cache, uid, key)
-    return record.key not in cache.roll.gangs
+    return record.key not in cache.registry.gangs
 
 
 def resolve(cache: Cache, record: GangRecord) -> Spec | None:
@@ -221,7 +221,7 @@ def resolve(cache: Cache, record: GangRecord) -> Spec | None:
                 _put_out(cache, record, former)
                 completions.forget(record)  # what they completed counts for them alone
             spare = quorum.beyond_size(record, spec)
-            cache.spares.put(record.key, spare)
+            cache.excess_pods.put(record.key, spare)
             _put_out(cache, record, spare)
             if not spare and _take_back(cache, record, spec):
                 return resolve(cache, record)
@@ -237,11 +237,11 @@ def _put_out(cache: Cache, record: GangRecord, uids: Iterable[Uid]) -> None:
 
 def _take_back(cache: Cache, record: GangRecord, spec: Spec) -> bool:
     """Pods that were beyond the stated size take the places that are free by now."""
-    if not cache.spares.has(record.key) or not any(record.live()):
+    if not cache.excess_pods.has(record.key) or not any(record.live()):
         return False  # who ended says nothing of the gang's size any more
     if (room := quorum.places_left(record, spec)) == 0:
         return False
-    taken = cache.spares.take(record.key, room, cache.roll)
+    taken = cache.excess_pods.take(record.key, room, cache.registry)
     for uid in taken:
         move(cache, uid, record.key)
     record.spec = None  # who came back speaks for the gang again

@@ -15,7 +15,7 @@ from typing import Final
 from scheduler.ledger import fault_isolation, healing, pins, plans, quorum
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Member, Plan, Spec
-from scheduler.ledger.leases import Lease, Move
+from scheduler.ledger.leases import Lease, Migration
 from scheduler.ledger.registry import lineage
 from scheduler.model import events as ev
 from scheduler.model.decision import TEXT, Reason
@@ -36,12 +36,12 @@ SHOWN: Final = 8
 
 def begin(cache: Cache, event: ev.MoveFound, now: float) -> None:
     """Keep the seats, and begin; nothing happens when the gang is no longer what it was."""
-    record = cache.roll.gangs.get(event.gang)
+    record = cache.registry.gangs.get(event.gang)
     members = [record.members.get(uid) for uid in event.seats] if record is not None else []
     there = all(m is not None and m.live for m in members) and all(
         node in cache.nodes for node in event.seats.values()
     )
-    if record is None or not isinstance(record.spec, Spec) or not there or record.key in cache.moves:
+    if record is None or not isinstance(record.spec, Spec) or not there or record.key in cache.migrations:
         return
     leases = [
         Lease(uid, node, quorum.role_of(record.members[uid], record.spec), record.members[uid].pod.demand)
@@ -51,22 +51,22 @@ def begin(cache: Cache, event: ev.MoveFound, now: float) -> None:
         uid for uid in event.leaving if (m := record.members.get(uid)) is not None and m.bound and m.live
     ]
     line = lineage(record.key, next(iter(record.members.values())).pod)
-    if (vacancy := cache.moves.vacancy(record.key)) is not None:
+    if (vacancy := cache.migrations.vacancy(record.key)) is not None:
         _is_over(cache, record, vacancy, now)
-    move = Move(record.key, line, event.whole, [], going, now + cache.policy.timeout)
-    cache.moves.put(move)
+    move = Migration(record.key, line, event.whole, [], going, now + cache.policy.timeout)
+    cache.migrations.put(move)
     for lease in leases:
         keep(cache, move, lease)
-    cache.tally.decisions[Reason.MOVED] += 1
+    cache.counters.decisions[Reason.MOVED] += 1
     cache.do(_tell(record, going, event))
     cache.mark(record.key)
 
 
-def keep(cache: Cache, move: Move, lease: Lease) -> None:
+def keep(cache: Cache, move: Migration, lease: Lease) -> None:
     """The seat uses room from now on, and counts for the gang's namespace."""
     move.leases.append(lease)
     cache.nodes.put(lease.name, lease.node, lease.demand)
-    cache.usage.keep(lease.name, lease.old, move.gang.namespace, lease.demand)
+    cache.share_usage.keep(lease.name, lease.old, move.gang.namespace, lease.demand)
 
 
 def _tell(record: GangRecord, going: list[Uid], event: ev.MoveFound) -> Iterator[Effect]:
@@ -115,8 +115,8 @@ def gang_of(
 def carry_on(cache: Cache, now: float) -> list[Effect]:
     """The next evictions of all moves; moves that are over end."""
     effects: list[Effect] = []
-    for move in cache.moves.to_see_to(now):
-        record = cache.roll.gangs.get(move.gang)
+    for move in cache.migrations.to_see_to(now):
+        record = cache.registry.gangs.get(move.gang)
         with fault_isolation.guard(cache, move.gang, now):
             if record is not None and record.rests_until <= now:
                 effects += _go(cache, record, move, now)
@@ -124,11 +124,11 @@ def carry_on(cache: Cache, now: float) -> list[Effect]:
                 _is_over(cache, record, move, now)
                 cache.mark(move.gang)
             if not move.leases and not move.going:
-                cache.moves.drop(move)
+                cache.migrations.drop(move)
     return effects
 
 
-def _go(cache: Cache, record: GangRecord, move: Move, now: float) -> list[Effect]:
+def _go(cache: Cache, record: GangRecord, move: Migration, now: float) -> list[Effect]:
     """Of a whole gang one goes first: where a disruption budget forbids that, nothing has happened."""
     begun = _has_begun(record, move)
     for uid in [uid for uid in move.asked if (m := record.members.get(uid)) is not None and m.live]:
@@ -153,11 +153,11 @@ def _ask_again(cache: Cache, record: GangRecord, member: Member, now: float) -> 
     cache.mark(record.key)
 
 
-def _has_begun(record: GangRecord, move: Move) -> bool:
+def _has_begun(record: GangRecord, move: Migration) -> bool:
     return any(_leaves(record.members.get(uid)) for uid in move.asked)
 
 
-def _may_not_be(record: GangRecord, move: Move) -> bool:
+def _may_not_be(record: GangRecord, move: Migration) -> bool:
     """Of a gang that moves whole somebody is yet to be asked, or the first was asked and may be refused."""
     return move.whole and bool(move.going or (move.asked and not _has_begun(record, move)))
 
@@ -166,7 +166,7 @@ def _leaves(member: Member | None) -> bool:
     return member is None or member.pod.deleting or member.pod.phase.ended
 
 
-def _stay(cache: Cache, move: Move, uid: Uid, now: float) -> None:
+def _stay(cache: Cache, move: Migration, uid: Uid, now: float) -> None:
     """Its eviction was refused: the seats that were kept for it, or for the whole gang, are not needed."""
     move.asked.remove(uid)
     for lease in list(move.leases):
@@ -174,14 +174,14 @@ def _stay(cache: Cache, move: Move, uid: Uid, now: float) -> None:
             give_back(cache, move, lease)
     if move.whole:
         move.going = []
-        cache.moves.refuse(move.gang, now)
+        cache.migrations.refuse(move.gang, now)
 
 
-def _is_over(cache: Cache, record: GangRecord | None, move: Move, now: float) -> None:
+def _is_over(cache: Cache, record: GangRecord | None, move: Migration, now: float) -> None:
     """Unless somebody is still on his way out: his owner may make the next one only then."""
     members = [record.members.get(lease.old) for lease in move.leases] if record is not None else []
     if any(m is not None and m.pod.deleting and not m.pod.phase.ended for m in members):
-        cache.moves.last(move, now + cache.policy.timeout)
+        cache.migrations.last(move, now + cache.policy.timeout)
         return
     for uid in move.asked:
         member = record.members.get(uid) if record is not None else None
@@ -193,13 +193,13 @@ def _is_over(cache: Cache, record: GangRecord | None, move: Move, now: float) ->
         give_back(cache, move, lease)
 
 
-def give_back(cache: Cache, move: Move, lease: Lease) -> None:
+def give_back(cache: Cache, move: Migration, lease: Lease) -> None:
     """The seat is no longer kept; a vacancy without seats is no more."""
     move.leases.remove(lease)
     if move.vacancy and not move.leases:
-        cache.moves.drop(move)
+        cache.migrations.drop(move)
     cache.nodes.take(lease.name)
-    cache.usage.keep_no_longer(lease.old)
+    cache.share_usage.keep_no_longer(lease.old)
 
 
 # ── arrive ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -215,12 +215,12 @@ def request(cache: Cache, record: GangRecord, now: float) -> Gang | None:
     return None if kept else wanted
 
 
-def match(cache: Cache, record: GangRecord, gang: Gang) -> dict[Uid, tuple[Move, Lease]] | None:
+def match(cache: Cache, record: GangRecord, gang: Gang) -> dict[Uid, tuple[Migration, Lease]] | None:
     """A lease for each member of the quorum, and for surplus as far as they go; None: some have none."""
-    free = [(move, lease) for move in cache.moves.of(record) for lease in move.leases]
+    free = [(move, lease) for move in cache.migrations.of(record) for lease in move.leases]
     if not free:
         return None
-    found: dict[Uid, tuple[Move, Lease]] = {}
+    found: dict[Uid, tuple[Migration, Lease]] = {}
     for role in gang.roles:
         for uid in (*role.quorum, *role.surplus):
             suiting = [pair for pair in free if _suits(cache, pair[1], role, uid)]
@@ -239,14 +239,14 @@ def _suits(cache: Cache, lease: Lease, role: Role, uid: Uid) -> bool:
     if lease.owner is not None:  # what replaces a lost pod may ask to keep away from its node
         alike = old == new
     there = cache.nodes.admits(lease.node, new)
-    waits = cache.roll.member(lease.old)
+    waits = cache.registry.member(lease.old)
     own = lease.old == uid or _leaves(waits)
     return alike and there and own and lease.role == role.name
 
 
 def arrive(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     """Members that came take the seats that are kept for them, as soon as those who had the room have left."""
-    if not cache.moves.of(record) or not isinstance(record.spec, Spec) or not cache.is_idle(record, now):
+    if not cache.migrations.of(record) or not isinstance(record.spec, Spec) or not cache.is_idle(record, now):
         return []
     gang = quorum.request(record, record.spec, cache.policy)
     found = match(cache, record, gang) if gang is not None else None

@@ -43,7 +43,7 @@ def failed(cache: Cache, record: GangRecord, event: EffectFailed, now: float) ->
     """It did not, and perhaps never will."""
     effect, kind = event.effect, event.kind
     if _asks_a_victim(record, effect):
-        cache.tally.refusals[kind] += 1
+        cache.counters.refusals[kind] += 1
         preemption.answered(cache, record, effect.uid, kind, now)
     if kind is FailureKind.NOT_FOUND:
         if record.plan is not None:
@@ -52,7 +52,7 @@ def failed(cache: Cache, record: GangRecord, event: EffectFailed, now: float) ->
             membership.forget(cache, effect.uid, now)
     elif isinstance(effect, Announce | SetCondition):
         if effect.seated is not None and kind is not FailureKind.INVALID:
-            cache.telling.failed(record, effect.uid, now)
+            cache.member_conditions.failed(record, effect.uid, now)
     elif isinstance(effect, Evict):
         _eviction_failed(record, effect, kind, now)
     else:

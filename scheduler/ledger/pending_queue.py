@@ -75,7 +75,7 @@ def _is_on_its_way(record: GangRecord) -> bool:
     return planned or any(m.hold is not None and m.hold.until is None for m in record.live())
 
 
-class Wanting:
+class PendingQueue:
     """The queue. `turn`, `ages_at`, `moved` and `shifted` are the engine's to set: whose turn it is, and when that
     changes by itself.
     """

@@ -77,7 +77,7 @@ def repair(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
         hard = evictable(member)
         if hard and under_eviction(record) >= policy.evictions_per_gang:
             continue
-        cache.tally.pins_broken[cause] += 1
+        cache.counters.pins_broken[cause] += 1
         record.broken_pins += bar(record, node, policy, now)
         record.soft = record.soft or record.broken_pins >= policy.broken_pins_until_soft
         if hard:
@@ -85,7 +85,7 @@ def repair(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
             continue
         cache.release(member)
         if member.tied is None:
-            cache.tally.reseats += 1
+            cache.counters.reseats += 1
             effects += plans.give_back(record, member)
     effects += renominate(record, now)
     return effects

@@ -78,8 +78,8 @@ def start(cache: Cache, record: GangRecord, preempt: Preempt, name: str, now: fl
     for unit in preempt.victims:
         mark(cache, unit.uids, Reason.PREEMPTED)
         if unit.way is GiveWay.EVICT:
-            loser = cache.roll.gangs.get(unit.gang)
-            cache.rivals.took(line(record), str(unit.gang) if loser is None else line(loser), now)
+            loser = cache.registry.gangs.get(unit.gang)
+            cache.preemption_cycles.took(line(record), str(unit.gang) if loser is None else line(loser), now)
     cache.do(_persist(cache, record, plan, now))
     return True
 
@@ -88,9 +88,9 @@ def _as_chosen(cache: Cache, unit: Unit, taken: set[Uid]) -> bool:
     """All of it run as they did, and of a gang either none of its quorum leaves or all that run. Of one that is refused
     nobody knows the quorum.
     """
-    gang = cache.roll.gangs.get(unit.gang)
+    gang = cache.registry.gangs.get(unit.gang)
     if gang is None:
-        pods = [cache.roll.strangers.get(uid) for uid in unit.uids]
+        pods = [cache.registry.strangers.get(uid) for uid in unit.uids]
         return all(pod is not None and pod.node is not None and not pod.deleting for pod in pods)
     if gang.spec is None or not gang.gives_way:
         return False
@@ -130,30 +130,30 @@ def _persist(cache: Cache, record: GangRecord, plan: Plan, now: float) -> list[E
 
 def _victims(cache: Cache, unit: Unit, now: float) -> Iterator[tuple[Uid, Victim]]:
     """Of a Job that is suspended its first pod stands for all."""
-    gang = cache.roll.gangs.get(unit.gang)
+    gang = cache.registry.gangs.get(unit.gang)
     had = attained_service.so_far(gang, cache.owners, now) if gang is not None else 0.0
     for number, uid in enumerate(unit.uids):
-        pod = cache.roll.pod(uid)
+        pod = cache.registry.pod(uid)
         if pod is not None:
             asks = unit.way is GiveWay.EVICT or number == 0
-            where = None if cache.roll.gang_of.get(uid) else pod.node
+            where = None if cache.registry.gang_of.get(uid) else pod.node
             yield uid, Victim(pod.key, unit.gang, unit.way, had, pod.owner, where, asks=asks)
 
 
 def mark(cache: Cache, uids: Iterable[Uid], reason: Reason | None) -> None:
     """These count no longer, or count again: nothing is planned for the gap that they will leave."""
     for uid in uids:
-        member = cache.roll.member(uid)
+        member = cache.registry.member(uid)
         if member is not None and member.evicting in {None, Reason.PREEMPTED}:
             member.evicting, member.evict_again = reason, float("inf")
             if reason is None:
                 cache.stands(member.pod.priority)
-            cache.mark(cache.roll.gang_of[uid], anew=True)
+            cache.mark(cache.registry.gang_of[uid], anew=True)
 
 
 def carry_on(cache: Cache, record: GangRecord, plan: Plan, now: float) -> tuple[list[Effect], bool]:
     """Ask who is to be asked. True: all have left and the seats are free, so the plan goes on as any other."""
-    for uid in [uid for uid in plan.victims if _is_gone(cache, cache.roll.pod(uid))]:
+    for uid in [uid for uid in plan.victims if _is_gone(cache, cache.registry.pod(uid))]:
         _pass_on(plan, uid, plan.victims.pop(uid))
     _hear(cache, plan, now)
     if not plan.victims and not any(_overdrawn(cache, record, plan)):
@@ -203,7 +203,7 @@ def _was_resumed(cache: Cache, victim: Victim) -> bool:
 def _staying(cache: Cache, plan: Plan, jobs: Collection[Owner | None]) -> int:
     """Pods of these Jobs that are to leave and were not told to go yet."""
     suspended = (uid for uid, own in plan.victims.items() if own.way is GiveWay.SUSPEND and own.owner in jobs)
-    return sum(not _leaves(cache.roll.pod(uid)) for uid in suspended)
+    return sum(not _leaves(cache.registry.pod(uid)) for uid in suspended)
 
 
 def resumed(cache: Cache, plan: Plan, now: float) -> int:
@@ -258,7 +258,7 @@ def _ask(cache: Cache, record: GangRecord, plan: Plan, now: float) -> Iterator[E
         if victim.asked
     )
     for uid, victim in plan.victims.items():
-        pod = cache.roll.pod(uid)
+        pod = cache.registry.pod(uid)
         if pod is None or not victim.asks or victim.again > now or (pod.deleting and victim.asked):
             continue
         if victim.way is GiveWay.SUSPEND and _is_suspended(cache, victim):
@@ -336,7 +336,7 @@ def _taken_apart(cache: Cache, plan: Plan) -> Iterator[bool]:
     """
     for unit in plan.units:
         left = [(uid, plan.victims[uid]) for uid in unit.uids if uid in plan.victims]
-        kept = any(victim.protected and not _leaves(cache.roll.pod(uid)) for uid, victim in left)
+        kept = any(victim.protected and not _leaves(cache.registry.pod(uid)) for uid, victim in left)
         gone = len(left) < len(unit.uids) or any(victim.accepted for _, victim in left)
         yield kept and gone
 
@@ -362,9 +362,9 @@ def wakes(plan: Plan) -> Iterator[float]:
 def give_up(cache: Cache, key: GangKey, plan: Plan, now: float) -> None:
     """Nobody more is asked to leave for this plan; who has not gone yet counts again."""
     cache.freeing.pop(key, None)
-    staying = [uid for uid in plan.victims if not _leaves(cache.roll.pod(uid))]
+    staying = [uid for uid in plan.victims if not _leaves(cache.registry.pod(uid))]
     mark(cache, staying, None)
-    record = cache.roll.gangs.get(key)
+    record = cache.registry.gangs.get(key)
     if record is not None:
         stubborn = [uid for uid, victim in plan.victims.items() if victim.asked and not _goes(victim)]
         record.spared |= dict.fromkeys(stubborn, now + SPARED)
@@ -379,7 +379,7 @@ def sweep(cache: Cache, now: float) -> None:
     room.
     """
     for key, plan in list(cache.freeing.items()):
-        record = cache.roll.gangs.get(key)
+        record = cache.registry.gangs.get(key)
         if record is None or record.plan is not plan:
             with fault_isolation.guard(cache, key, now):
                 give_up(cache, key, plan, now)

@@ -25,7 +25,7 @@ WINDOW: Final = 3600.0
 Pair = tuple[str, str]
 
 
-class Rivals:
+class PreemptionCycles:
     """Who threw out whom, and how often by turns. Gangs go by what stays when they are made again (`line`)."""
 
     def __init__(self) -> None:

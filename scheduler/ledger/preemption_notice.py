@@ -20,12 +20,12 @@ def gave_way(
     """The API server took the request: this victim leaves for the gang of `record`."""
     speaker = min(record.members.values(), key=lambda member: member.arrival).pod
     name = speaker.key.name if gang_spec.is_gang_of_one(record.key) else record.key.name
-    loser = cache.roll.gangs.get(victim.gang)
+    loser = cache.registry.gangs.get(victim.gang)
     if loser is not None:
         loser.gave_way = GaveWay(record.key, name, record.priority, now)
     if victim.node is not None and victim.owner is not None:
-        cache.comebacks.leave_alone(victim.owner.uid, now)
-        cache.comebacks.made_room(victim.node, record.key)
+        cache.spared_owners.leave_alone(victim.owner.uid, now)
+        cache.spared_owners.made_room(victim.node, record.key)
     # A controller is told once, however many of its pods leave.
     owner = victim.owner if victim.owner is not None and victim.owner.uid not in plan.told else None
     plan.told |= {owner.uid} if owner is not None else set()

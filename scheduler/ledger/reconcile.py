@@ -61,7 +61,7 @@ def reconcile(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect
     deadlines.begin(cache, record, facts, now)
     # 9. The phase that the facts name, and what follows from entering it.
     _enter(cache, record, facts, now)
-    cache.wanting.note_state(record, facts)
+    cache.pending.note_state(record, facts)
     # 10. What people are told.
     told, again = tell(cache, record, now)
     return [*effects, *told], min(again, _wake(cache, record, now))
@@ -76,7 +76,7 @@ def tell(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect], fl
     said = conditions.words(record)
     effects: list[Effect] = [*member_mishaps.due(record, cache.policy, now)]
     effects += conditions.due(record, said, cache.policy, cache.owners, cache.quotas, now)
-    cache.telling.note(record, said, now)
+    cache.member_conditions.note(record, said, now)
     times = (
         member_mishaps.next_due(record, cache.policy),
         conditions.next_due(record, said, cache.policy),
@@ -142,8 +142,8 @@ def _enter(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
     if record.state in STANDS and not record.was_bound:
         record.was_bound, record.tries, record.not_before = True, 0, float("-inf")
         if record.waiting_since is not None:
-            cache.tally.waits.append(now - record.waiting_since)
-            cache.tally.starts.append((record.key, now))
+            cache.counters.waits.append(now - record.waiting_since)
+            cache.counters.starts.append((record.key, now))
         record.waiting_since = None
     if facts.bound == 0:
         record.was_bound, record.whole = False, 0

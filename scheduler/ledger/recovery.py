@@ -17,7 +17,7 @@ from scheduler.model.workload import GiveWay, Phase, PlanNote, Pod, gang_of_one
 def adopt(cache: Cache, now: float) -> list[Effect]:
     """Holds and plans as the pods tell of them. Returns what undoes a plan that is not believed."""
     records = sorted(
-        cache.roll.gangs.values(), key=lambda record: (-record.priority, record.arrived, record.key)
+        cache.registry.gangs.values(), key=lambda record: (-record.priority, record.arrived, record.key)
     )
     for believed in (_is_pinned, _is_nominated):
         for record in records:
@@ -191,7 +191,7 @@ def _adopt_freeing(cache: Cache, record: GangRecord, writer: Member, now: float)
     if any(not m.live or m.hold is not None or _was_let_go(m, note) for m in members):
         return False
     record.asked = record.asked or not all(m.pod.gated for m in members)
-    known = [cache.roll.pod(uid) for uid in note.victims]
+    known = [cache.registry.pod(uid) for uid in note.victims]
     staying = [pod for pod in known if pod is not None and not pod.phase.ended]
     there = all(cache.nodes.get(node) is not None for node in note.seats.values())
     if not (staying and there and _may_take(cache, record, staying)):
@@ -209,7 +209,7 @@ def _adopt_freeing(cache: Cache, record: GangRecord, writer: Member, now: float)
 
 def _victim(cache: Cache, pod: Pod) -> Victim:
     """As it was when the plan was made; who leaves already need not be asked, nor whose Job is suspended."""
-    own = cache.roll.gang_of.get(pod.uid)
+    own = cache.registry.gang_of.get(pod.uid)
     key, where = own or gang_of_one(pod.key.namespace, pod.uid), None if own else pod.node
     if not _leaves(cache, pod):
         return Victim(pod.key, key, GiveWay.EVICT, 0.0, pod.owner, where)
@@ -228,7 +228,7 @@ def _may_take(cache: Cache, record: GangRecord, staying: list[Pod]) -> bool:
         return False
     leaving = {pod.uid for pod in staying if _leaves(cache, pod)}
     asked = [pod for pod in staying if pod.uid not in leaving]
-    usage, own = cache.usage, gang.key.namespace
+    usage, own = cache.share_usage, gang.key.namespace
     claimed = usage.claims(gang) if cache.policy.reclaim is Reclaim.ANY else frozenset()
     borrowers = usage.borrowers(claimed, but=own)
     if usage.limits([pod.uid for pod in asked], preemption.going(cache) | leaving, own):
@@ -251,7 +251,7 @@ def _suspends(cache: Cache, pod: Pod) -> bool:
     owner = cache.owners.get(pod.owner.uid) if pod.owner is not None else None
     wish = pod.membership.wish.give_way if pod.membership is not None else None
     suspends = wish is GiveWay.SUSPEND and owner is not None and owner.suspends
-    return suspends and owner is not None and len(list(cache.roll.owned_by(owner.uid))) == 1
+    return suspends and owner is not None and len(list(cache.registry.owned_by(owner.uid))) == 1
 
 
 def _believable(cache: Cache, record: GangRecord, note: PlanNote, gated: list[Member], now: float) -> bool:

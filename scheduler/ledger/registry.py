@@ -29,7 +29,7 @@ class Scars(NamedTuple):
     gave_way: GaveWay | None
 
 
-class Sleepers:
+class SuspendedJobs:
     """What every suspended Job said last."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Sleepers:
         return key in self._gangs
 
 
-class Roll:
+class Registry:
     """Every pod that is known: members in their gangs, and strangers."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Roll:
         self.gang_of: dict[Uid, GangKey] = {}
         self.strangers: dict[Uid, Pod] = {}
         """Unended pods of other schedulers, and native groups: their use of nodes counts, nothing else."""
-        self.asleep = Sleepers()
+        self.asleep = SuspendedJobs()
         """Gangs that have a Job without pods, whether or not there are pods of others."""
         self._owned: dict[str, dict[GangKey, int]] = {}
         self._turns: dict[str, GangKey] = {}
@@ -213,7 +213,7 @@ def lineage(key: GangKey, pod: Pod) -> str:
     return pod.owner.uid if ":" in key.name and pod.owner is not None else str(key)
 
 
-class Spares:
+class ExcessPods:
     """Who was counted out of which gang, in the order in which it happened."""
 
     def __init__(self) -> None:
@@ -242,7 +242,7 @@ class Spares:
         """The gang has a place for this pod, which could not be taken while a seat was on its way to it."""
         return key in self._called and uid in self._of[key]
 
-    def take(self, key: GangKey, room: int | None, roll: Roll) -> list[Uid]:
+    def take(self, key: GangKey, room: int | None, roll: Registry) -> list[Uid]:
         """So many of the gang's spares (None: all), those that are bound and then the eldest first: they are no more.
 
         One to whom a seat is on its way is left until it is bound, or has lost it.
@@ -262,7 +262,7 @@ class Spares:
             self._forget(key)
         return taken
 
-    def check(self, roll: Roll) -> list[str]:
+    def check(self, roll: Registry) -> list[str]:
         """Sentences about what must never be true."""
         return [f"spare {uid} is gone" for own in self._of.values() for uid in own if uid not in roll.gang_of]
 
@@ -271,7 +271,7 @@ class Spares:
         self._called.discard(key)
 
 
-def _alone(roll: Roll, key: GangKey, uid: Uid) -> Member | None:
+def _alone(roll: Registry, key: GangKey, uid: Uid) -> Member | None:
     """The pod, if it still is one to be counted on, and a gang of its own."""
     if roll.gang_of.get(uid) != gang_of_one(key.namespace, uid):
         return None

@@ -7,7 +7,7 @@ their successors: what another scheduler places is not ours to share out.
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
-from scheduler.ledger.registry import Roll
+from scheduler.ledger.registry import Registry
 from scheduler.model.demand import Demand
 from scheduler.model.preemption_units import Limit
 from scheduler.model.queueing import Share, Usage
@@ -16,7 +16,7 @@ from scheduler.model.workload import Gang, Uid
 Sums = dict[str, float]
 
 
-class Usages:
+class ShareUsage:
     """Amounts by namespace and resource, kept with every seat that is given and given back."""
 
     def __init__(self, shares: Mapping[str, Share]) -> None:
@@ -187,7 +187,7 @@ class Usages:
             if least and wants.get(name):
                 yield (place[0], name), float(wants[name])
 
-    def check(self, roll: Roll) -> list[str]:
+    def check(self, roll: Registry) -> list[str]:
         """Sentences about what must never be true: the sums are those of exactly the pods with a place."""
         pods = {
             uid: m.pod for record in roll.gangs.values() for uid, m in record.members.items() if m.has_seat

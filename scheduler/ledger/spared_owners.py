@@ -19,7 +19,7 @@ LEFT_ALONE: Final = 3600.0
 """Seconds for which such an owner is not asked again."""
 
 
-class Comebacks:
+class SparedOwners:
     """Owners that are left alone, by uid; and the nodes on which their pods made room, with the gang it is for."""
 
     def __init__(self) -> None:

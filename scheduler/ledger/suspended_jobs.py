@@ -9,7 +9,7 @@ what the second left of our word is taken off. A gang without pods is known by i
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from scheduler.ledger.registry import Roll
+from scheduler.ledger.registry import Registry
 from scheduler.model.effects import Effect, ResumeJob
 from scheduler.model.workload import GangKey, OwnerTraits, PodKey, Uid
 
@@ -17,7 +17,7 @@ EVERY: Final = 5.0
 """Seconds until a Job that is still suspended is resumed once again."""
 
 
-class Paused:
+class JobsToResume:
     """Owners that we suspended, and when each is looked at next."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Paused:
     def next_due(self) -> float:
         return min(self._due.values(), default=float("inf"))
 
-    def resume(self, owners: Mapping[str, OwnerTraits], roll: Roll, now: float) -> Iterator[Effect]:
+    def resume(self, owners: Mapping[str, OwnerTraits], roll: Registry, now: float) -> Iterator[Effect]:
         """Those whose pods are gone, and those that a person resumed."""
         for uid, due in list(self._due.items()):
             if due > now:
@@ -56,7 +56,7 @@ class Paused:
         return len(self._due)
 
 
-def _has_pods(roll: Roll, uid: str) -> bool:
+def _has_pods(roll: Registry, uid: str) -> bool:
     return any(
         member.pod.owner is not None and member.pod.owner.uid == uid and not member.pod.phase.ended
         for key in roll.owned_by(uid)

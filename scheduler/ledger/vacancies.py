@@ -10,7 +10,7 @@ from scheduler.ledger import gang_spec, migration, quorum
 from scheduler.ledger.backoff import doubled
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Member, Spec
-from scheduler.ledger.leases import Lease, Move
+from scheduler.ledger.leases import Lease, Migration
 from scheduler.ledger.registry import lineage
 from scheduler.model.workload import GangKey, Owner, Phase
 
@@ -33,19 +33,19 @@ def lost(cache: Cache, member: Member, now: float) -> None:
     Not where we or the cluster took it away, for others are to have the room. Whether the quorum needs it, and another
     will come, is for `tend` to say, when all that has happened is known.
     """
-    pod, record = member.pod, cache.roll.gangs[cache.roll.gang_of[member.pod.uid]]
+    pod, record = member.pod, cache.registry.gangs[cache.registry.gang_of[member.pod.uid]]
     ours = member.worked and record.was_bound and not quorum.is_surplus(member)
     taken = member.evicting is not None or pod.disrupted or pod.phase is Phase.SUCCEEDED
     if not cache.ready or not ours or taken or pod.node is None or pod.owner is None:
         return
     spec = record.spec or gang_spec.spec(record, cache.groups, cache.policy)
-    if not isinstance(spec, Spec) or spec.total < 2 or record.key in cache.moves:
+    if not isinstance(spec, Spec) or spec.total < 2 or record.key in cache.migrations:
         return
-    move = cache.moves.vacancy(record.key)
+    move = cache.migrations.vacancy(record.key)
     if move is None:
-        move = Move(record.key, lineage(record.key, pod), False, [], [], now, vacancy=True)
-        cache.moves.put(move)
-    cache.moves.last(move, max(move.by, now + _patience(cache, pod.owner)))
+        move = Migration(record.key, lineage(record.key, pod), False, [], [], now, vacancy=True)
+        cache.migrations.put(move)
+    cache.migrations.last(move, max(move.by, now + _patience(cache, pod.owner)))
     lease = Lease(pod.uid, pod.node, quorum.role_of(member, spec), pod.demand, pod.owner)
     migration.keep(cache, move, lease)
 
@@ -60,7 +60,7 @@ def _patience(cache: Cache, owner: Owner) -> float:
 
 def tend(cache: Cache, record: GangRecord, now: float) -> None:
     """Give back places that the quorum does not lack, that are no longer to be had, or that suit no successor."""
-    move = cache.moves.vacancy(record.key)
+    move = cache.migrations.vacancy(record.key)
     if move is None:
         record.kept = ()
         return
@@ -77,7 +77,7 @@ def tend(cache: Cache, record: GangRecord, now: float) -> None:
 
 def gone(cache: Cache, key: GangKey) -> None:
     """This gang is no more, so none of it stands idle."""
-    if (move := cache.moves.vacancy(key)) is not None:
+    if (move := cache.migrations.vacancy(key)) is not None:
         for lease in list(move.leases):
             migration.give_back(cache, move, lease)
 

@@ -11,11 +11,11 @@ from scheduler.model.workload import GangKey, Group, Strategy, Wish
 from scheduler.objects import api
 from scheduler.objects.gangs import kai, koordinator, scheduler_plugins, volcano
 from scheduler.objects.gangs.form import Levels, level_of
-from scheduler.objects.parsing import MOST, Sheet, Unfit, name, timeout
+from scheduler.objects.parsing import MOST, PodMetadata, Unfit, name, timeout
 
 Spec: TypeAlias = Mapping[str, Any]
 _Says: TypeAlias = tuple[Mapping[str, int], int | None, Wish]
-_Reader: TypeAlias = Callable[[Sheet, Spec, GangKey, Levels], _Says]
+_Reader: TypeAlias = Callable[[PodMetadata, Spec, GangKey, Levels], _Says]
 
 MIN: Final = "spec.minMember"
 MIN_TASKS: Final = "spec.minTaskMember"
@@ -25,7 +25,7 @@ SUBGROUPS: Final = "spec.subGroups"
 def group(found: api.PodGroup, levels: Levels) -> Group:
     """The group; what cannot be read becomes a complaint."""
     meta = found.metadata
-    sheet = Sheet(meta.labels, meta.annotations)
+    sheet = PodMetadata(meta.labels, meta.annotations)
     key = GangKey(meta.namespace, meta.name)
     form, read = _READERS[type(found)]
     spec = found.spec if isinstance(found.spec, dict) else {}
@@ -40,17 +40,17 @@ def format_of(kind: type[api.PodGroup]) -> str:
     return _READERS[kind][0]
 
 
-def _plugins(sheet: Sheet, spec: Spec, _key: GangKey, _levels: Levels) -> _Says:
+def _plugins(sheet: PodMetadata, spec: Spec, _key: GangKey, _levels: Levels) -> _Says:
     return {"": _least(sheet, spec)}, None, _timeout(sheet, spec)
 
 
-def _koordinator(sheet: Sheet, spec: Spec, key: GangKey, levels: Levels) -> _Says:
+def _koordinator(sheet: PodMetadata, spec: Spec, key: GangKey, levels: Levels) -> _Says:
     least = _least(sheet, spec)
     size = koordinator.total(sheet, least)
     return {"": least}, size, koordinator.wish(sheet, key, levels).over(_timeout(sheet, spec))
 
 
-def _volcano(sheet: Sheet, spec: Spec, _key: GangKey, _levels: Levels) -> _Says:
+def _volcano(sheet: PodMetadata, spec: Spec, _key: GangKey, _levels: Levels) -> _Says:
     least = _least(sheet, spec)
     tasks = _tasks(sheet, spec)
     topology = _part(sheet, spec, "networkTopology")
@@ -62,14 +62,14 @@ def _volcano(sheet: Sheet, spec: Spec, _key: GangKey, _levels: Levels) -> _Says:
     return _task_quorum(sheet, least, tasks), None, volcano.topology(hard=hard)
 
 
-def _tasks(sheet: Sheet, spec: Spec) -> dict[str, int]:
+def _tasks(sheet: PodMetadata, spec: Spec) -> dict[str, int]:
     """The least number of each task; tasks that need none are left out."""
     said = _part(sheet, spec, "minTaskMember")
     tasks = {task: _number(sheet, f"{MIN_TASKS}.{task}", least, 0) for task, least in said.items()}
     return {task: least for task, least in tasks.items() if least}
 
 
-def _task_quorum(sheet: Sheet, least: int, tasks: dict[str, int]) -> Mapping[str, int]:
+def _task_quorum(sheet: PodMetadata, least: int, tasks: dict[str, int]) -> Mapping[str, int]:
     """Volcano looks at the tasks only when their minima do not go beyond the group's."""
     total = sum(tasks.values())
     if not tasks or least < total:
@@ -80,12 +80,12 @@ def _task_quorum(sheet: Sheet, least: int, tasks: dict[str, int]) -> Mapping[str
     return tasks
 
 
-def _kai(sheet: Sheet, spec: Spec, _key: GangKey, levels: Levels) -> _Says:
+def _kai(sheet: PodMetadata, spec: Spec, _key: GangKey, levels: Levels) -> _Says:
     topology = _part(sheet, spec, "topologyConstraint")
     return _subgroups(sheet, spec) or {"": _least(sheet, spec)}, None, _constrained(sheet, topology, levels)
 
 
-def _subgroups(sheet: Sheet, spec: Spec) -> Mapping[str, int]:
+def _subgroups(sheet: PodMetadata, spec: Spec) -> Mapping[str, int]:
     """Flat subgroups are roles; a tree of them is not."""
     said = spec.get("subGroups") or []
     if not said:
@@ -102,7 +102,7 @@ def _subgroups(sheet: Sheet, spec: Spec) -> Mapping[str, int]:
     return minima
 
 
-def _constrained(sheet: Sheet, topology: Spec, levels: Levels) -> Wish:
+def _constrained(sheet: PodMetadata, topology: Spec, levels: Levels) -> Wish:
     for field, required in (("requiredTopologyLevel", True), ("preferredTopologyLevel", False)):
         said = topology.get(field)
         if isinstance(said, str) and said:
@@ -114,19 +114,19 @@ def _constrained(sheet: Sheet, topology: Spec, levels: Levels) -> Wish:
 # Single values
 
 
-def _least(sheet: Sheet, spec: Spec) -> int:
+def _least(sheet: PodMetadata, spec: Spec) -> int:
     """A group that states no minimum needs one member."""
     return max(1, _number(sheet, MIN, spec.get("minMember"), 0))
 
 
-def _timeout(sheet: Sheet, spec: Spec) -> Wish:
+def _timeout(sheet: PodMetadata, spec: Spec) -> Wish:
     said = spec.get("scheduleTimeoutSeconds")
     if said is None:
         return Wish()
     return Wish(timeout=sheet.parsed("spec.scheduleTimeoutSeconds", _text(said), timeout, fatal=False))
 
 
-def _part(sheet: Sheet, spec: Spec, field: str) -> Spec:
+def _part(sheet: PodMetadata, spec: Spec, field: str) -> Spec:
     """An object inside the spec."""
     said = spec.get(field)
     if isinstance(said, dict):
@@ -136,7 +136,7 @@ def _part(sheet: Sheet, spec: Spec, field: str) -> Spec:
     return {}
 
 
-def _number(sheet: Sheet, field: str, said: object, least: int) -> int:
+def _number(sheet: PodMetadata, field: str, said: object, least: int) -> int:
     """A whole number; `least` where there is none or it is wrong, which is a complaint."""
     if said is None:
         return least
@@ -146,7 +146,7 @@ def _number(sheet: Sheet, field: str, said: object, least: int) -> int:
     return least
 
 
-def _name(sheet: Sheet, field: str, said: object) -> str:
+def _name(sheet: PodMetadata, field: str, said: object) -> str:
     try:
         return name(said if isinstance(said, str) else "")
     except Unfit as unfit:

@@ -153,7 +153,7 @@ timeout: Final = duration(1.0, 7 * DAY)
 runtime: Final = duration(1.0, 3 * YEAR)
 
 
-class Sheet:
+class PodMetadata:
     """The labels and annotations of one object, read strictly; `complaints` holds what is wrong with them."""
 
     def __init__(self, labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None) -> None:

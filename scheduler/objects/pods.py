@@ -26,7 +26,7 @@ from scheduler.objects import api, labels, pod_annotations
 from scheduler.objects.gangs import Reading, read
 from scheduler.objects.interner import Interner
 from scheduler.objects.misspelled_keys import slips
-from scheduler.objects.parsing import Sheet, Unfit, moment, printable, shown
+from scheduler.objects.parsing import PodMetadata, Unfit, moment, printable, shown
 from scheduler.objects.pod_demand import wanted
 from scheduler.objects.volumes import Volumes
 
@@ -190,7 +190,7 @@ def _saved(annotations: dict[str, str]) -> tuple[float | None, list[Complaint]]:
     """When the training's last checkpoint was safe, by its own word."""
     if labels.CHECKPOINTED_AT not in annotations:
         return None, []
-    sheet = Sheet(None, annotations)
+    sheet = PodMetadata(None, annotations)
     return sheet.annotation(labels.CHECKPOINTED_AT, moment, fatal=False), sheet.complaints
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scheduler.placement import scoring
 from scheduler.placement.distribution import Codes, Counts
 from scheduler.placement.node_candidates import Scratch, total
-from scheduler.placement.seating_problem import Task
+from scheduler.placement.seating_problem import SeatingProblem
 
 _Entry = tuple[int, float, float, int]
 """Tier, score (lower is better), free devices, place: the smallest is next."""
@@ -27,7 +27,13 @@ class _Places:
     """
 
     def __init__(
-        self, task: Task, scratch: Scratch, batch: int, places: NDArray[np.int64], units: Counts, tier: Codes
+        self,
+        task: SeatingProblem,
+        scratch: Scratch,
+        batch: int,
+        places: NDArray[np.int64],
+        units: Counts,
+        tier: Codes,
     ) -> None:
         pool = task.pool
         self.tier: Final = tier
@@ -78,7 +84,9 @@ def _seat(places: _Places, among: NDArray[np.int64], members: int) -> Counts:
     return take
 
 
-def align(task: Task, scratch: Scratch, batch: int, units: Counts, members: int, tier: Codes) -> Counts:
+def align(
+    task: SeatingProblem, scratch: Scratch, batch: int, units: Counts, members: int, tier: Codes
+) -> Counts:
     """Counts[m]: seats for as many members of the batch as there is room for, lower tiers first."""
     live = np.flatnonzero(units > 0)
     take = np.zeros(len(units))
@@ -88,7 +96,7 @@ def align(task: Task, scratch: Scratch, batch: int, units: Counts, members: int,
     return take
 
 
-def realign(task: Task, takes: Mapping[int, Counts], fine: Codes, fines: int) -> Scratch | None:
+def realign(task: SeatingProblem, takes: Mapping[int, Counts], fine: Codes, fines: int) -> Scratch | None:
     """The same number of each batch in each fine domain, on the best aligned nodes there.
 
     None when a later batch then no longer finds its room; the seating that `takes` is, still stands.
@@ -107,7 +115,9 @@ def realign(task: Task, takes: Mapping[int, Counts], fine: Codes, fines: int) ->
     return scratch
 
 
-def _choose(task: Task, scratch: Scratch, batch: int, take: Counts, quota: Counts, fine: Codes) -> None:
+def _choose(
+    task: SeatingProblem, scratch: Scratch, batch: int, take: Counts, quota: Counts, fine: Codes
+) -> None:
     """Add to the take, Counts[m], what each domain is due, on the best aligned of its nodes; -1: in none of them."""
     some = np.flatnonzero(fine >= 0)
     places = _Places(

@@ -18,7 +18,7 @@ from scheduler.placement.distribution import Counts
 from scheduler.placement.node_candidates import total
 from scheduler.placement.packing import Attempt, everywhere, one_domain, orders, tried
 from scheduler.placement.seating import evenly
-from scheduler.placement.seating_problem import Task
+from scheduler.placement.seating_problem import SeatingProblem
 
 _ORDER: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
@@ -44,7 +44,7 @@ def blocked(found: Mapping[str, Mask], hold: Mask) -> dict[str, int]:
     return {kind: count for kind, count in counts.items() if count}
 
 
-def shortfall(task: Task, gang: Gang) -> tuple[int, Shortfall]:
+def shortfall(task: SeatingProblem, gang: Gang) -> tuple[int, Shortfall]:
     """Which batch of the quorum found too little room, and how much it found where the gang came furthest.
 
     Nothing is said of obstacles yet. Only for a task that could not be seated.
@@ -62,13 +62,13 @@ def shortfall(task: Task, gang: Gang) -> tuple[int, Shortfall]:
     return short, _said(task, gang, short, _path(task, group) if gang.required and found else "", found)
 
 
-def _alone(task: Task, attempt: Attempt) -> Counts:
+def _alone(task: SeatingProblem, attempt: Attempt) -> Counts:
     """Counts[1, g]: how many members of the only batch each group has room for, as `tried` would find."""
     room = total(attempt.coarse, task.pool.units[0], attempt.coarses)
     return np.minimum(room, task.needs[0])[None]
 
 
-def _uneven(task: Task, gang: Gang) -> tuple[int, Shortfall]:
+def _uneven(task: SeatingProblem, gang: Gang) -> tuple[int, Shortfall]:
     """How many members of the first batch that comes short could sit evenly."""
     scratch, have = task.scratch(), task.have
     for batch in orders(task)[0]:
@@ -80,10 +80,10 @@ def _uneven(task: Task, gang: Gang) -> tuple[int, Shortfall]:
     return 0, _said(task, gang, 0, "", 0)
 
 
-def _path(task: Task, domain: int) -> str:
+def _path(task: SeatingProblem, domain: int) -> str:
     return task.pool.snapshot.topology.domains[task.level][domain]
 
 
-def _said(task: Task, gang: Gang, batch: int, domain: str, best: int) -> Shortfall:
+def _said(task: SeatingProblem, gang: Gang, batch: int, domain: str, best: int) -> Shortfall:
     demand = task.pool.batches[batch].demand
     return Shortfall(task.needs[batch], describe(demand), gang.level, domain, best, {})

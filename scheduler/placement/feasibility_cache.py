@@ -11,7 +11,7 @@ from scheduler.model.demand import Demand
 from scheduler.placement.feasibility import Where, where
 
 
-class Masks:
+class FeasibilityCache:
     """Remembers what the nodes alone decide, for one nodes_version. It changes no answer, it only saves the work.
 
     One instance serves the snapshots of one ledger: versions of different ledgers mean different clusters.

@@ -21,10 +21,10 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import TAIL, UNKNOWN, Estimate, Stay, Usage, Waiting
 from scheduler.model.resources import Vector
 from scheduler.model.workload import GangKey
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 from scheduler.placement.forecast_setup import scene
 from scheduler.placement.reservation import overrun_at_least
-from scheduler.placement.simulation import Course
+from scheduler.placement.simulation import Simulation
 
 COURSES: Final = 16
 """Courses looked at: with fewer, the tenth and the ninetieth percentile would be the least and the largest."""
@@ -45,7 +45,7 @@ def forecast(
     policy: Policy,
     now: float,
     budget: int,
-    masks: Masks | None = None,
+    masks: FeasibilityCache | None = None,
     usages: Mapping[str, Usage] | None = None,
 ) -> Mapping[GangKey, Estimate]:
     """Start times (seconds since the epoch) of the waiting gangs, given in the order of the queue.
@@ -58,7 +58,7 @@ def forecast(
     by what namespaces use later, or have had by then, no gang changes places.
     """
     each = max(budget // COURSES, 1)
-    ground = scene(snapshot, waiting[:each], stays, policy, now, masks or Masks(), usages)
+    ground = scene(snapshot, waiting[:each], stays, policy, now, masks or FeasibilityCache(), usages)
     shares = [_shares(str(stay.key)) for stay in stays]
     ends = np.array(
         [
@@ -72,7 +72,7 @@ def forecast(
     starts = np.full((len(waiting[:each]), COURSES), np.inf)
     for number in range(COURSES if len(starts) else 0):
         own = ends[:, number].tolist() if len(ends) else []
-        for one, start in Course(ground, own, spans[:, number].tolist(), each).play().items():
+        for one, start in Simulation(ground, own, spans[:, number].tolist(), each).play().items():
             starts[one, number] = start
     found = {one.gang.key: _told(row, now) for one, row in zip(waiting, starts, strict=False)}
     return {key: estimate for key, estimate in found.items() if estimate is not None}

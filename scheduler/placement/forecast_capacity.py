@@ -18,7 +18,7 @@ from scheduler.model.demand import Demand
 from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang, Strategy
 from scheduler.placement.distribution import MOST, Counts
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 
 Rows = NDArray[np.int64]
 
@@ -37,7 +37,7 @@ class Demands:
     wants: float64[d, r].  open: bool[d, n], where each may go, whatever room there is.
     """
 
-    def __init__(self, snapshot: Snapshot, demands: Sequence[Demand], masks: Masks) -> None:
+    def __init__(self, snapshot: Snapshot, demands: Sequence[Demand], masks: FeasibilityCache) -> None:
         axis = snapshot.axis
         self.wants: Final = np.zeros((len(demands), len(axis)))
         self.open: Final = np.zeros((len(demands), len(snapshot.names)), dtype=bool)
@@ -70,7 +70,7 @@ class Demands:
         return out
 
 
-class Yard:
+class ForecastCapacity:
     """Room, and what it holds.
 
     free: float64[n, r].  units: Counts[d, n].  totals: of each demand, how many members all rows hold.
@@ -123,7 +123,7 @@ def merged(rows: Rows, uses: Matrix) -> tuple[Rows, Matrix]:
     return distinct, out
 
 
-def growth(demands: Demands, demand: int, yard: Yard, rows: Rows, uses: Matrix) -> Vector:
+def growth(demands: Demands, demand: int, yard: ForecastCapacity, rows: Rows, uses: Matrix) -> Vector:
     """float64[k]: how many members of one demand fit in all, after each of these pods in turn has left.
 
     Every row's room is summed up in the order of leaving, all rows at once.

@@ -18,8 +18,8 @@ from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang
 from scheduler.placement import planner
 from scheduler.placement.ceilings import Ceilings
-from scheduler.placement.feasibility_cache import Masks
-from scheduler.placement.forecast_capacity import Demands, Rows, Yard, is_plain, merged
+from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.forecast_capacity import Demands, ForecastCapacity, Rows, is_plain, merged
 from scheduler.placement.reservation import leaves
 
 
@@ -52,7 +52,7 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scene:
+class ForecastSetup:
     """What all courses have in common.
 
     running: the stays.  shape: of each waiting gang, its number among the shapes.  expected: float64[w], the seconds it
@@ -65,9 +65,9 @@ class Scene:
     running: tuple[Runs, ...]
     policy: Policy
     now: float
-    masks: Masks
+    masks: FeasibilityCache
     demands: Demands
-    yard: Yard
+    yard: ForecastCapacity
     shapes: tuple[Shape, ...]
     shape: tuple[int, ...]
     expected: Vector
@@ -83,9 +83,9 @@ def scene(
     stays: Sequence[Stay],
     policy: Policy,
     now: float,
-    masks: Masks,
+    masks: FeasibilityCache,
     usages: Mapping[str, Usage] | None = None,
-) -> Scene:
+) -> ForecastSetup:
     """The stage of all courses.  Room that is promised to pods of others counts as used.
 
     usages: by namespace, what it uses now, that of the stays included; one that is missing has no ceiling.
@@ -111,7 +111,7 @@ def scene(
     places: list[list[int]] = [[] for _ in shapes]
     for place in queue:
         places[shape[place]].append(place)
-    return Scene(
+    return ForecastSetup(
         snapshot=bare,
         waiting=waiting,
         running=tuple(
@@ -121,7 +121,7 @@ def scene(
         now=now,
         masks=masks,
         demands=wants,
-        yard=Yard(wants, bare.free),
+        yard=ForecastCapacity(wants, bare.free),
         shapes=tuple(shapes),
         shape=tuple(shape),
         expected=np.array([leaves(one, policy, 0.0) for one in waiting], dtype=np.float64),
@@ -150,10 +150,10 @@ def _emptied(snapshot: Snapshot, stays: Sequence[Stay]) -> Snapshot:
 
 
 def _never(
-    emptied: Snapshot, demands: Demands, shapes: Sequence[Shape], policy: Policy, masks: Masks
+    emptied: Snapshot, demands: Demands, shapes: Sequence[Shape], policy: Policy, masks: FeasibilityCache
 ) -> frozenset[int]:
     """The shapes that fit not even then."""
-    yard = Yard(demands, emptied.free)
+    yard = ForecastCapacity(demands, emptied.free)
 
     def fits(shape: Shape) -> bool:
         if not holds(yard, shape):
@@ -197,7 +197,7 @@ def _shape(gang: Gang, demands: dict[Demand, int], namespace: str) -> Shape:
     return Shape(gang, is_plain(gang), tuple(needs), namespace)
 
 
-def holds(yard: Yard, shape: Shape) -> bool:
+def holds(yard: ForecastCapacity, shape: Shape) -> bool:
     """Each role, as if it were alone."""
     totals = yard.totals
     for demand, members in shape.needs:  # noqa: SIM110 - asked at every step: a generator takes longer

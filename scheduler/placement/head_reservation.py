@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from scheduler.model.cluster import Matrix
-from scheduler.placement.forecast_capacity import Rows, Yard
+from scheduler.placement.forecast_capacity import ForecastCapacity, Rows
 
 
-class Kept:
+class HeadReservation:
     """Room kept for the head from `start` on.
 
     left: float64[n, r], what is left then when the head has sat down.
@@ -24,7 +24,7 @@ class Kept:
         self.start: Final = start
         self.left: Final = left
         self.full: Final[set[int]] = set()
-        self._beside: Yard | None = None
+        self._beside: ForecastCapacity | None = None
         self._stale: Final[set[int]] = set()
 
     def changed(self, rows: Rows) -> None:
@@ -32,13 +32,13 @@ class Kept:
         if self._beside is not None:
             self._stale.update(rows.tolist())
 
-    def beside(self, yard: Yard) -> Yard:
+    def beside(self, yard: ForecastCapacity) -> ForecastCapacity:
         """What those may use who stay beyond the start; `yard` is what is free now.
 
         Counted when it is asked for, as more often than not somebody else has begun or left before anybody asks.
         """
         if self._beside is None:
-            self._beside = Yard(yard.demands, np.minimum(yard.free, self.left))
+            self._beside = ForecastCapacity(yard.demands, np.minimum(yard.free, self.left))
         elif self._stale:
             rows = np.array(sorted(self._stale))
             self._beside.put(rows, np.minimum(yard.free[rows], self.left[rows]))

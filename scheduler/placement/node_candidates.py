@@ -77,7 +77,7 @@ def _whole(room: Counts) -> Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class NodeCandidates:
     """Nodes that can hold at least one member, in the order in which ties are broken.
 
     The order: fewest free devices first, then the order of nodes.
@@ -111,7 +111,7 @@ class Pool:
         return len(self.snapshot.topology.domains[level])
 
 
-def gather(snapshot: Snapshot, free: Matrix, members: Iterable[tuple[Batch, Mask]]) -> Pool:
+def gather(snapshot: Snapshot, free: Matrix, members: Iterable[tuple[Batch, Mask]]) -> NodeCandidates:
     """The pool of these batches, each with bool[n], where it may go whatever room there is.
 
     free: float64[n, r].  Ties go to the fewest free devices, then by the order of nodes.
@@ -134,7 +134,7 @@ def gather(snapshot: Snapshot, free: Matrix, members: Iterable[tuple[Batch, Mask
     order = ascending(kinds[0] if len(kinds) == 1 else devices)
     rows = rows[order]
     asked = {name for batch, _ in pairs for name, _ in batch.demand.requests}
-    return Pool(
+    return NodeCandidates(
         snapshot,
         tuple(batch for batch, _ in pairs),
         rows,
@@ -157,7 +157,7 @@ class Scratch:
     takes: for each batch Counts[m].  used: bool[m], nodes on which the gang sits, anchors among them.
     """
 
-    def __init__(self, pool: Pool, used: Mask) -> None:
+    def __init__(self, pool: NodeCandidates, used: Mask) -> None:
         self._pool: Final = pool
         self._free: Final = {column: pool.free[column] for own in pool.requests for column, _ in own}
         self._units: Final = dict(enumerate(pool.units))
@@ -219,7 +219,7 @@ class Scratch:
                 self._closed[other] = self._closed.get(other, seated) | seated
 
 
-def around(pool: Pool, nodes: Iterable[int]) -> Codes:
+def around(pool: NodeCandidates, nodes: Iterable[int]) -> Codes:
     """Codes[m]: how far each place is from the nearest of these nodes.
 
     0 on such a node, 1 within its domain of the finest level that is wider than a host, and so on up; beyond

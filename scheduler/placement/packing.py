@@ -20,7 +20,7 @@ from scheduler.placement.cosine import realign
 from scheduler.placement.distribution import TIERS, Codes, Counts, fill
 from scheduler.placement.node_candidates import Scratch, total
 from scheduler.placement.scoring import ALIGNMENTS, snug
-from scheduler.placement.seating_problem import Task
+from scheduler.placement.seating_problem import SeatingProblem
 
 _NEARLY: Final = 1 - 1e-9
 """Sums over many nodes may lie above 2**53 and be rounded; a quick no must not hang on the last digit."""
@@ -60,7 +60,7 @@ def one_of(codes: Codes, groups: int) -> Attempt:
     return Attempt(codes, groups, codes, groups)
 
 
-def one_domain(task: Task) -> Attempt:
+def one_domain(task: SeatingProblem) -> Attempt:
     """Inside one domain of the level."""
     return Attempt(task.codes, task.domains, task.codes, task.domains, lone=task.lone)
 
@@ -70,14 +70,14 @@ def one_host(places: Codes) -> Attempt:
     return Attempt(places, len(places), places, len(places), hosts=True, lone=True)
 
 
-def everywhere(task: Task) -> Attempt:
+def everywhere(task: SeatingProblem) -> Attempt:
     """In as few domains as possible, wherever they are; nodes without the label count as one more, the last."""
     inside = task.codes >= 0
     fine = np.where(inside, task.codes, task.domains)
     return Attempt(fine, task.domains + 1, np.zeros_like(task.codes), 1)
 
 
-def attempts(task: Task) -> Iterator[Attempt]:
+def attempts(task: SeatingProblem) -> Iterator[Attempt]:
     """One host, one domain, one of each coarser level, all domains, and last also nodes without the label.
 
     Newcomers of a gang that sits already go straight to the nearest room.
@@ -98,7 +98,7 @@ def attempts(task: Task) -> Iterator[Attempt]:
         yield everywhere(task)
 
 
-def _in_one(task: Task, inside: NDArray[np.bool_]) -> Iterator[Attempt]:
+def _in_one(task: SeatingProblem, inside: NDArray[np.bool_]) -> Iterator[Attempt]:
     if task.strategy is Strategy.PACK and not task.anchors:
         yield one_host(np.where(inside, np.arange(len(inside)), -1))
     if task.strategy is not Strategy.PACK and sum(task.needs) == 1:  # alone, it is in one domain anywhere
@@ -106,7 +106,7 @@ def _in_one(task: Task, inside: NDArray[np.bool_]) -> Iterator[Attempt]:
     yield one_domain(task)
 
 
-def orders(task: Task) -> list[tuple[int, ...]]:
+def orders(task: SeatingProblem) -> list[tuple[int, ...]]:
     """Orders to seat the batches of the quorum in: by size of the demand, by scarcity of room, by choice."""
     pool, quorum = task.pool, range(task.quorum)
     if task.quorum == 1:
@@ -132,7 +132,7 @@ class Trial:
     seated: NDArray[np.float64]
 
 
-def promising(task: Task, attempt: Attempt) -> Mask:
+def promising(task: SeatingProblem, attempt: Attempt) -> Mask:
     """bool[g]: the groups that have room for each batch, were it alone, and for the sum of all; no other holds them."""
     whole = np.ones(attempt.coarses, dtype=bool)
     for units, need in zip(task.pool.units, task.needs, strict=False):
@@ -146,7 +146,7 @@ def promising(task: Task, attempt: Attempt) -> Mask:
 
 
 def tried(
-    task: Task,
+    task: SeatingProblem,
     attempt: Attempt,
     order: tuple[int, ...],
     groups: Mask | None = None,
@@ -186,7 +186,7 @@ def _inside(attempt: Attempt, units: Counts, quota: Counts, used: Mask, *, tight
 class _Shares:
     """How many of a batch each fine domain gets: those with members first, then the roomiest."""
 
-    def __init__(self, task: Task, attempt: Attempt) -> None:
+    def __init__(self, task: SeatingProblem, attempt: Attempt) -> None:
         self._attempt: Final = attempt
         if attempt.single:
             return
@@ -208,7 +208,7 @@ class _Shares:
             self._tier[self._attempt.fine[take > 0]] = 0
 
 
-def _tiers(task: Task, attempt: Attempt) -> Codes:
+def _tiers(task: SeatingProblem, attempt: Attempt) -> Codes:
     """Codes[f]: which fine domains to use first: the nearest to the anchors, those without the label last."""
     last = len(task.pool.coords) + 2
     out = np.full(attempt.fines, last - 1, dtype=np.int64)
@@ -220,7 +220,7 @@ def _tiers(task: Task, attempt: Attempt) -> Codes:
     return out
 
 
-def best(task: Task, trial: Trial) -> int | None:
+def best(task: SeatingProblem, trial: Trial) -> int | None:
     """The coarse group to take, of those that hold the whole quorum; None when none does.
 
     Of single hosts the snuggest, then the one in the tightest domain.  Of single domains the tightest, then the
@@ -251,7 +251,7 @@ def _spans(attempt: Attempt, sat: NDArray[np.bool_]) -> Counts:
     return total(lies_in, np.ones(attempt.fines), attempt.coarses)
 
 
-def pack(task: Task) -> Scratch | None:
+def pack(task: SeatingProblem) -> Scratch | None:
     """Seats for the whole quorum, close together; None when there are none."""
     for attempt in attempts(task):
         groups = promising(task, attempt)
@@ -265,7 +265,7 @@ def pack(task: Task) -> Scratch | None:
     return last_resort(task)
 
 
-def last_resort(task: Task) -> Scratch | None:
+def last_resort(task: SeatingProblem) -> Scratch | None:
     """Seats of several demands that the promising orders missed: every order of a few, filled both ways."""
     attempt = one_domain(task) if task.required else everywhere(task)
     if not 1 < task.quorum <= _FEW:
@@ -282,7 +282,7 @@ def last_resort(task: Task) -> Scratch | None:
     return None
 
 
-def _kept(task: Task, trial: Trial, group: int) -> Scratch:
+def _kept(task: SeatingProblem, trial: Trial, group: int) -> Scratch:
     """Only what sits in this group; by alignment where the gang asks for it."""
     inside = trial.attempt.coarse == group
     takes = {batch: np.where(inside, trial.scratch.takes[batch], 0.0) for batch in trial.order}

@@ -21,11 +21,11 @@ from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility, scoring
 from scheduler.placement.diagnosis import blocked, describe, shortfall
 from scheduler.placement.feasibility import fits
-from scheduler.placement.feasibility_cache import Masks
-from scheduler.placement.node_candidates import Batch, Pool, Scratch, batches, counted, gather
+from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.node_candidates import Batch, NodeCandidates, Scratch, batches, counted, gather
 from scheduler.placement.quality import quality
 from scheduler.placement.seating import seat, seat_surplus
-from scheduler.placement.seating_problem import Task, task_of
+from scheduler.placement.seating_problem import SeatingProblem, task_of
 
 __all__ = ["decide", "fits", "nearest", "rank"]
 
@@ -41,7 +41,7 @@ class _Ground:
 
     snapshot: Snapshot
     gang: Gang
-    masks: Masks
+    masks: FeasibilityCache
     empty: bool
     free: Matrix
     anchors: tuple[int, ...]
@@ -101,7 +101,7 @@ class _Ground:
             out |= (where.matches if self.empty else where.open & ~barred) & (room > 0)
         return out
 
-    def task(self, quorum: list[Batch], surplus: list[Batch]) -> Task:
+    def task(self, quorum: list[Batch], surplus: list[Batch]) -> SeatingProblem:
         """Everybody who asks for a seat, before this ground."""
         members = [*quorum, *surplus]
         pool = gather(self.snapshot, self.free, [(batch, self.open_to(batch)) for batch in members])
@@ -118,12 +118,12 @@ def _named(snapshot: Snapshot, names: frozenset[str]) -> Mask:
     return out
 
 
-def _as_is(snapshot: Snapshot, gang: Gang, masks: Masks) -> _Ground:
+def _as_is(snapshot: Snapshot, gang: Gang, masks: FeasibilityCache) -> _Ground:
     anchors = tuple(snapshot.index[name] for name in gang.anchors if name in snapshot.index)
     return _Ground(snapshot, gang, masks, False, feasibility.free_for(snapshot, gang.priority), anchors)
 
 
-def _emptied(snapshot: Snapshot, gang: Gang, easier: Strategy, masks: Masks) -> _Ground:
+def _emptied(snapshot: Snapshot, gang: Gang, easier: Strategy, masks: FeasibilityCache) -> _Ground:
     return _Ground(snapshot, replace(gang, strategy=easier), masks, True, snapshot.capacity, ())
 
 
@@ -132,7 +132,7 @@ def decide(
     gang: Gang,
     policy: Policy,
     allowed: Mapping[Uid, Mask] | None = None,
-    masks: Masks | None = None,
+    masks: FeasibilityCache | None = None,
 ) -> Decision:
     """Seats for the whole quorum together and then for the surplus, or why there are none.
 
@@ -140,7 +140,7 @@ def decide(
     masks: what an earlier call on the same ledger's snapshots remembered.
     The same arguments give the same decision.
     """
-    masks = masks or Masks()
+    masks = masks or FeasibilityCache()
     refused = _unknown_level(snapshot, gang, policy)
     if refused is not None:
         return refused
@@ -167,7 +167,7 @@ def nearest(
     gang: Gang,
     policy: Policy,
     allowed: Mapping[Uid, Mask] | None = None,
-    masks: Masks | None = None,
+    masks: FeasibilityCache | None = None,
 ) -> tuple[Shortfall, ...]:
     """Of every level that nodes are labelled with, finest first: the domain in which most of the quorum could sit, and
     how many.
@@ -178,7 +178,7 @@ def nearest(
     quorum = _quorum(gang, allowed)
     if gang.strategy is Strategy.SPREAD or not quorum or _unknown_level(snapshot, gang, policy) is not None:
         return ()
-    masks, topology = masks or Masks(), snapshot.topology
+    masks, topology = masks or FeasibilityCache(), snapshot.topology
     found = []
     for level, known in zip(topology.levels, topology.known, strict=True):
         ground = _as_is(snapshot, replace(gang, level=level.name, required=True), masks)
@@ -189,8 +189,8 @@ def nearest(
 
 
 def even_over(
-    snapshot: Snapshot, gang: Gang, allowed: Mapping[Uid, Mask] | None, masks: Masks
-) -> tuple[Task, NDArray[np.int64]] | None:
+    snapshot: Snapshot, gang: Gang, allowed: Mapping[Uid, Mask] | None, masks: FeasibilityCache
+) -> tuple[SeatingProblem, NDArray[np.int64]] | None:
     """The quorum's task and int64[n], the domains over which it must lie evenly; None where it need not."""
     column = snapshot.topology.level(gang.level)
     if column is None or gang.strategy is not Strategy.SPREAD or not gang.required:
@@ -226,7 +226,7 @@ def _blocked(ground: _Ground, batch: Batch) -> dict[str, int]:
     return blocked(ground.obstacles(batch), room)
 
 
-def _wait(ground: _Ground, task: Task, quorum: list[Batch]) -> Wait:
+def _wait(ground: _Ground, task: SeatingProblem, quorum: list[Batch]) -> Wait:
     """Why nobody could be seated; the empty cluster is asked first, for then waiting is in vain."""
     in_vain = _in_vain(ground)
     if in_vain is not None:
@@ -254,7 +254,7 @@ def _in_vain(ground: _Ground) -> Wait | None:
     return masks.in_vain(snapshot, (sizes, easier, gang.level, gang.required), ask)
 
 
-def _place(task: Task, scratch: Scratch, masks: Masks) -> Place:
+def _place(task: SeatingProblem, scratch: Scratch, masks: FeasibilityCache) -> Place:
     seats: dict[Uid, str] = {}
     unseated: list[Uid] = []
     for batch, take in zip(task.pool.batches, scratch.takes, strict=True):
@@ -264,7 +264,7 @@ def _place(task: Task, scratch: Scratch, masks: Masks) -> Place:
     return Place(seats, tuple(unseated), quality(task.pool, scratch.takes, masks))
 
 
-def _in_line(pool: Pool, take: NDArray[np.float64]) -> list[str]:
+def _in_line(pool: NodeCandidates, take: NDArray[np.float64]) -> list[str]:
     """One node name a seat, neighbours next to each other, so that neighbouring members become neighbours."""
     places = np.flatnonzero(take)
     line = places[np.lexsort([pool.rows[places], *pool.coords[:, places]])]
@@ -273,7 +273,7 @@ def _in_line(pool: Pool, take: NDArray[np.float64]) -> list[str]:
 
 
 def rank(
-    snapshot: Snapshot, gang: Gang, policy: Policy, candidates: Mask, masks: Masks | None = None
+    snapshot: Snapshot, gang: Gang, policy: Policy, candidates: Mask, masks: FeasibilityCache | None = None
 ) -> tuple[Mask, NDArray[np.float64]]:
     """For a gang of one: bool[n], the candidates that can hold it now, and a score 0 … 1 for each of them.
 
@@ -284,7 +284,7 @@ def rank(
     demand = next((role.demand for role in gang.roles if role.quorum or role.surplus), None)
     if demand is None or _unknown_level(snapshot, gang, policy) is not None:
         return nobody, np.zeros(len(nobody))
-    ground = _as_is(snapshot, gang, masks or Masks())
+    ground = _as_is(snapshot, gang, masks or FeasibilityCache())
     task = ground.task([Batch(demand, (Uid(""),), candidates)], [])
     view = scoring.View(task.pool, task.scratch(), 0, task.codes, task.have, task.distance)
     best_first = scoring.ranking(view, gang.strategy)

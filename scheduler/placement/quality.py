@@ -16,8 +16,8 @@ from scheduler.model.resources import NATIVE
 from scheduler.model.topology import Topology
 from scheduler.placement import scoring
 from scheduler.placement.distribution import Counts
-from scheduler.placement.feasibility_cache import Masks
-from scheduler.placement.node_candidates import Pool, counted
+from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.node_candidates import NodeCandidates, counted
 
 _NOBODY: Final = np.zeros(0, dtype=np.int64)
 
@@ -25,12 +25,12 @@ Seated: TypeAlias = Sequence[Counts]
 """For each batch of a pool Counts[m], how many of it sit on each place, in the order of sitting down."""
 
 
-def quality(pool: Pool, takes: Seated, masks: Masks) -> Quality:
+def quality(pool: NodeCandidates, takes: Seated, masks: FeasibilityCache) -> Quality:
     """Domains spanned at each level, and the mean alignment."""
     return Quality(_spans(pool, takes, masks), _alignment(pool, takes))
 
 
-def _spans(pool: Pool, takes: Seated, masks: Masks) -> dict[str, tuple[int, int]]:
+def _spans(pool: NodeCandidates, takes: Seated, masks: FeasibilityCache) -> dict[str, tuple[int, int]]:
     """By level that any node has: domains spanned, nodes outside of all counting as one more; and the fewest."""
     topology = pool.snapshot.topology
     sat = _sat(takes)
@@ -53,7 +53,7 @@ def _sat(takes: Seated) -> NDArray[np.int64]:
     return np.flatnonzero(np.logical_or.reduce([take > 0 for take in takes])) if takes else _NOBODY
 
 
-def _empty_room(pool: Pool, takes: Seated, masks: Masks) -> list[tuple[Counts, float]]:
+def _empty_room(pool: NodeCandidates, takes: Seated, masks: FeasibilityCache) -> list[tuple[Counts, float]]:
     """What n nodes give when empty, and how much of it is needed: members of each demand, amounts of each resource."""
     snapshot = pool.snapshot
     members: dict[Demand, float] = {}
@@ -94,7 +94,7 @@ def _fewest(topology: Topology, level: int, room: Sequence[tuple[Counts, float]]
     return fewest
 
 
-def _alignment(pool: Pool, takes: Seated) -> float:
+def _alignment(pool: NodeCandidates, takes: Seated) -> float:
     """The mean over members of the cosine between demand and the node's free vector before the member sat down."""
     axis, sat = pool.snapshot.axis, _sat(takes)
     free = {c: pool.free[c][sat] for c in scoring.compared(axis)}
@@ -120,7 +120,7 @@ def _alignment(pool: Pool, takes: Seated) -> float:
 
 
 def fragmentation(
-    snapshot: Snapshot, demands: Iterable[Demand], masks: Masks | None = None
+    snapshot: Snapshot, demands: Iterable[Demand], masks: FeasibilityCache | None = None
 ) -> Mapping[str, float]:
     """By extended resource, 0 … 1: the share of its free units that the demands cannot use where they are.
 
@@ -128,7 +128,7 @@ def fragmentation(
     the demand, over all its free units.  0 where nothing is free or nobody asks.
     After the fragmentation measure of FGD (Weng et al., USENIX ATC '23), for whole devices.
     """
-    masks = masks or Masks()
+    masks = masks or FeasibilityCache()
     kept: dict[str, list[float]] = {name: [] for name in snapshot.axis.names if name not in NATIVE}
     for demand in demands:
         asked = [name for name, _ in demand.requests if name in kept]

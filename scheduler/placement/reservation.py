@@ -24,7 +24,7 @@ from scheduler.model.queueing import OVERRUN_AT_LEAST, Estimate, Reservation, St
 from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import planner
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 from scheduler.placement.node_candidates import counted, total
 
 
@@ -64,7 +64,7 @@ def uses_of(snapshot: Snapshot, gang: Gang, place: Place) -> tuple[NDArray[np.in
     return np.array(rows, dtype=np.int64), np.array(uses, dtype=np.float64).reshape(shape)
 
 
-def could_hold(snapshot: Snapshot, free: Matrix, gang: Gang, masks: Masks) -> bool:
+def could_hold(snapshot: Snapshot, free: Matrix, gang: Gang, masks: FeasibilityCache) -> bool:
     """A cheap question before a dear one: False means that the planner would find no seats for the quorum in this room.
 
     free: float64[n, r].  Each role is counted as if it were alone, in one domain where the gang requires one.
@@ -132,7 +132,7 @@ def reserve(
     policy: Policy,
     now: float,
     allowed: Mapping[Uid, Mask] | None = None,
-    masks: Masks | None = None,
+    masks: FeasibilityCache | None = None,
 ) -> Reservation | None:
     """Room in time for the whole quorum of this gang, at the earliest time that the ends of those who run allow.
 
@@ -146,7 +146,7 @@ def reserve(
         least[late] = overrun_at_least(stays[late].ends)
     ends = expected_ends(middles, now, least)
     going = departures(snapshot, ends, [(stay.rows, stay.uses) for stay in stays], now)
-    return Search(snapshot, gang, policy, going, allowed, masks or Masks()).earliest()
+    return Search(snapshot, gang, policy, going, allowed, masks or FeasibilityCache()).earliest()
 
 
 @dataclass(slots=True, eq=False)
@@ -158,7 +158,7 @@ class Search:
     policy: Policy
     going: Departures
     allowed: Mapping[Uid, Mask] | None
-    masks: Masks
+    masks: FeasibilityCache
     asked: int = 0
 
     def __post_init__(self) -> None:

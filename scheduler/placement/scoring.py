@@ -25,7 +25,7 @@ from scheduler.model.demand import Demand
 from scheduler.model.resources import CPU, MEMORY, ResourceAxis, Vector
 from scheduler.model.workload import Strategy
 from scheduler.placement.distribution import Codes, Counts
-from scheduler.placement.node_candidates import Pool, Scratch, device_columns, total
+from scheduler.placement.node_candidates import NodeCandidates, Scratch, device_columns, total
 
 STEPS: Final = 20
 """Alignment is told in steps of 1/20."""
@@ -72,7 +72,7 @@ def shape(axis: ResourceAxis, scale: Vector, demand: Demand) -> tuple[float, ...
     return tuple(wanted.get(axis.names[column], 0) / float(scale[column]) for column in compared(axis))
 
 
-def shapes(pool: Pool, scratch: Scratch, places: NDArray[np.int64]) -> list[Vector]:
+def shapes(pool: NodeCandidates, scratch: Scratch, places: NDArray[np.int64]) -> list[Vector]:
     """The free room of these places over the compared columns, in units of the largest node."""
     return [
         np.maximum(scratch.free(column)[places], 0) / pool.scale[column]
@@ -88,7 +88,7 @@ class View:
     domain.  distance: Codes[m], from the members that sit already.
     """
 
-    pool: Pool
+    pool: NodeCandidates
     scratch: Scratch
     batch: int
     codes: Codes
@@ -113,7 +113,7 @@ def _room(view: View) -> Counts:
     return total(view.codes, view.units, len(view.have))
 
 
-def snug(pool: Pool, room: Counts) -> Keys:
+def snug(pool: NodeCandidates, room: Counts) -> Keys:
     """The node with fewest free devices; of several, the one whose room fits best.
 
     room: float64[m], how often the gang fits a node.  For a gang without devices that is the tightest node;

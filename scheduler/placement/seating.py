@@ -15,10 +15,12 @@ from scheduler.placement.cosine import align
 from scheduler.placement.distribution import Counts, fill, share
 from scheduler.placement.node_candidates import Scratch, around, total
 from scheduler.placement.packing import last_resort, orders, pack
-from scheduler.placement.seating_problem import Task
+from scheduler.placement.seating_problem import SeatingProblem
 
 
-def evenly(task: Task, scratch: Scratch, batch: int, have: Counts, members: int, *, exact: bool) -> Counts:
+def evenly(
+    task: SeatingProblem, scratch: Scratch, batch: int, have: Counts, members: int, *, exact: bool
+) -> Counts:
     """Counts[m]: seats for members of the batch, domains filling up like water; inside each the fewest nodes.
 
     exact: stop before the domains, those without room included, differ by more than one.
@@ -39,13 +41,13 @@ def evenly(task: Task, scratch: Scratch, batch: int, have: Counts, members: int,
     return take
 
 
-def balanced(task: Task, have: Counts, before: Counts) -> bool:
+def balanced(task: SeatingProblem, have: Counts, before: Counts) -> bool:
     """No domain that got a newcomer has more than one member above the emptiest it could have gone to."""
     grown = have > before
     return not grown.any() or not task.eligible.any() or have[grown].max() <= have[task.eligible].min() + 1
 
 
-def spread(task: Task) -> Scratch | None:
+def spread(task: SeatingProblem) -> Scratch | None:
     """Seats for the whole quorum, evenly over the domains; None when there are none."""
     for order in orders(task):
         scratch, have = task.scratch(), task.have
@@ -61,7 +63,7 @@ def spread(task: Task) -> Scratch | None:
     return None if task.required else last_resort(task)
 
 
-SEATINGS: Final[Mapping[Strategy, Callable[[Task], Scratch | None]]] = {
+SEATINGS: Final[Mapping[Strategy, Callable[[SeatingProblem], Scratch | None]]] = {
     Strategy.PACK: pack,
     Strategy.COSINE: pack,
     Strategy.DOT: pack,
@@ -69,21 +71,21 @@ SEATINGS: Final[Mapping[Strategy, Callable[[Task], Scratch | None]]] = {
 }
 
 
-def seat(task: Task) -> Scratch | None:
+def seat(task: SeatingProblem) -> Scratch | None:
     """Seats for the whole quorum; None when there are none."""
     if any(units.sum() < need for units, need in zip(task.pool.units, task.needs, strict=False)):
         return None  # in the whole pool, were each batch alone in it; most gangs that wait are told so
     return SEATINGS[task.strategy](task) if task.quorum else task.scratch()
 
 
-def seat_surplus(task: Task, scratch: Scratch) -> None:
+def seat_surplus(task: SeatingProblem, scratch: Scratch) -> None:
     """Seat as many as possible of the batches behind the quorum, nearest to the core, batch by batch."""
     for batch in range(task.quorum, len(task.pool.batches)):
         take = _surplus(task, scratch, batch)
         scratch.put(batch, take)
 
 
-def _surplus(task: Task, scratch: Scratch, batch: int) -> Counts:
+def _surplus(task: SeatingProblem, scratch: Scratch, batch: int) -> Counts:
     members = len(task.pool.batches[batch].uids)
     sat = scratch.sat()
     if task.strategy is Strategy.SPREAD:
@@ -96,7 +98,7 @@ def _surplus(task: Task, scratch: Scratch, batch: int) -> Counts:
     return align(task, scratch, batch, units, members, nearness)
 
 
-def _beside_core(task: Task, sat: Mask, units: Counts) -> Counts:
+def _beside_core(task: SeatingProblem, sat: Mask, units: Counts) -> Counts:
     """Where the level is required, only the domain of those who sit counts."""
     core = np.unique(task.codes[sat])
     return np.where(np.isin(task.codes, core), units, 0.0) if task.required and len(core) else units

@@ -13,11 +13,11 @@ from scheduler.model.cluster import Mask, Snapshot
 from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang, Strategy
 from scheduler.placement.distribution import Codes, Counts
-from scheduler.placement.node_candidates import Pool, Scratch, around, total
+from scheduler.placement.node_candidates import NodeCandidates, Scratch, around, total
 
 
 @dataclass(frozen=True)
-class Task:
+class SeatingProblem:
     """Seat these batches of the pool.
 
     quorum: how many leading batches are the quorum; the others are surplus.
@@ -29,7 +29,7 @@ class Task:
     anchors: the nodes of members that sit already.
     """
 
-    pool: Pool
+    pool: NodeCandidates
     quorum: int
     strategy: Strategy
     required: bool
@@ -90,8 +90,13 @@ def effective(snapshot: Snapshot, level: int) -> int | None:
 
 
 def task_of(
-    snapshot: Snapshot, gang: Gang, pool: Pool, quorum: int, eligible: Mask, anchors: tuple[int, ...]
-) -> Task:
+    snapshot: Snapshot,
+    gang: Gang,
+    pool: NodeCandidates,
+    quorum: int,
+    eligible: Mask,
+    anchors: tuple[int, ...],
+) -> SeatingProblem:
     """The task of seating this gang in this pool.
 
     eligible: bool[n], nodes that could hold a member were they empty.
@@ -108,7 +113,7 @@ def task_of(
         everywhere = np.full(len(snapshot.names), NOWHERE, dtype=np.int64)
         codes, domains = np.full(len(pool), NOWHERE, dtype=np.int64), 0
     here = everywhere[list(anchors)] if anchors else everywhere[:0]
-    return Task(
+    return SeatingProblem(
         pool=pool,
         quorum=quorum,
         strategy=gang.strategy,

@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.model.resources import Vector
 
 
-class Line:
+class ShapeQueue:
     """Those of one shape.
 
     places: of each, its place in the queue; ascending.  spans: float64[k], the seconds each is expected to run.

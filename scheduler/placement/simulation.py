@@ -19,33 +19,35 @@ from scheduler.model.decision import Place
 from scheduler.model.queueing import Backfill
 from scheduler.model.resources import Vector
 from scheduler.placement import planner
-from scheduler.placement.forecast_capacity import Rows, Yard, growth, merged, snug
-from scheduler.placement.forecast_setup import Runs, Scene, Shape, holds
-from scheduler.placement.head_reservation import Kept
+from scheduler.placement.forecast_capacity import ForecastCapacity, Rows, growth, merged, snug
+from scheduler.placement.forecast_setup import ForecastSetup, Runs, Shape, holds
+from scheduler.placement.head_reservation import HeadReservation
 from scheduler.placement.reservation import Search, could_hold, departures, expected_ends, uses_of
-from scheduler.placement.shape_queue import Line
+from scheduler.placement.shape_queue import ShapeQueue
 
 
-class Course:
+class Simulation:
     """One course.  tries: how often it may be asked where a gang could sit."""
 
-    def __init__(self, ground: Scene, ends: Sequence[float], spans: Sequence[float], tries: int) -> None:
+    def __init__(
+        self, ground: ForecastSetup, ends: Sequence[float], spans: Sequence[float], tries: int
+    ) -> None:
         """ends: of each stay, when it leaves.  spans: of each waiting gang, how many seconds it will run."""
         self._scene: Final = ground
         self._spans: Final = spans
         self._tries = tries
         self._now = ground.now
-        self._yard: Final = Yard(ground.demands, ground.yard.free, ground.yard.units)
+        self._yard: Final = ForecastCapacity(ground.demands, ground.yard.free, ground.yard.units)
         self._expected: Final = ground.expected.tolist()
         self._queue: Final = ground.queue
         self._full: Final[set[int]] = set()  # shapes that found no seats since room last came
         self._upto = 0  # everybody in the queue before this place has begun
-        self._lines: Final = [Line(places, ground.expected[list(places)]) for places in ground.places]
+        self._lines: Final = [ShapeQueue(places, ground.expected[list(places)]) for places in ground.places]
         self._ceilings: Final = ground.ceilings.copy()
         self._running: dict[int, Runs] = {}
         self._ends: list[tuple[float, int]] = []
         self._serial = 0
-        self._kept: Kept | None = None
+        self._kept: HeadReservation | None = None
         self._starts: dict[int, float] = {}
         for runs, end in zip(ground.running, ends, strict=True):
             self._sit(runs, end)
@@ -181,7 +183,7 @@ class Course:
             kept.left[rows] -= uses
         kept.changed(rows)
 
-    def _seats(self, number: int, kept: Kept | None, until: float) -> tuple[Rows, Matrix] | None:
+    def _seats(self, number: int, kept: HeadReservation | None, until: float) -> tuple[Rows, Matrix] | None:
         """Who stays until then beyond the start of the head sits beside what is kept, everybody else anywhere.
 
         What all that is free does not hold, what is left beside the head does not hold either.
@@ -196,7 +198,7 @@ class Course:
             full.add(number)
         return found
 
-    def _found(self, yard: Yard, shape: Shape) -> tuple[Rows, Matrix] | None:
+    def _found(self, yard: ForecastCapacity, shape: Shape) -> tuple[Rows, Matrix] | None:
         self._tries -= 1
         if shape.plain:
             return self._plain(yard, shape)
@@ -207,7 +209,7 @@ class Course:
         decision = planner.decide(picture, shape.gang, ground.policy, None, ground.masks)
         return merged(*uses_of(picture, shape.gang, decision)) if isinstance(decision, Place) else None
 
-    def _plain(self, yard: Yard, shape: Shape) -> tuple[Rows, Matrix]:
+    def _plain(self, yard: ForecastCapacity, shape: Shape) -> tuple[Rows, Matrix]:
         if not shape.needs:
             return np.zeros(0, dtype=np.int64), np.zeros((0, yard.free.shape[1]))
         ((demand, members),) = shape.needs
@@ -220,7 +222,7 @@ class Course:
         """Reserve for the head, unless what is reserved for it is kept on: its time has not passed."""
         if self._kept is None or self._kept.head != head:  # the one before it may be at its ceiling by now
             found = self._reserve(head)
-            self._kept = None if found is None else Kept(head, *found)
+            self._kept = None if found is None else HeadReservation(head, *found)
 
     def _reserve(self, head: int) -> tuple[float, Matrix] | None:
         """The start of the head, and float64[n, r] that is left then."""

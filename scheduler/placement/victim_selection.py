@@ -30,7 +30,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.preemption_units import FREELY, By, Kind, Preempt, Terms, Unit
 from scheduler.model.workload import Gang, Uid
 from scheduler.placement import planner
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 from scheduler.placement.preempt_mixed import Case, mixed, needed_by
 from scheduler.placement.victims import stand
 from scheduler.placement.victims_bounds import Even, even_of
@@ -55,7 +55,7 @@ def choose(
     units: Sequence[Unit],
     policy: Policy,
     allowed: Mapping[Uid, Mask] | None = None,
-    masks: Masks | None = None,
+    masks: FeasibilityCache | None = None,
     terms: Terms = FREELY,
 ) -> Preempt | None:
     """The cheapest set of units found whose leaving seats the quorum, with the seats; None when none does.
@@ -66,7 +66,7 @@ def choose(
     it.  Nobody could be left out; the proof counts nothing but the room of those who leave and what is free.
     allowed, masks: as for `planner.decide`.  The order of the units does not matter.
     """
-    masks = masks or Masks()
+    masks = masks or FeasibilityCache()
     core = replace(gang, roles=tuple(replace(role, surplus=()) for role in gang.roles))
     planning = _Planning(snapshot, policy, allowed, masks, terms)
     now = planning.decide(snapshot, core)
@@ -90,7 +90,7 @@ class _Planning:
     snapshot: Snapshot
     policy: Policy
     allowed: Mapping[Uid, Mask] | None
-    masks: Masks
+    masks: FeasibilityCache
     terms: Terms
 
     def decide(self, snapshot: Snapshot, gang: Gang) -> Decision:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scheduler.model.cluster import Mask, Matrix
 from scheduler.placement.distribution import Counts
 from scheduler.placement.node_candidates import total
-from scheduler.placement.seating_problem import Task
+from scheduler.placement.seating_problem import SeatingProblem
 from scheduler.placement.victims_seats import Ask
 
 _DIRECTIONS: Final = np.linspace(0.0, 1.0, 17)[1:-1]
@@ -55,7 +55,7 @@ class Even:
         return out
 
 
-def even_of(task: Task, codes: Codes) -> Even:
+def even_of(task: SeatingProblem, codes: Codes) -> Even:
     """The domains of this task, which asks for an even spread; codes: int64[n]."""
     return Even(codes, task.have, task.eligible, sum(task.needs))
 

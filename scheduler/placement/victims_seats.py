@@ -18,7 +18,7 @@ from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility
 from scheduler.placement.distribution import MOST, Counts
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 from scheduler.placement.node_candidates import Batch, batches, total
 from scheduler.placement.victims import Standing
 
@@ -56,7 +56,7 @@ class Ask:
 
 
 def asks_of(
-    snapshot: Snapshot, gang: Gang, allowed: Mapping[Uid, Mask] | None, masks: Masks
+    snapshot: Snapshot, gang: Gang, allowed: Mapping[Uid, Mask] | None, masks: FeasibilityCache
 ) -> tuple[Ask, ...]:
     """What each kind of members of the quorum needs, were they alone; nobody sits when one of these fails.
 
@@ -81,7 +81,12 @@ def countable(gang: Gang, asks: tuple[Ask, ...]) -> bool:
 
 
 def _ask(
-    snapshot: Snapshot, gang: Gang, batch: Batch, masks: Masks, domain: NDArray[np.int64], domains: int
+    snapshot: Snapshot,
+    gang: Gang,
+    batch: Batch,
+    masks: FeasibilityCache,
+    domain: NDArray[np.int64],
+    domains: int,
 ) -> Ask:
     index, wanted = snapshot.axis.index, batch.demand.requests
     return Ask(
@@ -94,7 +99,7 @@ def _ask(
     )
 
 
-def open_to(snapshot: Snapshot, gang: Gang, batch: Batch, masks: Masks) -> Mask:
+def open_to(snapshot: Snapshot, gang: Gang, batch: Batch, masks: FeasibilityCache) -> Mask:
     """bool[n]: nodes that may hold these members of the gang, whatever room they have."""
     demand, allowed = batch.demand, batch.allowed
     out = masks.of(snapshot, demand).open.copy()

@@ -6,15 +6,15 @@ document gives one judgement, byte for byte. The command line asks live clusters
 a cluster and what a snapshot of that cluster says later are the same.
 """
 
-from scheduler.replay.decision_trace import Judgement, Step, judge, stand
-from scheduler.replay.snapshot import VERSION, Document, Torn, decode, document, encode
+from scheduler.replay.decision_trace import DecisionTrace, Step, judge, stand
+from scheduler.replay.snapshot import VERSION, Document, InvalidSnapshot, decode, document, encode
 
 __all__ = [
     "VERSION",
+    "DecisionTrace",
     "Document",
-    "Judgement",
+    "InvalidSnapshot",
     "Step",
-    "Torn",
     "decode",
     "document",
     "encode",

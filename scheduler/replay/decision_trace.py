@@ -42,7 +42,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class DecisionTrace:
     """A document, judged: everybody who waits was asked about, and who could be seated is."""
 
     engine: Engine
@@ -81,7 +81,7 @@ def stand(document: Document, more: Iterable[ev.Event] = ()) -> Engine:
     engine, now = Engine(document.policy), document.taken
     engine.observe([*document.events(), *more, ev.Synced(), ev.TookOver()], now)
     engine.observe(_asked(engine), now)
-    for record in engine.ledger.roll.gangs.values():
+    for record in engine.ledger.registry.gangs.values():
         if (
             record.waiting_since is not None
         ):  # its quorum is there since the last of its pods came, not since we look
@@ -89,14 +89,14 @@ def stand(document: Document, more: Iterable[ev.Event] = ()) -> Engine:
     return engine
 
 
-def judge(document: Document, more: Iterable[ev.Event] = ()) -> Judgement:
+def judge(document: Document, more: Iterable[ev.Event] = ()) -> DecisionTrace:
     """Ask about everybody who waits, in the order of the queue, in a copy that nobody acts upon."""
     engine = stand(document, more)
-    return Judgement(engine, tuple(_ask(engine, document.taken)))
+    return DecisionTrace(engine, tuple(_ask(engine, document.taken)))
 
 
 def _ask(engine: Engine, now: float) -> Iterator[Step]:
-    places = {record.key: number for number, record in enumerate(engine.ledger.wanting.queue(), start=1)}
+    places = {record.key: number for number, record in enumerate(engine.ledger.pending.queue(), start=1)}
     for question in engine.questions(now):
         decision = engine.answer(question)
         engine.settle(question, decision, now)
@@ -110,7 +110,7 @@ def _asked(engine: Engine) -> list[ev.Event]:
     every = np.ones(len(engine.snapshot().names), dtype=np.bool_)
     return [
         ev.Asked(uid, every, ledger.nodes.version)
-        for record in list(ledger.roll.gangs.values())
+        for record in list(ledger.registry.gangs.values())
         for uid, member in record.members.items()
         if _is_tried(member)
     ]

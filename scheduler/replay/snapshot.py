@@ -20,7 +20,7 @@ VERSION: Final = 1
 """Of the format. A reader takes its own version alone: what decides alike tomorrow is not promised."""
 
 
-class Torn(ValueError):  # noqa: N818 - never leaves the edges that read a file
+class InvalidSnapshot(ValueError):  # noqa: N818 - never leaves the edges that read a file
     """These bytes are no snapshot; the text says what is wrong, and where."""
 
 
@@ -97,10 +97,10 @@ def decode(text: bytes) -> Document:
     try:
         head = _HEAD.decode(text)
         if head.kind != "GangwrightSnapshot":
-            raise Torn(f"kind is {head.kind[:64]!r}, not 'GangwrightSnapshot'")
+            raise InvalidSnapshot(f"kind is {head.kind[:64]!r}, not 'GangwrightSnapshot'")
         if head.version != VERSION:
-            raise Torn(f"version is {head.version}; this program reads version {VERSION} alone")
+            raise InvalidSnapshot(f"version is {head.version}; this program reads version {VERSION} alone")
         return _DOCUMENT.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         whole = isinstance(error, msgspec.ValidationError)
-        raise Torn(str(error) if whole else f"{error} (of {len(text)} bytes)") from error
+        raise InvalidSnapshot(str(error) if whole else f"{error} (of {len(text)} bytes)") from error

@@ -38,7 +38,7 @@ async def keep_foreseeing(
 
 async def _once(engine: Engine, clock: Callable[[], float]) -> float:
     began = clock()
-    if not engine.ledger.ready or not len(engine.ledger.wanting):
+    if not engine.ledger.ready or not len(engine.ledger.pending):
         engine.forecasts.took({}, began)
         return 0.0
     seen = engine.outlook(began)

@@ -9,7 +9,7 @@ from scheduler.engine import Engine
 from scheduler.kube.watch import Reflector
 from scheduler.model.decision import Quality
 from scheduler.placement import quality
-from scheduler.service.share_guarantees import Guarantees
+from scheduler.service.share_guarantees import ShareGuarantees
 from scheduler.telemetry.metrics import Metrics
 
 
@@ -22,7 +22,7 @@ class Gauges:
         self._reflectors = reflectors
         self._told: Counter[tuple[str, ...]] = Counter()
         self._lost = 0.0
-        self._guarantees = Guarantees(engine)
+        self._guarantees = ShareGuarantees(engine)
         self.fragments: Mapping[str, float] = {}
         """Fragmentation by resource, as last measured."""
 
@@ -39,7 +39,7 @@ class Gauges:
         return growth
 
     def _count_tally(self) -> None:
-        metrics, tally = self._metrics, self._engine.ledger.tally
+        metrics, tally = self._metrics, self._engine.ledger.counters
         for reason, total in tally.decisions.items():
             metrics.decisions_total.labels(str(reason)).inc(
                 self._grown("decisions", str(reason), total=total)

@@ -27,7 +27,7 @@ Unreadable = Callable[[str], None]
 _log = structlog.get_logger("intake")
 
 
-class Intake:
+class Informers:
     """Passes events on to `observe`; `whole` is called once, when every list was read."""
 
     def __init__(

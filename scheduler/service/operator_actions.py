@@ -17,7 +17,7 @@ from scheduler.kube import api_call
 from scheduler.kube.client import Client
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Place, Reason, Refuse, Wait
-from scheduler.model.moves import Departure, Drain
+from scheduler.model.departures import Departure, Drain
 from scheduler.model.preemption_units import Preempt, Unit
 from scheduler.model.queueing import Estimate, Reservation
 from scheduler.model.workload import GangKey, Owner, Pod
@@ -50,7 +50,7 @@ class OperatorActions:
 
     def victims(self, gang: GangKey) -> Sequence[Unit]:
         """Who was asked to leave for this gang."""
-        record = self._engine.ledger.roll.gangs.get(gang)
+        record = self._engine.ledger.registry.gangs.get(gang)
         return record.plan.units if record is not None and record.plan is not None else ()
 
     async def inquire(self, gang: GangKey) -> Found:
@@ -86,7 +86,7 @@ class OperatorActions:
         return await self._set(gang, by, suspend=False)
 
     async def _set(self, gang: GangKey, by: str, *, suspend: bool) -> str:
-        owner = _job_of(self._engine.ledger.roll.gangs.get(gang))
+        owner = _job_of(self._engine.ledger.registry.gangs.get(gang))
         call = patches.set_suspended(gang.namespace, owner, suspend=suspend)
         word = "suspended" if suspend else "resumed"
         try:

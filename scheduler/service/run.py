@@ -17,7 +17,7 @@ from scheduler.extender.app import Limits, build_app, limits, serve
 from scheduler.kube.actions import ANNOUNCERS, Actions, Outcome
 from scheduler.kube.client import SPARE, Client
 from scheduler.kube.credentials import find_access
-from scheduler.kube.freshness import Sight
+from scheduler.kube.freshness import Freshness
 from scheduler.kube.lease_follower import Follower, LeaseName
 from scheduler.kube.watch import Reflector
 from scheduler.kube.watch_probe import UNGUARDED, Pace
@@ -27,7 +27,7 @@ from scheduler.objects.watched_resources import RESOURCES
 from scheduler.service import operator_actions, status_server
 from scheduler.service.forecast_loop import keep_foreseeing
 from scheduler.service.gauges import Gauges
-from scheduler.service.informers import Intake
+from scheduler.service.informers import Informers
 from scheduler.service.initial_series import begin_all
 from scheduler.service.operator_actions import OperatorActions
 from scheduler.service.service import Service
@@ -121,7 +121,7 @@ async def run(
 @asynccontextmanager
 async def _parts(
     settings: Settings, client: Client, metrics: Metrics, source: Source | None
-) -> AsyncIterator[tuple[Service, Intake, Sight, Gauges]]:
+) -> AsyncIterator[tuple[Service, Informers, Freshness, Gauges]]:
     """The service and everything that works for it in the background; all of it ends together."""
     engine = Engine(settings.policy)
     lease = LeaseName(settings.lease.namespace, settings.lease.name) if settings.lease.follow else None
@@ -139,16 +139,16 @@ async def _parts(
         lambda outcomes: _outcomes(service, metrics, outcomes),
         at_once=settings.api.concurrent_writes,
         acting=service.leads,
-        gone=engine.ledger.roll.is_gone,
+        gone=engine.ledger.registry.is_gone,
     )
-    intake = Intake(
+    intake = Informers(
         settings.policy.levels,
         service.observe,
         lambda: _whole(service),
         lambda kind: metrics.unreadable_objects_total.labels(kind).inc(),
     )
     reflectors = reflectors_of(intake, client)
-    sight = Sight(client, {name: reflectors[name] for name in intake.decisive})
+    sight = Freshness(client, {name: reflectors[name] for name in intake.decisive})
     gauges = Gauges(engine, metrics, reflectors)
     foresight = keep_foreseeing(engine, steady, metrics.forecast_duration_seconds.observe)
     tasks = [
@@ -169,7 +169,7 @@ async def _parts(
                 task.cancel()
 
 
-def reflectors_of(intake: Intake, client: Client) -> dict[str, Reflector[Any]]:
+def reflectors_of(intake: Informers, client: Client) -> dict[str, Reflector[Any]]:
     """By name, who follows each kind."""
     return {
         name: Reflector(client, resource, sink, vigil=guarded(intake, name))
@@ -177,7 +177,7 @@ def reflectors_of(intake: Intake, client: Client) -> dict[str, Reflector[Any]]:
     }
 
 
-def guarded(intake: Intake, name: str) -> Pace:
+def guarded(intake: Informers, name: str) -> Pace:
     """Only of what decides a look from beside is worth its call."""
     return Pace() if name in intake.decisive else UNGUARDED
 
@@ -207,12 +207,12 @@ async def _refresh(gauges: Gauges) -> None:
 
 def _limit(service: Service, settings: Settings) -> Limits:
     ledger = service.engine.ledger
-    found = limits(len(ledger.nodes), ledger.roll.count, settings.verbs.body_limit)
+    found = limits(len(ledger.nodes), ledger.registry.count, settings.verbs.body_limit)
     # Until all nodes are listed, kube-scheduler knows more of them than we do.
     return found if ledger.synced else Limits(found.body)
 
 
-def _checks(service: Service, intake: Intake, sight: Sight, settings: Settings) -> list[probes.Check]:
+def _checks(service: Service, intake: Informers, sight: Freshness, settings: Settings) -> list[probes.Check]:
     now = service.clock()
     turned = now - service.last_turn
     return [

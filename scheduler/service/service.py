@@ -122,7 +122,7 @@ class Service:
         self.observe([Synced()])
         self._settle()
         _log.info(
-            "cluster read", nodes=len(self.engine.ledger.nodes), gangs=len(self.engine.ledger.roll.gangs)
+            "cluster read", nodes=len(self.engine.ledger.nodes), gangs=len(self.engine.ledger.registry.gangs)
         )
 
     def submit(self, effects: Iterable[Effect]) -> None:
@@ -165,7 +165,7 @@ class Service:
             self._term = self._passed_on()
             self.observe([TookOver()])
             self._settle()
-            _log.info("acting", gangs=len(ledger.roll.gangs), holds=ledger.holds())
+            _log.info("acting", gangs=len(ledger.registry.gangs), holds=ledger.holds())
         elif ledger.acting and ledger.next_deadline() <= now:
             self.observe([Tick()])
             self._settle()
@@ -257,7 +257,7 @@ class Service:
 
     async def seen(self, uid: Uid, timeout: float) -> bool:  # noqa: ASYNC109 - waiting is its meaning
         """Wait until a watch has delivered this pod, at most `timeout` seconds; whether it has."""
-        if self.engine.ledger.roll.knows(uid):
+        if self.engine.ledger.registry.knows(uid):
             return True
         waiter = asyncio.get_running_loop().create_future()
         self._expected.setdefault(uid, []).append(waiter)

@@ -17,7 +17,7 @@ from scheduler.model.resources import CPU
 _log = structlog.get_logger("settings")
 
 
-class Guarantees:
+class ShareGuarantees:
     """Looked at every few seconds, so that a start, a changed file and nodes that leave are all the same."""
 
     def __init__(self, engine: Engine) -> None:

@@ -256,7 +256,7 @@ class Answers:
 
     def _tenants(self, node: str) -> list[str]:
         """Namespaces that have a pod of ours on this node."""
-        gangs = self._engine.ledger.roll.gangs.values()
+        gangs = self._engine.ledger.registry.gangs.values()
         return sorted(
             {
                 record.key.namespace

@@ -18,13 +18,13 @@ STATE: Final = "suspended"
 
 def is_bare(engine: Engine, key: GangKey) -> bool:
     """There is no pod of it."""
-    return key not in engine.ledger.roll.gangs and bool(jobs(engine, key))
+    return key not in engine.ledger.registry.gangs and bool(jobs(engine, key))
 
 
 def jobs(engine: Engine, key: GangKey) -> list[Asleep]:
     """The Jobs of this gang that are suspended, by name."""
     return [
-        own for own in engine.ledger.roll.asleep.of(key) if own.scheduler in engine.policy.scheduler_names
+        own for own in engine.ledger.registry.asleep.of(key) if own.scheduler in engine.policy.scheduler_names
     ]
 
 

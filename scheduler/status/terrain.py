@@ -41,12 +41,12 @@ def survey(engine: Engine) -> Steps[Survey]:
     """Look at every gang once."""
     picture = engine.snapshot()
     tenants: dict[str, dict[GangKey, _Use]] = {name: {} for name in picture.names}
-    for some in batched(list(engine.ledger.roll.gangs)):
+    for some in batched(list(engine.ledger.registry.gangs)):
         for key in some:
             _settle(engine, key, tenants)
         yield
     others: dict[str, int] = {}
-    for pod in engine.ledger.roll.strangers.values():
+    for pod in engine.ledger.registry.strangers.values():
         if pod.node is not None:
             others[pod.node] = others.get(pod.node, 0) + 1
     return Survey(picture, tenants, others)
@@ -77,7 +77,7 @@ def nodes(engine: Engine, sight: Sight, page: Page, known: Survey | None = None)
 
 def _settle(engine: Engine, key: GangKey, tenants: Mapping[str, dict[GangKey, _Use]]) -> None:
     """Put down where a gang's members are."""
-    record = engine.ledger.roll.gangs.get(key)
+    record = engine.ledger.registry.gangs.get(key)
     for member in record.members.values() if record is not None else ():
         node = place(member)
         if record is None or node is None or node not in tenants:
@@ -147,15 +147,15 @@ def cluster(
     """The cluster at a glance. fragmentation: by resource, as `placement.quality` has it."""
     ledger, picture = engine.ledger, engine.snapshot()
     gangs: dict[str, int] = {}
-    for some in batched(list(ledger.roll.gangs)):
+    for some in batched(list(ledger.registry.gangs)):
         for key in some:
-            record = ledger.roll.gangs.get(key)
+            record = ledger.registry.gangs.get(key)
             if record is not None:
                 word = state(engine, record)
                 if word != over.STATE:
                     gangs[word] = gangs.get(word, 0) + 1
         yield
-    for some in batched(list(ledger.roll.asleep)):
+    for some in batched(list(ledger.registry.asleep)):
         if bare := sum(asleep.is_bare(engine, key) for key in some):
             gangs[asleep.STATE] = gangs.get(asleep.STATE, 0) + bare
         yield
@@ -167,9 +167,9 @@ def cluster(
         generation=picture.generation,
         nodes=len(picture.names),
         schedulable=int(picture.schedulable.sum()),
-        pods=ledger.roll.count,
+        pods=ledger.registry.count,
         gangs=dict(sorted(gangs.items())),
-        waiting=len(ledger.wanting),
+        waiting=len(ledger.pending),
         oldest_wait_seconds=round(max(0.0, ledger.oldest_wait(now)), 1),
         levels=_levels(picture),
         resources=_resources(picture, fragmentation),

@@ -56,7 +56,11 @@ UNASKED: Final = Found()
 def namespaces(engine: Engine) -> list[str]:
     """Every namespace that has a gang, in order."""
     return sorted(
-        {key.namespace for keys in (engine.ledger.roll.gangs, engine.ledger.roll.asleep) for key in keys}
+        {
+            key.namespace
+            for keys in (engine.ledger.registry.gangs, engine.ledger.registry.asleep)
+            for key in keys
+        }
     )
 
 
@@ -68,7 +72,7 @@ def queue(
     """
     places = yield from _places(engine, outlook)
     behind: list[tuple[int, float, GangKey]] = []
-    for some in batched(list(engine.ledger.roll.gangs)):
+    for some in batched(list(engine.ledger.registry.gangs)):
         behind += (
             (-record.priority, record.arrived, record.key)
             for record in _present(engine, some)
@@ -92,7 +96,7 @@ def gangs(
     Gangs that are over are left out.
     """
     places = yield from _places(engine, outlook)
-    roll, keys = engine.ledger.roll, list[GangKey]()
+    roll, keys = engine.ledger.registry, list[GangKey]()
     for some in batched([key for key in roll.gangs if namespace is None or key.namespace == namespace]):
         keys += (record.key for record in _present(engine, some) if not over.is_over(engine, record))
         yield
@@ -109,7 +113,7 @@ def gangs(
 def _places(engine: Engine, outlook: Outlook) -> Steps[dict[GangKey, int]]:
     """The places in the queue, in order, of the gangs that waiting helps."""
     places: dict[GangKey, int] = {}
-    for some in batched(engine.ledger.wanting.queue()):
+    for some in batched(engine.ledger.pending.queue()):
         for record in some:
             if not outlook.in_vain(record):
                 places[record.key] = len(places) + 1
@@ -131,7 +135,7 @@ def _listed(
     end = page.offset + len(shown)
     for some in batched(shown):
         for key in some:
-            record = engine.ledger.roll.gangs.get(key)
+            record = engine.ledger.registry.gangs.get(key)
             if record is not None:
                 rows.append(row(engine, record, sight, now, outlook, places.get(key)))
             elif asleep.is_bare(engine, key):
@@ -154,13 +158,13 @@ def batched(keys: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _present(engine: Engine, keys: Iterable[GangKey]) -> Iterator[GangRecord]:
-    gangs = engine.ledger.roll.gangs
+    gangs = engine.ledger.registry.gangs
     return (gangs[key] for key in keys if key in gangs)
 
 
 def find(engine: Engine, namespace: str, name: str) -> GangRecord | None:
     """The gang of this name, or the pod of this name that is a gang of one."""
-    gangs = engine.ledger.roll.gangs
+    gangs = engine.ledger.registry.gangs
     record = gangs.get(GangKey(namespace, name))
     if record is not None:
         return record
@@ -226,7 +230,7 @@ def detail(
     found: what was inquired about it. rows: its pods, where they were looked at in steps.
     """
     spec, plan, judged = _spec(engine, record), record.plan, engine.ledger.acting
-    helped = (other for other in engine.ledger.wanting.queue() if not outlook.in_vain(other))
+    helped = (other for other in engine.ledger.pending.queue() if not outlook.in_vain(other))
     place = next((i for i, other in enumerate(helped, start=1) if other is record), None)
     verdict, victims = record.verdict, outlook.victims(record.key) if judged else ()
     reserved = engine.asking.front.reserved
@@ -275,10 +279,10 @@ def name_of(record: GangRecord) -> str:
 
 def _called(engine: Engine, unit: Unit) -> str:
     """The gang's name; a pod that is no gang's goes by its own, also one of another scheduler."""
-    record = engine.ledger.roll.gangs.get(unit.gang)
+    record = engine.ledger.registry.gangs.get(unit.gang)
     if record is not None:
         return name_of(record)
-    pod = engine.ledger.roll.pod(unit.uids[0])
+    pod = engine.ledger.registry.pod(unit.uids[0])
     return pod.key.name if pod is not None else unit.gang.name
 
 
@@ -348,7 +352,7 @@ def _behind(engine: Engine, verdict: object, sight: Sight) -> shapes.Behind | No
     reserved = engine.asking.front.reserved
     if reserved is None or not isinstance(verdict, Wait) or verdict.reason is not Reason.RESERVED:
         return None
-    key, holder = reserved.key, engine.ledger.roll.gangs.get(reserved.key)
+    key, holder = reserved.key, engine.ledger.registry.gangs.get(reserved.key)
     sees = sight.sees(key)
     name = name_of(holder) if holder is not None else key.name
     return shapes.Behind(

@@ -132,7 +132,7 @@ def test_ledger_is_whole_all_the_way():
         assert simulation.engine.ledger.check() == []
     simulation._tell(simulation._late)
 
-    assert not simulation.engine.ledger.roll.gangs
+    assert not simulation.engine.ledger.registry.gangs
     assert not simulation.engine.ledger.owners
 
 

@@ -59,19 +59,19 @@ def test_what_leads_back_is_counted_once():
 
 def test_a_leak_is_named_and_a_bounded_memory_is_not():
     """What grows is told with both lengths; below a bounded path nothing is a leak, and a namesake is none of it."""
-    before = {"engine.ledger.owners": 1, "engine.ledger.roll._scars": 1, "engine.ledger.rivalsbook": 0}
+    before = {"engine.ledger.owners": 1, "engine.ledger.registry._scars": 1, "engine.ledger.preemption_cyclesbook": 0}
     now = {
         "engine.ledger.owners": 9,
-        "engine.ledger.roll._scars": 99,
-        "engine.ledger.roll._scars[].barred": 5,
-        "engine.ledger.rivalsbook": 7,
+        "engine.ledger.registry._scars": 99,
+        "engine.ledger.registry._scars[].barred": 5,
+        "engine.ledger.preemption_cyclesbook": 7,
     }
     assert list(map(str, census.grown(before, now))) == [
         "engine.ledger.owners: 1 -> 9",
-        "engine.ledger.rivalsbook: 0 -> 7",
+        "engine.ledger.preemption_cyclesbook: 0 -> 7",
     ]
     assert census.grown(before, now, slack=8) == []
-    assert census.kept(now)["engine.ledger.roll._scars"] == "99 of 4096"
+    assert census.kept(now)["engine.ledger.registry._scars"] == "99 of 4096"
 
 
 def test_caches_of_functions_are_counted():
@@ -101,7 +101,7 @@ def test_the_warm_up_fills_what_would_fill_late():
     told.fill()
     kept = census.kept(engine.remembered(told))
     assert kept["engine.ledger.runtimes"] == "4096 of 4096"
-    assert kept["engine.ledger.roll._scars"] == "4096 of 4096"
+    assert kept["engine.ledger.registry._scars"] == "4096 of 4096"
 
 
 def test_growth_is_that_after_the_warm_up():
@@ -171,7 +171,7 @@ def grown_in_a_round(gangs: int, slack: int) -> list[str]:
         counts.append(engine.remembered(told))
     assert told.engine.ledger.check() == []
     assert {"Evict", "SetCondition", "Announce", "Ungate", "Nominate", "WritePlan"} <= told.told.keys()
-    assert told.engine.ledger.tally.pins_broken.total() > 0
+    assert told.engine.ledger.counters.pins_broken.total() > 0
     first, second, third = counts
     twice = {growth.path for growth in census.grown(first, second)}
     return [str(growth) for growth in census.grown(second, third, slack) if growth.path in twice]

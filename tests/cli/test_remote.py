@@ -115,7 +115,7 @@ async def door(tmp_path):
 async def service():
     world = a_scene()
     desk = Desk()
-    desk.gangs = world.engine.ledger.roll.gangs
+    desk.gangs = world.engine.ledger.registry.gangs
     known = everybody()
     known.know(KEEPER, "keeper", ("patch", "nodes", ""), ("create", "pods/eviction", ""))
     async with served(world.engine, known, desk=desk, endless=True) as running:

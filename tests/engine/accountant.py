@@ -20,7 +20,7 @@ def placed(api: FakeApi, engine: Engine) -> Iterator[tuple[str, str, Demand]]:
     for uid, node, requests in sorted(told, key=str):
         yield uid, str(node), Demand(requests)
     places = {(uid, node) for uid, node, _ in told}
-    for record in engine.ledger.roll.gangs.values():
+    for record in engine.ledger.registry.gangs.values():
         waits = leased(record)
         for uid, member in record.members.items():
             held = member.hold is not None and uid not in waits
@@ -41,7 +41,7 @@ def leases(api: FakeApi, engine: Engine) -> Iterator[tuple[str, str, Demand]]:
     going = {uid for plan in engine.ledger.freeing.values() for uid in plan.victims}
     going |= {pod.uid for pod in api.pods.values() if pod.deleting}
     there = {(uid, node): demand for uid, node, demand in placed(api, engine) if uid not in going}
-    for record in engine.ledger.roll.gangs.values():
+    for record in engine.ledger.registry.gangs.values():
         for uid in leased(record):
             member = record.members.get(uid)
             if member is not None and member.hold is not None:
@@ -51,7 +51,7 @@ def leases(api: FakeApi, engine: Engine) -> Iterator[tuple[str, str, Demand]]:
 
 def unknown_binds(api: FakeApi, engine: Engine) -> list[Pod]:
     """Pods of ours that are bound, while the ledger has not heard of it yet."""
-    members = ((pod, engine.ledger.roll.member(pod.uid)) for pod in api.pods.values() if uses_room(pod))
+    members = ((pod, engine.ledger.registry.member(pod.uid)) for pod in api.pods.values() if uses_room(pod))
     return [pod for pod, member in members if member is not None and member.pod.node is None]
 
 
@@ -105,19 +105,19 @@ def residue(engine: Engine) -> dict[str, int]:
     """How much the ledger remembers: none of these grows with gangs that are gone."""
     ledger = engine.ledger
     return {
-        "gangs": len(ledger.roll.gangs),
-        "pods": ledger.roll.count,
-        "owned": len(ledger.roll._owned),
+        "gangs": len(ledger.registry.gangs),
+        "pods": ledger.registry.count,
+        "owned": len(ledger.registry._owned),
         "holds": ledger.holds(),
         "places": sum(1 for _ in ledger.nodes.places()),
         "ports": len(ledger.nodes._ports),
         "wake": len(ledger._wake),
-        "wanting": len(ledger.wanting),
+        "wanting": len(ledger.pending),
         "nominated": len(ledger._nominated),
         "dirty": len(ledger._dirty),
         "untold": len(ledger._untold),
-        "aging": len(ledger.wanting._aging),
+        "aging": len(ledger.pending._aging),
         "freeing": len(ledger.freeing),
         "deleted": len(ledger.deleted),
-        "usage": len(ledger.usage._places),
+        "usage": len(ledger.share_usage._places),
     }

@@ -63,7 +63,7 @@ class Day:
             times += [self._end(name) for name in self.began if name not in self.ended]
             times += [float(second) for second in self.crashes if second > self.world.now]
             now = min(times, default=float("inf"))
-            assert now <= until, f"somebody waits for ever: {self.world.engine.ledger.roll.gangs.keys()}"
+            assert now <= until, f"somebody waits for ever: {self.world.engine.ledger.registry.gangs.keys()}"
             if now - self.world.now > STEP:
                 self.world.settle(STEP)
                 self._look()
@@ -100,7 +100,7 @@ class Day:
 
     def _look(self) -> None:
         bound = self.world.bound_by_gang()
-        for key, record in self.world.engine.ledger.roll.gangs.items():
+        for key, record in self.world.engine.ledger.registry.gangs.items():
             running = bound.get(key, [])
             assert len(running) in {0, len(record.members)}
             if running and key.name not in self.began:
@@ -123,7 +123,7 @@ class Day:
         return self.began[f"g{number:03}"]
 
     def verdict(self, number: int):
-        record = self.world.engine.ledger.roll.gangs[GangKey("default", f"g{number:03}")]
+        record = self.world.engine.ledger.registry.gangs[GangKey("default", f"g{number:03}")]
         return record.verdict
 
 

@@ -215,11 +215,11 @@ class Gangs(RuleBasedStateMachine):
         persisted = self._persisted()
         self.world.crash(under_way=under_way)
         self.let_go.clear()
-        gangs = self.world.engine.ledger.roll.gangs.values()
+        gangs = self.world.engine.ledger.registry.gangs.values()
         self.late |= {uid for r in gangs for uid, m in r.members.items() if m.hold is not None}
         for uid, node in persisted.items():
             there = self.world.api.nodes.get(node)
-            member = self.world.engine.ledger.roll.member(uid)
+            member = self.world.engine.ledger.registry.member(uid)
             assert member is not None
             closed = there is None or not there.schedulable or member.pod.demand.untolerated(there.taints)
             if node in self.raced or closed:
@@ -265,7 +265,7 @@ class Gangs(RuleBasedStateMachine):
 
     def _bound(self, pod: Pod, node: str) -> None:
         """I7: a pinned pod goes to a seat that was kept for it; a nominated one may be late."""
-        roll = self.world.engine.ledger.roll
+        roll = self.world.engine.ledger.registry
         member = roll.member(pod.uid)
         held = member is not None and member.hold is not None and member.hold.node == node
         if not held or pod.uid in accountant.leased(roll.gangs[roll.gang_of[pod.uid]]):
@@ -301,7 +301,7 @@ class Gangs(RuleBasedStateMachine):
     def ask_late(self, which: int) -> None:
         """A call of long ago is answered, and leaves nothing behind when its pod is gone."""
         call = self.world.calls[which % len(self.world.calls)]
-        known = self.world.engine.ledger.roll.knows(call.uid)
+        known = self.world.engine.ledger.registry.knows(call.uid)
         size = accountant.residue(self.world.engine)
         answer = self.world.filter(call)
         if isinstance(answer, Allowed):
@@ -371,7 +371,7 @@ class Gangs(RuleBasedStateMachine):
         for at, effect in self.world.api.ungated:
             self.let_go.setdefault(effect.gang, (at, set()))[1].add(effect.uid)
         self.world.api.ungated.clear()
-        gangs = self.world.engine.ledger.roll.gangs
+        gangs = self.world.engine.ledger.registry.gangs
         for key, (since, uids) in list(self.let_go.items()):
             record = gangs.get(key)
             if record is None or not (accountant.holding(record) & uids):
@@ -408,7 +408,7 @@ class Gangs(RuleBasedStateMachine):
             assert not [t for t in ledger.owners.values() if t.paused], "a Job is still suspended by us"
         torn = [
             key
-            for key, record in ledger.roll.gangs.items()
+            for key, record in ledger.registry.gangs.items()
             if isinstance(record.spec, Spec) and 0 < _there(record) < record.spec.total
             if any(m.bound for m in record.members.values())
         ]
@@ -441,7 +441,7 @@ class Gangs(RuleBasedStateMachine):
 
     def _queue(self) -> list[GangRecord]:
         """Gangs with somebody to seat, in the order in which it is their turn."""
-        gangs = self.world.engine.ledger.roll.gangs.values()
+        gangs = self.world.engine.ledger.registry.gangs.values()
         lacking = [r for r in gangs if isinstance(r.spec, Spec) and _there(r) < r.spec.total]
         return sorted(lacking, key=lambda r: (r.wanted is None, r.order if r.wanted else ()))
 
@@ -455,7 +455,7 @@ class Gangs(RuleBasedStateMachine):
         """Pods of lower priority that could be asked to leave for this gang, if it may ask."""
         if not self.policy.preemption or not all(m.pod.preempts for m in record.live()):
             return set()
-        gangs = self.world.engine.ledger.roll.gangs.values()
+        gangs = self.world.engine.ledger.registry.gangs.values()
         ours = [m.pod for r in gangs if r.gives_way for m in r.live() if m.bound]
         others = [pod for pod in self.world.api.pods.values() if pod.scheduler != OURS]
         guarded = {name for name, share in self.policy.shares.items() if share.guaranteed}
@@ -466,7 +466,7 @@ class Gangs(RuleBasedStateMachine):
             if pod.priority < record.priority and pod.key.namespace not in guarded
         }
         whole = {r.key for r in gangs if all(m.pod.uid in lower for m in r.live() if m.bound)}
-        gang_of = self.world.engine.ledger.roll.gang_of
+        gang_of = self.world.engine.ledger.registry.gang_of
         return {uid for uid in lower if uid not in gang_of or gang_of[uid] in whole}
 
     def _room(self, pod: Pod, without: Container[Uid] = ()) -> int:
@@ -496,12 +496,14 @@ class Gangs(RuleBasedStateMachine):
 
         A nomination that was given back a moment ago, and is not cleared yet, may cost a nominated pod its seat.
         """
-        leased = {uid for r in self.world.engine.ledger.roll.gangs.values() for uid in accountant.leased(r)}
+        leased = {
+            uid for r in self.world.engine.ledger.registry.gangs.values() for uid in accountant.leased(r)
+        }
         out: dict[str, str] = {}
         stale: set[str | None] = set()
         nominated: set[str] = set()
         for pod in self.world.api.pods.values():
-            member = self.world.engine.ledger.roll.member(pod.uid)
+            member = self.world.engine.ledger.registry.member(pod.uid)
             held = member.hold.node if member is not None and member.hold is not None else None
             if pod.gated or pod.deleting or pod.node is not None or pod.uid in leased:
                 continue

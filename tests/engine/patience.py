@@ -22,7 +22,7 @@ def waits_beside_room(world: World, policy: Policy) -> str:
     if policy.order is Order.LAS:
         return ""  # whose turn it is changes with the time
     engine, now = world.engine, world.now
-    due = [record for record in engine.ledger.wanting.queue() if record.wanted and record.wanted.quorum]
+    due = [record for record in engine.ledger.pending.queue() if record.wanted and record.wanted.quorum]
     due = [record for record in due if record.not_before <= now]
     for place, record in enumerate(due):
         question = engine.asking.about(record, record.wanted, now)
@@ -40,7 +40,7 @@ def _may_ask(record: GangRecord, ledger: Ledger, policy: Policy, question: Quest
     live = [member.pod for member in record.live()]
     return (
         policy.preemption
-        and not ledger.usage.shares
+        and not ledger.share_usage.shares
         and question.told is None
         and now >= record.preempted_at + policy.preemption_cooldown
         and all(pod.preempts and not pod.nominated for pod in live)
@@ -62,7 +62,7 @@ def _lower(ledger: Ledger, record: GangRecord, now: float) -> list[Pod]:
     """Pods of lower priority whose gang is not on its way to more seats, none of them spared."""
     makers = {member.pod.owner.uid for member in record.live() if member.pod.owner}
     found: list[Pod] = []
-    for other in ledger.roll.gangs.values():
+    for other in ledger.registry.gangs.values():
         bound = [member.pod for member in other.live() if member.bound]
         comes = any(member.hold for member in other.live() if not member.bound)
         mine = any(pod.owner and pod.owner.uid in makers for pod in bound)
@@ -71,7 +71,7 @@ def _lower(ledger: Ledger, record: GangRecord, now: float) -> list[Pod]:
             continue
         if all(pod.priority < record.wanted.priority for pod in bound):
             found += bound
-    for pod in ledger.roll.strangers.values():
+    for pod in ledger.registry.strangers.values():
         if (
             pod.priority < record.wanted.priority
             and not pod.deleting

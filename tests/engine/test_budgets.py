@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.engine.cycle import Asking
+from scheduler.engine.cycle import PlanningCycle
 from scheduler.ledger.disruption_budgets import EVERY
 from scheduler.model.demand import Operator, Requirement
 from scheduler.model.events import FailureKind
@@ -86,7 +86,7 @@ def singles(world: World, app: str, count: int, **each) -> None:
 
 
 def refusals(world: World) -> int:
-    return world.engine.ledger.tally.refusals[FailureKind.BUDGET]
+    return world.engine.ledger.counters.refusals[FailureKind.BUDGET]
 
 
 def test_a_gang_that_its_budget_keeps_is_not_chosen() -> None:
@@ -185,13 +185,13 @@ def test_no_budget_is_asked_for_a_job_that_is_suspended() -> None:
 def questions(monkeypatch) -> list[str]:
     """Gangs that were asked about, once for each question."""
     found: list[str] = []
-    answer = Asking.answer
+    answer = PlanningCycle.answer
 
     def answers(self, question):
         found.append(question.gang.key.name)
         return answer(self, question)
 
-    monkeypatch.setattr(Asking, "answer", answers)
+    monkeypatch.setattr(PlanningCycle, "answer", answers)
     return found
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.ledger.spared_owners import LEFT_ALONE, REMEMBERED, Comebacks
+from scheduler.ledger.spared_owners import LEFT_ALONE, REMEMBERED, SparedOwners
 from scheduler.model.decision import Reason
 from scheduler.model.workload import GangKey, Owner, Pod
 from tests.engine.api import Controller
@@ -125,13 +125,13 @@ def test_an_eviction_that_was_refused_does_not_count() -> None:
     world.api.protected.add(pod.uid)
     important(world, 1)
     world.settle(30)
-    assert owner.uid not in world.engine.ledger.comebacks.owners(world.now)
+    assert owner.uid not in world.engine.ledger.spared_owners.owners(world.now)
     world.api.protected.clear()
     world.api.controllers[owner.uid].replicas = 0
     world.settle(30)
 
     assert seats(world, "important") == 1
-    assert owner.uid in world.engine.ledger.comebacks.owners(world.now)
+    assert owner.uid in world.engine.ledger.spared_owners.owners(world.now)
 
 
 def test_pods_of_our_scheduler_and_pods_without_an_owner_are_not_left_alone() -> None:
@@ -145,12 +145,12 @@ def test_pods_of_our_scheduler_and_pods_without_an_owner_are_not_left_alone() ->
     world.settle(1)
 
     assert len(evicted(world)) == 2
-    assert world.engine.ledger.comebacks.owners(world.now) == frozenset()
+    assert world.engine.ledger.spared_owners.owners(world.now) == frozenset()
 
 
 def test_what_is_remembered_is_bounded() -> None:
     """Of more owners and nodes than that the oldest are forgotten."""
-    comebacks = Comebacks()
+    comebacks = SparedOwners()
     for number in range(REMEMBERED + 1):
         comebacks.leave_alone(f"owner-{number}", float(number))
         comebacks.made_room(f"n{number}", GangKey("default", "gang"))

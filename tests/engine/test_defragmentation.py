@@ -38,7 +38,7 @@ def test_scattered_pods_would_make_room_together() -> None:
     targets = [node for move in found.moves for node in move.seats.values()]
     assert not taken & set(targets)
     assert seats(world, "big") == 0
-    assert world.engine.ledger.moves.names() == set()
+    assert world.engine.ledger.migrations.names() == set()
 
 
 def test_gangs_move_whole_and_within_what_they_ask() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from scheduler.ledger.gang import Spec
 from scheduler.model.decision import Ceiling, Reason, Wait
+from scheduler.model.departures import Departure, Drain
 from scheduler.model.effects import Evict
-from scheduler.model.moves import Departure, Drain
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share
 from scheduler.model.workload import Phase, Strategy
@@ -39,7 +39,7 @@ def departure(drain: Drain, gang: str) -> Departure:
 
 
 def leases(world: World) -> int:
-    return len(world.engine.ledger.moves.names())
+    return len(world.engine.ledger.migrations.names())
 
 
 def test_a_member_above_the_quorum_moves_alone() -> None:

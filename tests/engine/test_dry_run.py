@@ -61,10 +61,10 @@ def happened(world: World, pods: list[Pod]) -> tuple[object, ...]:
 
 def _is_cut(world: World) -> bool:
     """Its namespace may not use what all of the newcomer would."""
-    (record,) = (own for key, own in world.engine.ledger.roll.gangs.items() if key.name == "newcomer")
+    (record,) = (own for key, own in world.engine.ledger.registry.gangs.items() if key.name == "newcomer")
     rest = record.waiting()
     ceiling = dict(world.policy.shares.get(record.key.namespace, Share()).ceiling)
-    used = world.engine.ledger.usage.of(record.key.namespace).used
+    used = world.engine.ledger.share_usage.of(record.key.namespace).used
     return any(
         used.get(GPU, 0) + dict(m.pod.demand.requests).get(GPU, 0) > ceiling.get(GPU, inf) for m in rest
     )
@@ -105,7 +105,7 @@ def test_it_changes_nothing():
         told.engine.trial(told.engine.sketch(pods), told.now).answer(told.policy)
 
     assert told.engine.ledger.check() == []
-    assert told.engine.ledger.roll.gangs.keys() == untold.engine.ledger.roll.gangs.keys()
+    assert told.engine.ledger.registry.gangs.keys() == untold.engine.ledger.registry.gangs.keys()
     for world in (told, untold):
         world.submit(newcomers(8))
         world.settle(50.0)

@@ -54,7 +54,7 @@ def ends(engine: Engine, *numbers: int, now: float) -> int:
 
 def seated(engine: Engine) -> list[str]:
     return sorted(
-        record.key.namespace for record in engine.ledger.roll.gangs.values() if record.plan is not None
+        record.key.namespace for record in engine.ledger.registry.gangs.values() if record.plan is not None
     )
 
 
@@ -86,7 +86,7 @@ def test_new_weights_count_at_once() -> None:
     assert seated(engine) == ["first", "second"]
 
     engine.plan(2_100.0 + REORDER)
-    assert engine.ledger.wanting.queue()[0].key.namespace == "first"
+    assert engine.ledger.pending.queue()[0].key.namespace == "first"
     engine.adopt(replace(engine.policy, shares={"first": Share(weight=0.1)}), 2_106.0)
     engine.plan(2_120.0)
-    assert engine.ledger.wanting.queue()[0].key.namespace == "second"
+    assert engine.ledger.pending.queue()[0].key.namespace == "second"

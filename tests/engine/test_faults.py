@@ -14,7 +14,7 @@ from tests.engine.world import World
 @pytest.mark.parametrize("step", ["about", "about_room", "_taken"])
 def test_the_gangs_behind_it_are_seated(monkeypatch, faults, step) -> None:
     """Whether the question cannot be put, or its answer cannot be taken."""
-    real = getattr(cycle.Asking, step)
+    real = getattr(cycle.PlanningCycle, step)
 
     def poisoned(self, first, *args, **named):
         gang = first.gang.key if step == "_taken" else first.key
@@ -22,7 +22,7 @@ def test_the_gangs_behind_it_are_seated(monkeypatch, faults, step) -> None:
             raise ZeroDivisionError(step)
         return real(self, first, *args, **named)
 
-    monkeypatch.setattr(cycle.Asking, step, poisoned)
+    monkeypatch.setattr(cycle.PlanningCycle, step, poisoned)
     world = World([a_node("n1", gpu=8), a_node("n2", gpu=8)])
     world.steal("n2", gpu=8)
 

@@ -82,7 +82,7 @@ def test_what_was_made_of_gangs_goes_with_them(monkeypatch) -> None:
         comes_and_goes(world, f"first-{number}")
         world.api.remove(world.pods(f"seated-{number}")[0].key)
     kept = world.engine.asking.running._views
-    assert 0 < len(kept) <= len(world.engine.ledger.roll.gangs) + 4
+    assert 0 < len(kept) <= len(world.engine.ledger.registry.gangs) + 4
 
 
 def test_kinds_for_whom_nobody_leaves_are_forgotten(monkeypatch) -> None:

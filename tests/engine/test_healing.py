@@ -130,7 +130,7 @@ def test_a_gang_without_room_in_its_domain(required: bool) -> None:
     assert len(before & after) == (0 if required else 2)
     assert nodes_of(world.bound("train")).count(f"{other}0") == 2
     assert world.engine.ledger.check() == []
-    assert len(world.engine.ledger.moves) == 0
+    assert len(world.engine.ledger.migrations) == 0
 
 
 def test_a_gang_with_no_room_anywhere_stays_where_it_is() -> None:
@@ -158,7 +158,7 @@ def test_a_budget_that_protects_the_rest_is_not_pressed() -> None:
     world.settle(60)
     assert len([e for e in world.said if isinstance(e, Evict)]) == 1
     assert seats(world, "train") == 2
-    assert world.engine.ledger.moves.names() == set()
+    assert world.engine.ledger.migrations.names() == set()
 
 
 def test_a_gang_that_may_not_move_takes_none_of_the_seats() -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from scheduler.engine import engine as door
-from scheduler.engine.cycle import Asking
-from scheduler.engine.equivalence import Sieve
+from scheduler.engine.cycle import PlanningCycle
+from scheduler.engine.equivalence import Candidacy
 from scheduler.model import events as ev
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.policy import Policy
@@ -40,7 +40,7 @@ class Work:
 def work(monkeypatch) -> Work:
     """Counts questions that are answered, and gangs of the queue that are looked at."""
     counted = Work()
-    answer, first_open = Asking.answer, Sieve.first_open
+    answer, first_open = PlanningCycle.answer, Candidacy.first_open
 
     def answers(self, question):
         counted.questions += 1
@@ -54,8 +54,8 @@ def work(monkeypatch) -> Work:
 
         return first_open(self, each())
 
-    monkeypatch.setattr(Asking, "answer", answers)
-    monkeypatch.setattr(Sieve, "first_open", looks)
+    monkeypatch.setattr(PlanningCycle, "answer", answers)
+    monkeypatch.setattr(Candidacy, "first_open", looks)
     return counted
 
 
@@ -182,7 +182,7 @@ def test_nobody_is_passed_over_when_all_come_of_age() -> None:
     engine.observe([ev.Tick()], 6000.2)
     list(planned(engine, 6000.2))
 
-    seated = {key.name for key, record in engine.ledger.roll.gangs.items() if record.plan is not None}
+    seated = {key.name for key, record in engine.ledger.registry.gangs.items() if record.plan is not None}
     assert seated == {"tiny"}
 
 

@@ -70,7 +70,7 @@ def test_an_eviction_that_is_refused_is_told_to_no_pod() -> None:
 
     assert any(isinstance(own, Evict) for own in world.said)
     assert told(world) == []
-    assert world.engine.ledger.roll.gangs[world.engine.ledger.roll.gang_of[pod.uid]].gave_way is None
+    assert world.engine.ledger.registry.gangs[world.engine.ledger.registry.gang_of[pod.uid]].gave_way is None
 
 
 def test_a_job_that_is_suspended_is_told() -> None:

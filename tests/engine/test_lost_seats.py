@@ -146,7 +146,7 @@ def test_a_gang_that_cannot_be_completed_is_taken_down() -> None:
     assert seats(world, "train") == 0
     assert world.engine.ledger.holds() == 0
     assert len(world.pods("train")) == 3
-    assert world.engine.ledger.tally.decisions[Reason.TIMED_OUT] >= 1
+    assert world.engine.ledger.counters.decisions[Reason.TIMED_OUT] >= 1
 
 
 def test_a_crash_at_any_write_leaves_a_gang_that_gets_whole() -> None:
@@ -188,4 +188,4 @@ def test_a_torn_gang_is_not_taken_down_while_its_room_is_on_its_way(leaves: bool
         effects += [*engine.observe([ev.PodGone(other.uid, other.key)], 102.0), *engine.plan(102.0)]
 
     assert not any(isinstance(effect, Evict) for effect in effects)
-    assert engine.ledger.roll.gangs[pods[0].membership.gang].plan is not None
+    assert engine.ledger.registry.gangs[pods[0].membership.gang].plan is not None

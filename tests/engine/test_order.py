@@ -31,7 +31,7 @@ def watch_the_order(engine: Engine) -> list[str]:
 
     def settled(question: Question, decision: Decision, now: float) -> list[Effect]:
         if isinstance(decision, Place):
-            for record in engine.ledger.wanting.queue():
+            for record in engine.ledger.pending.queue():
                 if record.key == question.gang.key:
                     break
                 if record.wanted is None or record.not_before > now:
@@ -73,6 +73,6 @@ def test_gangs_of_one_second_have_one_order_however_they_are_met() -> None:
         world = a_world(1)
         for gang in met:
             world.tell([PodSeen(replace(pod, created=world.now)) for pod in gang])
-        queues.append([record.key.name for record in world.engine.ledger.wanting.queue()])
+        queues.append([record.key.name for record in world.engine.ledger.pending.queue()])
 
     assert queues == [["greedy", "vision"]] * 2

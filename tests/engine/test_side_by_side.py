@@ -71,7 +71,7 @@ def test_a_ceiling_that_is_lowered_while_a_gang_is_planned_counts(most: int, sea
     engine.settle(question, answer, 20.0)
     list(planned(engine, 20.0))
     assert engine.ledger.holds() == seated
-    (record,) = engine.ledger.roll.gangs.values()
+    (record,) = engine.ledger.registry.gangs.values()
     assert (record.verdict is None) == (seated > 0)
     if record.verdict is not None:
         assert record.verdict.reason is Reason.OVER_CEILING

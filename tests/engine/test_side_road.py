@@ -58,7 +58,7 @@ def test_what_kube_scheduler_leaves_out_is_not_given() -> None:
     assert isinstance(again, Allowed)
     assert set(again.nodes) < set(rest)
     assert asked(world, pod, *rest) == again
-    assert world.engine.ledger.tally.reseats == 1
+    assert world.engine.ledger.counters.reseats == 1
     assert world.member(other).hold is not None
 
 
@@ -152,7 +152,7 @@ def test_preemption_that_would_be_in_vain_is_not_let_pass() -> None:
     offer = {"n0": Victims((victim.uid,))}
     assert world.preempt(PreemptCall(pod.uid, pod.key, "gangwright", False, offer)) == {}
     assert world.preempt(PreemptCall(fits.uid, fits.key, "gangwright", False, offer)) == offer
-    barred = world.engine.ledger.roll.gangs[world.engine.ledger.roll.gang_of[fits.uid]]
+    barred = world.engine.ledger.registry.gangs[world.engine.ledger.registry.gang_of[fits.uid]]
     barred.barred["n0"] = (world.now + 100, 100)
     world.engine.ledger.mark(barred.key)
     world.look()
@@ -278,7 +278,7 @@ def test_equal_gangs_are_thought_about_once() -> None:
     world.watch()
     assert len(world.engine.asking._answers(0, short=False).alike) == 1
     assert {
-        record.verdict.reason for record in world.engine.ledger.roll.gangs.values() if record.verdict
+        record.verdict.reason for record in world.engine.ledger.registry.gangs.values() if record.verdict
     } == {Reason.NEVER_FITS}
 
 
@@ -310,5 +310,5 @@ def test_a_late_call_for_a_pod_that_is_gone_leaves_nothing_behind() -> None:
     assert asked(world, pod, "n0") == Failed(Reason.NOT_SEEN_YET)
     gone = PreemptCall(Uid("gone"), PodKey("default", "gone"), "gangwright", False, {"n0": Victims(())})
     assert world.preempt(gone) == {}
-    assert world.engine.ledger.roll.count == 0
+    assert world.engine.ledger.registry.count == 0
     assert world.engine.ledger.next_deadline() == float("inf")

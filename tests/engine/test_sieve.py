@@ -7,7 +7,7 @@ from typing import TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.engine.equivalence import Sieve, Size, Told
+from scheduler.engine.equivalence import Candidacy, KnownAnswers, Size
 from scheduler.ledger.gang import UNASKED, GangRecord
 from scheduler.ledger.runtimes import Reach
 from scheduler.model.decision import Reason, Shortfall, Wait
@@ -77,11 +77,11 @@ class Scene:
     only: int | None
     marked: list[GangKey] = field(default_factory=list)
 
-    def sieve(self) -> Sieve:
-        told = [Told({shape: WAITS[(shape + skip) % 4] for shape in (0, 1)}) for skip in range(3)]
+    def sieve(self) -> Candidacy:
+        told = [KnownAnswers({shape: WAITS[(shape + skip) % 4] for shape in (0, 1)}) for skip in range(3)]
         for own, reason in zip(told, (Reason.NO_ROOM, Reason.NO_DOMAIN, Reason.RESERVED), strict=True):
             own.refused.add(Size(0, (2,)), Wait(reason))
-        return Sieve(
+        return Candidacy(
             now=NOW,
             only=None if self.only is None else self.queue[self.only],
             first=None if self.first is None else self.queue[self.first],
@@ -165,7 +165,7 @@ def test_a_gang_that_needs_no_less_is_told_for_which_gang_room_is_held_now() -> 
     record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict_for=WANTED[0])
     record.verdict = Wait(Reason.RESERVED, held_for=GangKey("red", "then"))
     record.verdict_shape, record.verdict_version = 2, 2
-    told = Told()
+    told = KnownAnswers()
     told.refused.add(Size(0, (1,)), now)
 
     assert replace(sieve, told=told).first_open([record]) is None

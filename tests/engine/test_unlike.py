@@ -124,7 +124,7 @@ def test_each_is_told_its_own_figures() -> None:
     ends(engine, 0, 110.0)
     list(planned_out(engine, 110.0))
 
-    for record in engine.ledger.roll.gangs.values():
+    for record in engine.ledger.registry.gangs.values():
         if record.wanted is None:
             continue
         assert isinstance(record.verdict, Wait)
@@ -142,7 +142,7 @@ def test_the_first_that_fits_is_seated_and_not_the_least() -> None:
         ends(engine, number, 110.0)
     list(planned_out(engine, 110.0))
 
-    assert {key.name for key, record in engine.ledger.roll.gangs.items() if record.plan} == {"w0"}
+    assert {key.name for key, record in engine.ledger.registry.gangs.items() if record.plan} == {"w0"}
 
 
 def test_one_that_fits_behind_those_that_do_not_is_found(asked) -> None:
@@ -152,7 +152,7 @@ def test_one_that_fits_behind_those_that_do_not_is_found(asked) -> None:
     asked.clear()
     list(planned_out(engine, 110.0))
 
-    assert {key.name for key, record in engine.ledger.roll.gangs.items() if record.plan} == {"w700"}
+    assert {key.name for key, record in engine.ledger.registry.gangs.items() if record.plan} == {"w700"}
     assert len(asked) <= 50
 
 
@@ -167,7 +167,7 @@ def test_room_that_is_promised_to_a_gang_is_no_room_for_those_that_need_less(nee
 
     engine.plan(110.0)
 
-    assert {key.name for key, record in engine.ledger.roll.gangs.items() if record.plan} == {"mine"}
+    assert {key.name for key, record in engine.ledger.registry.gangs.items() if record.plan} == {"mine"}
 
 
 def test_a_reason_is_another_where_it_is_known_to_be() -> None:
@@ -314,10 +314,10 @@ def a_story(seed: int, policy: Policy) -> tuple[list[set[str]], dict[str, Reason
         now = NOW + 10 * number
         ends(engine, number, now)
         list(planned_out(engine, now))
-        steps.append({key.name for key, record in engine.ledger.roll.gangs.items() if record.plan})
+        steps.append({key.name for key, record in engine.ledger.registry.gangs.items() if record.plan})
     return steps, {
         key.name: record.verdict.reason
-        for key, record in engine.ledger.roll.gangs.items()
+        for key, record in engine.ledger.registry.gangs.items()
         if isinstance(record.verdict, Wait)
     }
 
@@ -369,7 +369,7 @@ def test_one_of_another_namespace_is_asked_about_in_the_same_pass() -> None:
 
     assert found.index(bob.membership.gang) <= ROUND
     assert len(found) <= 2 * ROUND + 1  # its seat is news, so the pass is followed by another
-    assert engine.ledger.roll.gangs[GangKey("bob", "bob")].plan is not None
+    assert engine.ledger.registry.gangs[GangKey("bob", "bob")].plan is not None
 
 
 def test_each_has_its_turn_though_room_changes_all_the_time() -> None:
@@ -423,7 +423,7 @@ def behind_eve(policy: Policy, seconds: float) -> str | None:
     engine.plan(NOW)
     engine.observe([ev.PodSeen(replace(full[0], phase=Phase.SUCCEEDED)), ev.PodSeen(bob)], 110.0)
     a_pass(engine, 110.0)
-    record = engine.ledger.roll.gangs[GangKey("bob", "bob")]
+    record = engine.ledger.registry.gangs[GangKey("bob", "bob")]
     return "seated" if record.plan else record.verdict and record.verdict.reason
 
 
@@ -451,7 +451,7 @@ def test_strict_order_goes_before_turns() -> None:
 
     a_pass(engine, NOW)
 
-    assert engine.ledger.roll.gangs[GangKey("bob", "bob")].plan is not None
+    assert engine.ledger.registry.gangs[GangKey("bob", "bob")].plan is not None
 
 
 @pytest.mark.parametrize("policy", [FREE, RESERVE])
@@ -477,6 +477,6 @@ def test_one_that_fits_beside_many_that_do_not_is_asked_about_soon(asked, policy
 
     found = a_pass(engine, 110.0)
 
-    assert engine.ledger.roll.gangs[GangKey("bob", "bob")].plan is not None
+    assert engine.ledger.registry.gangs[GangKey("bob", "bob")].plan is not None
     assert found.index(GangKey("bob", "bob")) <= 4
     assert len(asked) <= 16

@@ -175,10 +175,10 @@ class Upheavals(Gangs):
         engine = self.world.engine
         if engine.ledger.blind:
             return
-        for record in list(engine.ledger.wanting.queue())[:2]:
+        for record in list(engine.ledger.pending.queue())[:2]:
             self.world.engines.agree(lambda one, key=record.key: repr(one.defrag(key)))
             engine.inquire(record.key, self.world.now)
-        if engine.ledger.ready and len(engine.ledger.wanting):
+        if engine.ledger.ready and len(engine.ledger.pending):
             foresee(engine.outlook(self.world.now))
 
     # ── accidents ───────────────────────────────────────────────────────────────────────────────────────

@@ -104,7 +104,7 @@ class Witness:
     # ── a choice ────────────────────────────────────────────────────────────────────────────────────────
 
     def _judge(self, engine: Engine, question: Question, answer: Preempt, now: float) -> Iterator[str]:
-        record = engine.ledger.roll.gangs.get(question.gang.key)
+        record = engine.ledger.registry.gangs.get(question.gang.key)
         if record is None or not answer.victims:
             return
         yield from self._rights(engine, record, question, answer, now)
@@ -123,7 +123,7 @@ class Witness:
         if not engine.policy.preemption or not all(m is None or m.pod.preempts for m in asking):
             yield "I8: it must not preempt"
         for unit in answer.victims:
-            pods = [pod for uid in unit.uids if (pod := engine.ledger.roll.pod(uid)) is not None]
+            pods = [pod for uid in unit.uids if (pod := engine.ledger.registry.pod(uid)) is not None]
             if unit.gang == record.key:
                 yield "I8: it takes its own"
             lacking = [
@@ -145,7 +145,7 @@ class Witness:
             return False
         if pod.priority != record.priority or pod.bound_at is None:
             return False
-        other = engine.ledger.roll.gangs[unit.gang]
+        other = engine.ledger.registry.gangs[unit.gang]
         mine, its = (band(had(engine, one, now), policy.las_quantum) for one in (record, other))
         return its > mine or (its == mine == LAST_BAND and came(engine, record) < came(engine, other))
 
@@ -160,7 +160,7 @@ class Witness:
 
     def _asks(self, effect: Evict | SuspendJob) -> None:
         """I10, I11: only who was chosen, only for somebody who still waits, and a refusal is respected."""
-        record = self.world.engine.ledger.roll.gangs.get(effect.gang)
+        record = self.world.engine.ledger.registry.gangs.get(effect.gang)
         assert record is not None, f"{effect} for a gang that is gone"
         own = self.waves.get(effect.gang)
         before = [making for making in self.all if making.life < self.world.lives]
@@ -192,7 +192,7 @@ class Witness:
         """The pods of a plan that are all gated still, if there are several, and none ever carried it: a call of a
         service that is no more may have written over it since.
         """
-        record = self.world.engine.ledger.roll.gangs.get(effect.gang)
+        record = self.world.engine.ledger.registry.gangs.get(effect.gang)
         plan = record.plan if record is not None else None
         if plan is None or plan.name != effect.plan:
             return
@@ -293,7 +293,7 @@ def _soon(question: Question) -> Snapshot:
 
 def _overran(engine: Engine, record: GangRecord, unit: Unit, pod: Pod, now: float) -> bool:
     """It was let past another, and runs longer than was expected at the longest."""
-    other = engine.ledger.roll.gangs.get(unit.gang)
+    other = engine.ledger.registry.gangs.get(unit.gang)
     if engine.policy.overrun is not Overrun.SUSPEND or other is None or other.since is None:
         return False
     late = other.passed and now >= other.since + observed_runs.expect(engine.ledger, other).high
@@ -309,9 +309,9 @@ def _whole(engine: Engine, answer: Preempt) -> Iterator[str]:
         pod.owner.uid
         for unit in answer.victims
         if unit.way is GiveWay.SUSPEND
-        if (pod := engine.ledger.roll.pod(unit.uids[0])) is not None and pod.owner is not None
+        if (pod := engine.ledger.registry.pod(unit.uids[0])) is not None and pod.owner is not None
     }
-    for record in engine.ledger.roll.gangs.values():
+    for record in engine.ledger.registry.gangs.values():
         for m in record.live():
             if (
                 m.bound
@@ -321,7 +321,7 @@ def _whole(engine: Engine, answer: Preempt) -> Iterator[str]:
             ):
                 yield f"I8: {m.pod.key} goes with its Job"
     for key in {unit.gang for unit in answer.victims}:
-        record = engine.ledger.roll.gangs.get(key)
+        record = engine.ledger.registry.gangs.get(key)
         if record is None or not isinstance(record.spec, Spec):
             continue
         quorum = sum(record.spec.quorum.values())
@@ -352,7 +352,7 @@ def _needless(engine: Engine, question: Question, answer: Preempt) -> Iterator[s
 
 def _short(engine: Engine, key: GangKey, answer: Place | Preempt) -> Iterator[str]:
     """I3: who is given seats has all of its quorum at their places, or on their way there."""
-    record = engine.ledger.roll.gangs.get(key)
+    record = engine.ledger.registry.gangs.get(key)
     plan = record.plan if record is not None else None
     if record is None or plan is None or plan.seats != answer.seats or not isinstance(record.spec, Spec):
         return
@@ -379,13 +379,13 @@ def used(engine: Engine, namespace: str, name: str = GPU, but: Container[Uid] = 
     ledger = engine.ledger
     counted = {
         uid: member.pod.demand
-        for key, record in ledger.roll.gangs.items()
+        for key, record in ledger.registry.gangs.items()
         for uid, member in record.members.items()
         if key.namespace == namespace and (member.bound or member.hold is not None)
     }
     kept = {
         lease.name: lease.demand
-        for move in ledger.moves
+        for move in ledger.migrations
         if move.gang.namespace == namespace
         for lease in move.leases
         if lease.old not in counted

@@ -142,10 +142,10 @@ class World:
         return self.engines.first
 
     def record(self, gang: str, namespace: str = "default") -> GangRecord:
-        return self.engine.ledger.roll.gangs[GangKey(namespace, gang)]
+        return self.engine.ledger.registry.gangs[GangKey(namespace, gang)]
 
     def member(self, pod: Pod) -> Member:
-        member = self.engine.ledger.roll.member(pod.uid)
+        member = self.engine.ledger.registry.member(pod.uid)
         assert member is not None, f"{pod.key} is not known"
         return member
 
@@ -327,7 +327,7 @@ class World:
 
     def _plans(self) -> bool:
         """Somebody waits, so a planning pass may be of use though nothing happened."""
-        return len(self.engine.ledger.wanting) > 0 and not self.thinking
+        return len(self.engine.ledger.pending) > 0 and not self.thinking
 
     def step(self) -> bool:
         """One round in which everything that can happen happens, without faults. Did anything?"""

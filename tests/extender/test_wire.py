@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.extender import wire
-from scheduler.extender.byte_cache import LONG, Shelf
+from scheduler.extender.byte_cache import LONG, ByteCache
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.verbs import Allowed, Failed, FilterCall, PreemptCall, PrioritizeCall, Refused, Victims
 from scheduler.model.workload import PodKey, Uid
@@ -298,7 +298,7 @@ def test_a_long_list_is_decoded_once():
 
 def test_a_shelf_keeps_what_was_used_last_within_its_budget():
     """The budget is in bytes; the least recently used value goes first, and a huge one is never kept."""
-    shelf: Shelf[str, str] = Shelf(16 * LONG)
+    shelf: ByteCache[str, str] = ByteCache(16 * LONG)
     for name in "abcdefghijklmnop":
         shelf.put(name, name, LONG)
     shelf.get("a")

@@ -7,7 +7,7 @@ from typing import Any
 
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
-from scheduler.kube.freshness import Sight
+from scheduler.kube.freshness import Freshness
 from scheduler.kube.watch import Reflector
 from tests.kube.api_server import PODS, ApiServer, Refuse
 from tests.kube.follower import Cache, Time, following, until
@@ -17,12 +17,12 @@ from tests.kube.kubeconfig import kubeconfig
 @asynccontextmanager
 async def seeing(
     api: ApiServer, folder: Path, time: Time
-) -> AsyncGenerator[tuple[Client, Reflector[Any], Sight], None]:
+) -> AsyncGenerator[tuple[Client, Reflector[Any], Freshness], None]:
     """A watch of pods stands, and nothing is unseen."""
     api.put("a")
     access = await find_access(kubeconfig(folder, api.url))
     async with Client(access, clock=time) as client, following(client, Cache(), time) as reflector:
-        sight = Sight(client, {"pods": reflector})
+        sight = Freshness(client, {"pods": reflector})
         await until(lambda: bool(api.streams) and sight.blind_for(time.now) == 0)
         yield client, reflector, sight
 
@@ -57,7 +57,7 @@ async def test_what_never_was_has_no_length(api: ApiServer, tmp_path: Path):
     other = await find_access(kubeconfig(tmp_path, "http://127.0.0.1:1", name="nowhere"))
     async with Client(other, clock=time) as client, following(client, Cache(), time) as reflector:
         await until(lambda: reflector.fault is not None)
-        told = Sight(client, {"pods": reflector}).told(time.now)
+        told = Freshness(client, {"pods": reflector}).told(time.now)
     assert told.startswith(f"the API server has not answered yet: GET {PODS}: ")
 
     api.put("a")
@@ -66,5 +66,5 @@ async def test_what_never_was_has_no_length(api: ApiServer, tmp_path: Path):
     async with Client(access, clock=time) as client, following(client, Cache(), time) as reflector:
         await until(lambda: reflector.fault is not None)
         await client.request("GET", f"{PODS}/a")
-        told = Sight(client, {"pods": reflector}).told(time.now)
+        told = Freshness(client, {"pods": reflector}).told(time.now)
     assert told == f"the watch of pods has not begun yet: GET {PODS}: 403: as scripted"

@@ -9,7 +9,7 @@ import pytest
 from scheduler import errors
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
-from scheduler.kube.leader_election import DEADLINE, Holder
+from scheduler.kube.leader_election import DEADLINE, LeaderElection
 from scheduler.kube.lease_follower import LeaseName
 from tests.kube.api_server import Refuse
 from tests.kube.follower import until
@@ -36,7 +36,7 @@ async def client(api: Writable, tmp_path: Path):
 @asynccontextmanager
 async def holding(client: Client, steps: Steps, identity: str = "pod-0"):
     """A holder that took its first turn."""
-    holder = Holder(client, NAME, identity, clock=steps, sleep=steps.sleep)
+    holder = LeaderElection(client, NAME, identity, clock=steps, sleep=steps.sleep)
     task = asyncio.create_task(holder.run())
     await until(lambda: steps.looks == 1)
     try:

@@ -11,7 +11,7 @@ from scheduler.kube.changes import Resource
 from scheduler.kube.client import SPARE, Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.retry_backoff import LATE
-from scheduler.kube.watch_probe import LOOK, UNGUARDED, Pace, Vigil, kept
+from scheduler.kube.watch_probe import LOOK, UNGUARDED, Pace, WatchProbe, kept
 from tests.kube.api_server import PODS, ApiServer, Call, Refuse, line
 from tests.kube.follower import Cache, Pod, Time, following, pods, until
 from tests.kube.kubeconfig import kubeconfig
@@ -208,7 +208,7 @@ async def test_looks_wait_for_each_other(cluster: ApiServer, tmp_path: Path) -> 
     assert most == SPARE
 
 
-class Finding(Vigil):
+class Finding(WatchProbe):
     """Finds the stream deaf as soon as a test says so."""
 
     def __init__(self) -> None:

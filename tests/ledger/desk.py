@@ -137,10 +137,10 @@ class Desk:
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────
 
     def record(self, gang: str, namespace: str = "default") -> GangRecord:
-        return self.ledger.roll.gangs[GangKey(namespace, gang)]
+        return self.ledger.registry.gangs[GangKey(namespace, gang)]
 
     def member(self, name: str) -> Member:
-        member = self.ledger.roll.member(self.pods[name].uid)
+        member = self.ledger.registry.member(self.pods[name].uid)
         assert member is not None, f"{name} is not known"
         return member
 

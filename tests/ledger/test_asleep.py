@@ -14,7 +14,7 @@ def a_job(name: str, gang: str = "", uid: str = "") -> ev.OwnerSeen:
 
 def asleep(desk: Desk) -> dict[str, list[str]]:
     """The names of the Jobs by gang."""
-    sleepers = desk.ledger.roll.asleep
+    sleepers = desk.ledger.registry.asleep
     return {key.name: [own.job for own in sleepers.of(key)] for key in sleepers}
 
 
@@ -26,7 +26,7 @@ def test_a_job_sleeps_for_its_gang() -> None:
 
     desk.tell(a_job("workers"), ev.OwnerGone("other"), ev.OwnerGone("nobody"))
     assert asleep(desk) == {"train": ["launcher"]}
-    assert GangKey("default", "train") in desk.ledger.roll.asleep
+    assert GangKey("default", "train") in desk.ledger.registry.asleep
 
 
 def test_a_job_that_changes_its_gang_sleeps_once() -> None:

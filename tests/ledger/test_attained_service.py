@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from scheduler.ledger import attained_service
-from scheduler.ledger.share_usage import Usages
+from scheduler.ledger.share_usage import ShareUsage
 from scheduler.model.workload import Uid
 from tests.builders import GPU, a_demand
 from tests.engine.cast import a_pod
@@ -19,7 +19,7 @@ def test_what_was_saved_is_not_lost() -> None:
 
 def test_a_pod_and_the_seat_kept_for_its_successor_count_once() -> None:
     """Whichever of the two is there: the pod may use its room again after the seat was counted in its place."""
-    usage, old, name = Usages({}), Uid("old"), Uid("lease:old")
+    usage, old, name = ShareUsage({}), Uid("old"), Uid("lease:old")
     demand = a_demand(gpu=1)
     usage.keep(name, old, "default", demand)
     assert usage.of("default").used[GPU] == 1.0

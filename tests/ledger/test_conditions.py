@@ -217,12 +217,12 @@ def test_nothing_is_said_twice_in_ten_seconds(story) -> None:
             if isinstance(effect, Announce):
                 assert desk.now - last.get(effect.reason, -100.0) >= POLICY.announce_every
                 last[effect.reason] = desk.now
-        if not desk.ledger.roll.gangs:
+        if not desk.ledger.registry.gangs:
             last.clear()  # the next one of this name is another gang
 
     for what, number in story:
-        wanted = desk.wanted("train") if desk.ledger.roll.gangs else None
-        gang = desk.record("train") if desk.ledger.roll.gangs else None
+        wanted = desk.wanted("train") if desk.ledger.registry.gangs else None
+        gang = desk.record("train") if desk.ledger.registry.gangs else None
         if what in {"refuse", "news"} and wanted is not None:
             shortfall = Shortfall(4, "1 cpu", "rack", "r", number, {})
             listen(desk.decide("train", Wait(Reason.NO_ROOM, shortfall if what == "news" else None)))

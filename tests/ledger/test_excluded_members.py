@@ -75,7 +75,7 @@ def test_of_two_runs_that_wait_the_elder_goes_first() -> None:
         "default/nightly-1-0",
         "default/nightly-1-1",
     ]
-    assert set(desk.ledger.roll.gangs) == {GangKey("default", "nightly")}
+    assert set(desk.ledger.registry.gangs) == {GangKey("default", "nightly")}
 
 
 def test_a_second_run_that_says_something_else_does_not_refuse_the_first() -> None:
@@ -190,9 +190,9 @@ def test_a_gang_that_is_gone_leaves_no_turn_behind() -> None:
     """What is remembered is bounded by the gangs that are there."""
     desk = Desk()
     in_the_gap(desk)
-    assert desk.ledger.roll.concerned(FIRST.uid) == [GangKey("default", "nightly")]
+    assert desk.ledger.registry.concerned(FIRST.uid) == [GangKey("default", "nightly")]
     desk.lose("nightly-2-0", "nightly-2-1")
-    assert desk.ledger.roll.concerned(FIRST.uid) == []
+    assert desk.ledger.registry.concerned(FIRST.uid) == []
 
 
 def test_revisions_of_a_deployment_are_one_gang() -> None:
@@ -232,7 +232,7 @@ def test_pods_of_several_controllers_under_one_group_are_one_gang(*, late: bool)
     wanted = desk.wanted("pi")
     assert wanted is not None
     assert wanted.quorum == 3
-    assert len(desk.ledger.roll.gangs) == 1
+    assert len(desk.ledger.registry.gangs) == 1
 
 
 # ── pods that cannot be read ────────────────────────────────────────────────────────────────────────────
@@ -248,7 +248,7 @@ def test_a_gang_of_which_no_pod_can_be_read_is_one_gang() -> None:
     """It is refused whole, once, with the field named."""
     desk = Desk()
     effects = desk.see(*map(spoiled, a_gang_of_pods("train", 3)))
-    assert set(desk.ledger.roll.gangs) == {GangKey("default", "train")}
+    assert set(desk.ledger.registry.gangs) == {GangKey("default", "train")}
     assert desk.record("train").state == "refused"
     (said,) = told(effects, Reason.INVALID)
     assert "gangwright.io/role: 'a b'" in said.message

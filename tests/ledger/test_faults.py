@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.ledger import membership, migration, outcomes, quorum, reconcile, recovery
+from scheduler.ledger import gang_spec, leases, membership, migration, outcomes, quorum, reconcile, recovery
 from scheduler.ledger.fault_isolation import FAILED
 from scheduler.ledger.gang import GangRecord
 from scheduler.model import events as ev
@@ -38,9 +38,9 @@ def _name(arg: object) -> str:
     ("module", "name"),
     [
         (quorum, "facts"),
-        (quorum, "spec"),
+        (gang_spec, "spec"),
         (reconcile, "tell"),
-        (reconcile, "look_after"),
+        (reconcile, "reconcile"),
         (quorum, "request"),
     ],
 )
@@ -51,7 +51,7 @@ def test_the_others_are_looked_after_whatever_fails_on_one(monkeypatch, faults, 
 
     desk.see(*a_gang_of_pods(POISON, 2), *a_gang_of_pods("well", 2))
 
-    assert [record.key.name for record in desk.ledger.wanting.queue()] == ["well"]
+    assert [record.key.name for record in desk.ledger.pending.queue()] == ["well"]
     verdict = desk.record(POISON).verdict
     assert isinstance(verdict, Refuse)
     assert (verdict.reason, verdict.remedy) == (Reason.INVALID, FAILED)
@@ -75,7 +75,7 @@ def test_its_people_are_told(monkeypatch, faults) -> None:
 
 def test_it_is_tried_again_later_and_later(monkeypatch, faults) -> None:
     """After 5 s, 10 s, 20 s … at most 300 s, however often its pods change meanwhile; only the first fault is new."""
-    fails_on_poison(monkeypatch, reconcile, "look_after")
+    fails_on_poison(monkeypatch, reconcile, "reconcile")
     desk = Desk()
     gang = a_gang_of_pods(POISON, 2)
     desk.see(*gang)
@@ -104,13 +104,13 @@ def test_a_gang_that_is_mended_goes_on_as_if_nothing_had_been(faults) -> None:
     """The next look that succeeds puts it into the queue."""
     desk = Desk()
     with pytest.MonkeyPatch.context() as patch:
-        fails_on_poison(patch, reconcile, "look_after")
+        fails_on_poison(patch, reconcile, "reconcile")
         desk.see(*a_gang_of_pods(POISON, 2))
     faults.clear()
 
     desk.wait(6)
 
-    assert [record.key.name for record in desk.ledger.wanting.queue()] == [POISON]
+    assert [record.key.name for record in desk.ledger.pending.queue()] == [POISON]
     assert desk.record(POISON).verdict is None
     desk.ledger.faults.drain()
     assert desk.ledger.check() == []
@@ -122,7 +122,7 @@ def test_it_keeps_its_seats_while_it_rests(monkeypatch, faults) -> None:
     desk.see(*a_gang_of_pods(POISON, 2, gpu=8))
     desk.place(POISON, poison_0="n1", poison_1="n2")
     held = desk.ledger.holds()
-    fails_on_poison(monkeypatch, reconcile, "look_after")
+    fails_on_poison(monkeypatch, reconcile, "reconcile")
 
     desk.see(*a_gang_of_pods(POISON, 2, gpu=8))
 
@@ -160,7 +160,7 @@ def test_a_pod_that_cannot_be_taken_in_stops_no_other(monkeypatch, faults) -> No
 
     desk.see(*a_gang_of_pods(POISON, 1), *a_gang_of_pods("well", 1))
 
-    assert [record.key.name for record in desk.ledger.wanting.queue()] == ["well"]
+    assert [record.key.name for record in desk.ledger.pending.queue()] == ["well"]
     assert [fault.gang for fault in faults] == [None]
     faults.clear()
 
@@ -188,11 +188,11 @@ def test_a_move_that_fails_stops_no_other_gang(monkeypatch, faults) -> None:
     """The healthy gang is seated while the other's move fails."""
     desk = Desk()
     desk.see(*a_gang_of_pods(POISON, 1))
-    move = migration.Move(desk.record(POISON).key, "", whole=False, leases=[], going=[], by=desk.now + 60)
-    desk.ledger.moves.put(move)
+    move = leases.Migration(desk.record(POISON).key, "", whole=False, leases=[], going=[], by=desk.now + 60)
+    desk.ledger.migrations.put(move)
     fails_on_poison(monkeypatch, migration, "_go")
 
     desk.see(*a_gang_of_pods("well", 1))
 
-    assert [record.key.name for record in desk.ledger.wanting.queue()] == ["well"]
+    assert [record.key.name for record in desk.ledger.pending.queue()] == ["well"]
     faults.clear()

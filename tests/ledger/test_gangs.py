@@ -26,7 +26,7 @@ def test_a_pod_without_a_gang_is_a_gang_of_one() -> None:
     desk = Desk()
     pod = a_pod("alone")
     desk.see(pod)
-    record = desk.ledger.roll.gangs[gang_of_one("default", pod.uid)]
+    record = desk.ledger.registry.gangs[gang_of_one("default", pod.uid)]
     assert record.wanted is not None
     assert record.wanted.quorum == 1
 
@@ -35,7 +35,7 @@ def test_two_gangs_of_one_name_in_two_namespaces_are_two_gangs() -> None:
     """The namespace is the border of a gang: pods beyond it never complete it."""
     desk = Desk()
     desk.see(*a_gang_of_pods("train", 2, quorum=4), *a_gang_of_pods("train", 2, quorum=4, namespace="other"))
-    assert len(desk.ledger.roll.gangs) == 2
+    assert len(desk.ledger.registry.gangs) == 2
     assert desk.wanted("train") is None
     assert desk.record("train", "other").wanted is None
 
@@ -206,7 +206,7 @@ def test_members_beyond_the_stated_size_are_plain_pods() -> None:
     desk.see(*pods)
     assert sorted(desk.record("train").members) == [pods[0].uid, pods[1].uid]
     for pod in pods[2:]:
-        assert desk.ledger.roll.gangs[gang_of_one("default", pod.uid)].wanted is not None
+        assert desk.ledger.registry.gangs[gang_of_one("default", pod.uid)].wanted is not None
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_who_has_a_seat_on_its_way_comes_back_when_it_is_decided(goes: list[str]
 
 
 def gangs_named(desk: Desk, name: str) -> list[GangRecord]:
-    return [record for key, record in desk.ledger.roll.gangs.items() if key.name == name]
+    return [record for key, record in desk.ledger.registry.gangs.items() if key.name == name]
 
 
 def test_places_are_given_to_those_who_run_and_then_to_the_eldest() -> None:
@@ -370,7 +370,7 @@ def test_a_name_reused_after_all_ended_is_a_new_gang() -> None:
     assert wanted is not None
     assert wanted.quorum == 2
     desk.lose("train-0", "train-1", "new-0", "new-1")
-    assert desk.ledger.roll.gangs == {}
+    assert desk.ledger.registry.gangs == {}
 
 
 def test_who_ended_is_not_put_out_while_the_lists_are_read() -> None:
@@ -484,7 +484,7 @@ def test_a_pod_pinned_by_its_owner_is_planned() -> None:
     desk = Desk()
     pod = a_pod("daemon", pinned="n1", gpu=1, owner=an_owner("DaemonSet", "daemon"))
     desk.see(pod)
-    assert desk.ledger.roll.gangs[gang_of_one("default", pod.uid)].wanted is not None
+    assert desk.ledger.registry.gangs[gang_of_one("default", pod.uid)].wanted is not None
     desk.see(replace(pod, gated=False))
     desk.fail_to_bind("daemon")
     assert told(desk.wait(100)) == []
@@ -497,11 +497,11 @@ def test_foreign_pods_use_room_and_nothing_else() -> None:
         a_pod("foreign", scheduler="default-scheduler", node="n1", gpu=3, gated=False),
         a_pod("native", native_group=True, node="n1", gpu=2),
     )
-    assert desk.ledger.roll.gangs == {}
+    assert desk.ledger.registry.gangs == {}
     picture = desk.ledger.snapshot()
     assert picture.free[picture.index["n1"], picture.axis.index["nvidia.com/gpu"]] == 3
     desk.change("foreign", phase=Phase.SUCCEEDED)
     desk.lose("native")
-    assert desk.ledger.roll.count == 0
+    assert desk.ledger.registry.count == 0
     picture = desk.ledger.snapshot()
     assert picture.free[picture.index["n1"], picture.axis.index["nvidia.com/gpu"]] == 8

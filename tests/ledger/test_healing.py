@@ -70,7 +70,7 @@ def test_a_node_whose_kubelet_refuses_a_pod_is_barred_for_its_gang() -> None:
     (message,) = said(effects, Reason.NOT_STARTED)
     assert "train-1 on n2: its kubelet refused the pod: UnexpectedAdmissionError" in message
     assert desk.record("train").barred == {"n2": (POLICY.barred, POLICY.barred)}
-    assert desk.ledger.tally.decisions[Reason.NOT_STARTED] == 1
+    assert desk.ledger.counters.decisions[Reason.NOT_STARTED] == 1
     again = desk.change("train-1", complaints=(Complaint("x", "y", "z", fatal=False),))
     assert said([*again, *desk.wait(60)], Reason.NOT_STARTED) == []
     first = desk.pods["train-0"]
@@ -106,7 +106,7 @@ def test_what_follows_a_refused_pod_of_a_gang_of_one_goes_elsewhere() -> None:
     desk.change("one-x1", node="n2", gated=False, phase=Phase.FAILED, refused="OutOfcpu")
     desk.see(a_pod("one-x2", owner=first.owner, gpu=1), a_pod("other", owner=an_owner(name="b"), gpu=1))
     barred = {
-        name: desk.ledger.roll.gangs[gang_of_one("default", pod.uid)].barred_nodes
+        name: desk.ledger.registry.gangs[gang_of_one("default", pod.uid)].barred_nodes
         for name, pod in desk.pods.items()
     }
     assert (barred["one-x2"], barred["other"]) == ({"n2"}, frozenset())
@@ -135,7 +135,7 @@ def test_a_member_that_does_not_start_is_named_and_made_again_elsewhere() -> Non
     (message,) = said(effects, Reason.NOT_STARTED)
     assert "train-1 on n2 for 600 s: ContainerCreating" in message
     assert desk.record("train").barred_nodes == {"n2"}
-    assert desk.ledger.tally.decisions[Reason.NOT_STARTED] == 1
+    assert desk.ledger.counters.decisions[Reason.NOT_STARTED] == 1
 
 
 @pytest.mark.parametrize("why", ["ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError"])

@@ -209,7 +209,7 @@ def test_a_gang_that_is_gone_leaves_nothing_behind() -> None:
     desk.tell(*(ev.EffectFailed(own, FailureKind.NOT_FOUND, "") for own in effects))
 
     assert not conditions(desk.wait(1000))
-    assert desk.ledger.telling.next_due() == float("inf")
+    assert desk.ledger.member_conditions.next_due() == float("inf")
 
 
 def test_a_condition_that_is_seen_calls_for_no_look() -> None:

@@ -54,7 +54,7 @@ def test_a_node_with_many_members_is_told_of_once() -> None:
         " those who take their places join the gang where it is, if there is room"
     )
     assert (one.reason, one.key.name, one.owner) == (Reason.MEMBER_LOST, "train-0", an_owner(name="set"))
-    assert len(names(effects)) == desk.ledger.tally.decisions[Reason.MEMBER_LOST] == 30
+    assert len(names(effects)) == desk.ledger.counters.decisions[Reason.MEMBER_LOST] == 30
 
 
 def test_what_is_lost_soon_after_is_told_together_when_the_interval_is_over() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.engine.queue_pass import Pass
 from scheduler.ledger.gang import GangRecord
-from scheduler.ledger.pending_queue import REORDER, Wanting
+from scheduler.ledger.pending_queue import REORDER, PendingQueue
 from scheduler.model.queueing import Waiting
 from scheduler.model.workload import GangKey
 from tests.builders import a_gang
@@ -26,7 +26,7 @@ class World:
         self.weights = dict.fromkeys(SPACES, 0)
         self.told = dict(self.weights)
         self.records: dict[GangKey, tuple[GangRecord, Waiting]] = {}
-        self.queue = Wanting(self.turn)
+        self.queue = PendingQueue(self.turn)
         self.queue.ages_at = lambda waiting: waiting.arrived + PATIENCE
         self.queue.moved = self.moved
         self.queue.shifted = lambda turn, weight: (*turn[:1], weight, *turn[2:]) if turn[0] else turn

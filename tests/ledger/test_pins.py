@@ -51,7 +51,7 @@ def test_a_node_that_is_gone_breaks_the_pins_on_it_at_once() -> None:
     (evicted,) = told(desk.tell(ev.NodeGone("n2")))
     assert isinstance(evicted, Evict)
     assert (evicted.key.name, evicted.reason) == ("train-1", Reason.PIN_BROKEN)
-    assert desk.ledger.tally.pins_broken == {"node-gone": 1}
+    assert desk.ledger.counters.pins_broken == {"node-gone": 1}
     assert desk.seat("train-1") == "n2"
     desk.lose("train-1")
     assert desk.ledger.holds() == 1
@@ -71,7 +71,7 @@ def test_a_cordon_breaks_the_pins_on_the_node() -> None:
     desk = a_desk()
     effects = desk.tell(ev.NodeSeen(a_node("n2", gpu=16, schedulable=False)))
     assert names(effects) == ["train-1"]
-    assert desk.ledger.tally.pins_broken == {"node-unschedulable": 1}
+    assert desk.ledger.counters.pins_broken == {"node-unschedulable": 1}
 
 
 CLOSED = {
@@ -92,7 +92,7 @@ def test_a_node_that_is_closed_to_its_pod_breaks_a_pin_at_once(now: Node, *, sof
     assert (desk.seat("train-1") is None) is soft
     assert names(effects) == ([] if soft else ["train-1"])
     assert desk.seat("train-0") == "n1"
-    assert desk.ledger.tally.pins_broken == {"node-unschedulable": 1}
+    assert desk.ledger.counters.pins_broken == {"node-unschedulable": 1}
 
 
 def test_a_taint_that_the_pod_tolerates_breaks_nothing() -> None:
@@ -110,7 +110,7 @@ def test_stolen_room_breaks_a_pin_after_a_grace() -> None:
     desk.fail_to_bind("train-1")
     assert names(desk.wait(POLICY.pin_grace - 0.1)) == []
     assert names(desk.wait(0.2)) == ["train-1"]
-    assert desk.ledger.tally.pins_broken == {"room-taken": 1}
+    assert desk.ledger.counters.pins_broken == {"room-taken": 1}
 
 
 def test_a_refusal_that_nobody_understands_breaks_a_pin_after_the_limit() -> None:
@@ -119,7 +119,7 @@ def test_a_refusal_that_nobody_understands_breaks_a_pin_after_the_limit() -> Non
     desk.fail_to_bind("train-1")
     assert names(desk.wait(POLICY.pin_limit - 0.1)) == []
     assert names(desk.wait(0.2)) == ["train-1"]
-    assert desk.ledger.tally.pins_broken == {"refused": 1}
+    assert desk.ledger.counters.pins_broken == {"refused": 1}
 
 
 def test_a_pod_that_gets_over_it_keeps_its_pin() -> None:
@@ -161,9 +161,9 @@ def test_a_pod_that_nobody_makes_again_is_never_deleted() -> None:
     effects = desk.tell(ev.NodeSeen(a_node("n2", gpu=16, schedulable=False)))
     assert told(effects) == []
     assert desk.seat("train-1") is None
-    broken = dict(desk.ledger.tally.pins_broken)
+    broken = dict(desk.ledger.counters.pins_broken)
     assert names(desk.wait(POLICY.timeout - 1)) == []
-    assert dict(desk.ledger.tally.pins_broken) == broken
+    assert dict(desk.ledger.counters.pins_broken) == broken
 
 
 @pytest.mark.parametrize("pin", [None, Pin.HARD])
@@ -197,7 +197,7 @@ def test_a_soft_member_is_given_another_seat() -> None:
     wanted = desk.wanted("train")
     assert wanted is not None
     assert (wanted.quorum, wanted.anchors, wanted.barred) == (1, ("n1",), frozenset({"n2"}))
-    assert desk.ledger.tally.reseats == 1
+    assert desk.ledger.counters.reseats == 1
     desk.carry_out(*effects)
     assert names(desk.place("train", train_1="n3"), Nominate) == ["train-1"]
 
@@ -222,7 +222,7 @@ def test_a_lost_node_is_one_breaking_however_many_sat_on_it() -> None:
     record = desk.record("train")
     assert record.barred["n2"] == (POLICY.barred, POLICY.barred)
     assert (record.broken_pins, record.soft) == (1, False)
-    assert desk.ledger.tally.pins_broken == {"node-gone": 4}
+    assert desk.ledger.counters.pins_broken == {"node-gone": 4}
 
 
 def test_a_bar_ends_and_doubles_when_it_broke_there_again() -> None:
@@ -286,7 +286,7 @@ def test_by_shipped_settings_refused_seats_are_given_up_within_half_a_minute() -
         evicted = names(desk.wait(1.0))
         while evicted:
             evicted = names(desk.lose(*evicted))
-    assert {name for name in everybody if desk.ledger.roll.knows(desk.pods[name].uid)} == set()
+    assert {name for name in everybody if desk.ledger.registry.knows(desk.pods[name].uid)} == set()
 
 
 # ── evictions that do not come true ─────────────────────────────────────────────────────────────────────
@@ -328,7 +328,7 @@ def test_an_evicted_pod_that_is_gone_is_forgotten() -> None:
     desk = a_desk()
     (evicted,) = told(desk.tell(ev.NodeGone("n2")))
     desk.failed(evicted, FailureKind.NOT_FOUND)
-    assert not desk.ledger.roll.knows(desk.pods["train-1"].uid)
+    assert not desk.ledger.registry.knows(desk.pods["train-1"].uid)
     assert desk.ledger.check() == []
 
 

@@ -73,7 +73,7 @@ def test_a_gang_of_one_has_nothing_to_persist() -> None:
     pod = a_pod("alone", owner=an_owner())
     desk.own(pod)
     desk.see(pod)
-    record = next(iter(desk.ledger.roll.gangs.values()))
+    record = next(iter(desk.ledger.registry.gangs.values()))
     assert record.wanted is not None
     decided = ev.Decided(record.wanted, Place({pod.uid: "n1"}), desk.ledger.nodes.generation, 0)
     assert [type(e) for e in told(desk.tell(decided))] == [Ungate]
@@ -249,7 +249,7 @@ def test_a_pod_that_is_gone_when_patched_is_forgotten() -> None:
     desk = a_desk()
     (written,) = told(desk.place("train", **SEATS))
     desk.failed(written, FailureKind.NOT_FOUND)
-    assert not desk.ledger.roll.knows(desk.pods["train-0"].uid)
+    assert not desk.ledger.registry.knows(desk.pods["train-0"].uid)
     assert desk.ledger.holds() == 0
     assert desk.ledger.check() == []
 
@@ -301,7 +301,7 @@ def test_a_verdict_on_a_gang_that_is_gone_counts_for_nothing() -> None:
     assert asked is not None
     desk.lose("train-0", "train-1")
     assert desk.tell(ev.Decided(asked, Place(SEATED), generation, 0)) == []
-    assert desk.ledger.roll.gangs == {}
+    assert desk.ledger.registry.gangs == {}
 
 
 def test_the_best_node_of_a_moment_takes_nobody_off_his_seat() -> None:
@@ -332,10 +332,10 @@ def test_a_late_verdict_whose_room_is_gone_is_dropped_whole() -> None:
     assert asked is not None
     desk.see(a_pod("other", scheduler="other", node="n2", gpu=8, gated=False))
     seats = {Uid("default/train-0"): "n1", Uid("default/train-1"): "n2"}
-    version = desk.ledger.wanting.version
+    version = desk.ledger.pending.version
     assert told(desk.tell(ev.Decided(asked, Place(seats), generation, 0))) == []
     assert desk.ledger.holds() == 0
-    assert desk.ledger.wanting.version > version
+    assert desk.ledger.pending.version > version
 
 
 def test_a_late_verdict_whose_host_port_is_taken_is_dropped_whole() -> None:

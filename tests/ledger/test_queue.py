@@ -7,7 +7,7 @@ from tests.ledger.desk import Desk
 
 
 def queue(desk: Desk) -> list[str]:
-    return [record.key.name for record in desk.ledger.wanting.queue()]
+    return [record.key.name for record in desk.ledger.pending.queue()]
 
 
 def test_priority_counts_before_arrival() -> None:

@@ -48,7 +48,7 @@ def test_nothing_is_done_before_the_lists_are_read_and_the_turn_is_ours() -> Non
         effects = [*desk.see(*a_gang()), *desk.tell(only), *desk.wait(100)]
         assert effects == []
         assert desk.wanted("train") is None
-        assert len(desk.ledger.wanting) == 0
+        assert len(desk.ledger.pending) == 0
 
 
 def test_pods_on_their_way_keep_their_seats() -> None:

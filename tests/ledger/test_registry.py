@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.ledger import registry as roll_module
 from scheduler.ledger.gang import Plan
-from scheduler.ledger.registry import Roll
+from scheduler.ledger.registry import Registry
 from scheduler.model.workload import GangKey, Phase, Uid
 from tests.engine.cast import a_pod, an_owner
 
@@ -17,7 +17,7 @@ KEY = GangKey("default", "train")
 
 def test_who_enters_is_found_and_who_leaves_is_not() -> None:
     """A pod is in one gang; the last one to leave takes the gang along."""
-    roll = Roll()
+    roll = Registry()
     one, two = a_pod("one"), a_pod("two")
     record, member = roll.enter(one, KEY)
     roll.enter(two, KEY)
@@ -35,7 +35,7 @@ def test_who_enters_is_found_and_who_leaves_is_not() -> None:
 
 def test_a_pod_is_gone_as_soon_as_it_is_on_its_way() -> None:
     """Deleted, being deleted, or never seen; not where it has ended, for then it is still there to be read."""
-    roll = Roll()
+    roll = Registry()
     pods = {"there": {}, "deleting": {"deleting": True}, "ended": {"phase": Phase.SUCCEEDED}}
     for name, more in pods.items():
         roll.enter(replace(a_pod(name), **more), KEY)
@@ -45,7 +45,7 @@ def test_a_pod_is_gone_as_soon_as_it_is_on_its_way() -> None:
 
 def test_gangs_are_found_by_their_owner() -> None:
     """As long as one member has the controller, and by the new one when the pod was adopted."""
-    roll = Roll()
+    roll = Registry()
     first, second = an_owner(name="first"), an_owner(name="second")
     pods = [a_pod(f"p{number}", owner=first) for number in range(2)]
     for pod in pods:
@@ -63,7 +63,7 @@ def test_gangs_are_found_by_their_owner() -> None:
 
 def test_gangs_are_numbered_as_they_are_met() -> None:
     """Creation times have whole seconds; the number keeps the order within one."""
-    roll = Roll()
+    roll = Registry()
     numbers = [roll.enter(a_pod(name), GangKey("default", name))[0].number for name in ("b", "a", "c")]
     assert numbers == sorted(numbers)
     assert len(set(numbers)) == 3
@@ -71,7 +71,7 @@ def test_gangs_are_numbered_as_they_are_met() -> None:
 
 def test_a_gang_without_members_is_found_out() -> None:
     """check names what must never be."""
-    roll = Roll()
+    roll = Registry()
     roll.enter(a_pod("one"), KEY)
     roll.gangs[KEY].members.clear()
     assert len(roll.check()) == 2
@@ -83,7 +83,7 @@ def test_the_scars_that_were_made_last_are_remembered(monkeypatch: pytest.Monkey
     first.
     """
     monkeypatch.setattr(roll_module, "SCARS_KEPT", 2)
-    roll = Roll()
+    roll = Registry()
     for name in ("again", "once", "again", "new"):
         record, _ = roll.enter(a_pod(name), GangKey("default", name))
         record.broken_pins += 1
@@ -101,7 +101,7 @@ class Seats(dict[Uid, str]):
 
 def test_scars_are_all_that_is_kept_of_a_gang() -> None:
     """A plan of hundreds of seats, and everybody who left for it, go with the gang."""
-    roll = Roll()
+    roll = Registry()
     pod = a_pod("one")
     record, _ = roll.enter(pod, KEY)
     record.preempted_at = 7.0

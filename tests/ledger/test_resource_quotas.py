@@ -129,7 +129,7 @@ def gathering() -> Ledger:
 def test_a_quota_that_fills_or_empties_or_goes_is_told_at_once():
     """The gang is not waiting for a look of its own, and is not looked at for more than its words."""
     ledger = gathering()
-    record = ledger.roll.gangs[GANG]
+    record = ledger.registry.gangs[GANG]
     looks = record.pulse
     full, half = (
         Quota("team", "research", (("nvidia.com/gpu", 8),), (("nvidia.com/gpu", used),)) for used in (4, 2)

@@ -92,7 +92,7 @@ def test_one_waits_until_the_other_is_whole_or_gone(ends: str) -> None:
     """Its turn is told as such; what ends it makes the question worth asking again."""
     desk = a_torn_desk()
     desk.see(*odd("next", 2, gpu=4))
-    singly, waits = desk.ledger.wanting.serial, desk.record("next")
+    singly, waits = desk.ledger.pending.serial, desk.record("next")
     first = GangKey("default", "train")
     assert singly.before(waits) == first
     assert singly.before(desk.record("train")) is None
@@ -113,7 +113,7 @@ def test_only_several_that_are_to_start_together_wait() -> None:
     """Nor does a gang of one, one without such a rule, or one that runs and asks for more."""
     desk = a_torn_desk()
     desk.see(*odd("one", 1), *a_gang_of_pods("plain", 2))
-    singly = desk.ledger.wanting.serial
+    singly = desk.ledger.pending.serial
     assert [singly.before(desk.record(gang)) for gang in ("one", "plain")] == [None, None]
 
 
@@ -122,7 +122,7 @@ def test_a_torn_gang_stays_one_while_the_pod_with_the_rule_is_made_again() -> No
     desk = a_torn_desk()
     desk.see(*odd("next", 2, gpu=4))
     desk.lose("train-1")
-    assert desk.ledger.wanting.serial.before(desk.record("next")) == GangKey("default", "train")
+    assert desk.ledger.pending.serial.before(desk.record("next")) == GangKey("default", "train")
 
 
 def test_a_gang_on_which_we_failed_holds_up_no_other(faults) -> None:
@@ -132,7 +132,7 @@ def test_a_gang_on_which_we_failed_holds_up_no_other(faults) -> None:
     waits, train = desk.record("next"), desk.record("train")
     desk.decide("next", Wait(Reason.QUEUED, behind=train.key))
     broke(desk.ledger, train.key, ValueError(), desk.now)
-    assert (desk.ledger.wanting.serial.before(waits), waits.verdict_for) == (None, None)
+    assert (desk.ledger.pending.serial.before(waits), waits.verdict_for) == (None, None)
     desk.wait(train.rests_until - desk.now)
-    assert desk.ledger.wanting.serial.before(waits) == train.key
+    assert desk.ledger.pending.serial.before(waits) == train.key
     faults.clear()

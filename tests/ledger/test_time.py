@@ -45,7 +45,7 @@ def test_a_gang_that_is_not_bound_in_time_is_rolled_back() -> None:
     assert names(desk.wait(1.1)) == ["train-0", "train-1", "train-2"]
     desk.lose("train-0", "train-1", "train-2")
     assert desk.ledger.holds() == 0
-    assert desk.ledger.tally.decisions[Reason.TIMED_OUT] == 1
+    assert desk.ledger.counters.decisions[Reason.TIMED_OUT] == 1
 
 
 def test_the_time_limit_is_the_gangs_own() -> None:
@@ -139,7 +139,7 @@ def test_a_gang_in_part_that_cannot_be_taken_down_has_the_first_claim() -> None:
     effects = desk.wait(POLICY.timeout + 0.1)
     assert names(effects) == []
     assert names(effects, Nominate) == ["train-2"]
-    assert [record.key.name for record in desk.ledger.wanting.queue()] == ["train", "important"]
+    assert [record.key.name for record in desk.ledger.pending.queue()] == ["train", "important"]
     assert (desk.record("train").state, desk.ledger.census()["waiting", "PartlyBound"]) == ("waiting", 1)
 
 
@@ -171,7 +171,7 @@ def test_a_quorum_that_grew_waits_in_order() -> None:
     desk.see(*(with_membership(desk.pods[f"train-{n}"], quorum={"": 4}) for n in range(3)))
     desk.see(a_gang_of_pods("train", 4, gpu=1)[3])
     assert desk.record("train").partly_bound
-    assert [record.key.name for record in desk.ledger.wanting.queue()] == ["important", "train"]
+    assert [record.key.name for record in desk.ledger.pending.queue()] == ["important", "train"]
 
 
 def test_a_budget_that_protects_a_running_member_ends_the_taking_down() -> None:
@@ -279,10 +279,10 @@ def test_how_long_gangs_waited_is_counted_once() -> None:
     desk.bring_on_its_way("train", **SEATS)
     desk.wait(5)
     desk.bind("train-0", "train-1", "train-2")
-    assert desk.ledger.tally.drain()[0] == [15]
+    assert desk.ledger.counters.drain()[0] == [15]
     assert desk.ledger.oldest_wait(desk.now) == 0
     desk.change("train-0", phase=Phase.SUCCEEDED)
-    assert desk.ledger.tally.drain()[0] == []
+    assert desk.ledger.counters.drain()[0] == []
 
 
 def test_a_gang_that_ended_without_ever_running_waits_no_more() -> None:

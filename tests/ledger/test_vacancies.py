@@ -41,7 +41,7 @@ def whole(owner: Owner = JOB, count: int = 2, quorum: int = 2, **told) -> Desk:
 def kept(desk: Desk) -> list[str]:
     """Nodes on which a place is kept; the books and what people are told agree."""
     assert desk.ledger.check() == []
-    nodes = sorted(lease.node for move in desk.ledger.moves for lease in move.leases)
+    nodes = sorted(lease.node for move in desk.ledger.migrations for lease in move.leases)
     assert desk.record("train").kept == tuple(nodes)
     return nodes
 
@@ -222,11 +222,11 @@ def test_two_members_that_fail_at_once_have_both_their_places_kept() -> None:
 def test_what_a_kept_place_uses_counts_for_its_namespace_once() -> None:
     """As the member before, and as the successor after."""
     desk = whole()
-    used = desk.ledger.usage.of("default").used
+    used = desk.ledger.share_usage.of("default").used
     fail(desk)
-    assert desk.ledger.usage.of("default").used == used
+    assert desk.ledger.share_usage.of("default").used == used
     desk.see(the_next(desk))
-    assert desk.ledger.usage.of("default").used == used
+    assert desk.ledger.share_usage.of("default").used == used
 
 
 def test_a_restart_forgets_kept_places() -> None:
@@ -254,7 +254,7 @@ def many(count: int) -> Desk:
         ]
     desk.see(*pods)
     desk.see(*(replace(pod, phase=Phase.FAILED) for pod in pods[::2]))
-    assert sum(len(move.leases) for move in desk.ledger.moves) == count
+    assert sum(len(move.leases) for move in desk.ledger.migrations) == count
     desk.see(*a_gang_of_pods("waits", 2, gpu=2, created=50.0))
     desk.wait(1)
     return desk
@@ -294,7 +294,7 @@ def test_each_kept_place_ends_at_its_own_time() -> None:
     left = []
     for seconds in (FIRST + MARGIN - 20, MARGIN - 20, 20):
         desk.wait(seconds)
-        left.append(sorted(move.gang.name for move in desk.ledger.moves))
+        left.append(sorted(move.gang.name for move in desk.ledger.migrations))
     assert left == [["late"], [], []]
 
 
@@ -304,4 +304,4 @@ def test_no_place_is_kept_for_a_gang_that_is_gone() -> None:
     fail(desk)
     desk.tell(ev.LostSight())
     desk.lose("train-0", "train-1")
-    assert (len(desk.ledger.moves), free(desk, "n2"), desk.ledger.check()) == (0, 8, [])
+    assert (len(desk.ledger.migrations), free(desk, "n2"), desk.ledger.check()) == (0, 8, [])

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.objects import parsing
-from scheduler.objects.parsing import Sheet, Unfit
+from scheduler.objects.parsing import PodMetadata, Unfit
 
 DURATIONS = {
     "90s": 90.0,
@@ -91,7 +91,7 @@ def test_flags_are_true_or_false(text: str) -> None:
 
 def test_long_values_are_not_even_parsed() -> None:
     """What is longer than the limit is refused by its length, which counts bytes."""
-    sheet = Sheet(None, {"a": "9" * 257, "b": "ä" * 129, "c": "x" * 256})
+    sheet = PodMetadata(None, {"a": "9" * 257, "b": "ä" * 129, "c": "x" * 256})
     parsed: list[str] = []
 
     def note(text: str) -> str:
@@ -113,7 +113,7 @@ def test_what_is_shown_is_short_and_on_one_line() -> None:
 
 def test_a_missing_value_is_no_complaint() -> None:
     """None is the answer, and nothing is said."""
-    sheet = Sheet(None, None)
+    sheet = PodMetadata(None, None)
     assert sheet.annotation("a", parsing.count) is None
     assert sheet.label("a", parsing.count) is None
     assert not sheet.complaints

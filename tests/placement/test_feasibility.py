@@ -12,7 +12,7 @@ from scheduler.model.demand import (
     Toleration,
 )
 from scheduler.placement.feasibility import fits, where
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 from tests.builders import HOST, a_cluster, a_demand, a_node, a_snapshot, a_taint, some_nodes
 
 WORLD = a_snapshot(
@@ -151,7 +151,7 @@ def test_cordon(tainted):
 
 def test_masks_save_work_only():
     """Remembered masks are those that would be found, and a new version of the nodes forgets them."""
-    masks = Masks(limit=2)
+    masks = FeasibilityCache(limit=2)
     other = a_snapshot([a_node("z", labels={"disk": "ssd"})], version=2)
     demands = [by_label("disk", Operator.IN, value) for value in ("ssd", "hdd", "tape", "ssd")]
 

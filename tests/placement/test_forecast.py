@@ -13,10 +13,10 @@ from scheduler.model.cluster import Nomination
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Estimate, Share, Stay, Usage, Waiting
 from scheduler.model.workload import GangKey
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 from scheduler.placement.forecast import COURSES, SHARED, end_of, forecast
 from scheduler.placement.forecast_setup import scene
-from scheduler.placement.simulation import Course
+from scheduler.placement.simulation import Simulation
 from tests.builders import GPU, a_cluster, a_demand, a_gang, a_role, some_amounts
 
 NOW = 1000.0
@@ -51,10 +51,10 @@ def full(nodes, *stays):
 
 def course(snapshot, line, stays, policy=Policy(), ends=None, spans=None, usages=None) -> dict[str, float]:  # noqa: B008
     """The starts of one course, by name, from NOW on; ends and runtimes as expected where none are given."""
-    ground = scene(snapshot, line, stays, policy, NOW, Masks(), usages or {})
+    ground = scene(snapshot, line, stays, policy, NOW, FeasibilityCache(), usages or {})
     ends = [stay.ends.middle for stay in stays] if ends is None else ends
     spans = [one.runs.middle for one in line] if spans is None else spans
-    starts = Course(ground, ends, spans, PLENTY).play()
+    starts = Simulation(ground, ends, spans, PLENTY).play()
     return {line[one].gang.key.name: start - NOW for one, start in starts.items()}
 
 
@@ -368,7 +368,7 @@ def test_the_same_question_has_the_same_answer():
 
     first = forecast(snapshot, line, stays, Policy(), NOW, PLENTY)
 
-    assert forecast(snapshot, line, stays, Policy(), NOW, PLENTY, Masks()) == first
+    assert forecast(snapshot, line, stays, Policy(), NOW, PLENTY, FeasibilityCache()) == first
     assert (snapshot.free == before).all()
 
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from scheduler.model.decision import Place
 from scheduler.placement import planner
-from scheduler.placement.feasibility_cache import Masks
-from scheduler.placement.forecast_capacity import Demands, Yard, growth, is_plain, merged, snug
+from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.forecast_capacity import Demands, ForecastCapacity, growth, is_plain, merged, snug
 from tests.builders import GPU, a_cluster, a_demand, a_gang, a_role, some_amounts
 from tests.placement.asking import POLICY
 from tests.placement.test_properties import books, demands, picture
 
 
-def a_yard(snapshot, *some) -> Yard:
-    return Yard(Demands(snapshot, some, Masks()), snapshot.free)
+def a_yard(snapshot, *some) -> ForecastCapacity:
+    return ForecastCapacity(Demands(snapshot, some, FeasibilityCache()), snapshot.free)
 
 
 @pytest.mark.slow
@@ -107,13 +107,13 @@ def test_growth_is_what_is_counted_after_each_departure(pods, gpu, cpu):
     uses = np.array(vectors).reshape(len(pods), len(snapshot.axis))
     free = snapshot.free.copy()
     np.subtract.at(free, rows, uses)
-    wants = Demands(snapshot, [demand], Masks())
+    wants = Demands(snapshot, [demand], FeasibilityCache())
 
     counted = []
     after = free.copy()
     for row, use in zip(rows, uses, strict=True):
         after[row] += use
-        counted.append(Yard(wants, after).totals[0])
+        counted.append(ForecastCapacity(wants, after).totals[0])
 
-    assert growth(wants, 0, Yard(wants, free), rows, uses).tolist() == counted
-    assert Yard(wants, replace(snapshot, free=free).free).totals[0] <= min(counted, default=10**9)
+    assert growth(wants, 0, ForecastCapacity(wants, free), rows, uses).tolist() == counted
+    assert ForecastCapacity(wants, replace(snapshot, free=free).free).totals[0] <= min(counted, default=10**9)

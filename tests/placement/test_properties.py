@@ -11,7 +11,7 @@ from scheduler.model.decision import Place, Reason, Refuse, Wait
 from scheduler.model.demand import Toleration
 from scheduler.model.workload import Strategy
 from scheduler.placement import planner
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 from tests.builders import a_demand, a_gang, a_mask, a_node, a_role, a_snapshot, a_taint, some_amounts
 from tests.placement.accountant import (
     Books,
@@ -140,7 +140,7 @@ def test_books_are_in_order(ledger, gang, data):
 @given(books(), gangs())
 def test_same_question_same_answer(ledger, gang):
     """Equal input gives equal output, with and without remembered masks."""
-    masks = Masks()
+    masks = FeasibilityCache()
     first = planner.decide(picture(ledger), gang, POLICY, masks=masks)
 
     assert planner.decide(picture(ledger), gang, POLICY, masks=masks) == first
@@ -151,7 +151,7 @@ def test_same_question_same_answer(ledger, gang):
 @given(books(), st.lists(gangs(), min_size=2, max_size=6))
 def test_what_is_remembered_of_one_gang_is_true_of_another(ledger, asked):
     """One memory for many gangs, alike and different: each gets the answer that it would get alone."""
-    masks = Masks()
+    masks = FeasibilityCache()
     for gang in [*asked, *(replace(gang, required=not gang.required) for gang in asked)]:
         alone = planner.decide(picture(ledger), gang, POLICY)
         assert planner.decide(picture(ledger), gang, POLICY, masks=masks) == alone

@@ -13,7 +13,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Estimate, Stay, Waiting
 from scheduler.model.workload import GangKey
 from scheduler.placement import planner
-from scheduler.placement.feasibility_cache import Masks
+from scheduler.placement.feasibility_cache import FeasibilityCache
 from scheduler.placement.reservation import (
     Search,
     beside,
@@ -198,7 +198,7 @@ def test_few_decisions_are_asked_for():
         snapshot, np.array([s.ends.middle for s in many]), [(s.rows, s.uses) for s in many], NOW
     )
     roles = [a_role("big", 2, gpu=7), a_role("small", 2, gpu=1), a_role("cpu", 4, cpu=8)]
-    search = Search(snapshot, a_gang(roles=roles), POLICY, going, None, Masks())
+    search = Search(snapshot, a_gang(roles=roles), POLICY, going, None, FeasibilityCache())
 
     assert search.earliest() is not None
     assert 1 <= search.asked <= math.log2(len(many)) + 2
@@ -322,7 +322,7 @@ def test_counting_never_says_no_where_the_planner_seats(site, some):
     """What the cheap question rules out, the planner has no seats for."""
     for gang in some:
         snapshot = site.snapshot()
-        if not could_hold(snapshot, snapshot.free, gang, Masks()):
+        if not could_hold(snapshot, snapshot.free, gang, FeasibilityCache()):
             assert not isinstance(planner.decide(snapshot, gang, POLICY), Place)
 
 
@@ -332,9 +332,9 @@ def test_counting_looks_at_each_role_and_at_the_nodes_open_to_it():
     elsewhere = a_gang(roles=[a_role(count=1, demand=a_demand(gpu=1, selector={"pool": "x"}))])
     both = a_gang(roles=[a_role("a", 2, gpu=8), a_role("b", 3, gpu=8)])
 
-    assert not could_hold(snapshot, snapshot.free, elsewhere, Masks())
-    assert not could_hold(snapshot, snapshot.free, both, Masks())
-    assert could_hold(snapshot, snapshot.free, a_gang(2, gpu=8), Masks())
+    assert not could_hold(snapshot, snapshot.free, elsewhere, FeasibilityCache())
+    assert not could_hold(snapshot, snapshot.free, both, FeasibilityCache())
+    assert could_hold(snapshot, snapshot.free, a_gang(2, gpu=8), FeasibilityCache())
 
 
 def test_the_quorum_alone_has_no_surplus():

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.shape_queue import Line
+from scheduler.placement.shape_queue import ShapeQueue
 
 SPANS = st.lists(st.integers(0, 9).map(float), max_size=8)
 
@@ -13,7 +13,7 @@ SPANS = st.lists(st.integers(0, 9).map(float), max_size=8)
 def test_the_next_is_the_one_whom_a_walk_finds(spans, leaving, after, end):
     """Whoever has left, the next of all and the next short one are those that a walk along the line comes to first."""
     places = [3 * number + 1 for number in range(len(spans))]
-    line = Line(places, np.array(spans))
+    line = ShapeQueue(places, np.array(spans))
     gone = {places[number] for number in leaving if number < len(places)}
     for place in gone:
         line.leave(place)
@@ -27,7 +27,7 @@ def test_the_next_is_the_one_whom_a_walk_finds(spans, leaving, after, end):
 
 def test_the_end_itself_is_in_time():
     """Who leaves in the very moment is gone by it; who has left the line is short enough for no end."""
-    line = Line([0, 1], np.array([2.0, 1.0]))
+    line = ShapeQueue([0, 1], np.array([2.0, 1.0]))
 
     assert line.first_short(-1, 5.0, 7.0) == 0
     line.leave(0)
@@ -38,6 +38,6 @@ def test_the_end_itself_is_in_time():
 def test_a_line_is_its_own():
     """Two courses that share their spans do not see who left in the other."""
     spans = np.array([2.0])
-    Line([0], spans).leave(0)
+    ShapeQueue([0], spans).leave(0)
 
-    assert Line([0], spans).first_short(-1, 0.0, 9.0) == 0
+    assert ShapeQueue([0], spans).first_short(-1, 0.0, 9.0) == 0

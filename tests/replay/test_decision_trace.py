@@ -33,11 +33,13 @@ def test_it_decides_as_the_service_does():
     judged = judge(document)
 
     seats = {
-        uid: member.hold.node for uid, member in live.ledger.roll.gangs[FIRST].members.items() if member.hold
+        uid: member.hold.node
+        for uid, member in live.ledger.registry.gangs[FIRST].members.items()
+        if member.hold
     }
     assert judged.seats(FIRST).seats == seats
     assert judged.seats(SECOND) is None
-    assert judged.decision(SECOND) == live.ledger.roll.gangs[SECOND].verdict
+    assert judged.decision(SECOND) == live.ledger.registry.gangs[SECOND].verdict
 
 
 def test_a_step_names_question_and_answer():
@@ -55,7 +57,7 @@ def test_standing_is_before_any_decision():
     """The engine that only stands has nobody seated who was not, and knows who waits since when."""
     engine = stand(a_document(*some_gang("first", 2, gpu=8)))
 
-    record = engine.ledger.roll.gangs[FIRST]
+    record = engine.ledger.registry.gangs[FIRST]
     assert record.state is State.WAITING
     assert engine.ledger.holds() == 0
     assert record.waiting_since == NOW - 100
@@ -68,7 +70,7 @@ def test_seats_on_their_way_are_kept():
     engine = judge(full).engine
 
     assert "a0-r1-n0" in {
-        m.hold.node for r in engine.ledger.roll.gangs.values() for m in r.members.values() if m.hold
+        m.hold.node for r in engine.ledger.registry.gangs.values() for m in r.members.values() if m.hold
     }
     assert engine.ledger.check() == []
 

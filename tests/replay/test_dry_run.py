@@ -29,7 +29,7 @@ def is_calm(world: World) -> bool:
     ledger, now = world.engine.ledger, world.now
     waits = (
         now < max(record.not_before, record.preempted_at + world.policy.preemption_cooldown)
-        for record in ledger.roll.gangs.values()
+        for record in ledger.registry.gangs.values()
     )
     return not ledger.freeing and not ledger.deleted and not any(waits)
 
@@ -54,7 +54,7 @@ def judged(world: World, pods: list[Pod]) -> tuple[object, ...]:
         return ("seated", seats_of(names, seats.seats))
     if room is not None:
         return ("makes room", seats_of(names, room.seats), sorted(room.uids))
-    record, answer = judgement.engine.ledger.roll.gangs[key], judgement.decision(key)
+    record, answer = judgement.engine.ledger.registry.gangs[key], judgement.decision(key)
     return (conditions.reason(record), getattr(answer, "ceiling", None))
 
 

@@ -143,4 +143,4 @@ def test_gangs_keep_their_place_beside_pods_without_one(gang):
 
 
 def _records(document):
-    return judge(document).engine.ledger.roll.gangs.values()
+    return judge(document).engine.ledger.registry.gangs.values()

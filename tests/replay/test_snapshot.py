@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share
-from scheduler.replay import Torn, decode, encode
+from scheduler.replay import InvalidSnapshot, decode, encode
 from tests.replay.scene import a_document, a_full_document, a_pod, some_gang
 
 
@@ -83,7 +83,7 @@ def test_what_is_no_snapshot_is_refused(case):
     """A torn or foreign file is refused, and what is wrong is named with its place."""
     text, named = TORN[case]
 
-    with pytest.raises(Torn) as refused:
+    with pytest.raises(InvalidSnapshot) as refused:
         decode(text)
 
     assert named.lower() in str(refused.value).lower()

@@ -86,9 +86,9 @@ async def test_what_a_gang_was_told_goes_with_its_start(engine: Engine, monkeypa
         engine.observe([ev.PodGone(pod.uid, pod.key) for pod in first], 5.0)
         engine.observe([ev.PodSeen(replace(pod, node="n", gated=False)) for pod in second], 5.0)
         engine.forecasts.started(
-            engine.ledger.tally.starts
+            engine.ledger.counters.starts
         )  # it was counted, by nothing that it had been told
-        engine.ledger.tally.starts.clear()
+        engine.ledger.counters.starts.clear()
         return starts
 
     monkeypatch.setattr(forecast_loop, "foresee", meanwhile)

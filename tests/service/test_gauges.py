@@ -133,7 +133,7 @@ def test_a_wait_begins_when_the_quorum_is_there():
 def test_counters_grow_by_what_is_new():
     """Refreshing again counts nothing again; each reason and cause counts for itself."""
     world = World()
-    tally = world.engine.ledger.tally
+    tally = world.engine.ledger.counters
     tally.decisions["NoRoom"] += 2
     tally.pins_broken["refused"] += 1
     tally.reseats += 3
@@ -150,7 +150,7 @@ def test_counters_grow_by_what_is_new():
 def test_placements_are_observed_once():
     """Alignment and span of each placement; a level at which nothing could be compared is left out."""
     world = World()
-    world.engine.ledger.tally.placements.append(Quality({"rack": (3, 2), "area": (1, 0)}, 0.75))
+    world.engine.ledger.counters.placements.append(Quality({"rack": (3, 2), "area": (1, 0)}, 0.75))
 
     assert world.shows("alignment_sum") == 0.75
     assert world.shows("domains_spanned_ratio_sum", level="rack") == 1.5

@@ -10,7 +10,7 @@ from scheduler.kube import changes as ch
 from scheduler.model.events import NodeGone, NodeSeen, PodGone, PodSeen
 from scheduler.objects import api, pods
 from scheduler.objects.watched_resources import RESOURCES
-from scheduler.service.informers import Intake
+from scheduler.service.informers import Informers
 from scheduler.telemetry import log
 
 
@@ -21,7 +21,7 @@ class Desk:
         self.events = []
         self.wholes = 0
         self.unreadable = []
-        self.intake = Intake((), self.events.extend, self._whole, self.unreadable.append)
+        self.intake = Informers((), self.events.extend, self._whole, self.unreadable.append)
         self.sinks = {name: sink for name, (_, sink) in self.intake.watches().items()}
 
     def _whole(self) -> None:

@@ -165,11 +165,11 @@ async def test_without_reservations_no_time_is_told(client):
 
 async def test_a_dry_run_leaves_no_trace(full, client):
     """Nothing is held, nobody waits, and nothing was written."""
-    before = (full.engine.ledger.holds(), len(full.engine.ledger.wanting), len(full.said))
+    before = (full.engine.ledger.holds(), len(full.engine.ledger.pending), len(full.said))
 
     await a_desk(full, client).simulate(thinks_of(full, 8, gpu=1, priority=10))
 
-    assert (full.engine.ledger.holds(), len(full.engine.ledger.wanting), len(full.said)) == before
+    assert (full.engine.ledger.holds(), len(full.engine.ledger.pending), len(full.said)) == before
 
 
 # ── what was worked out anyway ──────────────────────────────────────────────────────────────────────────

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.model.moves import Departure, Drain
+from scheduler.model.departures import Departure, Drain
 from scheduler.model.workload import GangKey, PodKey
 from scheduler.service.operator_actions import drain_node, drained
 from scheduler.status.desk import DeskError, Moved
@@ -50,7 +50,7 @@ async def test_a_replica_that_slept_through_its_lease_moves_nobody() -> None:
     world.watch()
     with pytest.raises(DeskError, match="does not act"):
         await drain_node(Working(world, acts=False), node, "jane")
-    assert len(world.engine.ledger.moves) == 0
+    assert len(world.engine.ledger.migrations) == 0
 
 
 async def test_a_gang_is_moved_and_told_of() -> None:

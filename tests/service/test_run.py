@@ -18,7 +18,7 @@ from scheduler.kube.watch_probe import UNGUARDED
 from scheduler.model import events as ev
 from scheduler.objects.watched_resources import RESOURCES
 from scheduler.service import run
-from scheduler.service.informers import Intake
+from scheduler.service.informers import Informers
 from scheduler.serving.server import url
 from scheduler.settings import Api, Probes, Settings, VerbsServer
 from scheduler.settings_status import StatusServer
@@ -43,7 +43,7 @@ async def test_the_lease_is_looked_at_while_all_writes_are_under_way(tmp_path: P
 
 def test_only_what_decides_is_looked_into() -> None:
     """Nodes and pods alone are worth a call in ten seconds while nothing is heard of them."""
-    intake = Intake((), lambda _events: None, lambda: None)
+    intake = Informers((), lambda _events: None, lambda: None)
 
     assert {name for name in intake.watches() if run.guarded(intake, name) != UNGUARDED} == {"nodes", "pods"}
 

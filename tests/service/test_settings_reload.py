@@ -35,7 +35,7 @@ def test_shares_and_order_are_taken_over(file: Path, engine: Engine):
 
     assert engine.policy.order is Order.FAIR
     assert engine.policy.shares == {"research": Share((("nvidia.com/gpu", 8),), (), 2.0)}
-    assert engine.ledger.usage.shares == engine.policy.shares
+    assert engine.ledger.share_usage.shares == engine.policy.shares
 
 
 def test_a_file_that_cannot_be_used_changes_nothing(file: Path, engine: Engine):

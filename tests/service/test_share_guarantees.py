@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from scheduler.model import events as ev
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share
-from scheduler.service.share_guarantees import Guarantees
+from scheduler.service.share_guarantees import ShareGuarantees
 from tests.builders import GPU, a_node
 from tests.service.test_gauges import World
 
@@ -26,7 +26,7 @@ def a_world(shares: Mapping[str, Share]) -> World:
     return world
 
 
-def warned(checked: Guarantees) -> list[Mapping[str, object]]:
+def warned(checked: ShareGuarantees) -> list[Mapping[str, object]]:
     with capture_logs() as lines:
         checked.check()
     return [line for line in lines if line["log_level"] == "warning"]
@@ -34,7 +34,7 @@ def warned(checked: Guarantees) -> list[Mapping[str, object]]:
 
 def test_more_than_there_is_at_the_start():
     """Resource, sum and capacity are named, once, and not those of a resource of which there is enough."""
-    checked = Guarantees(a_world(guaranteed(GPU, 9, 8) | {"other": Share((("cpu", 8_000),))}).engine)
+    checked = ShareGuarantees(a_world(guaranteed(GPU, 9, 8) | {"other": Share((("cpu", 8_000),))}).engine)
 
     (line,) = warned(checked)
     assert line["field"] == f"queue.shares.*.guaranteed.{GPU}"
@@ -44,7 +44,7 @@ def test_more_than_there_is_at_the_start():
 
 def test_cpu_is_told_in_cores():
     """As the file says it, not as it is counted."""
-    (line,) = warned(Guarantees(a_world(guaranteed("cpu", 5_000, 4_000)).engine))
+    (line,) = warned(ShareGuarantees(a_world(guaranteed("cpu", 5_000, 4_000)).engine))
 
     assert (line["guaranteed"], line["capacity"]) == (9, 8)
 
@@ -53,7 +53,7 @@ def test_a_resource_that_no_node_has():
     """Nothing of it is there: that is told too, with a capacity of none."""
     world = a_world(guaranteed("example.com/fpga", 1))
 
-    (line,) = warned(Guarantees(world.engine))
+    (line,) = warned(ShareGuarantees(world.engine))
     assert (line["resource"], line["capacity"]) == ("example.com/fpga", 0)
     assert world.shows("guaranteed_ratio", resource="example.com/fpga") == float("inf")
 
@@ -61,7 +61,7 @@ def test_a_resource_that_no_node_has():
 def test_it_is_told_when_nodes_leave_and_again_after_they_came_back():
     """Enough is there, then no more, then again: each time that it becomes too little it is told."""
     world = a_world(guaranteed(GPU, 8, 8))
-    checked = Guarantees(world.engine)
+    checked = ShareGuarantees(world.engine)
     assert warned(checked) == []
 
     for _ in range(2):
@@ -74,7 +74,7 @@ def test_it_is_told_when_nodes_leave_and_again_after_they_came_back():
 def test_it_is_told_when_the_settings_change():
     """Another sum that is too much is told, though the one before was too much already."""
     world = a_world(guaranteed(GPU, 9, 8))
-    checked = Guarantees(world.engine)
+    checked = ShareGuarantees(world.engine)
     warned(checked)
 
     world.engine.adopt(Policy(shares=guaranteed(GPU, 16, 8)), 1.0)
@@ -87,7 +87,7 @@ def test_nothing_is_told_before_the_cluster_was_read():
     world = a_world(guaranteed(GPU, 1))
     world.engine.ledger.synced = False
 
-    checked = Guarantees(world.engine)
+    checked = ShareGuarantees(world.engine)
     assert (warned(checked), dict(checked.check())) == ([], {})
 
 

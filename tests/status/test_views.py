@@ -319,7 +319,7 @@ def test_who_waits_in_vain_has_neither_place_nor_forecast():
     world.submit(a_gang_of_pods("waits", 4, gpu=1, namespace="team-b"))
     world.settle(5)
     soon = Estimate(world.now + 60, world.now + 30, world.now + 90)
-    every = {record.key: soon for record in world.engine.ledger.wanting.queue()}
+    every = {record.key: soon for record in world.engine.ledger.pending.queue()}
 
     rows = listed(world, outlook=Outlook(every)).gangs
     greedy = views.detail(

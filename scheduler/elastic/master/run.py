@@ -28,7 +28,7 @@ from scheduler.elastic.workers import Kit
 from scheduler.kube.client import SPARE, Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.freshness import answered
-from scheduler.kube.leader_election import Holder
+from scheduler.kube.leader_election import LeaderElection
 from scheduler.kube.lease_follower import LeaseName
 from scheduler.kube.watch import INACTIVITY, Reflector
 from scheduler.serving import probes
@@ -94,7 +94,7 @@ async def _act(
     settings: Settings,
     client: Client,
     master: Master,
-    holder: Holder,
+    holder: LeaderElection,
     counting: Counting,
     metrics: ElasticMetrics,
     meeting: Rendezvous,
@@ -140,11 +140,11 @@ async def _act(
 @asynccontextmanager
 async def _parts(
     settings: Settings, client: Client, master: Master, counting: Counting
-) -> AsyncIterator[tuple[Holder, dict[str, Reflector[Any]]]]:
+) -> AsyncIterator[tuple[LeaderElection, dict[str, Reflector[Any]]]]:
     """The Lease and the watches, at work in the background."""
     own = settings.elastic
     identity = identity_of(own.identity, os.environ.get("POD_NAME", ""), socket.gethostname(), Random())
-    holder = Holder(client, LeaseName(own.lease_namespace, own.lease_name), identity)
+    holder = LeaderElection(client, LeaseName(own.lease_namespace, own.lease_name), identity)
     reflectors = {
         name: Reflector(client, resource, sink) for name, (resource, sink) in master.watches().items()
     }
@@ -212,14 +212,16 @@ async def _keep_written(master: Master, every: float) -> Never:
         await asyncio.sleep(every)
 
 
-async def _keep_shown(counting: Counting, reflectors: Mapping[str, Reflector[Any]], holder: Holder) -> Never:
+async def _keep_shown(
+    counting: Counting, reflectors: Mapping[str, Reflector[Any]], holder: LeaderElection
+) -> Never:
     while True:
         now = steady()
         counting.refresh(now, reflectors, leading=holder.leading(now))
         await asyncio.sleep(REFRESH)
 
 
-def _checks(master: Master, holder: Holder, client: Client, settings: Settings) -> list[probes.Check]:
+def _checks(master: Master, holder: LeaderElection, client: Client, settings: Settings) -> list[probes.Check]:
     now = steady()
     quiet = now - client.last_answer
     return [

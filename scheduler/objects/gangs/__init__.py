@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from scheduler.model.workload import Complaint, GangKey, Membership, Wish
 from scheduler.objects.gangs import kai, koordinator, kueue, ours, scheduler_plugins, volcano, yunikorn
 from scheduler.objects.gangs.form import Format, Levels, Naming
-from scheduler.objects.parsing import Sheet, name, shown
+from scheduler.objects.parsing import PodMetadata, name, shown
 
 FORMATS: Final[tuple[Format, ...]] = (
     ours.FORMAT,
@@ -48,7 +48,7 @@ def read(
     namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str], levels: Levels
 ) -> Reading:
     """What these labels and annotations of a pod say of its gang."""
-    sheet = Sheet(labels, annotations)
+    sheet = PodMetadata(labels, annotations)
     found = [(form, naming) for form in FORMATS if (naming := form.naming(sheet)) is not None]
     wish = ours.wish(sheet)
     if not found:
@@ -73,13 +73,13 @@ def read(
     return Reading(whole, tuple(sheet.complaints))
 
 
-def _alone(sheet: Sheet, wish: Wish) -> Reading:
+def _alone(sheet: PodMetadata, wish: Wish) -> Reading:
     ours.stray(sheet)
     alone = None if wish == Wish() or sheet.refused else Alone(ours.NAME, wish)
     return Reading(None, tuple(sheet.complaints), alone)
 
 
-def _check_agreement(sheet: Sheet, namings: list[Naming]) -> None:
+def _check_agreement(sheet: PodMetadata, namings: list[Naming]) -> None:
     """Complain when two formats name different gangs: nothing tells which of them is meant."""
     counts, others = namings[0], namings[1:]
     for other in others:

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from scheduler.model.topology import Level
 from scheduler.model.workload import GangKey, Membership, Strategy, Wish
-from scheduler.objects.parsing import Sheet, text
+from scheduler.objects.parsing import PodMetadata, text
 
 Levels: TypeAlias = tuple[Level, ...]
 
@@ -26,8 +26,8 @@ class Format:
     """One format. `naming` tells where the pod names a gang, and is cheap; `read` tells the rest."""
 
     name: str
-    naming: Callable[[Sheet], Naming | None]
-    read: Callable[[Sheet, GangKey, Levels], Membership]
+    naming: Callable[[PodMetadata], Naming | None]
+    read: Callable[[PodMetadata, GangKey, Levels], Membership]
 
 
 def first(*places: Naming | None) -> Naming | None:
@@ -35,15 +35,15 @@ def first(*places: Naming | None) -> Naming | None:
     return next((place for place in places if place is not None), None)
 
 
-def in_label(sheet: Sheet, key: str) -> Naming | None:
+def in_label(sheet: PodMetadata, key: str) -> Naming | None:
     return Naming(key, sheet.labels[key]) if sheet.labels.get(key) else None
 
 
-def in_annotation(sheet: Sheet, key: str) -> Naming | None:
+def in_annotation(sheet: PodMetadata, key: str) -> Naming | None:
     return Naming(key, sheet.annotations[key]) if sheet.annotations.get(key) else None
 
 
-def placement(sheet: Sheet, levels: Levels, required_key: str, preferred_key: str) -> Wish:
+def placement(sheet: PodMetadata, levels: Levels, required_key: str, preferred_key: str) -> Wish:
     """The wish of a format that names a level it requires, or one it prefers, by node label or by name."""
     for key, required in ((required_key, True), (preferred_key, False)):
         said = sheet.annotation(key, text, fatal=False)
@@ -53,13 +53,13 @@ def placement(sheet: Sheet, levels: Levels, required_key: str, preferred_key: st
     return Wish()
 
 
-def placement_keys(sheet: Sheet, required_key: str, preferred_key: str) -> Mapping[str, str]:
+def placement_keys(sheet: PodMetadata, required_key: str, preferred_key: str) -> Mapping[str, str]:
     """Where such a format says its wish."""
     said = required_key if required_key in sheet.annotations else preferred_key
     return dict.fromkeys(("strategy", "level", "required"), said)
 
 
-def level_of(sheet: Sheet, key: str, said: str, levels: Levels) -> str | None:
+def level_of(sheet: PodMetadata, key: str, said: str, levels: Levels) -> str | None:
     """The level that this node label, or this name, is of; a complaint where nobody configured it."""
     for level in levels:
         if said in (level.label, level.name):

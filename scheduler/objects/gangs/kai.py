@@ -5,16 +5,16 @@ from typing import Final
 from scheduler.model.workload import GangKey, Membership
 from scheduler.objects import labels as key
 from scheduler.objects.gangs.form import Format, Levels, Naming, in_annotation, placement, placement_keys
-from scheduler.objects.parsing import Sheet, count, name
+from scheduler.objects.parsing import PodMetadata, count, name
 
 NAME: Final = "kai"
 
 
-def _naming(sheet: Sheet) -> Naming | None:
+def _naming(sheet: PodMetadata) -> Naming | None:
     return in_annotation(sheet, key.KAI_GROUP)
 
 
-def _read(sheet: Sheet, gang: GangKey, levels: Levels) -> Membership:
+def _read(sheet: PodMetadata, gang: GangKey, levels: Levels) -> Membership:
     least = sheet.annotation(key.KAI_MIN_MEMBER, count)
     role = sheet.label(key.KAI_ROLE, name)
     if key.KAI_SEGMENT in sheet.annotations:

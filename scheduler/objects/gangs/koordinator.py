@@ -8,7 +8,7 @@ from typing import Any, Final
 from scheduler.model.workload import GangKey, Membership, Strategy, Wish
 from scheduler.objects import labels as key
 from scheduler.objects.gangs.form import Format, Levels, Naming, first, in_annotation, in_label
-from scheduler.objects.parsing import LONGEST_JSON, Sheet, count, json_of, text, timeout
+from scheduler.objects.parsing import LONGEST_JSON, PodMetadata, count, json_of, text, timeout
 
 NAME: Final = "koordinator"
 
@@ -22,7 +22,7 @@ _json: Final = json_of(dict[str, Any])
 _names: Final = json_of(list[str])
 
 
-def _naming(sheet: Sheet) -> Naming | None:
+def _naming(sheet: PodMetadata) -> Naming | None:
     return first(
         in_label(sheet, key.KOORDINATOR_GROUP),
         in_label(sheet, key.KOORDINATOR_LIGHT),
@@ -30,7 +30,7 @@ def _naming(sheet: Sheet) -> Naming | None:
     )
 
 
-def _read(sheet: Sheet, gang: GangKey, levels: Levels) -> Membership:
+def _read(sheet: PodMetadata, gang: GangKey, levels: Levels) -> Membership:
     least, size = _sizes(sheet)
     return Membership(
         gang,
@@ -42,11 +42,11 @@ def _read(sheet: Sheet, gang: GangKey, levels: Levels) -> Membership:
     )
 
 
-def _is_light(sheet: Sheet) -> bool:
+def _is_light(sheet: PodMetadata) -> bool:
     return bool(sheet.labels.get(key.KOORDINATOR_LIGHT))
 
 
-def _sizes(sheet: Sheet) -> tuple[int | None, int | None]:
+def _sizes(sheet: PodMetadata) -> tuple[int | None, int | None]:
     if key.KOORDINATOR_GROUP in sheet.labels:
         return None, None
     if _is_light(sheet):
@@ -55,13 +55,13 @@ def _sizes(sheet: Sheet) -> tuple[int | None, int | None]:
     return least, total(sheet, least)
 
 
-def _needed(sheet: Sheet, field: str, least: int | None) -> int | None:
+def _needed(sheet: PodMetadata, field: str, least: int | None) -> int | None:
     if field not in sheet.labels and field not in sheet.annotations:
         sheet.complain(field, "", "write how many members the gang needs at least")
     return least
 
 
-def total(sheet: Sheet, least: int | None) -> int | None:
+def total(sheet: PodMetadata, least: int | None) -> int | None:
     """The stated size. Koordinator takes one below the minimum for the minimum."""
     size = sheet.annotation(key.KOORDINATOR_TOTAL, count)
     if size is None or least is None or size >= least:
@@ -70,7 +70,7 @@ def total(sheet: Sheet, least: int | None) -> int | None:
     return least
 
 
-def wish(sheet: Sheet, gang: GangKey, levels: Levels) -> Wish:
+def wish(sheet: PodMetadata, gang: GangKey, levels: Levels) -> Wish:
     """What the annotations of a pod or PodGroup ask of the placement."""
     if (mode := sheet.annotation(key.KOORDINATOR_MODE, text, fatal=False)) == "NonStrict":
         sheet.overlooked(key.KOORDINATOR_MODE, mode, "the quorum is always seated whole")
@@ -85,7 +85,7 @@ def wish(sheet: Sheet, gang: GangKey, levels: Levels) -> Wish:
     return Wish(place.strategy, place.level, place.required, waiting)
 
 
-def _gathered(sheet: Sheet, levels: Levels) -> Wish:
+def _gathered(sheet: PodMetadata, levels: Levels) -> Wish:
     field = key.KOORDINATOR_TOPOLOGY
     spec = sheet.annotation(field, _json, fatal=False, longest=LONGEST_JSON)
     rules = spec.get("gatherStrategy") if spec else None

@@ -14,18 +14,18 @@ from scheduler.objects.gangs.form import (
     placement,
     placement_keys,
 )
-from scheduler.objects.parsing import Sheet, count
+from scheduler.objects.parsing import PodMetadata, count
 
 NAME: Final = "kueue"
 
 _UNKNOWN: Final = (key.KUEUE_SLICE, key.KUEUE_SLICES, key.KUEUE_SPREAD)
 
 
-def _naming(sheet: Sheet) -> Naming | None:
+def _naming(sheet: PodMetadata) -> Naming | None:
     return first(in_label(sheet, key.KUEUE_GROUP), in_annotation(sheet, key.KUEUE_GROUP))
 
 
-def _read(sheet: Sheet, gang: GangKey, levels: Levels) -> Membership:
+def _read(sheet: PodMetadata, gang: GangKey, levels: Levels) -> Membership:
     total = sheet.annotation(key.KUEUE_TOTAL, count)
     if key.KUEUE_TOTAL not in sheet.annotations:
         sheet.complain(key.KUEUE_TOTAL, "", "write how many pods the group has")

@@ -12,7 +12,7 @@ from scheduler.objects import labels as key
 from scheduler.objects.gangs.form import Format, Levels, Naming
 from scheduler.objects.parsing import (
     MOST,
-    Sheet,
+    PodMetadata,
     Unfit,
     count,
     flag,
@@ -49,7 +49,7 @@ def quorum(text: str) -> Mapping[str, int]:
     return minima
 
 
-def _read(sheet: Sheet, gang: GangKey, _levels: Levels) -> Membership:
+def _read(sheet: PodMetadata, gang: GangKey, _levels: Levels) -> Membership:
     minima = sheet.annotation(key.MIN_MEMBERS, quorum)
     size = sheet.annotation(key.MEMBERS, count)
     role = sheet.annotation(key.ROLE, name) or ""
@@ -64,7 +64,7 @@ def _read(sheet: Sheet, gang: GangKey, _levels: Levels) -> Membership:
     return Membership(gang, NAME, role=role, quorum=minima, size=size)
 
 
-def wish(sheet: Sheet) -> Wish:
+def wish(sheet: PodMetadata) -> Wish:
     """What our annotations ask of the placement."""
     return Wish(
         strategy=sheet.annotation(key.STRATEGY, _strategy),
@@ -79,14 +79,14 @@ def wish(sheet: Sheet) -> Wish:
     )
 
 
-def surplus(sheet: Sheet) -> tuple[bool, float]:
+def surplus(sheet: PodMetadata) -> tuple[bool, float]:
     """Whether the member is above the quorum, and what it is worth."""
     above = sheet.label(key.SURPLUS, flag) or False
     worth = sheet.annotation(key.GAIN, gain)
     return above, worth or 0.0
 
 
-def stray(sheet: Sheet) -> None:
+def stray(sheet: PodMetadata) -> None:
     """Complain of words that mean nothing without a gang."""
     for said in WHO:
         if said in sheet.annotations:
@@ -95,7 +95,7 @@ def stray(sheet: Sheet) -> None:
             )
 
 
-def _naming(sheet: Sheet) -> Naming | None:
+def _naming(sheet: PodMetadata) -> Naming | None:
     return Naming(key.GANG, sheet.labels[key.GANG]) if key.GANG in sheet.labels else None
 
 

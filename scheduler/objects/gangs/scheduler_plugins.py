@@ -5,16 +5,16 @@ from typing import Final
 from scheduler.model.workload import GangKey, Membership
 from scheduler.objects import labels as key
 from scheduler.objects.gangs.form import Format, Levels, Naming, in_label
-from scheduler.objects.parsing import Sheet
+from scheduler.objects.parsing import PodMetadata
 
 NAME: Final = "scheduler-plugins"
 
 
-def _naming(sheet: Sheet) -> Naming | None:
+def _naming(sheet: PodMetadata) -> Naming | None:
     return in_label(sheet, key.PLUGINS_GROUP)
 
 
-def _read(_sheet: Sheet, gang: GangKey, _levels: Levels) -> Membership:
+def _read(_sheet: PodMetadata, gang: GangKey, _levels: Levels) -> Membership:
     return Membership(gang, NAME)
 
 

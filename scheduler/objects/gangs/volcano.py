@@ -9,7 +9,7 @@ from typing import Final
 from scheduler.model.workload import GangKey, Membership, Strategy, Wish
 from scheduler.objects import labels as key
 from scheduler.objects.gangs.form import Format, Levels, Naming, first, in_annotation
-from scheduler.objects.parsing import Sheet, count, name, text, word
+from scheduler.objects.parsing import PodMetadata, count, name, text, word
 
 NAME: Final = "volcano"
 
@@ -24,11 +24,11 @@ _KEYS: Final = {
 }
 
 
-def _naming(sheet: Sheet) -> Naming | None:
+def _naming(sheet: PodMetadata) -> Naming | None:
     return first(in_annotation(sheet, key.VOLCANO_GROUP), in_annotation(sheet, key.VOLCANO_GROUP_LEGACY))
 
 
-def _read(sheet: Sheet, gang: GangKey, _levels: Levels) -> Membership:
+def _read(sheet: PodMetadata, gang: GangKey, _levels: Levels) -> Membership:
     least = sheet.annotation(key.VOLCANO_MIN_MEMBER, count)
     role = sheet.annotation(key.VOLCANO_ROLE, name) or sheet.label(key.VOLCANO_ROLE, name)
     hard = sheet.annotation(key.VOLCANO_TOPOLOGY, word(MODES), fatal=False)

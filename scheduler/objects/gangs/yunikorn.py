@@ -10,7 +10,7 @@ import msgspec
 from scheduler.model.workload import GangKey, Membership, Wish
 from scheduler.objects import labels as key
 from scheduler.objects.gangs.form import Format, Levels, Naming, first, in_annotation, in_label
-from scheduler.objects.parsing import LONGEST_JSON, MOST, Sheet, Unfit, json_of, name, text, timeout
+from scheduler.objects.parsing import LONGEST_JSON, MOST, PodMetadata, Unfit, json_of, name, text, timeout
 
 NAME: Final = "yunikorn"
 
@@ -36,7 +36,7 @@ class _TaskGroup(msgspec.Struct, rename="camel"):
 _groups: Final = json_of(list[_TaskGroup])
 
 
-def _naming(sheet: Sheet) -> Naming | None:
+def _naming(sheet: PodMetadata) -> Naming | None:
     if key.YUNIKORN_ROLE not in sheet.annotations and key.YUNIKORN_ROLES not in sheet.annotations:
         return None
     return first(
@@ -56,7 +56,7 @@ def _minima(said: str) -> dict[str, int]:
     return minima
 
 
-def _read(sheet: Sheet, gang: GangKey, _levels: Levels) -> Membership:
+def _read(sheet: PodMetadata, gang: GangKey, _levels: Levels) -> Membership:
     role = sheet.annotation(key.YUNIKORN_ROLE, name)
     minima = sheet.annotation(key.YUNIKORN_ROLES, _minima, longest=LONGEST_JSON)
     if minima is not None and role not in minima:
@@ -67,7 +67,7 @@ def _read(sheet: Sheet, gang: GangKey, _levels: Levels) -> Membership:
     return Membership(gang, NAME, role=role or "", quorum=minima, wish=_wish(sheet), keys=_KEYS)
 
 
-def _wish(sheet: Sheet) -> Wish:
+def _wish(sheet: PodMetadata) -> Wish:
     said = sheet.annotation(key.YUNIKORN_PARAMETERS, text, fatal=False) or ""
     parameters = dict(part.split("=", 1) for part in said.split() if "=" in part)
     if parameters.get(_STYLE) == "Soft":
