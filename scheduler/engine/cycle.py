@@ -21,7 +21,6 @@ from scheduler.engine.head import RESERVE_EVERY, QueueHead, waits
 from scheduler.engine.planning import Answer, Fault, MakingRoom, Question, attempt, below_ceiling
 from scheduler.engine.preemption_candidates import BLOCKED
 from scheduler.engine.preemption_policy import PreemptionPolicy
-from scheduler.engine.queue_order import QueueOrder
 from scheduler.engine.queue_pass import Pass
 from scheduler.ledger import Ledger, fault_isolation
 from scheduler.ledger.gang import GangRecord
@@ -53,7 +52,6 @@ class PlanningCycle:
         self._ledger = ledger
         self._masks = masks
         self._shapes = Shapes()
-        self._ranking = QueueOrder(ledger, self.snapshot)
         self._pass = Pass()
         self._picture: Snapshot | None = None
         self._due = float("inf")
@@ -85,7 +83,7 @@ class PlanningCycle:
         return None
 
     def _next(self, now: float) -> GangRecord | None:
-        self._ledger.pending.reorder(now, at_once=self._ranking.shares_moved())
+        self._ledger.pending.reorder(now)
         needy = self._needy
         if needy is not None and waits(needy) and self._ledger.pending.has(needy):
             return needy

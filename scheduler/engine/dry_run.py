@@ -132,7 +132,7 @@ def trial(ledger: Ledger, asking: PlanningCycle, sketched: Sketch, now: float) -
         return Trial(None, Wait(_why_not(record, now)))
     # 3. Its place in the queue, and its questions.
     record.wanted = gang
-    record.order = ledger.pending.turn(as_waiting(ledger, record, gang), now)
+    record.order = ledger.pending.turns.turn(as_waiting(ledger, record, gang), now)
     if asking.is_held_up(record, now):
         return Trial(gang, Wait(Reason.QUEUED))
     seat, room = asking.about(record, gang, now), None

@@ -21,6 +21,7 @@ from scheduler.engine.forecast_request import LONGEST, ForecastRequest, Forecast
 from scheduler.engine.planning import Answer as Made
 from scheduler.engine.planning import Fault, Question
 from scheduler.engine.preempt_verb import PreemptVerb
+from scheduler.engine.queue_order import QueueOrder
 from scheduler.ledger import Ledger, conditions, gang_spec
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
 from scheduler.model.cluster import Mask, Snapshot
@@ -62,7 +63,7 @@ class Engine:
     """Gangs in, effects and answers out."""
 
     def __init__(self, policy: Policy) -> None:
-        self.ledger = Ledger(policy)
+        self.ledger = Ledger(policy, lambda cache: QueueOrder(cache, self.snapshot))
         self._masks = FeasibilityCache()
         self._scores: OrderedDict[Uid, Mapping[str, int]] = OrderedDict()
         self.asking = PlanningCycle(self.ledger, self._masks)

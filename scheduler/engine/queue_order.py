@@ -4,10 +4,11 @@ Lives here: what the ledger's queue asks about turns, and the dominant shares th
 itself (placement.queue), or the queue (ledger.wanting).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from scheduler.ledger import Ledger
+from scheduler.ledger.cache import Cache
+from scheduler.ledger.gang import GangRecord
 from scheduler.model.cluster import Snapshot
 from scheduler.model.queueing import Order, Waiting
 from scheduler.placement import order
@@ -20,8 +21,8 @@ seconds."""
 class QueueOrder:
     """Turns by policy and share."""
 
-    def __init__(self, ledger: Ledger, snapshot: Callable[[], Snapshot]) -> None:
-        self._ledger = ledger
+    def __init__(self, cache: Cache, snapshot: Callable[[], Snapshot]) -> None:
+        self._cache = cache
         self._snapshot = snapshot
         self._usage = -1
         self._dominants: dict[str, float] = {}
@@ -30,42 +31,46 @@ class QueueOrder:
         """The dominant share by which the gangs of a namespace have their turns: of all of them the same one, or
         whoever is asked about first after somebody of his was seated would go behind all others, and they behind him,
         one after the other."""
-        ledger.pending.turn = self._turn
-        ledger.pending.moved = self._moved
-        ledger.pending.shifted = order.shifted
-        ledger.pending.ages_at = lambda waiting: order.ages_at(waiting, ledger.policy)
 
-    def shares_moved(self) -> bool:
-        """Somebody of the order `fair` got or gave back room, and the queue is short enough to be sorted at once."""
-        usage, before = self._ledger.share_usage, self._usage
+    def at_once(self, queued: int) -> bool:
+        """With the order `fair` a gang got or gave back room, and the queue is short enough to be sorted at once."""
+        usage, before = self._cache.share_usage, self._usage
         self._usage = usage.version
-        fair = self._ledger.policy.order is Order.FAIR
-        return fair and before != usage.version and len(self._ledger.pending) <= SORTED_AT_ONCE
+        fair = self._cache.policy.order is Order.FAIR
+        return fair and before != usage.version and queued <= SORTED_AT_ONCE
 
-    def _turn(self, waiting: Waiting, now: float) -> order.Turn:
-        policy, namespace = self._ledger.policy, waiting.gang.key.namespace
+    def ages_at(self, waiting: Waiting) -> float:
+        """When it moves forward by age alone; infinity: never."""
+        return order.ages_at(waiting, self._cache.policy)
+
+    def shifted(self, turn: order.Turn, by: float) -> order.Turn:
+        """The turn by another share of its namespace."""
+        return order.shifted(turn, by)
+
+    def turn(self, waiting: Waiting, now: float) -> order.Turn:
+        policy, namespace = self._cache.policy, waiting.gang.key.namespace
         if policy.order is not Order.FAIR:
             return order.turn(waiting, policy, now, 0.0)
         if namespace not in self._ranked:
             self._ranked[namespace] = self._dominant(namespace)
         return order.turn(waiting, policy, now, self._ranked[namespace])
 
-    def _moved(self) -> dict[str, float]:
+    def moved(self, queue: Sequence[GangRecord]) -> dict[str, float]:
         """Namespaces whose dominant share is another one than when this was asked last, where turns go by that, with
         it.
         """
-        if self._ledger.policy.order is not Order.FAIR:
+        if self._cache.policy.order is not Order.FAIR:
             return {}
-        before, waiting = self._ranked, self._ledger.pending.queue()
-        if len(before) > len(waiting):  # of some nobody waits any more
-            present = {record.key.namespace for record in waiting}
+        before = self._ranked
+        if len(before) > len(queue):  # of some no gang waits any more
+            present = {record.key.namespace for record in queue}
             before = {name: share for name, share in before.items() if name in present}
         self._ranked = {name: self._dominant(name) for name in before}
         return {name: now for name, now in self._ranked.items() if before[name] != now}
 
     def _dominant(self, namespace: str) -> float:
         """The weighted dominant share of a namespace, worked out once for as long as nobody's use changes."""
-        usage, nodes = self._ledger.share_usage, self._ledger.nodes
+        usage, nodes = self._cache.share_usage, self._cache.nodes
         if self._dominants_at != (usage.version, nodes.version):
             self._dominants, self._dominants_at = {}, (usage.version, nodes.version)
         if namespace not in self._dominants:

@@ -6,7 +6,7 @@ cache too.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from scheduler.ledger.counts import Case, Counters, Faults, GangCounts
 from scheduler.ledger.disruption_budgets import Budgets
@@ -14,7 +14,7 @@ from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step, note_tri
 from scheduler.ledger.leases import Migrations
 from scheduler.ledger.member_conditions import MemberConditions
 from scheduler.ledger.node_table import NodeTable
-from scheduler.ledger.pending_queue import PendingQueue
+from scheduler.ledger.pending_queue import ByArrival, PendingQueue, Turns
 from scheduler.ledger.preemption_cycles import PreemptionCycles
 from scheduler.ledger.registry import ExcessPods, Registry
 from scheduler.ledger.resource_quotas import Quotas
@@ -34,7 +34,7 @@ from scheduler.model.workload import GangKey, Group, OwnerTraits, Pod, Uid
 class Cache:
     """What is bound, held and waiting. Pure: no clock, no I/O."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, turns: "Callable[[Cache], Turns] | None" = None) -> None:
         self.policy = policy
         self.nodes = NodeTable(policy.levels)
         self.registry = Registry()
@@ -50,7 +50,7 @@ class Cache:
         self.acting = False
         self.blind = False
         """What we know may be the past."""
-        self.pending = PendingQueue()
+        self.pending = PendingQueue(ByArrival() if turns is None else turns(self))
         self.share_usage = ShareUsage(policy.shares)
         self.runtimes = Runtimes()
         self.preemption_cycles = PreemptionCycles()

@@ -21,6 +21,7 @@ from scheduler.ledger import (
 )
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import UNASKED, GangRecord
+from scheduler.ledger.pending_queue import Turns
 from scheduler.ledger.reconcile import as_waiting
 from scheduler.model import events as ev
 from scheduler.model.effects import Effect
@@ -33,8 +34,8 @@ FOREVER = float("inf")
 class Ledger(Cache):
     """What is bound, held and waiting. Pure: no clock, no I/O; equal events give equal effects."""
 
-    def __init__(self, policy: Policy) -> None:
-        super().__init__(policy)
+    def __init__(self, policy: Policy, turns: Callable[[Cache], Turns] | None = None) -> None:
+        super().__init__(policy, turns)
         self._take: Mapping[type, Callable[[Any, float], None]] = {
             ev.NodeSeen: partial(handlers.node_seen, self),
             ev.NodeGone: partial(handlers.node_gone, self),

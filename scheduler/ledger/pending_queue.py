@@ -7,9 +7,9 @@ side may each get half of what only one can have. Never here: the rollback of on
 
 import operator
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from scheduler.ledger.gang import GangRecord, Step
 from scheduler.ledger.phase import STANDS, Facts
@@ -32,10 +32,45 @@ REORDER: Final = 5.0
 """Seconds after which places are worked out anew that change by themselves: who has waited long, who has used much."""
 
 
-def in_order(waiting: Waiting, _now: float) -> Turn:
+class Turns(Protocol):
+    """Whose turn it is, and when that changes by itself."""
+
+    def turn(self, waiting: Waiting, now: float) -> Turn:
+        """The place of this gang in the queue."""
+
+    def ages_at(self, waiting: Waiting) -> float:
+        """When it moves forward by age alone; infinity: never."""
+
+    def moved(self, queue: Sequence[GangRecord]) -> Mapping[str, float]:
+        """Namespaces whose gangs have another turn than when this was asked last, by what others did, with what they go
+        by now.
+        """
+
+    def shifted(self, turn: Turn, by: float) -> Turn:
+        """The turn that a gang of such a namespace has now; only where it has not come of age meanwhile."""
+
+    def at_once(self, queued: int) -> bool:
+        """Places of a queue this long are worked out again now, and not only every few seconds."""
+
+
+class ByArrival:
     """Partly bound first, then priority, then arrival; within a second by name."""
-    gang = waiting.gang
-    return (not waiting.first, -gang.priority, waiting.arrived, gang.key)
+
+    def turn(self, waiting: Waiting, _now: float) -> Turn:
+        gang = waiting.gang
+        return (not waiting.first, -gang.priority, waiting.arrived, gang.key)
+
+    def ages_at(self, _waiting: Waiting) -> float:
+        return float("inf")
+
+    def moved(self, _queue: Sequence[GangRecord]) -> Mapping[str, float]:
+        return {}
+
+    def shifted(self, turn: Turn, _by: float) -> Turn:
+        return turn
+
+    def at_once(self, _queued: int) -> bool:
+        return False
 
 
 class SerialGangs:
@@ -76,20 +111,10 @@ def _is_on_its_way(record: GangRecord) -> bool:
 
 
 class PendingQueue:
-    """The queue. `turn`, `ages_at`, `moved` and `shifted` are the engine's to set: whose turn it is, and when that
-    changes by itself.
-    """
+    """The queue, in the order of `turns`."""
 
-    def __init__(self, turn: Callable[[Waiting, float], Turn] = in_order) -> None:
-        self.turn = turn
-        self.ages_at: Callable[[Waiting], float] = lambda _waiting: float("inf")
-        """When each moves forward by age alone."""
-        self.moved: Callable[[], Mapping[str, float]] = dict
-        """Namespaces whose gangs have another turn than when this was asked last, by what others did: what they go
-        by now.
-        """
-        self.shifted: Callable[[Turn, float], Turn] = lambda turn, _by: turn
-        """The turn that a gang has now, of the one that it had; only where it has not come of age meanwhile."""
+    def __init__(self, turns: Turns) -> None:
+        self.turns = turns
         self.serial = SerialGangs()
         self._waiting: dict[GangKey, Waiting] = {}
         self._aging = Timers()
@@ -162,8 +187,8 @@ class PendingQueue:
             return
         self._waiting[record.key] = waiting
         known, wanted = self._records.get(record.key) is record, waiting.gang
-        order = self.turn(waiting, now)
-        ages_at = self.ages_at(waiting)
+        order = self.turns.turn(waiting, now)
+        ages_at = self.turns.ages_at(waiting)
         self._aging.set(record.key, ages_at if ages_at > now else float("inf"))
         self.touch(record)
         same = known and record.wanted == wanted
@@ -187,19 +212,19 @@ class PendingQueue:
         """Everybody who waits, in order."""
         return [self._waiting[record.key] for record in self.queue()]
 
-    def reorder(self, now: float, *, at_once: bool = False) -> None:
-        """Work out anew whose turn it is, where that changes by itself: when somebody has waited long, and every few
+    def reorder(self, now: float) -> None:
+        """Work out again whose turn it is, where that changes by itself: when a gang has waited long, and every few
         seconds, or at once, where others have moved.
         """
-        due = self._aging.next() <= now
+        due, at_once = self._aging.next() <= now, self.turns.at_once(len(self))
         if not self._records or not (due or at_once or now >= self._again):
             return
-        moved, self._again = self.moved(), now + REORDER
+        moved, self._again = self.turns.moved(self.queue()), now + REORDER
         if not due and not moved:
             return
-        before, shifted = self.queue(), self.shifted
+        before, shifted = self.queue(), self.turns.shifted
         for key in self._aging.due(now):
-            self._records[key].order = self.turn(self._waiting[key], now)
+            self._records[key].order = self.turns.turn(self._waiting[key], now)
         movers = [record for record in before if record.key.namespace in moved] if moved else []
         for record in movers:
             record.order = shifted(record.order, moved[record.key.namespace])

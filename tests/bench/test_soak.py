@@ -59,7 +59,11 @@ def test_what_leads_back_is_counted_once():
 
 def test_a_leak_is_named_and_a_bounded_memory_is_not():
     """What grows is told with both lengths; below a bounded path nothing is a leak, and a namesake is none of it."""
-    before = {"engine.ledger.owners": 1, "engine.ledger.registry._scars": 1, "engine.ledger.preemption_cyclesbook": 0}
+    before = {
+        "engine.ledger.owners": 1,
+        "engine.ledger.registry._scars": 1,
+        "engine.ledger.preemption_cyclesbook": 0,
+    }
     now = {
         "engine.ledger.owners": 9,
         "engine.ledger.registry._scars": 99,

@@ -26,17 +26,23 @@ class World:
         self.weights = dict.fromkeys(SPACES, 0)
         self.told = dict(self.weights)
         self.records: dict[GangKey, tuple[GangRecord, Waiting]] = {}
-        self.queue = PendingQueue(self.turn)
-        self.queue.ages_at = lambda waiting: waiting.arrived + PATIENCE
-        self.queue.moved = self.moved
-        self.queue.shifted = lambda turn, weight: (*turn[:1], weight, *turn[2:]) if turn[0] else turn
+        self.queue = PendingQueue(self)
 
     def turn(self, waiting: Waiting, now: float) -> tuple[object, ...]:
         aged = now >= waiting.arrived + PATIENCE
         key = waiting.gang.key
         return (not aged, 0 if aged else self.told[key.namespace], waiting.arrived, key)
 
-    def moved(self) -> dict[str, int]:
+    def ages_at(self, waiting: Waiting) -> float:
+        return waiting.arrived + PATIENCE
+
+    def shifted(self, turn: tuple[object, ...], by: float) -> tuple[object, ...]:
+        return (*turn[:1], by, *turn[2:]) if turn[0] else turn
+
+    def at_once(self, _queued: int) -> bool:
+        return False
+
+    def moved(self, _queue: object) -> dict[str, float]:
         found = {name: weight for name, weight in self.weights.items() if self.told[name] != weight}
         self.told = dict(self.weights)
         return found
