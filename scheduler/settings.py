@@ -7,12 +7,9 @@ In YAML a setting is `section.settingName`; in the environment GANGWRIGHT_SECTIO
 as in YAML. `extender_config/settings.yaml` is this file as YAML, with every default.
 """
 
-import os
-import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Final
 
 from scheduler import settings_reader as reader
@@ -22,7 +19,6 @@ from scheduler.model.topology import Level
 from scheduler.model.workload import Pin, Strategy
 from scheduler.settings_elastic import ElasticMaster, RendezvousServer, Workers
 from scheduler.settings_queue import Queue
-from scheduler.settings_rules import check
 from scheduler.settings_status import StatusServer
 
 _CORE: Final = Policy()
@@ -292,24 +288,3 @@ NAMES: Final[Mapping[str, str]] = {
     for f in fields(kind)
 }
 """Every setting's dotted name, by its environment variable."""
-
-
-def load(
-    file: str | Path | None = None,
-    *,
-    environ: Mapping[str, str] = os.environ,
-    flags: Mapping[str, str] | None = None,
-) -> Settings:
-    """The settings in force: defaults < file < environment < flags.
-
-    flags: YAML texts by dotted name, such as {"verbs.port": "0"}. Raises SettingsError, which names the setting, the
-    place where it was given and what would be right.
-    """
-    given = reader.from_file(Path(file)) if file else {}
-    given |= reader.from_environment(environ, NAMES)
-    given |= reader.from_flags(flags or {})
-    reader.check_known(given, dict.fromkeys(NAMES.values()))
-    settings = Settings(**{name: reader.section_of(kind, name, given) for name, kind in SECTIONS.items()})
-    check(settings)
-    hostname = settings.lease.hostname or environ.get("POD_NAME") or socket.gethostname()
-    return replace(settings, lease=replace(settings.lease, hostname=hostname))

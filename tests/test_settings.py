@@ -16,7 +16,8 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Order, Overrun, Reclaim, Share
 from scheduler.model.topology import Level
 from scheduler.model.workload import Pin, Strategy
-from scheduler.settings import NAMES, SECTIONS, Settings, load
+from scheduler.settings import NAMES, SECTIONS, Settings
+from scheduler.settings_loader import load
 from scheduler.settings_reader import camel
 
 SHIPPED = Path(__file__).parents[1] / "extender_config" / "settings.yaml"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scheduler import settings as settings_room
+from scheduler import settings_loader
 from scheduler.cli.running import flags_of, listening, until_told
 from scheduler.elastic.master.run import run
 from scheduler.telemetry import log
@@ -29,6 +29,6 @@ def elastic(
 
     Prints one line of JSON with the addresses of rendezvous and probes once it holds the Lease and they are open.
     """
-    chosen = settings_room.load(settings, flags=flags_of(set_ or []))
+    chosen = settings_loader.load(settings, flags=flags_of(set_ or []))
     log.configure(chosen.log)
     asyncio.run(until_told(run(chosen, listening)))

@@ -14,8 +14,7 @@ from typing import Any, Final
 import msgspec
 
 import scheduler
-from scheduler import errors
-from scheduler import settings as settings_room
+from scheduler import errors, settings_loader
 from scheduler.cli import screen
 from scheduler.cli.options import HOME, Reach
 from scheduler.clock import steady
@@ -160,7 +159,7 @@ async def _leader(client: Client) -> str:
 async def policy(client: Client, file: Path | None) -> Policy:
     """The policy of the file, or of the cluster's Gangwright; the defaults where that cannot be read, which is said."""
     if file is not None:
-        return settings_room.load(file).policy
+        return settings_loader.load(file).policy
     try:
         found = [one.object for one in await listed(client, CONFIG_MAPS) if isinstance(one, ch.Seen)]
         why = "there are none"
@@ -173,7 +172,7 @@ async def policy(client: Client, file: Path | None) -> Policy:
     screen.note(
         f"the cluster's settings of Gangwright are not known ({why}): defaults assumed, see --settings"
     )
-    return settings_room.load().policy
+    return settings_loader.load().policy
 
 
 def _is_settings(name: str) -> bool:
@@ -185,7 +184,7 @@ def _policy_of(text: str) -> Policy:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "settings.yaml")
         copy.write_text(text, "utf-8")
-        return settings_room.load(copy).policy
+        return settings_loader.load(copy).policy
 
 
 async def read(client: Client, chosen: Policy, only: frozenset[str] | None = None) -> Reading:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scheduler import settings as settings_room
+from scheduler import settings_loader
 from scheduler.cli.running import flags_of, listening, until_told
 from scheduler.service.run import Source, run
 from scheduler.telemetry import log
@@ -30,11 +30,11 @@ def serve(
     Prints one line of JSON with the addresses of verbs, probes and status once they are open.
     """
     flags = flags_of(set_ or [])
-    chosen = settings_room.load(settings, flags=flags)
+    chosen = settings_loader.load(settings, flags=flags)
     log.configure(chosen.log)
     source = None
     if settings is not None:
-        source = Source(lambda: settings_room.load(settings, flags=flags), lambda: _stamp(settings))
+        source = Source(lambda: settings_loader.load(settings, flags=flags), lambda: _stamp(settings))
     asyncio.run(until_told(run(chosen, listening, source)))
 
 

@@ -1,9 +1,11 @@
 """The shape of the package: which room may know which, what pure means, and how large a module may be."""
 
 import ast
+import graphlib
 import shutil
 import subprocess
 import sysconfig
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +32,8 @@ PURE = {
     "replay": {"msgspec", "numpy"},
 }
 """Pure room → the libraries it may use besides."""
+
+PLACING = ("model", "objects", "placement", "ledger", "engine", "service", "kube", "extender", "replay")
 
 WORLDLY = {"open", "print", "input", "exec", "eval", "__import__"}
 """Built-ins that touch the world."""
@@ -64,6 +68,46 @@ def imported(tree: ast.Module) -> Iterator[str]:
                 yield from (name.name.split(".")[0] for name in names)
             case ast.ImportFrom(module=str(module)):
                 yield module.split(".")[0]
+
+
+def name_of(place: Path) -> str:
+    return ".".join(place.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def arrows() -> dict[str, set[str]]:
+    """By module of the package, the modules that it imports: anywhere in it, also for the types alone."""
+    known = {name_of(place) for place in ALL}
+    found = {}
+    for place in ALL:
+        said = set()
+        for node in ast.walk(parsed(place)):
+            match node:
+                case ast.Import(names=names):
+                    said |= {name.name for name in names}
+                case ast.ImportFrom(module=str(module), names=names):
+                    modules = {name.name: f"{module}.{name.name}" for name in names}
+                    said |= {own if own in known else module for own in modules.values()}
+        found[name_of(place)] = (said & known) - {name_of(place)}
+    return found
+
+
+def test_no_circle() -> None:
+    """The modules of the package can be read one after the other, each after all that it imports."""
+    try:
+        order = list(graphlib.TopologicalSorter(arrows()).static_order())
+    except graphlib.CycleError as error:
+        pytest.fail(f"these import each other: {' → '.join(error.args[1])}")
+
+    assert len(order) == len(ALL)
+
+
+def test_no_two_modules_of_one_name() -> None:
+    """In the rooms that place gangs the last word of a module's name is enough to find it."""
+    names = Counter(
+        place.stem for room in PLACING for place in modules(PACKAGE / room) if place.stem != "__init__"
+    )
+
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_arrows() -> None:

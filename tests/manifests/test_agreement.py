@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from scheduler import settings as settings_room
+from scheduler import settings_loader
 from scheduler.kube.lease_follower import AFTER_FAULT, LOOK_LIMIT, POLL
 from tests.manifests.rendering import EXTENDER_CONFIG, containers, named
 
@@ -15,7 +15,7 @@ FILES = ["kube-scheduler.yaml", "kube-scheduler-without-policy.yaml"]
 @pytest.fixture
 def ours():
     """The settings as the Pod gets them."""
-    return settings_room.load(EXTENDER_CONFIG / "settings.yaml", environ={"POD_NAME": "gangwright-0"})
+    return settings_loader.load(EXTENDER_CONFIG / "settings.yaml", environ={"POD_NAME": "gangwright-0"})
 
 
 @pytest.mark.parametrize("file", FILES)

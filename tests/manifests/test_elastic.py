@@ -4,7 +4,7 @@ import msgspec
 import pytest
 import yaml
 
-from scheduler import settings as settings_room
+from scheduler import settings_loader
 from scheduler.elastic import workers
 from scheduler.elastic.job.decode import decode, decode_spec
 from scheduler.elastic.job.spec import Batch, Checkpoint, Spec, Stage
@@ -157,7 +157,7 @@ def test_samples_show_every_policy():
 def ours():
     """The settings as the Pod gets them."""
     told = {one["name"]: one["value"] for one in container()["env"] if "value" in one}
-    return settings_room.load(None, environ=told | {"POD_NAME": "gangwright-elastic-0"})
+    return settings_loader.load(None, environ=told | {"POD_NAME": "gangwright-elastic-0"})
 
 
 def container():
@@ -393,4 +393,4 @@ def test_the_settings_file_is_the_masters_too(ours):
     told = {one["name"]: one["value"] for one in container()["env"] if "value" in one}
     both = told | {"POD_NAME": "gangwright-elastic-0"}
 
-    assert settings_room.load(EXTENDER_CONFIG / "settings.yaml", environ=both) == ours
+    assert settings_loader.load(EXTENDER_CONFIG / "settings.yaml", environ=both) == ours

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.errors import SettingsError
-from scheduler.settings import load
+from scheduler.settings_loader import load
 
 WRONG = {
     "another address without TLS": ({"status.host": "0.0.0.0"}, "status.host"),

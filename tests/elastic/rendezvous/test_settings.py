@@ -8,8 +8,8 @@ from scheduler.elastic.agent.backoff import Backoff
 from scheduler.elastic.agent.calling import LATE
 from scheduler.elastic.agent.master import BEAT
 from scheduler.errors import SettingsError
-from scheduler.settings import Settings, load
-from scheduler.settings_rules import check
+from scheduler.settings import Settings
+from scheduler.settings_loader import check, load
 
 TLS = {"rendezvous.cert": "tls.crt", "rendezvous.key": "tls.key"}
 WRONG = {

@@ -1,18 +1,19 @@
-"""Settings that contradict each other.
+"""The settings in force, read and checked.
 
-Lives here: one row a contradiction. Never here: what is wrong in a setting by itself; its own kind says that.
+Lives here: which source counts before which, and one row for each contradiction between settings. Never here: what is wrong in a setting by itself; its own kind says that.
 """
 
 import ipaddress
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Final
 
 from scheduler import settings_reader as reader
 from scheduler.errors import SettingsError
-
-if TYPE_CHECKING:
-    from scheduler.settings import Settings
+from scheduler.settings import NAMES, SECTIONS, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Rule:
     """Settings that contradict each other: which one to name, and what would be right."""
 
     setting: str
-    broken: Callable[["Settings"], bool]
+    broken: Callable[[Settings], bool]
     remedy: str
 
 
@@ -130,7 +131,7 @@ RULES: Final = (
 """Checked in this order; the first that is broken is told."""
 
 
-def check(settings: "Settings") -> None:
+def check(settings: Settings) -> None:
     """Raises SettingsError for the first rule that is broken."""
     for rule in RULES:
         if rule.broken(settings):
@@ -147,3 +148,24 @@ def _loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def load(
+    file: str | Path | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    flags: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings in force: defaults < file < environment < flags.
+
+    flags: YAML texts by dotted name, such as {"verbs.port": "0"}. Raises SettingsError, which names the setting, the
+    place where it was given and what would be right.
+    """
+    given = reader.from_file(Path(file)) if file else {}
+    given |= reader.from_environment(environ, NAMES)
+    given |= reader.from_flags(flags or {})
+    reader.check_known(given, dict.fromkeys(NAMES.values()))
+    settings = Settings(**{name: reader.section_of(kind, name, given) for name, kind in SECTIONS.items()})
+    check(settings)
+    hostname = settings.lease.hostname or environ.get("POD_NAME") or socket.gethostname()
+    return replace(settings, lease=replace(settings.lease, hostname=hostname))
