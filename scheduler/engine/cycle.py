@@ -1,13 +1,13 @@
 """Who is asked about next, in which picture, and what becomes of the answer.
 
 Lives here: a pass through the queue in its order; the reservation for the first gang that waits, which those behind it
-leave untouched; and room made for a gang by those who give way. Never here: how any of this is worked out (`question`).
+leave untouched; and room made for a gang by those who give way. Never here: how any of this is worked out (`planning`).
 
 One pass goes from the head of the queue to its end. When queue or room change meanwhile, the head is asked about again
 before the pass goes on, so nothing younger overtakes a gang that could be seated; but at most HEAD times a step, so
 that gangs at the head that never fit cannot keep the rest from being asked.
 
-A pass is bounded, however many gangs of a namespace are unlike all others: see `dominance` and `wanting.Rounds`.
+A pass is bounded, however many gangs of a namespace are unlike all others: see `equivalence` and `queue_pass.PassRounds`.
 """
 
 from collections.abc import Hashable

@@ -2,7 +2,7 @@
 
 Lives here: which seats, each proven on a picture of the cluster from which those who move are taken and the node is
 left out; and in words what stays, and why. Never here: an eviction; the ledger begins with those when the seats are
-kept (ledger.moving). A gang keeps its quorum: members above it leave one by one, surplus first; of the quorum nobody
+kept (ledger.migration). A gang keeps its quorum: members above it leave one by one, surplus first; of the quorum nobody
 leaves but with all others.
 """
 

@@ -2,7 +2,7 @@
 
 They are made a gang of by the very code that makes gangs, are given their place in the queue, and the same questions
 are asked of the same picture; but nothing of it enters the ledger. Pods that name a gang that is there join it. Never
-here: an answer (`question` has it).
+here: an answer (`planning` has it).
 
 Why a sketch comes first: to make a gang of 4,096 pods takes ten milliseconds, for which kube-scheduler's verbs would
 wait. A sketch has copies of all that it is made from, so any thread may make it.

@@ -137,7 +137,7 @@ class Engine:
         return effects
 
     def outlook(self, now: float, longest: int = LONGEST) -> ForecastRequest:
-        """What a forecast of the first gangs of the queue is made from; see `outlook.foresee`, which any thread may
+        """What a forecast of the first gangs of the queue is made from; see `forecast_request.foresee`, which any thread may
         run.
         """
         return outlook(self.ledger, self.asking.running, self.snapshot(), now, longest)
@@ -155,7 +155,7 @@ class Engine:
         return sketch(self.ledger, pods)
 
     def trial(self, sketched: Sketch, now: float) -> Trial:
-        """What would be asked about these pods, were they to come now; see `question.decide`, which answers."""
+        """What would be asked about these pods, were they to come now; see `planning.decide`, which answers."""
         return trial(self.ledger, self.asking, sketched, now)
 
     def inquire(self, key: GangKey, now: float) -> Explanation | None:
@@ -321,7 +321,7 @@ class Engine:
         return [scores.get(name, 0) for name in call.candidates]
 
     def preempt(self, call: PreemptCall) -> Mapping[str, Victims]:
-        """The candidates that remain, each with its cheapest victims; see `preempting`."""
+        """The candidates that remain, each with its cheapest victims; see `preempt_verb`."""
         return self._preempting.answer(call)
 
 

@@ -2,7 +2,7 @@
 cost.
 
 Lives here: the question, asked of the picture that the planner would get, and its answer. Never here: a right; whoever
-is named would be asked to leave if the gang might ask (`rights` says whether it may). So nobody is named for what his
+is named would be asked to leave if the gang might ask (`preemption_policy` says whether it may). So nobody is named for what his
 namespace uses within its guarantee.
 """
 

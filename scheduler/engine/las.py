@@ -1,7 +1,7 @@
 """Turns by attained service: who has had more than a gang that waits, and has had his turn.
 
-Lives here: the order `las` among those who run. Never here: who may be asked to leave for other reasons (rights), or
-what a band of service is (placement.queue). Why sorted once for a moment: everybody who waits asks in a pass whose turn
+Lives here: the order `las` among those who run. Never here: who may be asked to leave for other reasons (preemption_policy), or
+what a band of service is (placement.order). Why sorted once for a moment: everybody who waits asks in a pass whose turn
 is over, of all who run.
 """
 

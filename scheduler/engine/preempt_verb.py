@@ -5,7 +5,7 @@ the victims of each candidate node are made the cheapest that take no gang below
 remain that we would give the pod then: kube-scheduler knows nothing of the room that we hold and of the nodes that we
 bar, and would otherwise go on deleting pods in vain. A victim that is not known is a sign that our picture is late: its
 node is left out. An empty list of victims, legal from 1.38 on, breaks nothing.
-Never here: which victims are the cheapest (placement.rewriting).
+Never here: which victims are the cheapest (placement.victim_rewriting).
 """
 
 from collections import defaultdict

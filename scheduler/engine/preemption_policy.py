@@ -5,8 +5,8 @@ lower priority gives way; with the order `las` a gang that has had much gives wa
 little, if it can be suspended; where the setting says so, who was let past another and runs longer than it was expected
 to is suspended for it; and a borrower gives way to the namespace whose guaranteed room it uses. No right reaches what
 another namespace uses within its guarantee, none more than disruption budgets allow, and none an owner whose pods come
-back by another scheduler (ledger.comebacks).
-Never here: who of them is chosen (placement.preemption), or how they leave (ledger.freeing).
+back by another scheduler (ledger.spared_owners).
+Never here: who of them is chosen (placement.victim_selection), or how they leave (ledger.preemption).
 """
 
 import math
@@ -30,7 +30,7 @@ Right = Callable[[GangRecord | None, Pod], bool]
 class PreemptionPolicy:
     """Decides who is in question, and nothing else.
 
-    Of the ledger it writes two notes of the gang that asks: `at_odds`, and through `freeing.spared` which victims are
+    Of the ledger it writes two notes of the gang that asks: `at_odds`, and through `preemption.spared` which victims are
     spared no longer.
     """
 

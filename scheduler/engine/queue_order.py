@@ -1,7 +1,7 @@
 """Whose turn it is, by the policy in force; with `fair`, by the share that a namespace had at the last sorting.
 
 Lives here: what the ledger's queue asks about turns, and the dominant shares that it takes. Never here: the order
-itself (placement.queue), or the queue (ledger.wanting).
+itself (placement.order), or the queue (ledger.pending_queue).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """The verbs over HTTP: routes, bounds, one canonical line and one counter a call.
 
-Lives here: everything between a socket and `handlers`. Never here: what an answer is.
+Lives here: everything between a socket and `verb_handlers`. Never here: what an answer is.
 
 Why errors of a verb are status 200: kube-scheduler throws the body of any other status away and shows its user
 the bare number. Only what kube-scheduler never does (a wrong path, method or content type) has a status of its

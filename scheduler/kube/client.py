@@ -34,7 +34,7 @@ parallel.
 """
 
 SPARE = 4
-"""Of these, for calls that may wait for each other: looks at quiet watches (`vigil`), of which each lasts a second."""
+"""Of these, for calls that may wait for each other: looks at quiet watches (`watch_probe`), of which each lasts a second."""
 
 CONNECT_LIMIT = 10.0
 """Seconds for a TCP and TLS handshake with a machine of the same cluster."""

@@ -27,7 +27,7 @@ LOOK_LIMIT = 2.0
 """Seconds for one look: a third of the usual lease, so that one may fail."""
 
 AFTER_FAULT = 2.0
-"""Seconds until the next look when one failed: an API server in trouble is not stormed (see `pace`)."""
+"""Seconds until the next look when one failed: an API server in trouble is not stormed (see `retry_backoff`)."""
 
 DURATION = 15
 """Seconds a lease holds if it does not say (`leaseDuration` of kube-scheduler by default)."""

@@ -4,7 +4,7 @@ itself.
 Lives here: how often, and that none outlives its client. Never here: what follows from silence. A watch on which nothing happens is silent for a minute,
 and who waits so long for a bookmark believes for so long in a stream whose other end was switched off, or forgotten by
 a firewall between. The kernel's questions carry nothing, and are answered without the API server. Who answers them in
-its stead and passes nothing on, as a proxy may, is found out by a look from beside (`vigil`).
+its stead and passes nothing on, as a proxy may, is found out by a look from beside (`watch_probe`).
 """
 
 import asyncio

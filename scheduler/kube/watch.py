@@ -14,7 +14,7 @@ The rules, and where they come from:
 * An API server that was away may come back with an etcd restored from a backup. It is asked how far it has come before
   a watch goes on: one from a version of the future is silent until that is reached, and leaves out all between.
 * Bookmarks come about once a minute, so 70 s of silence mean a dead connection. That the other machine is gone the
-  kernel tells sooner (`sockets`), and that something between passes nothing on, a look from beside (`vigil`). A stream
+  kernel tells sooner (`sockets`), and that something between passes nothing on, a look from beside (`watch_probe`). A stream
   that ends so goes on where it was; after one that was deaf nothing is believed until something is heard. A watch is
   asked to end after 4 to 8 minutes, at random, so that watches spread over API servers and do not end together.
 """

@@ -1,6 +1,6 @@
 """Whether a watch on which nothing is heard still hears: a look from beside tells what it keeps to itself.
 
-Lives here: when to look, how, and what a look proves. Never here: what follows for the watch (`watch`, `pace`).
+Lives here: when to look, how, and what a look proves. Never here: what follows for the watch (`watch`, `retry_backoff`).
 
 Why: who stands between us and the API server and takes bytes without passing them on (a proxy that lost the machine
 behind it) answers the kernel's questions (`sockets`), and bookmarks are missed after a minute only. A look is a watch

@@ -1,6 +1,6 @@
 """What the Jobs of a gang completed, also where the pods that did it are gone.
 
-Lives here: how many completions count beside the succeeded pods that are seen. Never here: what the quorum lacks (roster).
+Lives here: how many completions count beside the succeeded pods that are seen. Never here: what the quorum lacks (quorum).
 """
 
 from collections import Counter

@@ -2,7 +2,7 @@
 
 Lives here: which budget covers a pod, by the rules of the Eviction API, the limits that follow, and when one that lets
 more go is a reason to ask again. Never here: an eviction that the API server refuses all the same, because a budget
-changed meanwhile (freeing).
+changed meanwhile (preemption).
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """Members that are of a gang by name and do not count for it: they stay in its record, wait, and are told why.
 
-Lives here: which members these are. Never here: what the others make of the gang (roster), or what people are told
-(notices).
+Lives here: which members these are. Never here: what the others make of the gang (quorum), or what people are told
+(conditions).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Lives here: what counts as never started and as lost, what it is called, and who is evicted so that his owner makes
 him again. Never here: where anybody goes then (the planner), or the move of a gang that has no room left where it is
-(engine.draining).
+(engine.drain).
 Everything is bounded: each setback doubles the time until the next, until the gang has run well for a while.
 """
 

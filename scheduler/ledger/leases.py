@@ -1,6 +1,6 @@
 """Seats that are kept for pods that their owners have not made yet, by the gang that moves or lost members.
 
-Never here: who takes them, and when they are given back (moving, vacancies).
+Never here: who takes them, and when they are given back (migration, vacancies).
 """
 
 from collections.abc import Iterator

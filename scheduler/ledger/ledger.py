@@ -1,7 +1,7 @@
 """The one way in which memory changes: `handle(events, now) → effects`.
 
 Events are taken in one after the other; then every gang that they touched is looked at once, however many of
-its members were touched (`care.look_after`). `now` is any clock that never goes back, in seconds.
+its members were touched (`reconcile.reconcile`). `now` is any clock that never goes back, in seconds.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,7 @@
 """What every member of a gang says of it: the condition `gangwright.io/Seated`, beside the event on the first of them.
 
 Lives here: which members lack the reason that holds now, and when they are written: once it has stood for a while, the
-front of the queue first, a few at a time. Never here: the reason and its text (`notices`), and the first member, which
+front of the queue first, a few at a time. Never here: the reason and its text (`conditions`), and the first member, which
 is told at once. A member is written again for another reason, not for other numbers. A gang that has its seats is
 written only where a member says that it waits.
 """
@@ -80,7 +80,7 @@ class MemberConditions:
         self._under_way: set[SetCondition] = set()
 
     def note(self, record: GangRecord, said: conditions.Words, now: float) -> None:
-        """This gang was looked at.  said: its `notices.words`."""
+        """This gang was looked at.  said: its `conditions.words`."""
         key, why = record.key, _why(record, said)
         if why is None and not _lacking(record, None):
             self.forget(key)

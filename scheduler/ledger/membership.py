@@ -1,6 +1,6 @@
 """What the watches tell of pods: who is new, who has changed, who is gone.
 
-Lives here: the way of a pod into its gang and out of it. Never here: what follows for the gang (see care).
+Lives here: the way of a pod into its gang and out of it. Never here: what follows for the gang (see reconcile).
 """
 
 from collections.abc import Iterable

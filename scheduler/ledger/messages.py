@@ -1,6 +1,6 @@
 """What people were told of a gang, and what they are still to be told.
 
-Lives here: the notes alone. Never here: when something is told, and in which words (notices, mishaps).
+Lives here: the notes alone. Never here: when something is told, and in which words (conditions, member_mishaps).
 """
 
 from dataclasses import dataclass

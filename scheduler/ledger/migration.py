@@ -3,7 +3,7 @@
 Lives here: the leases, for pods that their owners have not made yet; the order of the evictions; and who takes a lease.
 A lease uses room under a name of its own, so nobody else gets it, and counts for its namespace as soon as the pod that
 it is to follow does not. Who moves is bound, or waits without a seat: what either asks of nodes holds no pin of ours,
-so the next of its owner asks the same. Never here: which seats (engine.draining). Everything ends by itself: a lease
+so the next of its owner asks the same. Never here: which seats (engine.drain). Everything ends by itself: a lease
 that nobody takes is given back, and an eviction that is refused ends a move of which nothing has happened yet. All of
 it is memory: a restart forgets the leases, and whoever was evicted waits in the queue.
 """

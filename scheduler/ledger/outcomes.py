@@ -1,6 +1,6 @@
 """What became of effects, gang by gang.
 
-Lives here: whose outcome it is, and when what failed is done again. Never here: how (care, freeing, plans).
+Lives here: whose outcome it is, and when what failed is done again. Never here: how (reconcile, preemption, plans).
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """A pod that gives way for a gang learns it: an event on it and its owner, a condition on it, and our own memory.
 
 It is told once the API server has taken the request: an eviction that a budget refuses is not told. Lives here: what is
-said. Never here: which pod gives way (freeing). A gang of the same namespace is named. Of one of another namespace
+said. Never here: which pod gives way (preemption). A gang of the same namespace is named. Of one of another namespace
 people read its priority and the uid of a pod, as kube-scheduler tells it: its name is hidden from them.
 """
 

@@ -76,7 +76,7 @@ def _filling(record: GangRecord) -> list[Member]:
 def strangers(record: GangRecord, spec: Spec) -> list[Uid]:
     """Members of an earlier controller, when the gang's name was taken over by a new one.
 
-    Members of several controllers are one gang only where `aside.is_of_several` says so; otherwise the newest revision's
+    Members of several controllers are one gang only where `excluded_members.is_of_several` says so; otherwise the newest revision's
     pods are the gang, once nothing of the earlier one runs.  What ended under an earlier controller counts for it
     alone.
     """

@@ -2,7 +2,7 @@
 
 So such an owner is asked once, and then left alone for a while: another round would only evict its new pods. The same
 holds of an owner whose pod was bound into room that was made for a gang. Lives here: which owners these are, and what
-took the room. Never here: why a pod may be asked at all (engine.rights). Kept in memory alone: a restart forgets it.
+took the room. Never here: why a pod may be asked at all (engine.preemption_policy). Kept in memory alone: a restart forgets it.
 """
 
 from collections import OrderedDict

@@ -1,7 +1,7 @@
 """Places of members that were lost, kept for their successors: the rest of the gang stands idle until these run.
 
 Lives here: which places are kept, for how long, and what ends that. Never here: how a successor takes its place
-(moving). All of it is memory: a restart forgets it, as it forgets the seats that a drain keeps.
+(migration). All of it is memory: a restart forgets it, as it forgets the seats that a drain keeps.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """What namespaces use in one course of events, held against the most that each may use.
 
-Lives here: the sums, and whether a quorum goes above them. Never here: who comes and goes (course).
+Lives here: the sums, and whether a quorum goes above them. Never here: who comes and goes (simulation).
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Which nodes may hold a demand, whatever room they have; and which have the ports and the room for it.
 
-Never here: why a node is closed to a demand (admission), the choice between nodes, a memory (see masks).
+Never here: why a node is closed to a demand (admission), the choice between nodes, a memory (see feasibility_cache).
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """When each waiting gang will start, with the bounds between which four of five starts lie.
 
 Lives here: which courses of events are looked at, and what they say together.
-Never here: what happens in one course (course).
+Never here: what happens in one course (simulation).
 Why several courses: the start of a gang hangs on the first of many ends that makes room for it, so the middle of the
 ends is not the middle of the start, and the bounds of the ends are far outside of its bounds.  The errors of the
 estimates are taken to be independent from gang to gang.

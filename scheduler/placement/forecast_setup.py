@@ -1,7 +1,7 @@
 """What all courses of events of one forecast have in common: room, who waits in which shape, who runs.
 
 Lives here: gangs that one answer serves, and those that will never fit.
-Never here: time (course).
+Never here: time (simulation).
 """
 
 from collections.abc import Mapping, Sequence

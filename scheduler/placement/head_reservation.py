@@ -1,7 +1,7 @@
 """Room kept for the head of the queue in one course of events, and what others may use beside it.
 
 Lives here: what is left at the head's start, and the room that those find who stay beyond it.
-Never here: when the head starts, who the others are (course).
+Never here: when the head starts, who the others are (simulation).
 """
 
 from typing import Final

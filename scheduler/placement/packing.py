@@ -3,7 +3,7 @@
 Why all domains at once: `fill` seats the gang in every domain of a level by one sort, and the best of those
 that hold it whole is kept.  Members of one demand seated so fit whenever they can fit at all; of several
 demands the largest goes first, and when that fails in every domain, other orders are tried.
-Never here: the choice of nodes by alignment (aligning), the surplus (seating).
+Never here: the choice of nodes by alignment (cosine), the surplus (seating).
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,7 +2,7 @@
 
 Lives here: EASY backfilling (Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 2001) for gangs that lie on nodes:
 the earliest time at which those who leave until then make room for the whole quorum, and what is left beside.
-Never here: the order of the queue (queue), a choice of node (planner).
+Never here: the order of the queue (order), a choice of node (planner).
 
 Which estimate: the middle.  With the pessimistic one the head would be promised a late start and be overtaken by
 more and longer gangs than it need be; with the optimistic one nobody could start beside it.  Whoever has run past

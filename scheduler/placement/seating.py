@@ -1,7 +1,7 @@
 """Seats for the whole quorum or for nobody; then for the surplus, as far as there is room.
 
 Lives here: which way of seating belongs to which strategy, the even spread, and the surplus.
-Never here: why it failed (shortfall).
+Never here: why it failed (diagnosis).
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
 """The queue by shape: who of one shape still waits, in the order of the queue, and who of them is next.
 
 Lives here: the next of all, and the next who is expected to be gone by a certain time.
-Never here: room (yard), whose turn it is between shapes (course).
+Never here: room (forecast_capacity), whose turn it is between shapes (simulation).
 Why by shape: thousands who wait are of a few shapes, and what is answered to one gang holds for all of its shape. Asked
 by shape, a pass over the queue costs by who begins and not by who waits.
 """

@@ -1,7 +1,7 @@
 """Victims that kube-scheduler proposes for a single pod, node by node, made the cheapest that break no gang.
 
 Lives here: the answer to its preempt verb, as a function of what stands on each candidate node.
-Never here: room for a gang (preemption): the verb names victims of one node only.
+Never here: room for a gang (victim_selection): the verb names victims of one node only.
 Why not always the cheapest: kube-scheduler also knows reasons that are not room (a host port, an anti-affinity).  A
 victim that its proposal could spare as far as room goes was named for such a reason, and is kept.
 
@@ -50,7 +50,7 @@ def cheapest(
 
     offers: by node, whom kube-scheduler would take.  needs: float64[r], of the pod.
     A node is left out when it is not among `nodes`, when a proposed victim is not known there, and when no set makes
-    room without breaking a gang.  Cost is compared as in `preemption.choose`.
+    room without breaking a gang.  Cost is compared as in `victim_selection.choose`.
     """
     found = {
         node: _rewritten(offered, nodes[node], needs, survive)

@@ -5,7 +5,7 @@ every node by itself says what each number of seats costs there, and the cheapes
 for a seat.  What the mix costs so is never more than the optimum (a Lagrangian bound).  Shares then move to
 where the gang was wanted, and the mix is found again; each mix, less whoever is not needed, is an answer, and the
 cheapest answer is kept.
-Never here: whether the planner agrees (preemption).
+Never here: whether the planner agrees (victim_selection).
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Terms on who leaves together: no more than was borrowed, and by a claim only for what is claimed.
 
 Lives here: whether a set keeps its terms, and which units to choose among when the cheapest of all break them.
-Never here: the choice itself (preemption), or who set the terms.
+Never here: the choice itself (victim_selection), or who set the terms.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
