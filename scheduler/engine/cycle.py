@@ -97,7 +97,7 @@ class PlanningCycle:
             self._pass.doubt()  # time alone may have opened somebody
         record = self._pass.next(self._ledger.pending, changes, sieve.under, sieve.first_open)
         if record is None and self._due <= now:
-            later = (other.verdict_until for other in self._ledger.pending.queue())
+            later = (other.verdict.until for other in self._ledger.pending.queue())
             self._due = min((time for time in later if time > now), default=float("inf"))
         return record
 
@@ -119,7 +119,7 @@ class PlanningCycle:
         """Somebody may give way to this gang who was not asked about yet. Where not, it is not looked at again."""
         if waits(record) and not self._is_hopeless(record, now) and self._may_take(record, now):
             return True
-        record.verdict_standing = self._ledger.standing
+        record.verdict.tried(self._ledger.standing)
         return False
 
     def _sieve(self, now: float) -> Candidacy:
@@ -298,7 +298,7 @@ class PlanningCycle:
         record = ledger.registry.gangs.get(question.gang.key)
         if record is None or not waits(record):
             self._sat_down(question, decision, record)
-        elif fresh or record.verdict_room == ledger.nodes.room:
+        elif fresh or record.verdict.room == ledger.nodes.room:
             self.front.told_to_wait(record)
             self._needy = record if self._may_make_room(record, now) else None
             self._look_again(record, now)
@@ -325,7 +325,7 @@ class PlanningCycle:
         """Where even the least that any of those behind needs is refused, none of them need be asked about."""
         wanting, sizes = self._ledger.pending, self._shapes.sizes
         reach = min(refused.reach(kind), len(wanting))
-        shapes = {other.verdict_shape for other in islice(wanting.behind(record), reach)}
+        shapes = {other.verdict.shape for other in islice(wanting.behind(record), reach)}
         near = (sizes.get(shape) for shape in shapes if shape is not None)
         refused.ask_for_the_least(kind, reach, near, lambda least: self._refusal(question, least))
 
@@ -359,9 +359,9 @@ class PlanningCycle:
         """Gangs of one kind may ask the same others to leave, and fit in the same places; None: this one is like no
         other.
         """
-        if record.verdict_shape is None or record.spared:
+        if record.verdict.shape is None or record.spared:
             return None
-        answered = (record.verdict_shape, record.verdict_fence, record.verdict_short)
+        answered = (record.verdict.shape, record.verdict.fence, record.verdict.short)
         return *answered, record.key.namespace, self.rights.by_time(record, now)
 
     def _may_take(self, record: GangRecord, now: float) -> bool:
@@ -372,7 +372,7 @@ class PlanningCycle:
         self._ask_by(record, min(self.rights.next_turn(record, now), self.front.due_again(record, now)))
 
     def _ask_by(self, record: GangRecord, time: float) -> None:
-        record.verdict_until = time
+        record.verdict.ask_by(time)
         self._ledger.pending.touch(record)
         self._due = min(self._due, time)
 
@@ -386,11 +386,11 @@ class PlanningCycle:
         if isinstance(answer, Reservation):
             self.front.reserve(answer, question.snapshot.nodes_version, now)
             if record is not None:
-                self._ask_by(record, min(record.verdict_until, max(answer.start, now + RESERVE_EVERY)))
+                self._ask_by(record, min(record.verdict.until, max(answer.start, now + RESERVE_EVERY)))
         elif record is not None and question.making is not None and question.making.stays is None:
             self._pass.rounds.refused(record)
             kind = self._kind(record, now)
-            if kind is not None and record.verdict_shape == question.shape and self._may_take(record, now):
+            if kind is not None and record.verdict.shape == question.shape and self._may_take(record, now):
                 self._hopeless().add(kind)
             self._needy, self._only_time = (record, True) if self.front.is_due(record, now) else (None, False)
         return []

@@ -336,4 +336,4 @@ def _why(record: GangRecord) -> Reason:
     why = conditions.reason(record)
     if why not in {Reason.SEATED, Reason.BOUND}:
         return why
-    return record.verdict.reason if record.verdict is not None else Reason.QUEUED
+    return record.verdict.decision.reason if record.verdict.decision is not None else Reason.QUEUED

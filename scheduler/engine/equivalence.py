@@ -273,18 +273,18 @@ class Candidacy:
             return False
         if self.only is not None and record is not self.only:
             return False
-        if self.only is None and isinstance(record.verdict, Wait) and record.verdict.behind is not None:
-            return not self._lets_pass(record, record.verdict)
-        if record.verdict_for is not wanted:
+        decision = record.verdict.decision
+        if self.only is None and isinstance(decision, Wait) and decision.behind is not None:
+            return not self._lets_pass(record, decision)
+        if record.verdict.request is not wanted:
             return True
         fence = self.fence if self.fence and record.order > self.order else 0
         takes = wanted.priority > self.above
-        if record.verdict_fence == fence:
-            verdict = record.verdict
-            if verdict is not None and verdict.reason in LASTING:
-                return record.verdict_version != self.version
-            if record.verdict_room == self.room and record.verdict_until > self.now:
-                return takes and record.verdict_standing != self.standing and self.may_try(record, self.now)
+        if record.verdict.fence == fence:
+            if decision is not None and decision.reason in LASTING:
+                return record.verdict.version != self.version
+            if record.verdict.room == self.room and record.verdict.until > self.now:
+                return takes and record.verdict.standing != self.standing and self.may_try(record, self.now)
         return (takes and self.may_try(record, self.now)) or not self._is_known(record, fence)
 
     def _lets_pass(self, record: GangRecord, told: Wait) -> bool:
@@ -292,30 +292,29 @@ class Candidacy:
         first = self.before(record)
         if first is None:
             return False
-        if told.behind != first:
-            record.verdict = Wait(Reason.QUEUED, behind=first)
+        other = Wait(Reason.QUEUED, behind=first) if told.behind != first else None
+        if other is not None:
             self.mark(record.key)
-        record.verdict_for, record.verdict_room = record.wanted, self.room
+        record.verdict.wait(other, record.wanted, self.room)
         return True
 
     def _is_known(self, record: GangRecord, fence: int) -> bool:
         """A gang of this shape was told to wait since there was so much room: so is this one, without being asked."""
-        if record.verdict_shape is None or record.verdict_until <= self.now or record is self.first:
+        if record.verdict.shape is None or record.verdict.until <= self.now or record is self.first:
             return False
         return self._tell(record, fence, short=fence > 0 and self.longest(record) <= self.spare)
 
     def _tell(self, record: GangRecord, fence: int, *, short: bool) -> bool:
         """Gives this gang the answer that is known of its shape or of less, if one is."""
         told = self.told_short if short else self.told_behind if fence else self.told
-        shape = record.verdict_shape
+        shape = record.verdict.shape
         known = None if shape is None else told.alike.get(shape) or self._no_less(record, shape, told.refused)
         if known is None:
             return False
-        before = record.verdict
+        before = record.verdict.decision
         if before is not known and (before is None or before.reason is not known.reason):
             self.mark(record.key)
-        record.verdict, record.verdict_room = known, self.room
-        record.verdict_fence, record.verdict_short = fence, short
+        record.verdict.conclude(known, room=self.room, fence=fence, short=short)
         return True
 
     def _no_less(self, record: GangRecord, shape: int, refused: Refused) -> Wait | None:
@@ -325,8 +324,8 @@ class Candidacy:
         Only to one that was told to wait for room on the nodes as they are: of another it is not known whether it
         fits the empty cluster.
         """
-        own, size = record.verdict, self.sizes.get(shape)
-        if size is None or record.verdict_version != self.version:
+        own, size = record.verdict.decision, self.sizes.get(shape)
+        if size is None or record.verdict.version != self.version:
             return None
         if not isinstance(own, Wait) or own.reason not in BLOCKED:
             return None
@@ -353,37 +352,37 @@ class Candidacy:
         for record in records:
             behind = behind or record.order > self.order
             wanted, verdict = record.wanted, record.verdict
+            decision = verdict.decision
             if (
                 not behind
                 or wanted is None
-                or verdict is None
-                or record.verdict_for is not wanted
+                or decision is None
+                or verdict.request is not wanted
                 or record is first
                 or record.not_before > now
-                or record.verdict_until <= now
+                or verdict.until <= now
                 or (some_take and wanted.priority > above)
-                or verdict.reason is Reason.QUEUED
+                or decision.reason is Reason.QUEUED
             ):
                 yield record
                 continue
-            if record.verdict_fence == fence:
-                if verdict.reason in LASTING:
+            if verdict.fence == fence:
+                if decision.reason in LASTING:
                     yield record
                     continue
-                if record.verdict_room == room:
+                if verdict.room == room:
                     continue
             short = False
             if fence:
                 seconds = record.reach.high
                 short = (longest(record) if seconds is None else seconds) <= spare
-            shape = record.verdict_shape
+            shape = verdict.shape
             known = None
             if shape is not None:
                 known = alike[short].get(shape) or self._no_less(record, shape, refused[short])
             if known is None:
                 yield record
                 continue
-            if verdict is not known and verdict.reason is not known.reason:
+            if decision is not known and decision.reason is not known.reason:
                 mark(record.key)
-            record.verdict, record.verdict_room = known, room
-            record.verdict_fence, record.verdict_short = fence, short
+            verdict.conclude(known, room=room, fence=fence, short=short)

@@ -143,19 +143,19 @@ def waits(record: GangRecord) -> bool:
     return (
         record.wanted is not None
         and record.wanted.quorum > 0
-        and record.verdict_for is record.wanted
-        and isinstance(record.verdict, Wait)
-        and record.verdict.reason in BLOCKED
+        and record.verdict.request is record.wanted
+        and isinstance(record.verdict.decision, Wait)
+        and record.verdict.decision.reason in BLOCKED
     )
 
 
 def _in_vain(record: GangRecord, version: int, room: int) -> bool:
     """No pod that leaves would help it, or none has left since; and surplus alone holds up no gang."""
-    verdict = record.verdict if record.verdict_for is record.wanted else None
+    verdict = record.verdict.decision if record.verdict.request is record.wanted else None
     if isinstance(verdict, Wait) and verdict.behind is not None:
         return True  # it is told otherwise as soon as that gang is out of its way
-    lasting = verdict is not None and verdict.reason in LASTING and record.verdict_version == version
-    if verdict is None or lasting or record.verdict_room != room:
+    lasting = verdict is not None and verdict.reason in LASTING and record.verdict.version == version
+    if verdict is None or lasting or record.verdict.room != room:
         return lasting
     own = verdict.reason is Reason.OVER_CEILING or verdict.reason is Reason.QUEUED
     return own or (record.wanted is not None and not record.wanted.quorum)

@@ -67,7 +67,9 @@ class PreemptVerb:
         queue = ledger.pending.queue()
         strict = ledger.policy.backfill is Backfill.NONE
         out_of_turn = strict and bool(queue) and queue[0] is not record
-        return out_of_turn or (record.verdict is not None and record.verdict.reason is Reason.RESERVED)
+        return out_of_turn or (
+            record.verdict.decision is not None and record.verdict.decision.reason is Reason.RESERVED
+        )
 
     def _rewritten(self, member: Member, offers: Offers) -> Offers:
         """The cheapest victims of each node. Whose budgets they touch kube-scheduler has counted for its own choice."""

@@ -22,12 +22,12 @@ def begin(record: GangRecord, policy: Policy, now: float) -> None:
     """The gang is not planned for a while, twice as long with every try."""
     record.not_before = now + doubled(policy.backoff, record.tries, policy.backoff_limit)
     record.tries += 1
-    record.verdict, record.verdict_for = Wait(Reason.BACKING_OFF), None
+    record.verdict.replace(Wait(Reason.BACKING_OFF))
 
 
 def note(record: GangRecord, now: float) -> None:
     """That it backs off is why it waits, also where it was restarted rather than late; and no longer than it does."""
-    if record.verdict is None and record.not_before > now:
-        record.verdict, record.verdict_for = Wait(Reason.BACKING_OFF), None
-    elif record.verdict == Wait(Reason.BACKING_OFF) and record.not_before <= now:
-        record.verdict, record.verdict_for = None, None
+    if record.verdict.decision is None and record.not_before > now:
+        record.verdict.replace(Wait(Reason.BACKING_OFF))
+    elif record.verdict.decision == Wait(Reason.BACKING_OFF) and record.not_before <= now:
+        record.verdict.forget()

@@ -50,7 +50,7 @@ def reason(record: GangRecord) -> Reason:
         return Reason.PARTLY_BOUND
     if record.state == State.GATHERING:
         return Reason.MISSING_MEMBERS
-    return record.verdict.reason if record.verdict is not None else Reason.QUEUED
+    return record.verdict.decision.reason if record.verdict.decision is not None else Reason.QUEUED
 
 
 def _some_bound(record: GangRecord) -> bool:
@@ -184,7 +184,7 @@ def sentence(record: GangRecord, why: Reason) -> str:
     if isinstance(record.spec, Refuse):
         refused = record.spec
         return f"{TEXT[why]}: {refused.field}: {refused.value!r}: {refused.remedy}"
-    verdict = record.verdict
+    verdict = record.verdict.decision
     if why is Reason.PARTLY_BOUND and isinstance(record.spec, Spec):
         lacks = _lacks(record, verdict, "; ")
         bound = f"{_bound(record, record.spec)} of {record.spec.total} are bound"

@@ -85,9 +85,9 @@ def _lacks_room(record: GangRecord, policy: Policy, now: float) -> bool:
     """It is torn, and the domain that it asks for has had no room for the rest for a while; others may have some for all
     of it. Not at the first refusal: the room may be on its way, by pods that leave or are asked to.
     """
-    wanted, verdict = record.wanted, record.verdict
+    wanted, verdict = record.wanted, record.verdict.decision
     lacks = record.partly_bound and not record.was_bound and wanted is not None and wanted.required
-    if not lacks or record.verdict_for is not wanted or verdict is None or verdict.reason not in _NO_ROOM:
+    if not lacks or record.verdict.request is not wanted or verdict is None or verdict.reason not in _NO_ROOM:
         record.roomless_since = None
         return False
     if record.roomless_since is None:

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from scheduler.ledger.messages import Failure, GaveWay, Mishap, Notice, Overlooked, Sequel
 from scheduler.ledger.runtimes import Reach, Run
+from scheduler.ledger.verdict import Verdict
 from scheduler.model.cluster import Mask
-from scheduler.model.decision import Reason, Refuse, Wait, is_in_vain
+from scheduler.model.decision import Reason, Refuse, is_in_vain
 from scheduler.model.effects import Effect
 from scheduler.model.preemption_units import Unit
 from scheduler.model.workload import Gang, GangKey, GiveWay, Owner, Phase, Pin, Pod, PodKey, Uid, Wish
@@ -250,22 +251,7 @@ class GangRecord:
     plan: Plan | None = None
     asked: bool = False
     """kube-scheduler asked about a member without our gate."""
-    verdict: Wait | Refuse | None = None
-    verdict_room: int = -1
-    """The room counter at the verdict: asking again is of no use before it moves."""
-    verdict_standing: int = -1
-    """The same of those who could be asked to leave for it."""
-    verdict_version: int = -1
-    """The version of the nodes at the verdict: what no node can hold need not be asked about before it moves."""
-    verdict_for: object = None
-    """The request that got the verdict: another request is asked about at once."""
-    verdict_fence: int = 0
-    """The number of the reservation that had to be left alone; 0: none."""
-    verdict_shape: int | None = None
-    verdict_short: bool = False
-    """It would have left before that reservation begins."""
-    verdict_until: float = float("inf")
-    """Time alone makes the verdict worth asking for again."""
+    verdict: Verdict = field(default_factory=Verdict)
     reach: Reach = UNASKED
     """How many seconds it runs at the longest, as far as anybody knows."""
     run: Run | None = None
@@ -393,7 +379,7 @@ class GangRecord:
     @property
     def waits_in_vain(self) -> bool:
         """It was told what no waiting changes: it has no place among those who wait, and no forecast."""
-        return self.verdict_for is self.wanted and is_in_vain(self.verdict)
+        return self.verdict.request is self.wanted and is_in_vain(self.verdict.decision)
 
     def pin_wish(self, default: Pin) -> Pin:
         return (self.spec.wish.pin if isinstance(self.spec, Spec) else None) or default

@@ -13,7 +13,7 @@ from scheduler.ledger import deadlines, healing, migration, plans, preemption, r
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step
 from scheduler.model import events as ev
-from scheduler.model.decision import Place, Reason, Refuse, Wait
+from scheduler.model.decision import Place, Reason, Wait
 from scheduler.model.workload import OwnerTraits
 
 
@@ -136,7 +136,7 @@ def asked(cache: Cache, event: ev.Asked, _now: float) -> None:
     known = member.allowed if member.allowed_version == event.nodes_version else None
     if known is None or not np.array_equal(known, event.allowed):
         member.allowed, member.allowed_version = event.allowed, event.nodes_version
-        record.verdict_for = None
+        record.verdict.ask_again()
         cache.pending.ask_again()
     elif record.asked and member.hold is None and not scored:
         return
@@ -182,11 +182,11 @@ def decided(cache: Cache, event: ev.Decided, now: float) -> None:
         cache.counters.decisions[Reason.SEATED] += 1
         plan = Plan(plans.name_of(record, decision.seats), dict(decision.seats))
         cache.do(plans.start(record, plan, now, cache.policy))
-        record.verdict, record.verdict_for = None, None
+        record.verdict.forget()
     else:
-        _keep_verdict(record, event, decision)
-        record.verdict_standing = cache.standing
-        record.verdict_version = cache.nodes.version if fresh else -1
+        record.verdict.keep(decision, record.wanted, room=event.room, fence=event.fence)
+        record.verdict.compare_by(event.shape, short=event.short)
+        record.verdict.hold_at(standing=cache.standing, version=cache.nodes.version if fresh else -1)
         cache.counters.decisions[decision.reason] += 1
     cache.mark(record.key)
 
@@ -201,13 +201,6 @@ def _still_asking(cache: Cache, event: "ev.Decided | ev.Freed", now: float) -> G
     return None
 
 
-def _keep_verdict(record: GangRecord, event: ev.Decided, decision: Wait | Refuse) -> None:
-    record.verdict, record.verdict_for = decision, record.wanted
-    record.verdict_room, record.verdict_fence = event.room, event.fence
-    record.verdict_shape, record.verdict_short = event.shape, event.short
-    record.verdict_until = float("inf")
-
-
 def freed(cache: Cache, event: ev.Freed, now: float) -> None:
     """Hold the seats, and begin with asking others to leave."""
     record = _still_asking(cache, event, now)
@@ -220,7 +213,7 @@ def freed(cache: Cache, event: ev.Freed, now: float) -> None:
     record.passed = False  # it may have passed another with the seats that it had before
     cache.counters.decisions[Reason.MAKING_ROOM] += 1
     cache.counters.preempted(event.preempt)
-    record.verdict, record.verdict_for = None, None
+    record.verdict.forget()
     cache.mark(record.key)
 
 

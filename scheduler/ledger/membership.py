@@ -64,9 +64,9 @@ def seen(cache: Cache, pod: Pod, now: float) -> None:
     if not member.live:
         record.spec = None
     if before is not None and before.nominated and not pod.nominated:
-        record.verdict_standing = -1  # kube-scheduler makes no room for it any more: others may be asked to
+        record.verdict.try_again()  # kube-scheduler makes no room for it any more: others may be asked to
     if pod.nominated and not (before is not None and before.nominated):
-        record.verdict_shape = None  # no other gang has the room of its nomination
+        record.verdict.is_unlike()  # no other gang has the room of its nomination
     cache.nominated(pod, counts=member.hold is None)
     cache.mark(record.key)
 
@@ -213,9 +213,9 @@ def resolve(cache: Cache, record: GangRecord) -> Spec | None:
         excluded_members.set_aside(cache, record)
         record.spec = spec = gang_spec.spec(record, cache.groups, cache.policy)
         if isinstance(spec, Refuse):
-            record.verdict = spec
-        elif isinstance(record.verdict, Refuse):
-            record.verdict, record.verdict_for = None, None
+            record.verdict.tell(spec)
+        elif isinstance(record.verdict.decision, Refuse):
+            record.verdict.forget()
         if isinstance(spec, Spec):
             if former := quorum.strangers(record, spec):
                 _put_out(cache, record, former)

@@ -263,7 +263,7 @@ def arrive(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
 def _sit_down(cache: Cache, record: GangRecord, seats: Mapping[Uid, str], now: float) -> list[Effect]:
     if not plans.take_seats(cache, record, seats, now):
         return []
-    record.verdict, record.verdict_for = None, None
+    record.verdict.forget()
     plan = Plan(plans.name_of(record, seats), dict(seats))
     cache.mark(record.key)
     return plans.start(record, plan, now, cache.policy)

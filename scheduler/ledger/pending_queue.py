@@ -272,8 +272,8 @@ class PendingQueue:
 
     def _let_on(self) -> None:
         for record in self.queue():
-            if isinstance(record.verdict, Wait) and record.verdict.behind is not None:
-                record.verdict_for = None
+            if isinstance(record.verdict.decision, Wait) and record.verdict.decision.behind is not None:
+                record.verdict.ask_again()
                 self.touch(record)
         self.ask_again()
 

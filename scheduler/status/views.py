@@ -232,7 +232,7 @@ def detail(
     spec, plan, judged = _spec(engine, record), record.plan, engine.ledger.acting
     helped = (other for other in engine.ledger.pending.queue() if not outlook.in_vain(other))
     place = next((i for i, other in enumerate(helped, start=1) if other is record), None)
-    verdict, victims = record.verdict, outlook.victims(record.key) if judged else ()
+    verdict, victims = record.verdict.decision, outlook.victims(record.key) if judged else ()
     reserved = engine.asking.front.reserved
     return shapes.GangDetail(
         acting=judged,

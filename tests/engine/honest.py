@@ -124,7 +124,7 @@ class Day:
 
     def verdict(self, number: int):
         record = self.world.engine.ledger.registry.gangs[GangKey("default", f"g{number:03}")]
-        return record.verdict
+        return record.verdict.decision
 
 
 def a_day(seed: int, *, gangs: int = 25) -> Day:

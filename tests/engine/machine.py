@@ -430,7 +430,9 @@ class Gangs(RuleBasedStateMachine):
             ahead, first = first, first or record
             fits = self._room(waiting[0]) >= missing
             if fits and ahead is not None and self.policy.backfill is not Backfill.FREE:
-                told = record.verdict.reason if record.verdict is not None else Reason.QUEUED
+                told = (
+                    record.verdict.decision.reason if record.verdict.decision is not None else Reason.QUEUED
+                )
                 strict = self.policy.backfill is Backfill.NONE
                 assert strict or told is Reason.RESERVED, f"{record.key} waits beside room for it: {record}"
                 continue

@@ -119,7 +119,7 @@ def test_seats_that_are_kept_count_for_their_namespace() -> None:
     makes_again, world.api.run_controllers = world.api.run_controllers, lambda: False
     world.settle(3)
     assert leases(world) == 4
-    assert world.record("late").verdict == Wait(Reason.OVER_CEILING, ceiling=Ceiling(GPU, 4, 2, 4))
+    assert world.record("late").verdict.decision == Wait(Reason.OVER_CEILING, ceiling=Ceiling(GPU, 4, 2, 4))
     world.api.run_controllers = makes_again
     world.settle(60)
     assert (seats(world, "train"), seats(world, "late"), leases(world)) == (4, 0, 0)

@@ -51,7 +51,7 @@ def happened(world: World, pods: list[Pod]) -> tuple[object, ...]:
         return ("makes room", seats_of(names, plan.seats), leaving)
     if plan is not None:
         return ("seated", seats_of(names, plan.seats))
-    verdict, reason = record.verdict, conditions.reason(record)
+    verdict, reason = record.verdict.decision, conditions.reason(record)
     if isinstance(verdict, Refuse):
         return (reason, verdict.field)
     reserved = world.engine.asking.front.reserved

@@ -96,7 +96,9 @@ def test_nobody_of_equal_priority_is_named() -> None:
     world.submit(a_gang_of_pods("equal", 4, gpu=1))
     world.settle(5.0)
 
-    assert world.record("equal").verdict == Wait(Reason.NO_ROOM, world.record("equal").verdict.shortfall)
+    assert world.record("equal").verdict.decision == Wait(
+        Reason.NO_ROOM, world.record("equal").verdict.decision.shortfall
+    )
     assert inquired(world, "equal").victims == ()
 
 

@@ -201,7 +201,7 @@ def one_at_a_time(*gpus: int, policy: Policy = POLICY) -> World:
 
 def behind(world: World) -> list[str | None]:
     """By gang, which one it lets pass."""
-    verdicts = [world.record(f"odd-{number:02}").verdict for number in range(12)]
+    verdicts = [world.record(f"odd-{number:02}").verdict.decision for number in range(12)]
     return [own.behind.name if isinstance(own, Wait) and own.behind else None for own in verdicts]
 
 
@@ -218,7 +218,7 @@ def test_gangs_that_let_another_pass_cost_no_question_when_room_grows(work: Work
     world.tell([ev.PodGone(pod.uid, pod.key) for pod in world.pods("runs")])
     world.plan()
     assert work.done()[0] == 1
-    assert world.record("plain").verdict_room == world.engine.ledger.nodes.room > room
+    assert world.record("plain").verdict.room == world.engine.ledger.nodes.room > room
 
 
 def test_when_the_next_has_its_turn_the_others_are_told_so_without_a_question(work: Work) -> None:
@@ -229,6 +229,6 @@ def test_when_the_next_has_its_turn_the_others_are_told_so_without_a_question(wo
         world.api.delete(pod.key)
     world.watch()
     world.plan()
-    told = [world.record(f"odd-{number:02}").verdict for number in range(1, 12)]
+    told = [world.record(f"odd-{number:02}").verdict.decision for number in range(1, 12)]
     assert [own and own.behind.name for own in told] == [None, *["odd-01"] * 10]
     assert work.done()[0] == 1

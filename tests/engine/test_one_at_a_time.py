@@ -129,4 +129,4 @@ def test_a_restart_knows_which_gang_stands_torn() -> None:
     world.crash()
     world.settle(60)
     assert (seats(world, "train"), seats(world, "next")) == (3, 0)
-    assert world.record("next").verdict.behind == world.record("train").key
+    assert world.record("next").verdict.decision.behind == world.record("train").key

@@ -68,7 +68,7 @@ def test_who_waits_for_reserved_room_is_told_so() -> None:
     for name, count, runtime in (("half", 2, 100.0), ("whole", 4, 50.0), ("long", 2, 500.0)):
         world.submit(a_gang_of_pods(name, count, gpu=1, wish={"runtime": runtime}))
         world.settle(3)
-    told = world.record("long").verdict
+    told = world.record("long").verdict.decision
     assert isinstance(told, Wait)
     assert told.reason is Reason.RESERVED
     assert seats(world, "long") == 0
@@ -107,7 +107,7 @@ def test_who_becomes_first_has_its_room_reserved_at_once() -> None:
     world.quiet()
     world.submit(a_gang_of_pods("young", 2, gpu=1, wish={"runtime": 500.0}))
     world.quiet()
-    told = world.record("young").verdict
+    told = world.record("young").verdict.decision
     assert isinstance(told, Wait)
     assert told.reason is Reason.RESERVED
 

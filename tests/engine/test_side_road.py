@@ -278,7 +278,9 @@ def test_equal_gangs_are_thought_about_once() -> None:
     world.watch()
     assert len(world.engine.asking._answers(0, short=False).alike) == 1
     assert {
-        record.verdict.reason for record in world.engine.ledger.registry.gangs.values() if record.verdict
+        record.verdict.decision.reason
+        for record in world.engine.ledger.registry.gangs.values()
+        if record.verdict.decision
     } == {Reason.NEVER_FITS}
 
 

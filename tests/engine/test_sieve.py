@@ -98,7 +98,7 @@ class Scene:
             sizes={shape: Size(0, (shape,)) for shape in (1, 2)},
             highest=5,
             longest=lambda record: LONGEST[record.key.namespace],
-            may_try=lambda record, _now: record.verdict_shape == 1,
+            may_try=lambda record, _now: record.verdict.shape == 1,
             mark=self.marked.append,
             has_turn=lambda _record: True,
             before=lambda record: FRONT if record.key.namespace == "red" else None,
@@ -140,22 +140,26 @@ def test_who_is_like_another_is_told_the_same() -> None:
     record = GangRecord(
         GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict=WAITS[1], verdict_for=WANTED[0]
     )
-    record.verdict_shape, record.verdict_room = 0, 6
+    record.verdict.shape, record.verdict.room = 0, 6
     scene = Scene([record], fence=0, before=0, above=float("inf"), first=None, only=None)
 
     assert scene.sieve().first_open([record]) is None
-    assert (record.verdict, record.verdict_room, scene.marked) == (WAITS[0], 7, [record.key])
+    assert (record.verdict.decision, record.verdict.room, scene.marked) == (WAITS[0], 7, [record.key])
 
 
 def test_a_gang_that_needs_no_less_is_told_in_its_own_figures() -> None:
     """Less was refused: it is not asked about, people hear of another reason, and the figures stay its own."""
     own = Shortfall(1, "2 cpu", "host", "", 0, {"room": 4})
     record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict_for=WANTED[0])
-    record.verdict, record.verdict_shape, record.verdict_version = Wait(Reason.RESERVED, own), 2, 2
+    record.verdict.decision, record.verdict.shape, record.verdict.version = Wait(Reason.RESERVED, own), 2, 2
     scene = Scene([record], fence=0, before=0, above=float("inf"), first=None, only=None)
 
     assert scene.sieve().first_open([record]) is None
-    assert (record.verdict, record.verdict_room, scene.marked) == (Wait(Reason.NO_ROOM, own), 7, [record.key])
+    assert (record.verdict.decision, record.verdict.room, scene.marked) == (
+        Wait(Reason.NO_ROOM, own),
+        7,
+        [record.key],
+    )
 
 
 def test_a_gang_that_needs_no_less_is_told_for_which_gang_room_is_held_now() -> None:
@@ -163,19 +167,19 @@ def test_a_gang_that_needs_no_less_is_told_for_which_gang_room_is_held_now() -> 
     scene = Scene([], fence=0, before=0, above=float("inf"), first=None, only=None)
     sieve, now = scene.sieve(), Wait(Reason.RESERVED, held_for=GangKey("red", "now"))
     record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict_for=WANTED[0])
-    record.verdict = Wait(Reason.RESERVED, held_for=GangKey("red", "then"))
-    record.verdict_shape, record.verdict_version = 2, 2
+    record.verdict.decision = Wait(Reason.RESERVED, held_for=GangKey("red", "then"))
+    record.verdict.shape, record.verdict.version = 2, 2
     told = KnownAnswers()
     told.refused.add(Size(0, (1,)), now)
 
     assert replace(sieve, told=told).first_open([record]) is None
-    assert record.verdict == now
+    assert record.verdict.decision == now
 
 
 def test_a_gang_that_was_asked_about_on_other_nodes_is_asked_about_again() -> None:
     """It may fit none of these, however much of them is free, and is to be told so."""
     record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict_for=WANTED[0])
-    record.verdict, record.verdict_shape, record.verdict_version = Wait(Reason.NO_ROOM), 2, 1
+    record.verdict.decision, record.verdict.shape, record.verdict.version = Wait(Reason.NO_ROOM), 2, 1
     scene = Scene([record], fence=0, before=0, above=float("inf"), first=None, only=None)
 
     assert scene.sieve().first_open([record]) is record

@@ -127,12 +127,12 @@ def test_each_is_told_its_own_figures() -> None:
     for record in engine.ledger.registry.gangs.values():
         if record.wanted is None:
             continue
-        assert isinstance(record.verdict, Wait)
-        assert record.verdict.shortfall is not None
+        assert isinstance(record.verdict.decision, Wait)
+        assert record.verdict.decision.shortfall is not None
         (role,) = record.wanted.roles
-        assert record.verdict.shortfall.demand == describe(role.demand)
-        assert (record.verdict.shortfall.needed, record.verdict.shortfall.best) == (1, 0)
-        assert record.verdict_room == engine.ledger.nodes.room
+        assert record.verdict.decision.shortfall.demand == describe(role.demand)
+        assert (record.verdict.decision.shortfall.needed, record.verdict.decision.shortfall.best) == (1, 0)
+        assert record.verdict.room == engine.ledger.nodes.room
 
 
 def test_the_first_that_fits_is_seated_and_not_the_least() -> None:
@@ -316,9 +316,9 @@ def a_story(seed: int, policy: Policy) -> tuple[list[set[str]], dict[str, Reason
         list(planned_out(engine, now))
         steps.append({key.name for key, record in engine.ledger.registry.gangs.items() if record.plan})
     return steps, {
-        key.name: record.verdict.reason
+        key.name: record.verdict.decision.reason
         for key, record in engine.ledger.registry.gangs.items()
-        if isinstance(record.verdict, Wait)
+        if isinstance(record.verdict.decision, Wait)
     }
 
 
@@ -424,7 +424,7 @@ def behind_eve(policy: Policy, seconds: float) -> str | None:
     engine.observe([ev.PodSeen(replace(full[0], phase=Phase.SUCCEEDED)), ev.PodSeen(bob)], 110.0)
     a_pass(engine, 110.0)
     record = engine.ledger.registry.gangs[GangKey("bob", "bob")]
-    return "seated" if record.plan else record.verdict and record.verdict.reason
+    return "seated" if record.plan else record.verdict.decision and record.verdict.decision.reason
 
 
 def test_strictly_nothing_passes_those_who_wait() -> None:

@@ -52,7 +52,7 @@ def test_the_others_are_looked_after_whatever_fails_on_one(monkeypatch, faults, 
     desk.see(*a_gang_of_pods(POISON, 2), *a_gang_of_pods("well", 2))
 
     assert [record.key.name for record in desk.ledger.pending.queue()] == ["well"]
-    verdict = desk.record(POISON).verdict
+    verdict = desk.record(POISON).verdict.decision
     assert isinstance(verdict, Refuse)
     assert (verdict.reason, verdict.remedy) == (Reason.INVALID, FAILED)
     assert [fault.gang for fault in faults][:1] == [desk.record(POISON).key]
@@ -111,7 +111,7 @@ def test_a_gang_that_is_mended_goes_on_as_if_nothing_had_been(faults) -> None:
     desk.wait(6)
 
     assert [record.key.name for record in desk.ledger.pending.queue()] == [POISON]
-    assert desk.record(POISON).verdict is None
+    assert desk.record(POISON).verdict.decision is None
     desk.ledger.faults.drain()
     assert desk.ledger.check() == []
 

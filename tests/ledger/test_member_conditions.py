@@ -70,7 +70,9 @@ def test_other_numbers_write_no_member() -> None:
     a_waiting_gang(desk, "train", 2)
     assert len(wait(desk, 20)) == 1
 
-    desk.record("train").verdict = replace(desk.record("train").verdict, ceiling="other numbers")  # type: ignore[arg-type]
+    desk.record("train").verdict.decision = replace(
+        desk.record("train").verdict.decision, ceiling="other numbers"
+    )  # type: ignore[arg-type]
     desk.ledger.mark_told(desk.record("train").key)
     assert not wait(desk, 60)
 

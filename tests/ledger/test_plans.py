@@ -291,7 +291,7 @@ def test_a_verdict_on_a_smaller_quorum_counts_for_nothing(decision: Decision) ->
     desk.see(*a_gang_of_pods("train", 3, owner=an_owner("ReplicaSet", "set"), gpu=1))
     assert told(desk.tell(ev.Decided(asked, decision, generation, desk.ledger.nodes.room))) == []
     assert desk.ledger.holds() == 0
-    assert desk.record("train").verdict is None
+    assert desk.record("train").verdict.decision is None
 
 
 def test_a_verdict_on_a_gang_that_is_gone_counts_for_nothing() -> None:
@@ -357,10 +357,10 @@ def test_a_verdict_that_memory_cannot_follow_ends_the_asking(seats: dict[str, st
     desk = a_desk()
     desk.decide("train", Place({Uid(uid): node for uid, node in seats.items()}, (), Quality({}, 0.0)))
     record = desk.record("train")
-    assert record.verdict is not None
-    assert record.verdict.reason is Reason.NO_ROOM
-    assert record.verdict_for is record.wanted
-    assert record.verdict_room == desk.ledger.nodes.room
+    assert record.verdict.decision is not None
+    assert record.verdict.decision.reason is Reason.NO_ROOM
+    assert record.verdict.request is record.wanted
+    assert record.verdict.room == desk.ledger.nodes.room
     assert desk.ledger.holds() == 0
 
 

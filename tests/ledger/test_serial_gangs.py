@@ -97,7 +97,7 @@ def test_one_waits_until_the_other_is_whole_or_gone(ends: str) -> None:
     assert singly.before(waits) == first
     assert singly.before(desk.record("train")) is None
     desk.decide("next", Wait(Reason.QUEUED, behind=first))
-    assert waits.verdict_for is waits.wanted
+    assert waits.verdict.request is waits.wanted
     if ends == "whole":
         desk.bind("train-1")
     elif ends == "gone":
@@ -106,7 +106,7 @@ def test_one_waits_until_the_other_is_whole_or_gone(ends: str) -> None:
         desk.fail_to_bind("train-1")
         desk.wait(POLICY.pin_grace + 0.1)
     assert singly.before(waits) is None
-    assert waits.verdict_for is None
+    assert waits.verdict.request is None
 
 
 def test_only_several_that_are_to_start_together_wait() -> None:
@@ -132,7 +132,7 @@ def test_a_gang_on_which_we_failed_holds_up_no_other(faults) -> None:
     waits, train = desk.record("next"), desk.record("train")
     desk.decide("next", Wait(Reason.QUEUED, behind=train.key))
     broke(desk.ledger, train.key, ValueError(), desk.now)
-    assert (desk.ledger.pending.serial.before(waits), waits.verdict_for) == (None, None)
+    assert (desk.ledger.pending.serial.before(waits), waits.verdict.request) == (None, None)
     desk.wait(train.rests_until - desk.now)
     assert desk.ledger.pending.serial.before(waits) == train.key
     faults.clear()

@@ -91,8 +91,8 @@ def test_waits_between_tries_double_up_to_a_limit() -> None:
         desk.wait(POLICY.timeout)
         spans.append(record.not_before - desk.now)
         assert desk.wanted("train") is None
-        assert record.verdict is not None
-        assert record.verdict.reason is Reason.BACKING_OFF
+        assert record.verdict.decision is not None
+        assert record.verdict.decision.reason is Reason.BACKING_OFF
         desk.wait(spans[-1])
         assert desk.wanted("train") is not None
     assert spans == [5, 10, 20, 40, 80, 160, 300, 300, 300]
@@ -154,7 +154,7 @@ def test_who_ended_well_keeps_no_room_for_the_rest() -> None:
     desk.wait(POLICY.timeout + 0.1)
     record = desk.record("train")
     assert (desk.member("train-1").hold, desk.member("train-2").hold) == (None, None)
-    assert (record.tries, record.verdict) == (1, Wait(Reason.BACKING_OFF))
+    assert (record.tries, record.verdict.decision) == (1, Wait(Reason.BACKING_OFF))
     assert desk.wanted("train") is None
     desk.wait(POLICY.backoff)
     wanted = desk.wanted("train")

@@ -39,7 +39,7 @@ def test_it_decides_as_the_service_does():
     }
     assert judged.seats(FIRST).seats == seats
     assert judged.seats(SECOND) is None
-    assert judged.decision(SECOND) == live.ledger.registry.gangs[SECOND].verdict
+    assert judged.decision(SECOND) == live.ledger.registry.gangs[SECOND].verdict.decision
 
 
 def test_a_step_names_question_and_answer():
