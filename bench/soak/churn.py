@@ -11,6 +11,7 @@ from typing import Any, Final
 from bench.soak.mix import Draft, Fate, draft
 from scheduler.engine import Engine
 from scheduler.ledger.gang import GangRecord
+from scheduler.ledger.gang_parts import Pinning
 from scheduler.ledger.registry import SCARS_KEPT
 from scheduler.ledger.runtimes import OWNERS
 from scheduler.model import events as ev
@@ -111,7 +112,9 @@ class Cluster:
             runtimes.reach((namespace, "", 1, 2.0, POLICY.default_runtime))
         for number in range(SCARS_KEPT):
             key = GangKey("before", f"gang-{number}")
-            roll.keep_scars(GangRecord(key, barred={"n1": (1.0, float(number))}), a_pod(key.name))
+            roll.keep_scars(
+                GangRecord(key, pinning=Pinning(barred={"n1": (1.0, float(number))})), a_pod(key.name)
+            )
 
     def churn(self, until: int) -> None:
         """Makes gangs until so many were made in all, and goes on until none is left."""

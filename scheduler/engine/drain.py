@@ -140,7 +140,7 @@ class NodeDrain:
         move.
         """
         record = self._ledger.registry.gangs.get(key)
-        if record is None or not (record.bereft and record.was_bound):
+        if record is None or not (record.health.bereft and record.was_bound):
             return []
         if not isinstance(answer, Wait) or answer.reason is not Reason.NO_DOMAIN:
             return []

@@ -154,7 +154,7 @@ def _stamp(ledger: Ledger, record: GangRecord, pods: Sequence[Pod]) -> Stamp:
 def _why_not(record: GangRecord, now: float) -> Reason:
     if isinstance(record.spec, Reason):
         return record.spec
-    return Reason.BACKING_OFF if record.not_before > now else Reason.MISSING_MEMBERS
+    return Reason.BACKING_OFF if record.backoff.not_before > now else Reason.MISSING_MEMBERS
 
 
 def _begun(known: GangRecord | None) -> GangRecord | None:

@@ -269,7 +269,7 @@ class Candidacy:
     def is_open(self, record: GangRecord) -> bool:
         """An answer about this gang would tell something new, and is not known from a gang like it."""
         wanted = record.wanted
-        if wanted is None or record.not_before > self.now:
+        if wanted is None or record.backoff.not_before > self.now:
             return False
         if self.only is not None and record is not self.only:
             return False
@@ -359,7 +359,7 @@ class Candidacy:
                 or decision is None
                 or verdict.request is not wanted
                 or record is first
-                or record.not_before > now
+                or record.backoff.not_before > now
                 or verdict.until <= now
                 or (some_take and wanted.priority > above)
                 or decision.reason is Reason.QUEUED
@@ -374,7 +374,7 @@ class Candidacy:
                     continue
             short = False
             if fence:
-                seconds = record.reach.high
+                seconds = record.observed.reach.high
                 short = (longest(record) if seconds is None else seconds) <= spare
             shape = verdict.shape
             known = None

@@ -69,7 +69,7 @@ def _hopeful(ledger: Ledger) -> Iterator[tuple[Waiting, GangRecord]]:
 
 def _likely(ledger: Ledger, stay: Stay, now: float) -> Stay:
     record = ledger.registry.gangs[stay.key]
-    began = now if record.since is None else record.since
+    began = now if record.observed.since is None else record.observed.since
     return replace(stay, likely=observed_runs.expect(ledger, record, forecast=True).after(began))
 
 

@@ -59,7 +59,7 @@ class QueueHead:
             (
                 record
                 for record in self._ledger.pending.queue()
-                if record.not_before <= now and not _in_vain(record, version, room)
+                if record.backoff.not_before <= now and not _in_vain(record, version, room)
             ),
             None,
         )
@@ -98,9 +98,9 @@ class QueueHead:
         """How many seconds it runs at the longest, as far as anybody knows. Kept: everybody who waits is asked in a
         pass.
         """
-        if (known := record.reach.high) is not None:
+        if (known := record.observed.reach.high) is not None:
             return known
-        record.reach = reach = observed_runs.reach(self._ledger, record)
+        reach = observed_runs.reach(self._ledger, record)
         return float("inf") if reach.high is None else reach.high
 
     def is_short(self, record: GangRecord, now: float) -> bool:

@@ -120,7 +120,7 @@ class PreemptionCandidates:
                 views.stay = Stay(record.key, *footing, Estimate(now, now, now), record.key.namespace)
         if views.stay is None:
             return None
-        since = record.since
+        since = record.observed.since
         ends_for = (since, self._ledger.runtimes.version(record.key.namespace))
         if since is None or views.ends_for != ends_for:
             ends = observed_runs.expect(self._ledger, record).after(now if since is None else since)

@@ -155,9 +155,9 @@ class PreemptionPolicy:
 
     def _overruns_at(self, other: GangRecord) -> float:
         """When this gang has run longer than it was expected to at the longest; infinity where that harms nobody."""
-        if not other.passed or other.since is None:
+        if not other.passed or other.observed.since is None:
             return float("inf")
-        return other.since + observed_runs.expect(self._ledger, other).high
+        return other.observed.since + observed_runs.expect(self._ledger, other).high
 
     def next_turn(self, record: GangRecord, now: float) -> float:
         """When the gang may ask others to leave that it may not ask now; infinity: never, unless something happens."""

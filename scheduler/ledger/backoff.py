@@ -20,14 +20,24 @@ def doubled(first: float, times: int, longest: float) -> float:
 
 def begin(record: GangRecord, policy: Policy, now: float) -> None:
     """The gang is not planned for a while, twice as long with every try."""
-    record.not_before = now + doubled(policy.backoff, record.tries, policy.backoff_limit)
-    record.tries += 1
+    record.backoff.not_before = now + doubled(policy.backoff, record.backoff.tries, policy.backoff_limit)
+    record.backoff.tries += 1
     record.verdict.replace(Wait(Reason.BACKING_OFF))
 
 
 def note(record: GangRecord, now: float) -> None:
     """That it backs off is why it waits, also where it was restarted rather than late; and no longer than it does."""
-    if record.verdict.decision is None and record.not_before > now:
+    if record.verdict.decision is None and record.backoff.not_before > now:
         record.verdict.replace(Wait(Reason.BACKING_OFF))
-    elif record.verdict.decision == Wait(Reason.BACKING_OFF) and record.not_before <= now:
+    elif record.verdict.decision == Wait(Reason.BACKING_OFF) and record.backoff.not_before <= now:
         record.verdict.forget()
+
+
+def wait_until(record: GangRecord, at: float) -> None:
+    """The gang is not planned before, whatever else it waits for."""
+    record.backoff.not_before = max(record.backoff.not_before, at)
+
+
+def reset(record: GangRecord) -> None:
+    """A try came true: the next one in vain is a first one."""
+    record.backoff.tries, record.backoff.not_before = 0, float("-inf")

@@ -108,7 +108,7 @@ class Cache:
     def is_idle(self, record: GangRecord, now: float) -> bool:
         """Nothing is under way for this gang, so its members could be given seats."""
         idle = record.plan is None or record.plan.step is Step.DONE
-        return idle and self.ready and record.not_before <= now
+        return idle and self.ready and record.backoff.not_before <= now
 
     def census(self) -> Counter[Case]:
         """Gangs by (state, reason)."""

@@ -261,7 +261,7 @@ def _lacks(record: GangRecord, verdict: Wait | Refuse | None, joined: str) -> st
     count = verdict.shortfall.blocked.get("barred", 0)
     if not count:
         return f"{joined}{verdict.shortfall}"
-    span = max((record.barred[node][1] for node in record.barred_nodes), default=0.0)
+    span = max((record.pinning.barred[node][1] for node in record.pinning.barred_nodes), default=0.0)
     nodes = "1 node is" if count == 1 else f"{count} nodes are"
     why = "because seats were lost or members did not start there"
     return f"{joined}{verdict.shortfall}; {nodes} barred for {span:g} s {why}"

@@ -22,20 +22,20 @@ def enforce(cache: Cache, record: GangRecord, spec: Spec | None, now: float) -> 
     A gang that was whole once is never taken down for members that it lost: the rest of its quorum waits. It backs off
     only where nobody of it runs: members that run stand idle until the others come, so those keep the first claim.
     """
-    if record.deadline is None:
+    if record.bind_limit.by is None:
         return []
     refused = [] if record.was_bound else pins.refused(record, cache.policy, now)
-    early = record.deadline > now
+    early = record.bind_limit.by > now
     if early and not refused and not _lacks_room(record, cache.policy, now):
         return []
     facts = quorum.facts(record, spec)
     if facts.quorum and facts.bound >= facts.quorum:
-        record.deadline = record.deadline if early else None
+        record.bind_limit.by = record.bind_limit.by if early else None
         return []
     roll_back = facts.bound == 0 or (not record.was_bound and pins.remakeable(record, cache.owners))
     if early and not roll_back:
         return []
-    record.deadline = None
+    record.bind_limit.by = None
     for member in refused:  # where nothing was torn it costs nothing to try the node again
         if member.hold is not None:
             pins.bar(record, member.hold.node, cache.policy, now, doubles=facts.bound > 0)
@@ -62,7 +62,7 @@ def begin(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
     For seats that others have to leave first there is none: it begins when they have left.
     """
     if facts.quorum and facts.bound >= facts.quorum:
-        record.deadline = None
+        record.bind_limit.by = None
         return
     leased = record.plan.seats if record.plan is not None and record.plan.step is Step.FREE else ()
     unbound = [m for m in record.live() if m.pod.node is None and m.pod.uid not in leased]
@@ -70,9 +70,20 @@ def begin(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
     torn = 0 < facts.bound < facts.quorum and not record.was_bound
     astray = any(not m.pod.gated for m in unbound)
     if not (held or torn or astray):
-        record.deadline = None
-    elif record.deadline is None and (held or torn):
-        record.deadline = now + time_limit(cache, record)
+        record.bind_limit.by = None
+    elif record.bind_limit.by is None and (held or torn):
+        record.bind_limit.by = now + time_limit(cache, record)
+
+
+def restart(record: GangRecord) -> None:
+    """The time of this try begins again when it is next looked at."""
+    record.bind_limit.by = None
+
+
+def extend(cache: Cache, record: GangRecord, now: float) -> None:
+    """The gang has all of its time from now on, where it has a limit."""
+    if record.bind_limit.by is not None:
+        record.bind_limit.by = max(record.bind_limit.by, now + time_limit(cache, record))
 
 
 def time_limit(cache: Cache, record: GangRecord) -> float:
@@ -88,11 +99,11 @@ def _lacks_room(record: GangRecord, policy: Policy, now: float) -> bool:
     wanted, verdict = record.wanted, record.verdict.decision
     lacks = record.partly_bound and not record.was_bound and wanted is not None and wanted.required
     if not lacks or record.verdict.request is not wanted or verdict is None or verdict.reason not in _NO_ROOM:
-        record.roomless_since = None
+        record.bind_limit.roomless_since = None
         return False
-    if record.roomless_since is None:
-        record.roomless_since = now
-    return now - record.roomless_since >= policy.pin_grace
+    if record.bind_limit.roomless_since is None:
+        record.bind_limit.roomless_since = now
+    return now - record.bind_limit.roomless_since >= policy.pin_grace
 
 
 def _as_they_leave(record: GangRecord) -> list[Member]:

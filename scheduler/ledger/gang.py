@@ -5,17 +5,14 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from scheduler.ledger.gang_parts import Backoff, BindLimit, Health, ObservedRun, Pinning
 from scheduler.ledger.messages import Failure, GaveWay, Mishap, Notice, Overlooked, Sequel
-from scheduler.ledger.runtimes import Reach, Run
 from scheduler.ledger.verdict import Verdict
 from scheduler.model.cluster import Mask
 from scheduler.model.decision import Reason, Refuse, is_in_vain
 from scheduler.model.effects import Effect
 from scheduler.model.preemption_units import Unit
 from scheduler.model.workload import Gang, GangKey, GiveWay, Owner, Phase, Pin, Pod, PodKey, Uid, Wish
-
-UNASKED = Reach()
-"""Of a gang about whose runtime nobody has asked since it was looked at."""
 
 _SUCCEEDED, _FAILED = Phase.SUCCEEDED, Phase.FAILED
 
@@ -252,26 +249,15 @@ class GangRecord:
     asked: bool = False
     """kube-scheduler asked about a member without our gate."""
     verdict: Verdict = field(default_factory=Verdict)
-    reach: Reach = UNASKED
-    """How many seconds it runs at the longest, as far as anybody knows."""
-    run: Run | None = None
-    """What `runtimes` is asked about it, worked out for `run_for`."""
-    run_for: int = -1
+    health: Health = field(default_factory=Health)
+    pinning: Pinning = field(default_factory=Pinning)
+    observed: ObservedRun = field(default_factory=ObservedRun)
+    backoff: Backoff = field(default_factory=Backoff)
+    bind_limit: BindLimit = field(default_factory=BindLimit)
     pulse: int = 0
     """Grows whenever the gang is looked at: what was made of it before may be stale."""
     passed: bool = False
     """It was seated past a gang that waits, because it was to leave before that one's reservation begins."""
-    since: float | None = None
-    """When its quorum was whole, by the API server's clock where it tells."""
-    promised: float | None = None
-    """The runtime in seconds that it declared when its quorum was whole: what it had its place in the queue by. Kept,
-    because who has ended declares nothing any more."""
-    interrupted: bool = False
-    """Its quorum was whole before, and then was not: what it runs now says nothing of what it declared for the
-    whole.
-    """
-    doubted: bool = False
-    """It still runs, far longer than it declared, and its owner's other gangs are not believed for it."""
     preempted_at: float = float("-inf")
     """When others were last asked to leave for it."""
     gave_way: GaveWay | None = None
@@ -280,25 +266,12 @@ class GangRecord:
     """Until when it must not take back its room from a gang with which it did so by turns; in the past: from nobody."""
     spared: dict[Uid, float] = field(default_factory=dict)
     """Victims that would not go, and until when they are not asked again."""
-    deadline: float | None = None
-    """When the quorum must be bound; set with the first ungating PATCH."""
-    roomless_since: float | None = None
-    """Since when it is torn and its required domain has no room for the rest."""
-    tries: int = 0
-    not_before: float = float("-inf")
     faults: int = 0
     """Times that a step of ours failed on it, without a long time between two."""
     rests_until: float = float("-inf")
     """It is not looked at before: a step of ours failed on it."""
     unmodelled: bool = False
     """Several are to start together, and kube-scheduler decides about them by rules that the planner does not model."""
-    soft: bool = False
-    """Pins broke too often: from now on members are nominated."""
-    broken_pins: int = 0
-    barred: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Node → (until when, for how long): this gang's pins broke there. Kept for as long again, for the doubling."""
-    barred_nodes: frozenset[str] = frozenset()
-    """The nodes whose bar has not ended."""
     waiting_since: float | None = None
     notices: dict[Reason, Notice] = field(default_factory=dict)
     overlooked: tuple[Overlooked, ...] = ()
@@ -311,18 +284,6 @@ class GangRecord:
     """The last write for it that failed and has not come true since."""
     untold: dict[Reason, dict[Sequel, list[Mishap]]] = field(default_factory=dict)
     """What befell members since people were last told of it."""
-    setbacks: int = 0
-    """How often it did not start in time or was restarted, since it last ran well: each doubles the time to the
-    next.
-    """
-    well_since: float | None = None
-    """Since when its quorum runs and nobody of it is still to start."""
-    bereft: bool = False
-    """It lost members since its quorum was last whole."""
-    restart_for: str = ""
-    """The loss for which it is to be restarted whole; empty: it is not."""
-    heal_at: float = float("inf")
-    """When time alone may call for healing."""
     quota_full: str = ""
     """Which quota keeps its missing pods from being made; empty: none, or it lacks no pods."""
     told_waiting: bool = False

@@ -258,8 +258,7 @@ def saw_again(cache: Cache, _event: ev.SawAgain, now: float) -> None:
 
 
 def _begin_limits(cache: Cache, record: GangRecord, now: float) -> None:
-    if record.deadline is not None:
-        record.deadline = max(record.deadline, now + deadlines.time_limit(cache, record))
+    deadlines.extend(cache, record, now)
     if record.plan is not None and record.plan.step is Step.FREE:
         record.plan.free_by = max(record.plan.free_by, now + cache.policy.timeout)
         for victim in record.plan.victims.values():

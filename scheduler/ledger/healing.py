@@ -9,7 +9,7 @@ Everything is bounded: each setback doubles the time until the next, until the g
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from scheduler.ledger import member_mishaps, pins, plans, quorum
+from scheduler.ledger import backoff, member_mishaps, pins, plans, quorum
 from scheduler.ledger.backoff import doubled
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Member, Spec
@@ -62,21 +62,21 @@ def is_unreachable(node: Node) -> bool:
 def heal(cache: Cache, record: GangRecord, facts: Facts, now: float) -> list[Effect] | None:
     """What is to be done for members that do not start or are lost; None: for nobody.
 
-    Sets `record.heal_at`, when to look again.
+    Sets `record.health.look_at`, when to look again.
     """
-    record.heal_at = float("inf")
+    record.health.look_at = float("inf")
     whole = bool(facts.quorum) and facts.bound >= facts.quorum
     _note(cache, record, facts, now, whole=whole or record.was_bound)
     if whole:
-        record.bereft = False
+        record.health.bereft = False
     effects: list[Effect] = []
     lost = _lost(cache, record, now, effects)
     late = _late(cache, record, now) if whole or record.was_bound else []
-    if not (lost or late or record.restart_for):
+    if not (lost or late or record.health.restart_for):
         return None
     if late:
         effects += _hurry(cache, record, late, now)
-    if record.restart_for:
+    if record.health.restart_for:
         effects += _restart(cache, record, lost, now)
     elif lost:
         member_mishaps.note(record, Reason.MEMBER_LOST, lost, _AFTER_A_LOSS[_wish(record)])
@@ -107,13 +107,13 @@ def _note(cache: Cache, record: GangRecord, facts: Facts, now: float, *, whole: 
             member.stranded_since = now
         member.worked = member.worked or (whole and member.bound and member.live)
     well = bool(facts.quorum) and facts.running >= facts.quorum and not starting
-    if well and record.well_since is None:
-        record.well_since = now
-    if record.well_since is not None and now - record.well_since >= cache.policy.backoff_limit:
+    if well and record.health.well_since is None:
+        record.health.well_since = now
+    if record.health.well_since is not None and now - record.health.well_since >= cache.policy.backoff_limit:
         # It has run well: what comes now is a beginning, also of the next gang of its name.
-        record.setbacks = 0
+        record.health.setbacks = 0
     if not well:
-        record.well_since = None
+        record.health.well_since = None
 
 
 def turned_away(cache: Cache, record: GangRecord, pod: Pod, now: float, *, news: bool) -> None:
@@ -174,18 +174,18 @@ def _lost(cache: Cache, record: GangRecord, now: float, effects: list[Effect]) -
             lost.append(Mishap(member.pod, f"{member.pod.key.name} {how}"))
             effects += _lose(cache, record, member, lost[-1].text, now)
         elif member.stranded_since is not None:
-            record.heal_at = min(record.heal_at, member.stranded_since + GONE_FOR)
+            record.health.look_at = min(record.health.look_at, member.stranded_since + GONE_FOR)
     return lost
 
 
 def _lose(cache: Cache, record: GangRecord, member: Member, what: str, now: float) -> Iterator[Effect]:
     """Have its owner make it again where nobody else will soon."""
     member.lost = True
-    record.bereft = True
+    record.health.bereft = True
     cache.counters.decisions[Reason.MEMBER_LOST] += 1
     wish = _wish(record)
     if wish is OnMemberLoss.RESTART and _is_core(record, member):
-        record.restart_for = what
+        record.health.restart_for = what
     gone = member.stranded_since is not None and not member.pod.deleting
     if gone and wish is not OnMemberLoss.NONE and member.pod.maker is not None:
         yield pins.evict(record, member, Reason.MEMBER_LOST, cache.policy, now)
@@ -226,14 +226,14 @@ def left(cache: Cache, member: Member) -> None:
     stranded = pod.node is not None and pod.node not in cache.nodes
     if member.evicting is not None or not (stranded or pod.disrupted or pod.phase is Phase.FAILED):
         return
-    record.bereft = True
+    record.health.bereft = True
     if _wish(record) is OnMemberLoss.RESTART and _is_core(record, member):
-        record.restart_for = f"{pod.key.name} was lost on {pod.node}"
+        record.health.restart_for = f"{pod.key.name} was lost on {pod.node}"
 
 
 def _restart(cache: Cache, record: GangRecord, lost: list[Mishap], now: float) -> list[Effect]:
     """All members are evicted together, where their owners make them again at no cost."""
-    said, record.restart_for = record.restart_for, ""
+    said, record.health.restart_for = record.health.restart_for, ""
     speaker = min(record.live(), key=lambda m: m.arrival, default=None)
     if speaker is None:
         member_mishaps.note(record, Reason.MEMBER_LOST, lost, Sequel())
@@ -244,8 +244,8 @@ def _restart(cache: Cache, record: GangRecord, lost: list[Mishap], now: float) -
         member_mishaps.note(record, Reason.MEMBER_LOST, lost, _NOT_RESTARTED)
         return []
     member_mishaps.note(record, Reason.MEMBER_LOST, lost, _RESTARTED)
-    record.setbacks += 1
-    record.not_before = max(record.not_before, now + _pause(cache, record))
+    record.health.setbacks += 1
+    backoff.wait_until(record, now + _pause(cache, record))
     for member in record.live():
         if member.hold is not None and not member.bound and member.tied is None and member.pod.gated:
             cache.release(member)
@@ -255,9 +255,9 @@ def _restart(cache: Cache, record: GangRecord, lost: list[Mishap], now: float) -
 
 def _pause(cache: Cache, record: GangRecord) -> float:
     policy = cache.policy
-    if record.setbacks <= 1:
+    if record.health.setbacks <= 1:
         return 0.0
-    return doubled(policy.backoff, record.setbacks - 2, policy.backoff_limit)
+    return doubled(policy.backoff, record.health.setbacks - 2, policy.backoff_limit)
 
 
 def evict_all(
@@ -282,7 +282,7 @@ def patience(cache: Cache, record: GangRecord) -> float:
     """Seconds from its bind until a member must run."""
     asked = record.spec.wish.start_timeout if isinstance(record.spec, Spec) else None
     span = cache.policy.start_timeout if asked is None else asked
-    return doubled(span, record.setbacks, max(span, LONGEST))
+    return doubled(span, record.health.setbacks, max(span, LONGEST))
 
 
 def _late(cache: Cache, record: GangRecord, now: float) -> list[Member]:
@@ -297,7 +297,7 @@ def _late(cache: Cache, record: GangRecord, now: float) -> list[Member]:
         return []
     first = min(since for since, _ in times) + limit
     if now < first:
-        record.heal_at = min(record.heal_at, first)
+        record.health.look_at = min(record.health.look_at, first)
         return []
     return [m for since, m in times if since + (1 - TOGETHER) * limit <= now]
 
@@ -305,7 +305,7 @@ def _late(cache: Cache, record: GangRecord, now: float) -> list[Member]:
 def _hurry(cache: Cache, record: GangRecord, late: list[Member], now: float) -> Iterable[Effect]:
     """They are made again elsewhere where that costs nothing, else told of again and again."""
     limit = patience(cache, record)
-    record.setbacks += 1
+    record.health.setbacks += 1
     cache.counters.decisions[Reason.NOT_STARTED] += len(late)
     again = _wish(record) is not OnMemberLoss.NONE and all(plans.remakes(m, cache.owners) for m in late)
     befell = [_lateness(m, limit) for m in late]
@@ -348,7 +348,7 @@ def _alike(one: Member, other: Member) -> bool:
 
 def _let_go(cache: Cache, record: GangRecord, now: float) -> None:
     """Seats of members that still have their gate: others may use them while this gang does not start."""
-    record.not_before = max(record.not_before, now + patience(cache, record))
+    backoff.wait_until(record, now + patience(cache, record))
     for member in record.live():
         if member.hold is not None and member.pod.gated and member.tied is None:
             cache.release(member)

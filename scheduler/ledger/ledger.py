@@ -14,12 +14,13 @@ from scheduler.ledger import (
     handlers,
     membership,
     migration,
+    observed_runs,
     outcomes,
     preemption,
     reconcile,
 )
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import UNASKED, GangRecord
+from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.pending_queue import Turns
 from scheduler.ledger.reconcile import as_waiting
 from scheduler.model import events as ev
@@ -206,7 +207,7 @@ class Ledger(Cache):
         record.pulse += 1
         self.looks += 1
         effects, wake = reconcile.reconcile(self, record, now)
-        record.run, record.reach = None, UNASKED  # its members and what they declare may be others now
+        observed_runs.forget(record)
         self._effects += effects
         if record.key not in self.registry.gangs or membership.recalled(self, record):
             return

@@ -7,6 +7,7 @@ from typing import Final
 
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Spec
+from scheduler.ledger.gang_parts import UNASKED
 from scheduler.ledger.phase import STANDS, State
 from scheduler.ledger.runtimes import LIE, Reach, Run
 from scheduler.model.queueing import Estimate
@@ -50,7 +51,7 @@ def declared(record: GangRecord) -> float | None:
     began.
     """
     says = record.spec.wish.expected_runtime if isinstance(record.spec, Spec) else None
-    return record.promised if says is None else says
+    return record.observed.promised if says is None else says
 
 
 def doubted_at(record: GangRecord) -> float:
@@ -58,25 +59,25 @@ def doubted_at(record: GangRecord) -> float:
     never, or it is known.
     """
     says = declared(record)
-    if record.since is None or record.doubted or says is None or says <= 0:
+    if record.observed.since is None or record.observed.doubted or says is None or says <= 0:
         return float("inf")
-    return record.since + (LIE + MARGIN) * says
+    return record.observed.since + (LIE + MARGIN) * says
 
 
 def keep(cache: Cache, record: GangRecord, now: float) -> None:
     """Remember when its quorum was whole, and what it took when it has ended."""
     if record.state in STANDS:
-        if record.since is None:
-            record.since, record.promised = _began(record, now), declared(record)
+        if record.observed.since is None:
+            record.observed.since, record.observed.promised = _began(record, now), declared(record)
         says = declared(record)
         if says is not None and now >= doubted_at(record):
-            record.doubted = True
-            cache.runtimes.overran(record.key.namespace, creditor(record), says, now - record.since)
-    elif record.since is not None:
+            record.observed.doubted = True
+            cache.runtimes.overran(record.key.namespace, creditor(record), says, now - record.observed.since)
+    elif record.observed.since is not None:
         if record.state is State.LEAVING and _succeeded(record):
-            _teach(cache, record, now - record.since)
-        record.since, record.promised, record.doubted = None, None, False
-        record.interrupted = True
+            _teach(cache, record, now - record.observed.since)
+        record.observed.since, record.observed.promised, record.observed.doubted = None, None, False
+        record.observed.interrupted = True
 
 
 def expect(cache: Cache, record: GangRecord, *, forecast: bool = False) -> Estimate:
@@ -84,31 +85,42 @@ def expect(cache: Cache, record: GangRecord, *, forecast: bool = False) -> Estim
 
     One that overran by far is expected to have ended long ago: so what it overran counts, not what others took.
     """
-    if record.doubted and (says := declared(record)) is not None:
+    if record.observed.doubted and (says := declared(record)) is not None:
         return Estimate(says, says, says)
     run = _run(cache, record)
     return cache.runtimes.likely(run) if forecast else cache.runtimes.of(run)
 
 
 def reach(cache: Cache, record: GangRecord) -> Reach:
-    """How many seconds it runs at the longest, by `expect`: until it is looked at again."""
-    says = declared(record) if record.doubted else None
-    return cache.runtimes.reach(_run(cache, record)) if says is None else Reach(says)
+    """How many seconds it runs at the longest, by `expect`: kept until it is looked at again."""
+    says = declared(record) if record.observed.doubted else None
+    found = cache.runtimes.reach(_run(cache, record)) if says is None else Reach(says)
+    record.observed.reach = found
+    return found
+
+
+def forget(record: GangRecord) -> None:
+    """Its members and what they declare may be others now."""
+    record.observed.run, record.observed.reach = None, UNASKED
 
 
 def _run(cache: Cache, record: GangRecord) -> Run:
     """What is asked of `runtimes` about it."""
     default = cache.policy.default_runtime
-    if record.run is None or record.run_for != record.pulse or record.run[-1] != default:
+    if (
+        record.observed.run is None
+        or record.observed.run_for != record.pulse
+        or record.observed.run[-1] != default
+    ):
         whose = (record.key.namespace, creditor(record), len(record.members))
-        record.run, record.run_for = (*whose, declared(record), default), record.pulse
-    return record.run
+        record.observed.run, record.observed.run_for = (*whose, declared(record), default), record.pulse
+    return record.observed.run
 
 
 def _teach(cache: Cache, record: GangRecord, ran: float) -> None:
     """What a run took; and what its declaration was worth, if it was one run, and was not told when it overran."""
-    whole = not (record.interrupted or record.doubted)
-    promised = record.promised if whole else None
+    whole = not (record.observed.interrupted or record.observed.doubted)
+    promised = record.observed.promised if whole else None
     cache.runtimes.ended(record.key.namespace, creditor(record), len(record.members), promised, ran)
 
 

@@ -78,8 +78,8 @@ def repair(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
         if hard and under_eviction(record) >= policy.evictions_per_gang:
             continue
         cache.counters.pins_broken[cause] += 1
-        record.broken_pins += bar(record, node, policy, now)
-        record.soft = record.soft or record.broken_pins >= policy.broken_pins_until_soft
+        record.pinning.broken += bar(record, node, policy, now)
+        record.pinning.soft = record.pinning.soft or record.pinning.broken >= policy.broken_pins_until_soft
         if hard:
             effects.append(evict(record, member, Reason.PIN_BROKEN, policy, now))
             continue
@@ -113,7 +113,7 @@ def refused(record: GangRecord, policy: Policy, now: float) -> list[Member]:
 
 def looks(record: GangRecord, policy: Policy) -> Iterator[float]:
     """When time alone may break a seat, end a hold or call for a nomination."""
-    yield from (until for until, _ in record.barred.values())
+    yield from (until for until, _ in record.pinning.barred.values())
     for member in record.members.values():
         if member.evicting is not None and not (member.pod.deleting or member.pod.phase.ended):
             yield member.evict_again
@@ -159,21 +159,23 @@ def bar(record: GangRecord, node: str, policy: Policy, now: float, *, doubles: b
 
     False when the node is barred already: what breaks at one moment on one node is one breaking.
     """
-    until, span = record.barred.get(node, (now, 0.0))
+    until, span = record.pinning.barred.get(node, (now, 0.0))
     if until > now:
         return False
     span = 2 * span if span and doubles else policy.barred
-    record.barred[node] = (now + span, span)
-    record.barred_nodes |= {node}
+    record.pinning.barred[node] = (now + span, span)
+    record.pinning.barred_nodes |= {node}
     return True
 
 
 def unbar(record: GangRecord, now: float) -> None:
     """Forget bars that ended."""
-    for node, (until, span) in list(record.barred.items()):
+    for node, (until, span) in list(record.pinning.barred.items()):
         if until + span <= now:
-            del record.barred[node]
-    record.barred_nodes = frozenset(node for node, (until, _) in record.barred.items() if until > now)
+            del record.pinning.barred[node]
+    record.pinning.barred_nodes = frozenset(
+        node for node, (until, _) in record.pinning.barred.items() if until > now
+    )
 
 
 def renominate(record: GangRecord, now: float) -> Iterator[Effect]:

@@ -34,7 +34,7 @@ def is_hard(record: GangRecord, member: Member, owners: Mapping[str, OwnerTraits
     A pin cannot be undone but by deleting the pod, so a pod that nobody would make again is never pinned,
     whatever was asked for.
     """
-    if member.pod.maker is None or record.soft or member.unpinnable:
+    if member.pod.maker is None or record.pinning.soft or member.unpinnable:
         return False
     wish = record.pin_wish(policy.pin)
     if wish is not Pin.AUTO:
@@ -45,7 +45,7 @@ def is_hard(record: GangRecord, member: Member, owners: Mapping[str, OwnerTraits
 def name_of(record: GangRecord, seats: Mapping[Uid, str]) -> str:
     """A name that only these seats have: the same plan is never written under two names, nor two under one."""
     text = "\n".join(f"{uid} {node}" for uid, node in sorted(seats.items()))
-    return hashlib.sha256(f"{record.key}\n{record.tries}\n{text}".encode()).hexdigest()[:12]
+    return hashlib.sha256(f"{record.key}\n{record.backoff.tries}\n{text}".encode()).hexdigest()[:12]
 
 
 def take_seats(cache: Cache, record: GangRecord, seats: Mapping[Uid, str], now: float) -> bool:

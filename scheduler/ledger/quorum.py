@@ -221,7 +221,7 @@ def asked(
         required=policy.required if wish.required is None else wish.required,
         priority=record.priority,
         anchors=anchors,
-        barred=record.barred_nodes,
+        barred=record.pinning.barred_nodes,
     )
 
 

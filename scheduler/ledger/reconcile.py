@@ -119,7 +119,7 @@ def _advance_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     before = plan.step
     effects += plans.advance(record, cache.owners, cache.policy, now)
     if before < Step.UNGATE <= plan.step and all(m.pod.gated for m in record.live()):
-        record.deadline = None  # the first are let go now: the time begins anew
+        deadlines.restart(record)  # the first are let go now
     return effects
 
 
@@ -140,7 +140,8 @@ def _enter(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
         record.whole = facts.quorum
     record.grew = 0 < record.whole < facts.quorum
     if record.state in STANDS and not record.was_bound:
-        record.was_bound, record.tries, record.not_before = True, 0, float("-inf")
+        record.was_bound = True
+        backoff.reset(record)
         if record.waiting_since is not None:
             cache.counters.waits.append(now - record.waiting_since)
             cache.counters.starts.append((record.key, now))
@@ -164,8 +165,8 @@ def _stands_short(record: GangRecord, facts: Facts) -> bool:
 def _wake(cache: Cache, record: GangRecord, now: float) -> float:
     times = [
         *pins.looks(record, cache.policy),
-        record.not_before,
-        record.heal_at,
+        record.backoff.not_before,
+        record.health.look_at,
         record.at_odds,
         observed_runs.doubted_at(record),
     ]
@@ -173,10 +174,10 @@ def _wake(cache: Cache, record: GangRecord, now: float) -> float:
     if record.plan is not None:
         times += record.plan.outstanding.values()
         times += preemption.wakes(record.plan)
-    if record.deadline is not None:
-        times.append(record.deadline)
-    if record.roomless_since is not None:
-        times.append(record.roomless_since + cache.policy.pin_grace)
+    if record.bind_limit.by is not None:
+        times.append(record.bind_limit.by)
+    if record.bind_limit.roomless_since is not None:
+        times.append(record.bind_limit.roomless_since + cache.policy.pin_grace)
     if pins.under_eviction(record):
         times.append(now + EVICTIONS_EVERY)
     return min((time for time in times if time > now), default=NEVER)

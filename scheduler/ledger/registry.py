@@ -10,6 +10,7 @@ from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from scheduler.ledger.gang import GangRecord, Member
+from scheduler.ledger.gang_parts import Backoff, Health, Pinning
 from scheduler.ledger.messages import GaveWay
 from scheduler.model.workload import Asleep, GangKey, Owner, OwnerTraits, Pod, Uid, gang_of_one
 
@@ -148,9 +149,9 @@ class Registry:
             del self.gangs[key]
             self.give_turn(record, None)
             if (
-                record.barred
-                or record.broken_pins
-                or record.setbacks
+                record.pinning.barred
+                or record.pinning.broken
+                or record.health.setbacks
                 or record.gave_way
                 or record.preempted_at > float("-inf")
             ):
@@ -179,12 +180,12 @@ class Registry:
         """
         line = lineage(record.key, pod)
         self._scars[line] = Scars(
-            dict(record.barred),
-            record.broken_pins,
-            record.soft,
+            dict(record.pinning.barred),
+            record.pinning.broken,
+            record.pinning.soft,
             record.preempted_at,
-            record.setbacks,
-            record.not_before,
+            record.health.setbacks,
+            record.backoff.not_before,
             record.gave_way,
         )
         self._scars.move_to_end(line)
@@ -194,10 +195,10 @@ class Registry:
     def _remember_scars(self, record: GangRecord, pod: Pod) -> None:
         before = self._scars.get(lineage(record.key, pod))
         if before is not None:
-            record.barred, record.broken_pins = dict(before.barred), before.broken_pins
-            record.soft, record.preempted_at = before.soft, before.preempted_at
-            record.setbacks, record.not_before = before.setbacks, before.not_before
-            record.gave_way = before.gave_way
+            record.pinning = Pinning(before.soft, before.broken_pins, dict(before.barred))
+            record.health = Health(before.setbacks)
+            record.backoff = Backoff(not_before=before.not_before)
+            record.preempted_at, record.gave_way = before.preempted_at, before.gave_way
 
     def check(self) -> list[str]:
         """Sentences about what must never be true."""

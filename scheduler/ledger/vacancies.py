@@ -93,7 +93,7 @@ def _suits_none(cache: Cache, record: GangRecord, now: float) -> bool:
 def _is_to_be_had(cache: Cache, record: GangRecord, lease: Lease) -> bool:
     """Its owner makes another pod, and the node takes it."""
     owner, node, demand = lease.owner, cache.nodes.get(lease.node), lease.demand
-    if owner is None or node is None or lease.node in record.barred_nodes:
+    if owner is None or node is None or lease.node in record.pinning.barred_nodes:
         return False
     traits = cache.owners.get(owner.uid)
     makes = not (traits.ended or traits.suspended) if traits is not None else owner.kind not in WATCHED

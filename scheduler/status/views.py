@@ -241,11 +241,11 @@ def detail(
         quorum=dict(spec.quorum) if isinstance(spec, Spec) else None,
         size=spec.size if isinstance(spec, Spec) else None,
         wishes=_wishes(engine, spec),
-        deadline=record.deadline,
-        not_before=record.not_before if record.not_before > now else None,
-        tries=record.tries,
-        broken_pins=record.broken_pins,
-        soft=record.soft,
+        deadline=record.bind_limit.by,
+        not_before=record.backoff.not_before if record.backoff.not_before > now else None,
+        tries=record.backoff.tries,
+        broken_pins=record.pinning.broken,
+        soft=record.pinning.soft,
         plan=shapes.PlanRow(plan.name, plan.step.name.lower(), len(plan.outstanding))
         if plan is not None and plan.step is not Step.DONE
         else None,
@@ -258,7 +258,9 @@ def detail(
             if notice.message
         ],
         barred=[
-            shapes.BarRow(node, until) for node, (until, _) in sorted(record.barred.items()) if until > now
+            shapes.BarRow(node, until)
+            for node, (until, _) in sorted(record.pinning.barred.items())
+            if until > now
         ],
         victims=[victim(engine, unit, sight) for unit in victims],
         would_cost=[victim(engine, unit, sight) for unit in found.victims],

@@ -110,6 +110,65 @@ def test_no_two_modules_of_one_name() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+OWNERS = {
+    "verdict": "verdict",
+    "backoff": "backoff",
+    "bind_limit": "deadlines",
+    "health": "healing",
+    "observed": "observed_runs",
+    "pinning": "pins",
+}
+"""Part of what is remembered of a gang → the module of the ledger that writes what is in it."""
+
+CHANGES = {
+    "add",
+    "append",
+    "clear",
+    "discard",
+    "extend",
+    "insert",
+    "pop",
+    "popitem",
+    "remove",
+    "setdefault",
+    "update",
+}
+
+
+def written(tree: ast.Module) -> Iterator[ast.expr]:
+    """What is assigned to, deleted or changed by a method of a collection, at any depth."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=targets) | ast.Delete(targets=targets):
+                yield from targets
+            case ast.AugAssign(target=target) | ast.AnnAssign(target=target) | ast.For(target=target):
+                yield target
+            case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in CHANGES:
+                yield value
+
+
+def parts_written(tree: ast.Module) -> set[str]:
+    """Parts of a gang of which a field is written."""
+    found, waiting = set(), list(written(tree))
+    while waiting:
+        match waiting.pop():
+            case ast.Tuple(elts=each) | ast.List(elts=each):
+                waiting += each
+            case ast.Subscript(value=value) | ast.Starred(value=value):
+                waiting.append(value)
+            case ast.Attribute(value=ast.Attribute(attr=part)) if part in OWNERS:
+                found.add(part)
+    return found
+
+
+@pytest.mark.parametrize("place", ALL, ids=called)
+def test_a_part_of_a_gang_is_written_by_its_owner_alone(place: Path) -> None:
+    """Each part of what is remembered of a gang has one module that writes its fields; all others call that one."""
+    own = {part for part, owner in OWNERS.items() if place == PACKAGE / "ledger" / f"{owner}.py"}
+
+    assert parts_written(parsed(place)) <= own
+
+
 def test_arrows() -> None:
     """Every import points the way it may: the contracts in pyproject.toml are kept."""
     program = shutil.which("lint-imports", path=sysconfig.get_path("scripts"))

@@ -422,7 +422,7 @@ class Gangs(RuleBasedStateMachine):
         for record in self._queue():
             waiting = [m.pod for m in record.live() if m.pod.node is None and not m.pod.held_back]
             missing = record.spec.total - _there(record)
-            if len(waiting) < missing or record.spec.wish.required or record.barred_nodes:
+            if len(waiting) < missing or record.spec.wish.required or record.pinning.barred_nodes:
                 first = first or record  # nobody here can say whether it fits
                 continue
             if self._is_over_ceiling(record, waiting[0], missing):

@@ -23,7 +23,7 @@ def waits_beside_room(world: World, policy: Policy) -> str:
         return ""  # whose turn it is changes with the time
     engine, now = world.engine, world.now
     due = [record for record in engine.ledger.pending.queue() if record.wanted and record.wanted.quorum]
-    due = [record for record in due if record.not_before <= now]
+    due = [record for record in due if record.backoff.not_before <= now]
     for place, record in enumerate(due):
         question = engine.asking.about(record, record.wanted, now)
         if isinstance(decide(question, policy), Place) and not (place and policy.backfill is Backfill.NONE):

@@ -270,7 +270,7 @@ def test_a_gang_that_ran_well_to_its_end_leaves_no_setbacks_to_the_next_of_its_n
     world.watch()
     a_gang(world, 2, loss=OnMemberLoss.RESTART)
     world.watch()
-    assert world.record("train").setbacks == 0
+    assert world.record("train").health.setbacks == 0
 
 
 def test_a_gang_whose_image_is_missing_is_restarted_ever_more_slowly() -> None:

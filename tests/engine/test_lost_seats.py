@@ -90,7 +90,7 @@ def test_after_two_lost_seats_a_gang_is_nominated() -> None:
     while world.carry_out():
         world.watch()
         world.api.run_controllers()
-    assert world.record("train").soft
+    assert world.record("train").pinning.soft
     world.settle(60)
     assert nodes_of(world.bound("train")) == ["n2", "n3"]
     assert all(pod.pinned is None for pod in world.pods("train"))

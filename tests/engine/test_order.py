@@ -34,7 +34,7 @@ def watch_the_order(engine: Engine) -> list[str]:
             for record in engine.ledger.pending.queue():
                 if record.key == question.gang.key:
                     break
-                if record.wanted is None or record.not_before > now:
+                if record.wanted is None or record.backoff.not_before > now:
                     continue
                 other = engine.asking.about(record, record.wanted, now)
                 if isinstance(decide(other, engine.policy), Place):

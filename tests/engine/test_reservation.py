@@ -57,7 +57,7 @@ def test_short_is_who_has_left_when_the_reservation_begins() -> None:
     world.settle(1)
     front, record = world.engine.asking.front, world.record("late")
     front.reserved = Reservation(record.key, 100.0, np.zeros((1, 1)), np.zeros((1, 1)))
-    record.reach = Reach(60.0)
+    record.observed.reach = Reach(60.0)
     assert front.is_short(record, 40.0)
     assert not front.is_short(record, 40.1)
 

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine.equivalence import Candidacy, KnownAnswers, Size
-from scheduler.ledger.gang import UNASKED, GangRecord
+from scheduler.ledger.gang import GangRecord
+from scheduler.ledger.gang_parts import UNASKED, Backoff, ObservedRun
 from scheduler.ledger.runtimes import Reach
+from scheduler.ledger.verdict import Verdict
 from scheduler.model.decision import Reason, Shortfall, Wait
 from scheduler.model.workload import GangKey
 from tests.builders import a_gang
@@ -51,16 +53,18 @@ class Dice:
             GangKey(namespace, f"g{number}"),
             wanted=wanted,
             order=(number,),
-            not_before=self.mostly(0.0, NOW, NOW + 1),
-            verdict=self.mostly(self.one_of(*WAITS), None, *BEHIND),
-            verdict_for=self.mostly(wanted, OTHER),
-            verdict_fence=self.one_of(0, FENCE - 1, FENCE),
-            verdict_room=self.one_of(6, 7),
-            verdict_version=self.one_of(1, 2),
-            verdict_standing=self.one_of(8, 9),
-            verdict_until=self.mostly(float("inf"), NOW, NOW + 1),
-            verdict_shape=self.mostly(self.one_of(0, 1), None, 2),
-            reach=Reach(LONGEST[namespace]) if fresh else self.one_of(UNASKED, Reach()),
+            backoff=Backoff(not_before=self.mostly(0.0, NOW, NOW + 1)),
+            verdict=Verdict(
+                decision=self.mostly(self.one_of(*WAITS), None, *BEHIND),
+                request=self.mostly(wanted, OTHER),
+                fence=self.one_of(0, FENCE - 1, FENCE),
+                room=self.one_of(6, 7),
+                version=self.one_of(1, 2),
+                standing=self.one_of(8, 9),
+                until=self.mostly(float("inf"), NOW, NOW + 1),
+                shape=self.mostly(self.one_of(0, 1), None, 2),
+            ),
+            observed=ObservedRun(reach=Reach(LONGEST[namespace]) if fresh else self.one_of(UNASKED, Reach())),
             pulse=4,
         )
 
@@ -138,7 +142,7 @@ def test_a_glance_sees_what_a_close_look_sees(scene: Scene) -> None:
 def test_who_is_like_another_is_told_the_same() -> None:
     """It is not asked about, and people hear of it when the reason is another."""
     record = GangRecord(
-        GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict=WAITS[1], verdict_for=WANTED[0]
+        GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict=Verdict(WAITS[1], WANTED[0])
     )
     record.verdict.shape, record.verdict.room = 0, 6
     scene = Scene([record], fence=0, before=0, above=float("inf"), first=None, only=None)
@@ -150,7 +154,7 @@ def test_who_is_like_another_is_told_the_same() -> None:
 def test_a_gang_that_needs_no_less_is_told_in_its_own_figures() -> None:
     """Less was refused: it is not asked about, people hear of another reason, and the figures stay its own."""
     own = Shortfall(1, "2 cpu", "host", "", 0, {"room": 4})
-    record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict_for=WANTED[0])
+    record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict=Verdict(request=WANTED[0]))
     record.verdict.decision, record.verdict.shape, record.verdict.version = Wait(Reason.RESERVED, own), 2, 2
     scene = Scene([record], fence=0, before=0, above=float("inf"), first=None, only=None)
 
@@ -166,7 +170,7 @@ def test_a_gang_that_needs_no_less_is_told_for_which_gang_room_is_held_now() -> 
     """The room that it waits for was held for another gang when it was asked about itself."""
     scene = Scene([], fence=0, before=0, above=float("inf"), first=None, only=None)
     sieve, now = scene.sieve(), Wait(Reason.RESERVED, held_for=GangKey("red", "now"))
-    record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict_for=WANTED[0])
+    record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict=Verdict(request=WANTED[0]))
     record.verdict.decision = Wait(Reason.RESERVED, held_for=GangKey("red", "then"))
     record.verdict.shape, record.verdict.version = 2, 2
     told = KnownAnswers()
@@ -178,7 +182,7 @@ def test_a_gang_that_needs_no_less_is_told_for_which_gang_room_is_held_now() -> 
 
 def test_a_gang_that_was_asked_about_on_other_nodes_is_asked_about_again() -> None:
     """It may fit none of these, however much of them is free, and is to be told so."""
-    record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict_for=WANTED[0])
+    record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict=Verdict(request=WANTED[0]))
     record.verdict.decision, record.verdict.shape, record.verdict.version = Wait(Reason.NO_ROOM), 2, 1
     scene = Scene([record], fence=0, before=0, above=float("inf"), first=None, only=None)
 

@@ -294,9 +294,9 @@ def _soon(question: Question) -> Snapshot:
 def _overran(engine: Engine, record: GangRecord, unit: Unit, pod: Pod, now: float) -> bool:
     """It was let past another, and runs longer than was expected at the longest."""
     other = engine.ledger.registry.gangs.get(unit.gang)
-    if engine.policy.overrun is not Overrun.SUSPEND or other is None or other.since is None:
+    if engine.policy.overrun is not Overrun.SUSPEND or other is None or other.observed.since is None:
         return False
-    late = other.passed and now >= other.since + observed_runs.expect(engine.ledger, other).high
+    late = other.passed and now >= other.observed.since + observed_runs.expect(engine.ledger, other).high
     return late and unit.way is GiveWay.SUSPEND and pod.priority <= record.priority
 
 

@@ -279,7 +279,7 @@ def test_nodes_that_are_barred_are_told_of(count: int, text: str) -> None:
     desk.see(*a_gang_of_pods("train", 2, gpu=1))
     desk.bring_on_its_way("train", train_0="n1", train_1="n1")
     desk.tell(ev.NodeGone("n1"))
-    assert desk.record("train").barred_nodes == {"n1"}
+    assert desk.record("train").pinning.barred_nodes == {"n1"}
     short = Wait(Reason.NO_ROOM, Shortfall(4, "1 cpu", "rack", "", 3, {"barred": count}))
     (announced,) = told(desk.decide("train", short), Announce)
     assert isinstance(announced, Announce)

@@ -69,7 +69,7 @@ def test_a_node_whose_kubelet_refuses_a_pod_is_barred_for_its_gang() -> None:
     effects = desk.change("train-1", phase=Phase.FAILED, refused="UnexpectedAdmissionError")
     (message,) = said(effects, Reason.NOT_STARTED)
     assert "train-1 on n2: its kubelet refused the pod: UnexpectedAdmissionError" in message
-    assert desk.record("train").barred == {"n2": (POLICY.barred, POLICY.barred)}
+    assert desk.record("train").pinning.barred == {"n2": (POLICY.barred, POLICY.barred)}
     assert desk.ledger.counters.decisions[Reason.NOT_STARTED] == 1
     again = desk.change("train-1", complaints=(Complaint("x", "y", "z", fatal=False),))
     assert said([*again, *desk.wait(60)], Reason.NOT_STARTED) == []
@@ -94,7 +94,7 @@ def test_a_pod_that_failed_by_itself_bars_no_node() -> None:
     """It ran: what went wrong may be its own doing."""
     desk = a_desk()
     desk.change("train-1", phase=Phase.FAILED)
-    assert desk.record("train").barred == {}
+    assert desk.record("train").pinning.barred == {}
 
 
 def test_what_follows_a_refused_pod_of_a_gang_of_one_goes_elsewhere() -> None:
@@ -118,7 +118,7 @@ def test_after_a_restart_a_node_is_barred_for_a_refused_pod_that_is_still_there(
     pods = a_gang_of_pods("train", 2, owner=an_owner(), gpu=1)
     desk.see(pods[0], replace(pods[1], node="n2", gated=False, phase=Phase.FAILED, refused="OutOfcpu"))
     effects = desk.tell(ev.Synced(), ev.TookOver())
-    assert desk.record("train").barred_nodes == {"n2"}
+    assert desk.record("train").pinning.barred_nodes == {"n2"}
     assert said(effects, Reason.NOT_STARTED) == []
 
 
@@ -134,7 +134,7 @@ def test_a_member_that_does_not_start_is_named_and_made_again_elsewhere() -> Non
     assert names(effects) == ["train-1"]
     (message,) = said(effects, Reason.NOT_STARTED)
     assert "train-1 on n2 for 600 s: ContainerCreating" in message
-    assert desk.record("train").barred_nodes == {"n2"}
+    assert desk.record("train").pinning.barred_nodes == {"n2"}
     assert desk.ledger.counters.decisions[Reason.NOT_STARTED] == 1
 
 
@@ -146,7 +146,7 @@ def test_what_is_wrong_with_the_pod_bars_no_node(why: str) -> None:
     effects = desk.wait(POLICY.start_timeout + 1)
     assert names(effects) == ["train-0", "train-1", "train-2"]
     assert why in said(effects, Reason.NOT_STARTED)[0]
-    assert desk.record("train").barred_nodes == frozenset()
+    assert desk.record("train").pinning.barred_nodes == frozenset()
 
 
 def test_an_image_that_others_of_the_gang_have_is_the_fault_of_the_node() -> None:
@@ -154,7 +154,7 @@ def test_an_image_that_others_of_the_gang_have_is_the_fault_of_the_node() -> Non
     desk = a_desk()
     stuck(desk, "train-1", why="ImagePullBackOff")
     desk.wait(POLICY.start_timeout + 1)
-    assert desk.record("train").barred_nodes == {"n2"}
+    assert desk.record("train").pinning.barred_nodes == {"n2"}
 
 
 def test_the_gang_says_how_long_its_members_may_take() -> None:
@@ -189,7 +189,7 @@ def test_who_ran_well_meanwhile_begins_anew() -> None:
     """Once the gang has run for the limit of the back-off, the next setback counts as the first."""
     desk = a_desk()
     record = desk.record("train")
-    record.setbacks = 5
+    record.health.setbacks = 5
     desk.wait(POLICY.backoff_limit - 1)
     stuck(desk, "train-1")
     assert healing.patience(desk.ledger, record) == 32 * POLICY.start_timeout
@@ -300,7 +300,7 @@ def test_the_next_one_joins_the_gang_where_it_is() -> None:
     wanted = desk.wanted("train")
     assert wanted is not None
     assert (wanted.quorum, wanted.anchors) == (1, ("n1", "n3"))
-    assert desk.record("train").bereft
+    assert desk.record("train").health.bereft
 
 
 def test_a_member_that_is_sent_away_from_an_unreachable_node_is_lost() -> None:
@@ -371,7 +371,7 @@ def test_those_who_are_evicted_for_a_restart_are_no_further_losses() -> None:
         *desk.lose("train-0", "train-2"),
     ]
     assert said(effects, Reason.MEMBER_LOST) == []
-    assert desk.record("train").setbacks == 1
+    assert desk.record("train").health.setbacks == 1
 
 
 @pytest.mark.parametrize("loss", [_failed, _evicted_by_others])
@@ -409,10 +409,10 @@ def test_a_gang_that_fails_again_and_again_is_restarted_ever_more_slowly() -> No
     record = desk.record("train")
     pauses = []
     for _ in range(4):
-        record.restart_for = "train-1 failed"
+        record.health.restart_for = "train-1 failed"
         desk.ledger.mark(record.key)
         desk.tell()
-        pauses.append(max(0.0, record.not_before - desk.now))
+        pauses.append(max(0.0, record.backoff.not_before - desk.now))
         for member in record.members.values():
             member.evicting = None
     assert pauses == [0.0, 5.0, 10.0, 20.0]

@@ -220,8 +220,8 @@ def test_a_lost_node_is_one_breaking_however_many_sat_on_it() -> None:
     desk = a_desk(count=4, train_0="n2", train_1="n2", train_2="n2", train_3="n2")
     desk.tell(ev.NodeGone("n2"))
     record = desk.record("train")
-    assert record.barred["n2"] == (POLICY.barred, POLICY.barred)
-    assert (record.broken_pins, record.soft) == (1, False)
+    assert record.pinning.barred["n2"] == (POLICY.barred, POLICY.barred)
+    assert (record.pinning.broken, record.pinning.soft) == (1, False)
     assert desk.ledger.counters.pins_broken == {"node-gone": 4}
 
 
@@ -230,9 +230,9 @@ def test_a_bar_ends_and_doubles_when_it_broke_there_again() -> None:
     desk = a_desk(soft=True)
     desk.tell(ev.NodeGone("n2"))
     desk.place("train", train_1="n3")
-    assert desk.record("train").barred_nodes == {"n2"}
+    assert desk.record("train").pinning.barred_nodes == {"n2"}
     desk.wait(POLICY.barred + 1)
-    assert desk.record("train").barred_nodes == frozenset()
+    assert desk.record("train").pinning.barred_nodes == frozenset()
     desk.tell(ev.NodeSeen(a_node("n2", gpu=16)))
     record = desk.record("train")
     for member in record.live():
@@ -245,7 +245,7 @@ def test_a_bar_ends_and_doubles_when_it_broke_there_again() -> None:
     desk.tell()
     desk.bring_on_its_way("train", train_0="n1", train_1="n2")
     desk.tell(ev.NodeGone("n2"))
-    until, span = desk.record("train").barred["n2"]
+    until, span = desk.record("train").pinning.barred["n2"]
     assert span == 2 * POLICY.barred
     assert until == desk.now + span
 
@@ -254,9 +254,9 @@ def test_after_two_broken_pins_a_gang_goes_soft() -> None:
     """Its members are nominated from then on: nothing more is evicted for it."""
     desk = a_desk()
     desk.tell(ev.NodeGone("n1"))
-    assert not desk.record("train").soft
+    assert not desk.record("train").pinning.soft
     desk.tell(ev.NodeGone("n2"))
-    assert desk.record("train").soft
+    assert desk.record("train").pinning.soft
     membership = desk.pods["train-0"].membership
     desk.see(
         *(a_pod(f"next-{n}", membership=membership, owner=an_owner("ReplicaSet", "set")) for n in range(2))

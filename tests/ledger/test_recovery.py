@@ -260,7 +260,7 @@ def test_a_torn_gang_that_nobody_makes_again_is_shown_in_part() -> None:
     pods = torn(a_gang_of_pods("train", 3, gpu=1), 2)
     note = PlanNote("plan", {pod.uid: "elsewhere" for pod in pods})
     desk, _ = restarted(*pods[:2], replace(pods[2], plan=note))
-    assert desk.record("train").deadline == POLICY.timeout
+    assert desk.record("train").bind_limit.by == POLICY.timeout
     assert names(desk.wait(2 * POLICY.timeout)) == []
     assert desk.ledger.census() == {("waiting", "PartlyBound"): 1}
 

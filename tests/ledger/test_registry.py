@@ -86,7 +86,7 @@ def test_the_scars_that_were_made_last_are_remembered(monkeypatch: pytest.Monkey
     roll = Registry()
     for name in ("again", "once", "again", "new"):
         record, _ = roll.enter(a_pod(name), GangKey("default", name))
-        record.broken_pins += 1
+        record.pinning.broken += 1
         roll.leave(a_pod(name).uid)
     marks = {
         name: roll.enter(a_pod(name), GangKey("default", name))[0].broken_pins

@@ -39,8 +39,8 @@ def test_a_member_that_no_node_suits_takes_its_gang_back_after_a_grace() -> None
     assert names(desk.wait(POLICY.pin_grace - 0.1)) == []
     assert names(desk.wait(0.2)) == ["train-0"]
     record = desk.record("train")
-    assert (desk.seat("train-1"), record.barred_nodes) == (None, {"n2"})
-    assert record.not_before == desk.now - 0.1 + POLICY.backoff
+    assert (desk.seat("train-1"), record.pinning.barred_nodes) == (None, {"n2"})
+    assert record.backoff.not_before == desk.now - 0.1 + POLICY.backoff
 
 
 def test_so_does_one_that_lost_its_seat_and_has_no_other() -> None:
@@ -82,7 +82,7 @@ def test_a_gang_of_which_nothing_is_bound_gives_its_seats_back_and_loses_no_pod(
         desk.fail_to_bind("train-0", "train-1")
         assert names(desk.wait(POLICY.pin_grace + 0.1)) == []
         assert desk.ledger.holds() == 0
-        bars = desk.record("train").barred
+        bars = desk.record("train").pinning.barred
         assert {node: span for node, (_, span) in bars.items()} == dict.fromkeys(("n1", "n2"), POLICY.barred)
         desk.wait(POLICY.barred + 1)
 

@@ -89,17 +89,17 @@ def test_waits_between_tries_double_up_to_a_limit() -> None:
     for _ in range(9):
         desk.bring_on_its_way("train", **SEATS)
         desk.wait(POLICY.timeout)
-        spans.append(record.not_before - desk.now)
+        spans.append(record.backoff.not_before - desk.now)
         assert desk.wanted("train") is None
         assert record.verdict.decision is not None
         assert record.verdict.decision.reason is Reason.BACKING_OFF
         desk.wait(spans[-1])
         assert desk.wanted("train") is not None
     assert spans == [5, 10, 20, 40, 80, 160, 300, 300, 300]
-    record.tries = 5000
+    record.backoff.tries = 5000
     desk.bring_on_its_way("train", **SEATS)
     desk.wait(POLICY.timeout)
-    assert record.not_before - desk.now == POLICY.backoff_limit
+    assert record.backoff.not_before - desk.now == POLICY.backoff_limit
 
 
 def test_a_gang_that_was_bound_starts_small_again() -> None:
@@ -107,10 +107,10 @@ def test_a_gang_that_was_bound_starts_small_again() -> None:
     desk = a_desk(kind="")
     desk.bring_on_its_way("train", **SEATS)
     desk.wait(POLICY.timeout + POLICY.backoff)
-    assert desk.record("train").tries == 1
+    assert desk.record("train").backoff.tries == 1
     desk.bring_on_its_way("train", **SEATS)
     desk.bind("train-0", "train-1", "train-2")
-    assert desk.record("train").tries == 0
+    assert desk.record("train").backoff.tries == 0
     assert desk.ledger.next_deadline() == float("inf")
 
 
@@ -154,7 +154,7 @@ def test_who_ended_well_keeps_no_room_for_the_rest() -> None:
     desk.wait(POLICY.timeout + 0.1)
     record = desk.record("train")
     assert (desk.member("train-1").hold, desk.member("train-2").hold) == (None, None)
-    assert (record.tries, record.verdict.decision) == (1, Wait(Reason.BACKING_OFF))
+    assert (record.backoff.tries, record.verdict.decision) == (1, Wait(Reason.BACKING_OFF))
     assert desk.wanted("train") is None
     desk.wait(POLICY.backoff)
     wanted = desk.wanted("train")
@@ -255,7 +255,7 @@ def test_a_seat_lost_on_the_way_does_not_begin_the_time_anew() -> None:
         if desk.wanted("train") is None:
             break
         desk.bring_on_its_way("train", alone=f"n{number}")
-    assert desk.record("train").tries == 1
+    assert desk.record("train").backoff.tries == 1
     assert desk.now <= POLICY.timeout + POLICY.pin_limit
 
 
@@ -317,7 +317,7 @@ DENIED = "403 Forbidden: admission webhook denied the request"
 def refused(desk: Desk, effects: list[Effect], message: str = DENIED) -> list[Effect]:
     """The API server refuses every write until the gang's time is over; gives what is done then."""
     record = desk.record("train")
-    while record.plan is not None and record.tries == 0:
+    while record.plan is not None and record.backoff.tries == 0:
         for effect in told(effects, WritePlan, Ungate):
             desk.failed(effect, FailureKind.FORBIDDEN, f"{message}: {effect.key.name}")
         effects = desk.wait(3.1)
