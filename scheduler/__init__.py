@@ -1,6 +1,6 @@
 """Gangwright: whole gangs, placed through a stock kube-scheduler that asks us.
 
-The map, from the outside in; an arrow may only point down:
+The rooms, from the outside in. An import may only point down:
 
     cli          the composition root: reads settings, builds the service, runs it
     service      the running service: watches → engine → effects → the API server
@@ -9,14 +9,23 @@ The map, from the outside in; an arrow may only point down:
     status       edge to people: the JSON API and the page
     kube         edge to the API server: the only importer of `kubernetes`
     serving      what HTTP edges stand on: sockets, TLS, connections
-    engine       the neck: one synchronous step per verb, event or plan; no await anywhere
+    replay       the cluster as one document, and the live code that decides on it
+    engine       one synchronous step per verb, event or plan; no await anywhere
     objects      the cluster's language: labels, gang formats, API objects as values
-    placement    the thinking: who can hold it, which seats are best, all or nobody
-    ledger       the memory: what is bound, held and waiting; the life of a gang
-    model        the words: frozen values that everybody passes about
+    placement    which nodes can hold a gang, and which seats are best
+    ledger       what is bound, held and waiting; the life of a gang
+    model        the words: frozen values that all rooms pass on
 
-`model`, `placement`, `ledger`, `engine` and `objects` are pure: synchronous, deterministic, no I/O, no
-clock, no logging, no chance.  The direction of every import is checked by import-linter.
+What happens to an event:
+
+    kube/watch → service/informers → objects/translate → ledger.take → handlers → cache
+                                                                                   ▲
+    kube/actions ← objects/patches ← effects ← ledger.settle ← reconcile ← rules ──┤
+                                                                                   │
+                    ledger.take(Decided) ← placement/planner ← engine/cycle ← snapshot
+
+`model`, `placement`, `ledger`, `engine`, `objects` and `replay` are pure: synchronous, deterministic, no I/O, no clock,
+no logging, no randomness. import-linter checks the direction of every import, also inside `ledger` and `engine`.
 """
 
 __version__ = "0.1.0"

@@ -9,7 +9,7 @@ wait. A sketch has copies of all that it is made from, so any thread may make it
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from scheduler.engine.cycle import PlanningCycle
@@ -158,7 +158,9 @@ def _why_not(record: GangRecord, now: float) -> Reason:
 
 
 def _begun(known: GangRecord | None) -> GangRecord | None:
-    """A copy of a gang that is there and has not ended, and of its members."""
+    """A copy of a gang that is there and has not ended, whose members say once more what it is."""
     if known is None or not known.live():
         return None
-    return replace(known, members={uid: replace(own) for uid, own in known.members.items()}, spec=None)
+    begun = known.copy()
+    begun.spec = None
+    return begun

@@ -1,7 +1,7 @@
 """What is remembered of one gang and of its members. Mutable, and reachable through the ledger alone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -306,6 +306,19 @@ class GangRecord:
     """What the planner is to be asked, worked out at the last look."""
     order: tuple[Any, ...] = ()
     """The gang's place in the queue: smaller goes first."""
+
+    def copy(self) -> "GangRecord":
+        """One that shares no part and no member with this one: what is tried on it changes nothing here."""
+        return replace(
+            self,
+            members={uid: replace(member) for uid, member in self.members.items()},
+            verdict=replace(self.verdict),
+            health=replace(self.health),
+            pinning=replace(self.pinning, barred=dict(self.pinning.barred)),
+            observed=replace(self.observed),
+            backoff=replace(self.backoff),
+            bind_limit=replace(self.bind_limit),
+        )
 
     def live(self) -> list[Member]:
         """Members that are `live`; spelt out, for it is asked a dozen times for every event."""

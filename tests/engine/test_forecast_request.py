@@ -23,7 +23,7 @@ def test_decisions_take_declarations_at_their_word_and_forecasts_take_them_for_t
     for name in ("runs", "waits"):
         world.submit(a_gang_of_pods(name, 4, gpu=1, wish={"runtime": HOUR}))
         world.settle(10.0)
-    began = world.record("runs").since
+    began = world.record("runs").observed.since
     assert began is not None
 
     seen = world.engine.outlook(world.now)

@@ -153,7 +153,7 @@ def test_preemption_that_would_be_in_vain_is_not_let_pass() -> None:
     assert world.preempt(PreemptCall(pod.uid, pod.key, "gangwright", False, offer)) == {}
     assert world.preempt(PreemptCall(fits.uid, fits.key, "gangwright", False, offer)) == offer
     barred = world.engine.ledger.registry.gangs[world.engine.ledger.registry.gang_of[fits.uid]]
-    barred.barred["n0"] = (world.now + 100, 100)
+    barred.pinning.barred["n0"] = (world.now + 100, 100)
     world.engine.ledger.mark(barred.key)
     world.look()
     assert world.preempt(PreemptCall(fits.uid, fits.key, "gangwright", False, offer)) == {}

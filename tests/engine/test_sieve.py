@@ -128,7 +128,7 @@ def test_a_glance_sees_what_a_close_look_sees(scene: Scene) -> None:
     """The same gang is the first that is open, and all before it are told the same, whichever way they are looked
     at.
     """
-    other = replace(scene, queue=[replace(record) for record in scene.queue], marked=[])
+    other = replace(scene, queue=[record.copy() for record in scene.queue], marked=[])
     close = other.sieve()
 
     found = scene.sieve().first_open(scene.queue)

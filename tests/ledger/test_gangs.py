@@ -1,6 +1,6 @@
 """Who belongs to which gang, and what the gang says of itself."""
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 
 import pytest
 
@@ -505,3 +505,19 @@ def test_foreign_pods_use_room_and_nothing_else() -> None:
     assert desk.ledger.registry.count == 0
     picture = desk.ledger.snapshot()
     assert picture.free[picture.index["n1"], picture.axis.index["nvidia.com/gpu"]] == 8
+
+
+def test_a_copy_shares_nothing_that_is_written() -> None:
+    """Neither a member nor a part of a gang's record is one of its copy, so what is tried on that changes nothing."""
+    desk = Desk()
+    desk.see(*a_gang_of_pods("train", 2))
+    record = desk.record("train")
+
+    copy = record.copy()
+
+    assert copy == record
+    for name in (own.name for own in fields(record) if is_dataclass(getattr(record, own.name))):
+        frozen = type(getattr(record, name)).__dataclass_params__.frozen
+        assert frozen or getattr(copy, name) is not getattr(record, name), name
+    assert not {id(own) for own in copy.members.values()} & {id(own) for own in record.members.values()}
+    assert copy.pinning.barred is not record.pinning.barred

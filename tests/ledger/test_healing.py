@@ -106,7 +106,7 @@ def test_what_follows_a_refused_pod_of_a_gang_of_one_goes_elsewhere() -> None:
     desk.change("one-x1", node="n2", gated=False, phase=Phase.FAILED, refused="OutOfcpu")
     desk.see(a_pod("one-x2", owner=first.owner, gpu=1), a_pod("other", owner=an_owner(name="b"), gpu=1))
     barred = {
-        name: desk.ledger.registry.gangs[gang_of_one("default", pod.uid)].barred_nodes
+        name: desk.ledger.registry.gangs[gang_of_one("default", pod.uid)].pinning.barred_nodes
         for name, pod in desk.pods.items()
     }
     assert (barred["one-x2"], barred["other"]) == ({"n2"}, frozenset())

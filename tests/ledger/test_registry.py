@@ -89,7 +89,7 @@ def test_the_scars_that_were_made_last_are_remembered(monkeypatch: pytest.Monkey
         record.pinning.broken += 1
         roll.leave(a_pod(name).uid)
     marks = {
-        name: roll.enter(a_pod(name), GangKey("default", name))[0].broken_pins
+        name: roll.enter(a_pod(name), GangKey("default", name))[0].pinning.broken
         for name in ("again", "once", "new")
     }
     assert marks == {"again": 2, "once": 0, "new": 1}

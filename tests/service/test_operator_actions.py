@@ -81,7 +81,7 @@ async def test_a_gang_without_room_is_told_when_it_will_have_some(full, client):
     assert (said.reason, dict(said.seats)) == (Reason.NO_ROOM, {})
     assert (said.shortfall.needed, said.shortfall.best) == (8, 4)
     assert str(said.shortfall) in said.message
-    assert said.start.middle == full.record("runs").since + 60.0
+    assert said.start.middle == full.record("runs").observed.since + 60.0
 
 
 async def test_a_gang_that_matters_more_is_told_whom_it_costs(full, client):
