@@ -78,7 +78,7 @@ async def test_a_job_that_comes_meanwhile_waits(api, house):
 
 async def test_one_namespace_of_several(api, tmp_path):
     """Where each namespace has its own watch, the jobs of the others go on."""
-    settings = {"namespaces": ("team", "other"), "limits": IMPATIENT, "blind_after": 0.1}
+    settings = {"namespaces": ("team", "other"), "limits": IMPATIENT, "blind_after": 0.5}
     async with House(api, tmp_path, **settings) as house:
         api.barred["/api/v1/namespaces/team/pods"] = Refuse(403)
         api.cut()
