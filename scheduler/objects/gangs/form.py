@@ -21,26 +21,42 @@ class Naming(NamedTuple):
     gang: str
 
 
+class Place(NamedTuple):
+    """A label or an annotation."""
+
+    key: str
+    label: bool
+
+
+def labeled(*keys: str) -> tuple[Place, ...]:
+    return tuple(Place(key, label=True) for key in keys)
+
+
+def annotated(*keys: str) -> tuple[Place, ...]:
+    return tuple(Place(key, label=False) for key in keys)
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format. `naming` tells where the pod names a gang, and is cheap; `read` tells the rest."""
+    """One format: where a pod names its gang, the first place that has a name counts, and how the rest is read."""
 
     name: str
-    naming: Callable[[PodMetadata], Naming | None]
+    named_in: tuple[Place, ...]
     read: Callable[[PodMetadata, GangKey, Levels], Membership]
+    beside: tuple[str, ...] = ()
+    """Annotations of which a pod of this format has one; none: the name is enough."""
+    empty: bool = False
+    """An empty name counts too, as a wrong one."""
 
-
-def first(*places: Naming | None) -> Naming | None:
-    """The first place that names something."""
-    return next((place for place in places if place is not None), None)
-
-
-def in_label(sheet: PodMetadata, key: str) -> Naming | None:
-    return Naming(key, sheet.labels[key]) if sheet.labels.get(key) else None
-
-
-def in_annotation(sheet: PodMetadata, key: str) -> Naming | None:
-    return Naming(key, sheet.annotations[key]) if sheet.annotations.get(key) else None
+    def naming(self, pod: PodMetadata) -> Naming | None:
+        """Where this pod names its gang, and how; None: it is not of this format."""
+        if self.beside and not any(key in pod.annotations for key in self.beside):
+            return None
+        for key, label in self.named_in:
+            said = (pod.labels if label else pod.annotations).get(key)
+            if said or (self.empty and said is not None):
+                return Naming(key, said)
+        return None
 
 
 def placement(sheet: PodMetadata, levels: Levels, required_key: str, preferred_key: str) -> Wish:

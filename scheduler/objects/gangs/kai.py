@@ -4,14 +4,10 @@ from typing import Final
 
 from scheduler.model.workload import GangKey, Membership
 from scheduler.objects import labels as key
-from scheduler.objects.gangs.form import Format, Levels, Naming, in_annotation, placement, placement_keys
+from scheduler.objects.gangs.form import Format, Levels, annotated, placement, placement_keys
 from scheduler.objects.parsing import PodMetadata, count, name
 
 NAME: Final = "kai"
-
-
-def _naming(sheet: PodMetadata) -> Naming | None:
-    return in_annotation(sheet, key.KAI_GROUP)
 
 
 def _read(sheet: PodMetadata, gang: GangKey, levels: Levels) -> Membership:
@@ -33,4 +29,4 @@ def _read(sheet: PodMetadata, gang: GangKey, levels: Levels) -> Membership:
     )
 
 
-FORMAT: Final = Format(NAME, _naming, _read)
+FORMAT: Final = Format(NAME, annotated(key.KAI_GROUP), _read)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from scheduler.model.workload import GangKey, Membership, Strategy, Wish
 from scheduler.objects import labels as key
-from scheduler.objects.gangs.form import Format, Levels, Naming, first, in_annotation, in_label
+from scheduler.objects.gangs.form import Format, Levels, annotated, labeled
 from scheduler.objects.parsing import LONGEST_JSON, PodMetadata, count, json_of, text, timeout
 
 NAME: Final = "koordinator"
@@ -20,14 +20,6 @@ _KEYS: Final = {
 _REQUIRED: Final = {"MustGather": True, "PreferGather": False}
 _json: Final = json_of(dict[str, Any])
 _names: Final = json_of(list[str])
-
-
-def _naming(sheet: PodMetadata) -> Naming | None:
-    return first(
-        in_label(sheet, key.KOORDINATOR_GROUP),
-        in_label(sheet, key.KOORDINATOR_LIGHT),
-        in_annotation(sheet, key.KOORDINATOR_GANG),
-    )
 
 
 def _read(sheet: PodMetadata, gang: GangKey, levels: Levels) -> Membership:
@@ -111,4 +103,8 @@ def _gathered(sheet: PodMetadata, levels: Levels) -> Wish:
     return Wish(strategy=Strategy.PACK, level=level, required=required)
 
 
-FORMAT: Final = Format(NAME, _naming, _read)
+FORMAT: Final = Format(
+    NAME,
+    (*labeled(key.KOORDINATOR_GROUP, key.KOORDINATOR_LIGHT), *annotated(key.KOORDINATOR_GANG)),
+    _read,
+)

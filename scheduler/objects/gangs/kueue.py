@@ -4,25 +4,12 @@ from typing import Final
 
 from scheduler.model.workload import GangKey, Membership
 from scheduler.objects import labels as key
-from scheduler.objects.gangs.form import (
-    Format,
-    Levels,
-    Naming,
-    first,
-    in_annotation,
-    in_label,
-    placement,
-    placement_keys,
-)
+from scheduler.objects.gangs.form import Format, Levels, annotated, labeled, placement, placement_keys
 from scheduler.objects.parsing import PodMetadata, count
 
 NAME: Final = "kueue"
 
 _UNKNOWN: Final = (key.KUEUE_SLICE, key.KUEUE_SLICES, key.KUEUE_SPREAD)
-
-
-def _naming(sheet: PodMetadata) -> Naming | None:
-    return first(in_label(sheet, key.KUEUE_GROUP), in_annotation(sheet, key.KUEUE_GROUP))
 
 
 def _read(sheet: PodMetadata, gang: GangKey, levels: Levels) -> Membership:
@@ -47,4 +34,4 @@ def _read(sheet: PodMetadata, gang: GangKey, levels: Levels) -> Membership:
     )
 
 
-FORMAT: Final = Format(NAME, _naming, _read)
+FORMAT: Final = Format(NAME, (*labeled(key.KUEUE_GROUP), *annotated(key.KUEUE_GROUP)), _read)

@@ -9,7 +9,7 @@ from typing import Final
 
 from scheduler.model.workload import GangKey, GiveWay, Membership, OnMemberLoss, Pin, Strategy, Wish
 from scheduler.objects import labels as key
-from scheduler.objects.gangs.form import Format, Levels, Naming
+from scheduler.objects.gangs.form import Format, Levels, labeled
 from scheduler.objects.parsing import (
     MOST,
     PodMetadata,
@@ -95,8 +95,4 @@ def stray(sheet: PodMetadata) -> None:
             )
 
 
-def _naming(sheet: PodMetadata) -> Naming | None:
-    return Naming(key.GANG, sheet.labels[key.GANG]) if key.GANG in sheet.labels else None
-
-
-FORMAT: Final = Format(NAME, _naming, _read)
+FORMAT: Final = Format(NAME, labeled(key.GANG), _read, empty=True)

@@ -4,18 +4,14 @@ from typing import Final
 
 from scheduler.model.workload import GangKey, Membership
 from scheduler.objects import labels as key
-from scheduler.objects.gangs.form import Format, Levels, Naming, in_label
+from scheduler.objects.gangs.form import Format, Levels, labeled
 from scheduler.objects.parsing import PodMetadata
 
 NAME: Final = "scheduler-plugins"
-
-
-def _naming(sheet: PodMetadata) -> Naming | None:
-    return in_label(sheet, key.PLUGINS_GROUP)
 
 
 def _read(_sheet: PodMetadata, gang: GangKey, _levels: Levels) -> Membership:
     return Membership(gang, NAME)
 
 
-FORMAT: Final = Format(NAME, _naming, _read)
+FORMAT: Final = Format(NAME, labeled(key.PLUGINS_GROUP), _read)

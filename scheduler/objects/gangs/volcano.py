@@ -8,7 +8,7 @@ from typing import Final
 
 from scheduler.model.workload import GangKey, Membership, Strategy, Wish
 from scheduler.objects import labels as key
-from scheduler.objects.gangs.form import Format, Levels, Naming, first, in_annotation
+from scheduler.objects.gangs.form import Format, Levels, annotated
 from scheduler.objects.parsing import PodMetadata, count, name, text, word
 
 NAME: Final = "volcano"
@@ -22,10 +22,6 @@ _KEYS: Final = {
     "strategy": key.VOLCANO_TOPOLOGY,
     "required": key.VOLCANO_TOPOLOGY,
 }
-
-
-def _naming(sheet: PodMetadata) -> Naming | None:
-    return first(in_annotation(sheet, key.VOLCANO_GROUP), in_annotation(sheet, key.VOLCANO_GROUP_LEGACY))
 
 
 def _read(sheet: PodMetadata, gang: GangKey, _levels: Levels) -> Membership:
@@ -50,4 +46,4 @@ def topology(*, hard: bool | None) -> Wish:
     return Wish() if hard is None else Wish(strategy=Strategy.PACK, required=hard)
 
 
-FORMAT: Final = Format(NAME, _naming, _read)
+FORMAT: Final = Format(NAME, annotated(key.VOLCANO_GROUP, key.VOLCANO_GROUP_LEGACY), _read)

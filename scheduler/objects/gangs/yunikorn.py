@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler.model.workload import GangKey, Membership, Wish
 from scheduler.objects import labels as key
-from scheduler.objects.gangs.form import Format, Levels, Naming, first, in_annotation, in_label
+from scheduler.objects.gangs.form import Format, Levels, annotated, labeled
 from scheduler.objects.parsing import LONGEST_JSON, MOST, PodMetadata, Unfit, json_of, name, text, timeout
 
 NAME: Final = "yunikorn"
@@ -34,18 +34,6 @@ class _TaskGroup(msgspec.Struct, rename="camel"):
 
 
 _groups: Final = json_of(list[_TaskGroup])
-
-
-def _naming(sheet: PodMetadata) -> Naming | None:
-    if key.YUNIKORN_ROLE not in sheet.annotations and key.YUNIKORN_ROLES not in sheet.annotations:
-        return None
-    return first(
-        in_label(sheet, key.YUNIKORN_APP),
-        in_annotation(sheet, key.YUNIKORN_APP),
-        in_label(sheet, key.YUNIKORN_APP_LEGACY),
-        in_annotation(sheet, key.YUNIKORN_APP_LEGACY),
-        in_label(sheet, key.YUNIKORN_APP_SPARK),
-    )
 
 
 def _minima(said: str) -> dict[str, int]:
@@ -77,4 +65,15 @@ def _wish(sheet: PodMetadata) -> Wish:
     return Wish(timeout=sheet.parsed(_KEYS["timeout"], parameters.get(_TIMEOUT), timeout, fatal=False))
 
 
-FORMAT: Final = Format(NAME, _naming, _read)
+FORMAT: Final = Format(
+    NAME,
+    (
+        *labeled(key.YUNIKORN_APP),
+        *annotated(key.YUNIKORN_APP),
+        *labeled(key.YUNIKORN_APP_LEGACY),
+        *annotated(key.YUNIKORN_APP_LEGACY),
+        *labeled(key.YUNIKORN_APP_SPARK),
+    ),
+    _read,
+    beside=(key.YUNIKORN_ROLE, key.YUNIKORN_ROLES),
+)
