@@ -33,7 +33,7 @@ from scheduler.model.preemption_units import FREELY, Preempt, Unit
 from scheduler.model.queueing import Backfill, Reservation
 from scheduler.model.workload import Gang
 from scheduler.placement import reservation as time
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache
 
 INLINE_LIMIT: Final = 400_000
 """Members × nodes up to which a question is answered within a verb: about 5 ms. Larger ones are left to the

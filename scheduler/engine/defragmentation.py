@@ -20,7 +20,7 @@ from scheduler.model.departures import Defrag, Departure
 from scheduler.model.preemption_units import Kind, Preempt, Unit
 from scheduler.model.workload import Gang, GangKey, PodKey, Uid
 from scheduler.placement import planner, reservation, victim_selection
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache
 
 TRIES: Final = 16
 """Sets of gangs that are tried."""

@@ -13,13 +13,13 @@ from typing import Final
 from scheduler.ledger import Ledger, migration, plans, preemption, quorum
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
 from scheduler.model.cluster import Snapshot
-from scheduler.model.decision import TEXT, Ceiling, Decision, Place, Reason, Wait
+from scheduler.model.decision import TEXT, Ceiling, Decision, Place, Reason
 from scheduler.model.departures import Departure, Drain
 from scheduler.model.effects import Effect
 from scheduler.model.events import MoveFound
 from scheduler.model.workload import GangKey, PodKey, Uid
 from scheduler.placement import planner
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache
 
 UNDER_WAY: Final = "its gang is on its way to its seats; ask again in a moment"
 NOT_VALID: Final = "its gang is not valid as it says of itself"
@@ -135,14 +135,10 @@ class NodeDrain:
 
     # ── a whole gang ────────────────────────────────────────────────────────────────────────────────────
 
-    def mend(self, key: GangKey, answer: object, now: float) -> list[Effect]:
-        """The planner was asked about this gang: when it lost members and its domain has no room, all of it may
-        move.
-        """
+    def mend(self, key: GangKey, now: float) -> list[Effect]:
+        """The domain of this gang has no room: where it lost members, all of it may move."""
         record = self._ledger.registry.gangs.get(key)
         if record is None or not (record.health.bereft and record.was_bound):
-            return []
-        if not isinstance(answer, Wait) or answer.reason is not Reason.NO_DOMAIN:
             return []
         return [] if self._ledger.migrations.is_refused(key, now) else self.relocate(record, now)
 

@@ -25,7 +25,7 @@ from scheduler.engine.queue_order import QueueOrder
 from scheduler.ledger import Ledger, conditions, gang_spec
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
 from scheduler.model.cluster import Mask, Snapshot
-from scheduler.model.decision import Reason
+from scheduler.model.decision import Reason, Wait
 from scheduler.model.demand import Demand
 from scheduler.model.departures import Defrag, Drain
 from scheduler.model.effects import Effect
@@ -43,8 +43,7 @@ from scheduler.model.verbs import (
 )
 from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.placement import planner
-from scheduler.placement.feasibility import free_for
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache, free_for
 
 INLINE_QUESTIONS: Final = 8
 """Questions answered within one verb at most; who is behind more than so many waits for the planning pass."""
@@ -127,7 +126,9 @@ class Engine:
     def settle(self, question: Question, answer: Made | Fault, now: float) -> list[Effect]:
         """Take the planner's answer, which may have been made elsewhere and be stale by now."""
         effects = self.asking.settle(question, answer, now)
-        return effects + self._draining.mend(question.gang.key, answer, now)
+        if isinstance(answer, Wait) and answer.reason is Reason.NO_DOMAIN:
+            effects += self._draining.mend(question.gang.key, now)
+        return effects
 
     def plan(self, now: float) -> list[Effect]:
         """Ask about everybody who waits."""

@@ -16,7 +16,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.preemption_units import FREELY, Terms, Unit
 from scheduler.model.workload import GangKey
 from scheduler.placement import planner, reservation, victim_selection
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from scheduler.model.preemption_units import FREELY, Preempt, Terms, Unit
 from scheduler.model.queueing import Reservation, Stay, Usage
 from scheduler.model.workload import Gang, GangKey, Uid
 from scheduler.placement import planner, reservation, victim_selection
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache
 
 Answer: TypeAlias = Decision | Preempt | Reservation
 """Of a question about room, Wait means: neither victims nor time make any."""

@@ -23,8 +23,7 @@ from scheduler.model.queueing import Backfill
 from scheduler.model.verbs import PreemptCall, Victims
 from scheduler.model.workload import GangKey, Pod, Uid, gang_of_one
 from scheduler.placement import planner, victim_rewriting
-from scheduler.placement.feasibility import free_for
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache, free_for
 
 Offers = Mapping[str, Victims]
 

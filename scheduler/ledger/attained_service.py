@@ -11,7 +11,7 @@ from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.ledger.registry import Registry
 from scheduler.model.demand import Demand
 from scheduler.model.resources import CPU, NATIVE
-from scheduler.model.workload import GangKey, GiveWay, OwnerTraits, Pod
+from scheduler.model.workload import GiveWay, OwnerTraits, Pod
 
 CORES: Final = 16
 """Cores that count as one device: what servers for training commonly have for each of their GPUs."""
@@ -72,14 +72,3 @@ def leaves_alone(record: GangRecord, roll: Registry) -> bool:
 def leaves_as_one(record: GangRecord, owners: Mapping[str, OwnerTraits], roll: Registry) -> bool:
     """It would be suspended, and nobody else with it."""
     return way(record, owners) is GiveWay.SUSPEND and leaves_alone(record, roll)
-
-
-def note(
-    suspendable: dict[GangKey, GangRecord], record: GangRecord, owners: Mapping[str, OwnerTraits]
-) -> None:
-    """Keep this gang among those that would be suspended, also while it is on its way to its seats: its turn begins."""
-    wish = record.spec.wish.give_way if isinstance(record.spec, Spec) else None
-    if wish is GiveWay.SUSPEND and way(record, owners) is wish and any(m.has_seat for m in record.live()):
-        suspendable[record.key] = record
-    else:
-        suspendable.pop(record.key, None)

@@ -29,7 +29,7 @@ class Budgets:
     def __init__(self) -> None:
         self._by_namespace: dict[str, dict[str, Budget]] = {}
         self._covers: dict[str, _Cover] = {}
-        self._eased: dict[str, dict[tuple[Requirement, ...] | None, Budget]] = {}
+        self.eased: dict[str, dict[tuple[Requirement, ...] | None, Budget]] = {}
         """Budgets as they were, which may let pods go now that they kept then, by namespace and selector."""
         self._again = float("-inf")
 
@@ -54,23 +54,23 @@ class Budgets:
 
     def _ease(self, before: Budget, *, heed: bool) -> None:
         if heed:
-            self._eased.setdefault(before.namespace, {})[before.selector] = before
+            self.eased.setdefault(before.namespace, {})[before.selector] = before
 
     def __bool__(self) -> bool:
         return bool(self._by_namespace)
 
     def next_due(self) -> float:
         """When budgets that let more go are looked at; infinity: there are none."""
-        return self._again if self._eased else float("inf")
+        return self._again if self.eased else float("inf")
 
     def let_go(self, pods: Iterable[Pod], now: float, *, waits: bool) -> int | None:
         """The lowest priority of pods that may leave by now, where a gang waits that might take one of them.
 
         At most once in EVERY seconds, however many budgets change: one pass over all pods.
         """
-        if not self._eased or now < self._again:
+        if not self.eased or now < self._again:
             return None
-        eased, self._eased = self._eased, {}
+        eased, self.eased = self.eased, {}
         if not waits:
             return None  # a gang that comes is asked about anyhow
         self._again = now + EVERY

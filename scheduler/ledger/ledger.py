@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from scheduler.ledger import (
-    attained_service,
     fault_isolation,
     handlers,
     membership,
@@ -18,6 +17,7 @@ from scheduler.ledger import (
     outcomes,
     preemption,
     reconcile,
+    suspended_jobs,
 )
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord
@@ -176,9 +176,10 @@ class Ledger(Cache):
             return
         if self.freeing:
             preemption.sweep(self, now)
-        eased = self.budgets.let_go(self.pods(), now, waits=len(self.pending) > 0)
-        if eased is not None:
-            self.stands(eased)
+        if self.budgets.eased:
+            lowest = self.budgets.let_go(self.pods(), now, waits=len(self.pending) > 0)
+            if lowest is not None:
+                self.stands(lowest)
         self._effects += self.jobs_to_resume.resume(self.owners, self.registry, now)
         self._effects += migration.carry_on(self, now)
         while self._dirty:
@@ -211,7 +212,7 @@ class Ledger(Cache):
         self._effects += effects
         if record.key not in self.registry.gangs or membership.recalled(self, record):
             return
-        attained_service.note(self.suspendable, record, self.owners)
+        suspended_jobs.note_suspendable(self.suspendable, record, self.owners)
         wanted = self.request(record, now)
         self.pending.note(record, None if wanted is None else as_waiting(self, record, wanted), now)
         self._wake.set(record.key, wake)

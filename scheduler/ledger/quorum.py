@@ -1,6 +1,10 @@
-"""Members counted against the quorum of their gang, and what the planner is to be asked for those it lacks."""
+"""Members counted against the quorum of their gang, and what the planner is to be asked for those it lacks.
 
-from collections.abc import Container, Iterable
+What the Jobs of a gang completed counts too, also where the pods that did it are gone.
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
 
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
 from scheduler.ledger.phase import Facts
@@ -9,6 +13,7 @@ from scheduler.model.demand import Demand
 from scheduler.model.policy import Policy
 from scheduler.model.workload import (
     Gang,
+    OwnerTraits,
     Phase,
     Role,
     Uid,
@@ -76,7 +81,7 @@ def _filling(record: GangRecord) -> list[Member]:
 def strangers(record: GangRecord, spec: Spec) -> list[Uid]:
     """Members of an earlier controller, when the gang's name was taken over by a new one.
 
-    Members of several controllers are one gang only where `excluded_members.is_of_several` says so; otherwise the newest revision's
+    Members of several controllers are one gang only where `membership.is_of_several` says so; otherwise the newest revision's
     pods are the gang, once nothing of the earlier one runs.  What ended under an earlier controller counts for it
     alone.
     """
@@ -287,3 +292,40 @@ def may_preempt(record: GangRecord, gang: Gang) -> bool:
     """
     asked = (record.members.get(uid) for role in gang.roles for uid in role.quorum)
     return all(member.pod.preempts for member in asked if member is not None)
+
+
+def completed(record: GangRecord, spec: Spec, owners: Mapping[str, OwnerTraits]) -> dict[str, int]:
+    """By role: what the Jobs of its members completed beyond the succeeded pods that are seen.
+
+    A succeeded pod may go while its gang runs: its node is removed, or its place is cleaned up.  Its Job remembers it.
+    """
+    seen: Counter[str] = Counter()
+    for member in record.members.values():
+        if (owner := owner_of(member)) and member.aside is None and not is_surplus(member):
+            record.jobs[owner] = role_of(member, spec)
+            seen[owner] += member.pod.phase is Phase.SUCCEEDED
+    record.jobs = {owner: role for owner, role in record.jobs.items() if owner in owners}
+    living = {owner_of(member) for member in record.live()} - {""}
+    if living and not spec.of_several:  # another run's: what it completed counts for it alone
+        record.jobs = {owner: role for owner, role in record.jobs.items() if owner in living}
+    there = {role_of(member, spec) for member in record.members.values()}
+    record.finished = {role: n for role, n in record.finished.items() if role not in there}
+    found: Counter[str] = Counter(record.finished)
+    for owner, role in record.jobs.items():
+        found[role] += max(0, owners[owner].succeeded - seen[owner])
+    return dict(+found)
+
+
+def adopt_completions(record: GangRecord, spec: Spec) -> None:
+    """After a restart: the gang was whole once, so a role of which no pod is left has done its part.
+
+    Which Job it was cannot be told: a Job without pods says nothing of its gang.
+    """
+    there = {role_of(member, spec) for member in record.members.values()}
+    record.finished = {role: least for role, least in spec.quorum.items() if role not in there}
+
+
+def forget_completions(record: GangRecord) -> None:
+    """The gang begins again."""
+    record.jobs.clear()
+    record.finished = {}

@@ -5,7 +5,7 @@ of an ungated pod is held again where there is room; a written plan goes on only
 there, are members of the gang, and all its seats fit together. The rest is planned anew.
 """
 
-from scheduler.ledger import completions, fault_isolation, gang_spec, phase, preemption, quorum
+from scheduler.ledger import fault_isolation, gang_spec, phase, preemption, quorum
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Spec, Step, Victim, was_tried
 from scheduler.model.decision import Reason
@@ -44,7 +44,7 @@ def _adopt_history(cache: Cache, record: GangRecord, now: float) -> None:
     record.was_bound = not on_its_way and some_bound and not _never_whole(cache, record)
     spec = gang_spec.spec(record, cache.groups, cache.policy)
     if record.was_bound and isinstance(spec, Spec):
-        completions.adopt(record, spec)
+        quorum.adopt_completions(record, spec)
     _look_back(cache, record, now)
 
 

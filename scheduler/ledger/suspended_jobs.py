@@ -9,9 +9,11 @@ what the second left of our word is taken off. A gang without pods is known by i
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from scheduler.ledger import attained_service
+from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.ledger.registry import Registry
 from scheduler.model.effects import Effect, ResumeJob
-from scheduler.model.workload import GangKey, OwnerTraits, PodKey, Uid
+from scheduler.model.workload import GangKey, GiveWay, OwnerTraits, PodKey, Uid
 
 EVERY: Final = 5.0
 """Seconds until a Job that is still suspended is resumed once again."""
@@ -62,3 +64,18 @@ def _has_pods(roll: Registry, uid: str) -> bool:
         for key in roll.owned_by(uid)
         for member in roll.gangs[key].members.values()
     )
+
+
+def note_suspendable(
+    suspendable: dict[GangKey, GangRecord], record: GangRecord, owners: Mapping[str, OwnerTraits]
+) -> None:
+    """Keep this gang among those that would be suspended, also while it is on its way to its seats: its turn begins."""
+    wish = record.spec.wish.give_way if isinstance(record.spec, Spec) else None
+    if (
+        wish is GiveWay.SUSPEND
+        and attained_service.way(record, owners) is wish
+        and any(m.has_seat for m in record.live())
+    ):
+        suspendable[record.key] = record
+    else:
+        suspendable.pop(record.key, None)

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from scheduler.placement import scoring
 from scheduler.placement.distribution import Codes, Counts
-from scheduler.placement.node_candidates import Scratch, total
-from scheduler.placement.seating_problem import SeatingProblem
+from scheduler.placement.node_candidates import Scratch, SeatingProblem, total
 
 _Entry = tuple[int, float, float, int]
 """Tier, score (lower is better), free devices, place: the smallest is next."""

@@ -15,10 +15,9 @@ from scheduler.model.demand import Demand
 from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, written
 from scheduler.model.workload import Gang, Strategy
 from scheduler.placement.distribution import Counts
-from scheduler.placement.node_candidates import total
+from scheduler.placement.node_candidates import SeatingProblem, total
 from scheduler.placement.packing import Attempt, everywhere, one_domain, orders, tried
 from scheduler.placement.seating import evenly
-from scheduler.placement.seating_problem import SeatingProblem
 
 _ORDER: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 

@@ -21,7 +21,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import TAIL, UNKNOWN, Estimate, Stay, Usage, Waiting
 from scheduler.model.resources import Vector
 from scheduler.model.workload import GangKey
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.forecast_setup import scene
 from scheduler.placement.reservation import overrun_at_least
 from scheduler.placement.simulation import Simulation

@@ -18,7 +18,7 @@ from scheduler.model.demand import Demand
 from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang, Strategy
 from scheduler.placement.distribution import MOST, Counts
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache
 
 Rows = NDArray[np.int64]
 

@@ -18,7 +18,7 @@ from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang
 from scheduler.placement import planner
 from scheduler.placement.ceilings import Ceilings
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.forecast_capacity import Demands, ForecastCapacity, Rows, is_plain, merged
 from scheduler.placement.reservation import leaves
 

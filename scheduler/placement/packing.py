@@ -18,9 +18,8 @@ from scheduler.model.cluster import Mask
 from scheduler.model.workload import Strategy
 from scheduler.placement.cosine import realign
 from scheduler.placement.distribution import TIERS, Codes, Counts, fill
-from scheduler.placement.node_candidates import Scratch, total
+from scheduler.placement.node_candidates import Scratch, SeatingProblem, total
 from scheduler.placement.scoring import ALIGNMENTS, snug
-from scheduler.placement.seating_problem import SeatingProblem
 
 _NEARLY: Final = 1 - 1e-9
 """Sums over many nodes may lie above 2**53 and be rounded; a quick no must not hang on the last digit."""

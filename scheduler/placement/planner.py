@@ -20,12 +20,19 @@ from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility, scoring
 from scheduler.placement.diagnosis import blocked, describe, shortfall
-from scheduler.placement.feasibility import fits
-from scheduler.placement.feasibility_cache import FeasibilityCache
-from scheduler.placement.node_candidates import Batch, NodeCandidates, Scratch, batches, counted, gather
+from scheduler.placement.feasibility import FeasibilityCache, fits
+from scheduler.placement.node_candidates import (
+    Batch,
+    NodeCandidates,
+    Scratch,
+    SeatingProblem,
+    batches,
+    counted,
+    gather,
+    task_of,
+)
 from scheduler.placement.quality import quality
 from scheduler.placement.seating import seat, seat_surplus
-from scheduler.placement.seating_problem import SeatingProblem, task_of
 
 __all__ = ["decide", "fits", "nearest", "rank"]
 

@@ -16,7 +16,7 @@ from scheduler.model.resources import NATIVE
 from scheduler.model.topology import Topology
 from scheduler.placement import scoring
 from scheduler.placement.distribution import Counts
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.node_candidates import NodeCandidates, counted
 
 _NOBODY: Final = np.zeros(0, dtype=np.int64)

@@ -24,7 +24,7 @@ from scheduler.model.queueing import OVERRUN_AT_LEAST, Estimate, Reservation, St
 from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import planner
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.node_candidates import counted, total
 
 

@@ -13,9 +13,8 @@ from scheduler.model.cluster import Mask
 from scheduler.model.workload import Strategy
 from scheduler.placement.cosine import align
 from scheduler.placement.distribution import Counts, fill, share
-from scheduler.placement.node_candidates import Scratch, around, total
+from scheduler.placement.node_candidates import Scratch, SeatingProblem, around, total
 from scheduler.placement.packing import last_resort, orders, pack
-from scheduler.placement.seating_problem import SeatingProblem
 
 
 def evenly(

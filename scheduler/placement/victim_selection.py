@@ -30,7 +30,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.preemption_units import FREELY, By, Kind, Preempt, Terms, Unit
 from scheduler.model.workload import Gang, Uid
 from scheduler.placement import planner
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.preempt_mixed import Case, mixed, needed_by
 from scheduler.placement.victims import stand
 from scheduler.placement.victims_bounds import Even, even_of

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from scheduler.model.cluster import Mask, Matrix
 from scheduler.placement.distribution import Counts
-from scheduler.placement.node_candidates import total
-from scheduler.placement.seating_problem import SeatingProblem
+from scheduler.placement.node_candidates import SeatingProblem, total
 from scheduler.placement.victims_seats import Ask
 
 _DIRECTIONS: Final = np.linspace(0.0, 1.0, 17)[1:-1]

@@ -18,7 +18,7 @@ from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility
 from scheduler.placement.distribution import MOST, Counts
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.node_candidates import Batch, batches, total
 from scheduler.placement.victims import Standing
 

@@ -11,8 +11,7 @@ from scheduler.model.demand import (
     Term,
     Toleration,
 )
-from scheduler.placement.feasibility import fits, where
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache, fits, where
 from tests.builders import HOST, a_cluster, a_demand, a_node, a_snapshot, a_taint, some_nodes
 
 WORLD = a_snapshot(

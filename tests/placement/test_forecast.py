@@ -13,7 +13,7 @@ from scheduler.model.cluster import Nomination
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Estimate, Share, Stay, Usage, Waiting
 from scheduler.model.workload import GangKey
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.forecast import COURSES, SHARED, end_of, forecast
 from scheduler.placement.forecast_setup import scene
 from scheduler.placement.simulation import Simulation

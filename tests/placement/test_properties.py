@@ -11,7 +11,7 @@ from scheduler.model.decision import Place, Reason, Refuse, Wait
 from scheduler.model.demand import Toleration
 from scheduler.model.workload import Strategy
 from scheduler.placement import planner
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache
 from tests.builders import a_demand, a_gang, a_mask, a_node, a_role, a_snapshot, a_taint, some_amounts
 from tests.placement.accountant import (
     Books,

@@ -13,7 +13,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Estimate, Stay, Waiting
 from scheduler.model.workload import GangKey
 from scheduler.placement import planner
-from scheduler.placement.feasibility_cache import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.reservation import (
     Search,
     beside,
