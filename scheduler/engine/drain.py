@@ -7,8 +7,10 @@ leaves but with all others.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
 
 from scheduler.ledger import Ledger, migration, plans, preemption, quorum
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
@@ -183,13 +185,8 @@ class NodeDrain:
 
     def _without(self, members: Sequence[Member]) -> Snapshot:
         picture, nodes = self._ledger.snapshot(), self._ledger.nodes
-        free = picture.free.copy()
-        for member in members:
-            row = picture.index.get(member.pod.node or "")
-            if row is not None:
-                free[row] += nodes.vector(member.pod.demand)
-        free.flags.writeable = False
-        return replace(picture, free=free)
+        there = [(row, m) for m in members if (row := picture.index.get(m.pod.node or "")) is not None]
+        return picture.freed(*((np.array([row]), nodes.vector(m.pod.demand)) for row, m in there))
 
 
 def _told(decision: Decision) -> str:

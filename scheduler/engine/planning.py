@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-import numpy as np
-
 from scheduler.ledger.share_usage import beyond_ceiling
 from scheduler.model.cluster import Mask, Matrix, Snapshot
 from scheduler.model.decision import Ceiling, Decision, Place, Reason, Wait
@@ -131,7 +129,7 @@ def _make_room(
     gang = reservation.quorum_alone(question.gang)
     snapshot = question.snapshot
     if making.leaving:
-        snapshot = _emptied(snapshot, making.leaving)
+        snapshot = snapshot.freed(*((stay.rows, stay.uses) for stay in making.leaving))
         decision = planner.decide(snapshot, gang, policy, question.allowed, masks)
         if isinstance(decision, Place):
             return Preempt(decision.seats, ())
@@ -149,11 +147,3 @@ def _make_room(
         if reserved is not None:
             return reserved
     return Wait(Reason.NO_ROOM)
-
-
-def _emptied(snapshot: Snapshot, leaving: tuple[Stay, ...]) -> Snapshot:
-    free = snapshot.free.copy()
-    for stay in leaving:
-        np.add.at(free, stay.rows, stay.uses)
-    free.flags.writeable = False
-    return replace(snapshot, free=free)

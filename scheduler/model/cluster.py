@@ -1,7 +1,7 @@
 """The cluster at one moment, as the planner sees it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -74,6 +74,14 @@ class Snapshot:
     taints: tuple[tuple[Taint, Mask], ...] = ()
     ports: tuple[tuple[HostPort, Mask], ...] = ()
     nominations: tuple[Nomination, ...] = ()
+
+    def freed(self, *leaving: tuple[NDArray[np.int64], Matrix]) -> "Snapshot":
+        """This picture once these pods have left.  leaving: rows, int64[k], which may repeat, and uses, float64[k, r]."""
+        free = self.free.copy()
+        for rows, uses in leaving:
+            np.add.at(free, rows, uses)
+        free.flags.writeable = False
+        return replace(self, free=free)
 
     @property
     def scale(self) -> Vector:

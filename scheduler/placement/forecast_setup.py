@@ -106,7 +106,9 @@ def scene(
     wants = Demands(bare, list(demands), masks)
     quorum = tuple(_quorum(shape, wants) for shape in shapes)
     passed = _passed(ceilings.copy(), stays, shapes, quorum)
-    never = passed | _never(_emptied(bare, stays), wants, shapes, policy, masks)
+    known = (stay for stay in stays if np.isfinite(stay.ends.middle))
+    emptied = bare.freed(*((stay.rows, stay.uses) for stay in known))
+    never = passed | _never(emptied, wants, shapes, policy, masks)
     queue = tuple(place for place, number in enumerate(shape) if number not in never)
     places: list[list[int]] = [[] for _ in shapes]
     for place in queue:
@@ -138,15 +140,6 @@ def _without_nominations(snapshot: Snapshot) -> Snapshot:
     for nomination in snapshot.nominations:
         free[nomination.node] -= nomination.needs
     return replace(snapshot, free=free, nominations=())
-
-
-def _emptied(snapshot: Snapshot, stays: Sequence[Stay]) -> Snapshot:
-    """The same picture, once all have left whose end is known."""
-    free = snapshot.free.copy()
-    for stay in stays:
-        if np.isfinite(stay.ends.middle):
-            np.add.at(free, stay.rows, stay.uses)
-    return replace(snapshot, free=free)
 
 
 def _never(

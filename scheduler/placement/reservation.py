@@ -100,12 +100,10 @@ class Departures:
     rows: NDArray[np.int64]
     uses: Matrix
 
-    def free(self, snapshot: Snapshot, step: int) -> Matrix:
-        """float64[n, r]: the room at this step."""
-        out = snapshot.free.copy()
+    def then(self, snapshot: Snapshot, step: int) -> Snapshot:
+        """The picture at this step."""
         gone = int(self.upto[step])
-        np.add.at(out, self.rows[:gone], self.uses[:gone])
-        return out
+        return snapshot.freed((self.rows[:gone], self.uses[:gone]))
 
 
 def departures(
@@ -190,18 +188,17 @@ class Search:
         return found
 
     def _could(self, step: int) -> bool:
-        return could_hold(self.snapshot, self.going.free(self.snapshot, step), self.gang, self.masks)
+        return could_hold(self.snapshot, self.going.then(self.snapshot, step).free, self.gang, self.masks)
 
     def _ask(self, step: int) -> Reservation | None:
         self.asked += 1
-        free = self.going.free(self.snapshot, step)
-        then = replace(self.snapshot, free=free)
+        then = self.going.then(self.snapshot, step)
         decision = planner.decide(then, self.gang, self.policy, self.allowed, self.masks)
         if not isinstance(decision, Place):
             return None
-        seats = np.zeros_like(free)
+        seats = np.zeros_like(then.free)
         np.add.at(seats, *uses_of(then, self.gang, decision))
-        return _reservation(self.gang, float(self.going.times[step]), free - seats, seats)
+        return _reservation(self.gang, float(self.going.times[step]), then.free - seats, seats)
 
 
 def _reservation(gang: Gang, start: float, left: Matrix, seats: Matrix) -> Reservation:
