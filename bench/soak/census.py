@@ -21,7 +21,7 @@ BOUNDED: Final[Mapping[str, int]] = {
     "engine._masks._kept": 256,
     "engine._masks._vain": 256,
     "engine._scores": 256,
-    "engine.asking._shapes": 1024,
+    "engine.cycle._shapes": 1024,
     "engine.ledger.spared_owners": 1024,
     "engine.ledger.nodes._admits": 16_384,
     "engine.ledger.nodes._vectors": 4096,

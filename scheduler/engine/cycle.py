@@ -1,13 +1,9 @@
-"""Who is asked about next, in which picture, and what becomes of the answer.
+"""Which gang is asked about next, in which picture, and what becomes of the answer. Never here: the answer (planning).
 
-Lives here: a pass through the queue in its order; the reservation for the first gang that waits, which those behind it
-leave untouched; and room made for a gang by those who give way. Never here: how any of this is worked out (`planning`).
-
-One pass goes from the head of the queue to its end. When queue or room change meanwhile, the head is asked about again
-before the pass goes on, so nothing younger overtakes a gang that could be seated; but at most HEAD times a step, so
-that gangs at the head that never fit cannot keep the rest from being asked.
-
-A pass is bounded, however many gangs of a namespace are unlike all others: see `equivalence` and `queue_pass.PassRounds`.
+A pass goes from the head of the queue to its end. When queue or room change meanwhile, the head is asked about again
+before the pass goes on, so nothing younger overtakes a gang that could be seated; but at most `queue_pass.HEAD` times a
+step, so that gangs at the head that never fit cannot keep the rest from being asked. A pass is bounded, however many
+gangs of a namespace are unlike all others (`equivalence`, `queue_pass.PassRounds`).
 """
 
 from collections.abc import Hashable
@@ -41,12 +37,18 @@ planning pass, which may work outside the event loop."""
 
 
 class PlanningCycle:
-    """The queue, asked about gang by gang."""
+    """The queue, asked about gang by gang, in cycles of four steps.
+
+    1. `ask`: the next gang of the queue whose answer could be another than its last one.
+    2. `about`, `about_room`: the question, of one picture, less what is reserved for the head of the queue.
+    3. `answer`: seats, victims, a reservation, or why it waits. Any thread may work it out.
+    4. `settle`: the ledger takes the answer; it is remembered for gangs of the same shape; effects go out.
+    """
 
     def __init__(self, ledger: Ledger, masks: FeasibilityCache) -> None:
         self.away: Question | None = None
         """A question that is being worked out elsewhere: nobody is asked about until it is settled."""
-        self.front = QueueHead(ledger)
+        self.head = QueueHead(ledger)
         self.running = preemption_candidates.PreemptionCandidates(ledger)
         self.rights = PreemptionPolicy(ledger)
         self._ledger = ledger
@@ -76,26 +78,31 @@ class PlanningCycle:
         now.
         """
         while self.away is None and self._ledger.ready and (record := self._next(now)) is not None:
-            with fault_isolation.guard(
-                self._ledger, record.key, now
-            ):  # one that cannot be asked about leaves the queue
+            # One that cannot be asked about leaves the queue.
+            with fault_isolation.guard(self._ledger, record.key, now):
                 return self._about(record, record.wanted, now) if record.wanted is not None else None
         return None
 
     def _next(self, now: float) -> GangRecord | None:
+        """The next gang that is worth a question."""
+        # 1. Places in the queue that change by themselves.
         self._ledger.pending.reorder(now)
+        # 2. The gang that was just told to wait: how could it have room?
         needy = self._needy
         if needy is not None and waits(needy) and self._ledger.pending.has(needy):
             return needy
         self._needy, self._only_time = None, False
-        first, sieve = self.front.first(), self._sieve(now)
+        # 3. The first that waits, whatever the pass has come to.
+        first, sieve = self.head.first(), self._sieve(now)
         if first is not None and sieve.is_open(first):
             return first
-        # `room` shrinks only within a step that grew it itself, so no answer is older than a sum that comes twice.
+        # 4. The next open gang of the pass; `room` shrinks only within a step that grew it itself, so no answer is older
+        # than a sum that comes twice.
         changes = self._ledger.nodes.room + self._ledger.standing
         if self._due <= now:
             self._pass.doubt()  # time alone may have opened somebody
         record = self._pass.next(self._ledger.pending, changes, sieve.under, sieve.first_open)
+        # 5. At its end: when time alone will open a gang.
         if record is None and self._due <= now:
             later = (other.verdict.until for other in self._ledger.pending.queue())
             self._due = min((time for time in later if time > now), default=float("inf"))
@@ -104,7 +111,7 @@ class PlanningCycle:
     def _about(self, record: GangRecord, gang: Gang, now: float) -> Question:
         if record is not self._needy:
             return self.about(record, gang, now)
-        first = self.front.is_first(record)
+        first = self.head.is_first(record)
         return self.about_room(record, gang, now, front=first, only_time=self._only_time)
 
     def next_deadline(self) -> float:
@@ -124,8 +131,8 @@ class PlanningCycle:
 
     def _sieve(self, now: float) -> Candidacy:
         """What holds for everybody in this step of the pass."""
-        only = self.front.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
-        ledger, front, first = self._ledger, self.front, self.front.first()
+        only = self.head.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
+        ledger, front, first = self._ledger, self.head, self.head.first()
         fence, order = front.fence()
         return Candidacy(
             now=now,
@@ -152,12 +159,12 @@ class PlanningCycle:
 
     def may_make_room(self, record: GangRecord, gang: Gang, now: float) -> bool:
         """Were this gang told to wait for room, it would be asked how it could have some."""
-        keeps = self.policy.backfill is Backfill.RESERVE and self.front.comes_first(record)
+        keeps = self.policy.backfill is Backfill.RESERVE and self.head.comes_first(record)
         return gang.quorum > 0 and (keeps or self.rights.of(record, gang, now) is not None)
 
     def is_held_up(self, record: GangRecord, now: float) -> bool:
         """It is not asked about, because the order is strict and somebody is before it."""
-        first = self.front.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
+        first = self.head.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
         return first is not None and first.order < record.order
 
     # ── the question ────────────────────────────────────────────────────────────────────────────────────
@@ -168,7 +175,7 @@ class PlanningCycle:
         # A gang that waits for room is asked about even so: its reservation stands as long as there is none.
         told = self._over_ceiling(gang) or (None if waits(record) else self._behind(record))
         if told is not None:
-            fence = self.front.fence_before(record)
+            fence = self.head.fence_before(record)
             return Question(gang, self.snapshot(), {}, None, ledger.nodes.room, fence, told=told)
         version = ledger.nodes.version
         allowed = {
@@ -179,12 +186,12 @@ class PlanningCycle:
         alone = ledger.has_nomination(record.members)
         snapshot = ledger.snapshot(but=record.members) if alone else self.snapshot()
         shape = None if allowed or alone else self._shapes.number(gang, len(ledger.pending))
-        fence, short, kept, held_for = self.front.fence_before(record), False, None, None
-        if fence and self.front.reserved is not None:
-            held_for = self.front.reserved.key
-            short = self.front.is_short(record, now)
+        fence, short, kept, held_for = self.head.fence_before(record), False, None, None
+        if fence and self.head.reserved is not None:
+            held_for = self.head.reserved.key
+            short = self.head.is_short(record, now)
             if not short:
-                kept, snapshot = snapshot.free, time.beside(snapshot, self.front.reserved, None)
+                kept, snapshot = snapshot.free, time.beside(snapshot, self.head.reserved, None)
         usage = ledger.share_usage.below(gang.key.namespace)
         return Question(
             gang, snapshot, allowed, shape, ledger.nodes.room, fence, short, kept, held_for, usage
@@ -202,8 +209,7 @@ class PlanningCycle:
     ) -> Question:
         """How could this gang have room?
 
-        front: it is the first that waits.  Victims are asked for first, and time only when there are none
-        (`only_time`);
+        front: it is the first that waits.  Victims are asked for first, and time (`only_time`) when there are none;
         `whole`: both at once.
         """
         asked = self.about(record, gang, now)
@@ -213,8 +219,8 @@ class PlanningCycle:
         terms = FREELY
         if may_take is not None:
             units, terms = self.rights.terms(self.running.units(picture, may_take, now), gang)
-        if units and asked.kept is not None and self.front.reserved is not None:
-            units = self.running.staying(units, picture, self.front.reserved.start, now)
+        if units and asked.kept is not None and self.head.reserved is not None:
+            units = self.running.staying(units, picture, self.head.reserved.start, now)
         in_time = front and self.policy.backfill is Backfill.RESERVE and (whole or not units)
         making = MakingRoom(
             units=units,
@@ -246,10 +252,7 @@ class PlanningCycle:
 
     def _answers(self, fence: int, *, short: bool) -> KnownAnswers:
         """What was answered, for as long as there is no more room than there was."""
-        return self._shapes.answers(self._answers_at(), fence, short=short)
-
-    def _answers_at(self) -> tuple[int, int]:
-        return self._ledger.nodes.room, self._ledger.nodes.version
+        return self._shapes.answers((self._ledger.nodes.room, self._ledger.nodes.version), fence, short=short)
 
     def settle(self, question: Question, answer: Answer | Fault, now: float) -> list[Effect]:
         """Take the planner's answer, which may have been made elsewhere and be stale by now.
@@ -299,7 +302,7 @@ class PlanningCycle:
         if record is None or not waits(record):
             self._sat_down(question, decision, record)
         elif fresh or record.verdict.room == ledger.nodes.room:
-            self.front.told_to_wait(record)
+            self.head.told_to_wait(record)
             self._needy = record if self._may_make_room(record, now) else None
             self._look_again(record, now)
         return effects
@@ -340,12 +343,11 @@ class PlanningCycle:
         if question.short or not question.fence or not isinstance(decision, Place):
             return
         if record is not None and record.plan is not None and record.plan.seats == decision.seats:
-            self.front.narrow(question.gang, decision, self.snapshot())
+            self.head.narrow(question.gang, decision, self.snapshot())
 
     def _may_make_room(self, record: GangRecord, now: float) -> bool:
-        if self.front.is_due(record, now):
-            return True
-        return not self._is_hopeless(record, now) and self._may_take(record, now)
+        due = self.head.is_due(record, now)
+        return due or (not self._is_hopeless(record, now) and self._may_take(record, now))
 
     def _is_hopeless(self, record: GangRecord, now: float) -> bool:
         """Nobody's leaving made room for a gang that is like this one and may do what it may."""
@@ -353,7 +355,9 @@ class PlanningCycle:
         return kind is not None and kind in self._hopeless()
 
     def _hopeless(self) -> set[Hashable]:
-        return self._shapes.no_room((*self._answers_at(), self._ledger.standing))
+        return self._shapes.no_room(
+            (self._ledger.nodes.room, self._ledger.nodes.version, self._ledger.standing)
+        )
 
     def _kind(self, record: GangRecord, now: float) -> Hashable:
         """Gangs of one kind may ask the same others to leave, and fit in the same places; None: this one is like no
@@ -369,7 +373,7 @@ class PlanningCycle:
 
     def _look_again(self, record: GangRecord, now: float) -> None:
         """When time alone may bring this gang room: it may ask others to leave then, or its reservation is due anew."""
-        self._ask_by(record, min(self.rights.next_turn(record, now), self.front.due_again(record, now)))
+        self._ask_by(record, min(self.rights.next_turn(record, now), self.head.due_again(record, now)))
 
     def _ask_by(self, record: GangRecord, time: float) -> None:
         record.verdict.ask_by(time)
@@ -384,7 +388,7 @@ class PlanningCycle:
             self._sat_down(question, Place(answer.seats), record)
             return effects
         if isinstance(answer, Reservation):
-            self.front.reserve(answer, question.snapshot.nodes_version, now)
+            self.head.reserve(answer, question.snapshot.nodes_version, now)
             if record is not None:
                 self._ask_by(record, min(record.verdict.until, max(answer.start, now + RESERVE_EVERY)))
         elif record is not None and question.making is not None and question.making.stays is None:
@@ -392,5 +396,5 @@ class PlanningCycle:
             kind = self._kind(record, now)
             if kind is not None and record.verdict.shape == question.shape and self._may_take(record, now):
                 self._hopeless().add(kind)
-            self._needy, self._only_time = (record, True) if self.front.is_due(record, now) else (None, False)
+            self._needy, self._only_time = (record, True) if self.head.is_due(record, now) else (None, False)
         return []

@@ -137,7 +137,7 @@ def trial(ledger: Ledger, asking: PlanningCycle, sketched: Sketch, now: float) -
         return Trial(gang, Wait(Reason.QUEUED))
     seat, room = asking.about(record, gang, now), None
     if asking.may_make_room(record, gang, now):
-        room = asking.about_room(record, gang, now, front=asking.front.comes_first(record), whole=True)
+        room = asking.about_room(record, gang, now, front=asking.head.comes_first(record), whole=True)
     return Trial(gang, seat.told, seat, room, sketched.unmodelled)
 
 

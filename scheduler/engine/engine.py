@@ -65,7 +65,7 @@ class Engine:
         self.ledger = Ledger(policy, lambda cache: QueueOrder(cache, self.snapshot))
         self._masks = FeasibilityCache()
         self._scores: OrderedDict[Uid, Mapping[str, int]] = OrderedDict()
-        self.asking = PlanningCycle(self.ledger, self._masks)
+        self.cycle = PlanningCycle(self.ledger, self._masks)
         self._draining = NodeDrain(self.ledger, self._masks)
         self._preempting = PreemptVerb(self.ledger, self._masks)
         self.forecasts = Forecasts()
@@ -78,11 +78,11 @@ class Engine:
     @property
     def away(self) -> Question | None:
         """A question that is being worked out elsewhere: nobody is asked about until it is settled."""
-        return self.asking.away
+        return self.cycle.away
 
     @away.setter
     def away(self, question: Question | None) -> None:
-        self.asking.away = question
+        self.cycle.away = question
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -96,7 +96,7 @@ class Engine:
 
     def snapshot(self) -> Snapshot:
         """One picture of the cluster now, the same object for as long as nothing changes."""
-        return self.asking.snapshot()
+        return self.cycle.snapshot()
 
     def demands_seen(self) -> list[Demand]:
         """The distinct demands of gangs that are here now, at most DEMANDS_SHOWN, those of most members first."""
@@ -104,7 +104,7 @@ class Engine:
 
     def next_deadline(self) -> float:
         """When time alone calls for a Tick, or makes an answer worth asking for; infinity: never."""
-        return min(self.ledger.next_deadline(), self.asking.next_deadline())
+        return min(self.ledger.next_deadline(), self.cycle.next_deadline())
 
     # ── plans ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -112,7 +112,7 @@ class Engine:
         """The next question that an answer is of use for; None: the pass is over. Gangs that it set aside are asked
         about in the next one, which begins when this is called again. None twice: all have been asked about.
         """
-        return self.asking.ask(now)
+        return self.cycle.ask(now)
 
     def questions(self, now: float) -> Iterator[Question]:
         """Pass after pass until all has been asked; each is settled before the next is taken."""
@@ -121,11 +121,11 @@ class Engine:
 
     def answer(self, question: Question) -> Made | Fault:
         """The planner's answer, or the one it gave to an equal question about equal room."""
-        return self.asking.answer(question)
+        return self.cycle.answer(question)
 
     def settle(self, question: Question, answer: Made | Fault, now: float) -> list[Effect]:
         """Take the planner's answer, which may have been made elsewhere and be stale by now."""
-        effects = self.asking.settle(question, answer, now)
+        effects = self.cycle.settle(question, answer, now)
         if isinstance(answer, Wait) and answer.reason is Reason.NO_DOMAIN:
             effects += self._draining.mend(question.gang.key, now)
         return effects
@@ -141,7 +141,7 @@ class Engine:
         """What a forecast of the first gangs of the queue is made from; see `forecast_request.foresee`, which any thread may
         run.
         """
-        return outlook(self.ledger, self.asking.running, self.snapshot(), now, longest)
+        return outlook(self.ledger, self.cycle.running, self.snapshot(), now, longest)
 
     def still_to_start(self) -> set[GangKey]:
         """Gangs whose first start is not over, or not counted yet; one that starts while a forecast is made may be told
@@ -157,11 +157,11 @@ class Engine:
 
     def trial(self, sketched: Sketch, now: float) -> Trial:
         """What would be asked about these pods, were they to come now; see `planning.decide`, which answers."""
-        return trial(self.ledger, self.asking, sketched, now)
+        return trial(self.ledger, self.cycle, sketched, now)
 
     def inquire(self, key: GangKey, now: float) -> Explanation | None:
         """How near a gang that waits is, and whom room would cost; see `Inquiry.answer`. None: it waits for nothing."""
-        return inquire(self.ledger, self.asking, key, now)
+        return inquire(self.ledger, self.cycle, key, now)
 
     # ── moves ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -238,7 +238,7 @@ class Engine:
         record = self.ledger.registry.gangs[self.ledger.registry.gang_of[call.uid]]
         if before is not None and record.wanted is not None:
             again = self._score(
-                self.asking.about(record, record.wanted, now), call, allowed, now, effects, before
+                self.cycle.about(record, record.wanted, now), call, allowed, now, effects, before
             )
             if again is not None:
                 return again, effects
@@ -253,7 +253,7 @@ class Engine:
             effects += self.settle(question, self.answer(question), now)
             if member.hold is not None:
                 break
-        self.asking.again()
+        self.cycle.again()
         if self._is_freeing(call.uid):
             return Refused(Reason.MAKING_ROOM), effects
         if member.hold is not None and member.hold.node in call.candidates:

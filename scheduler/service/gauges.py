@@ -80,7 +80,7 @@ class Gauges:
             metrics.gangs.labels(str(state), reason).set(count)
         metrics.gang_oldest_wait_seconds.set(ledger.oldest_wait(now) if ledger.acting else 0.0)
         metrics.holds.set(ledger.holds())
-        reserved = self._engine.asking.front.reserved
+        reserved = self._engine.cycle.head.reserved
         metrics.reservation_seconds.set(max(0.0, reserved.start - now) if reserved is not None else 0.0)
         metrics.acting.set(ledger.ready)
 

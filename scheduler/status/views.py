@@ -233,7 +233,7 @@ def detail(
     helped = (other for other in engine.ledger.pending.queue() if not outlook.in_vain(other))
     place = next((i for i, other in enumerate(helped, start=1) if other is record), None)
     verdict, victims = record.verdict.decision, outlook.victims(record.key) if judged else ()
-    reserved = engine.asking.front.reserved
+    reserved = engine.cycle.head.reserved
     return shapes.GangDetail(
         acting=judged,
         generation=engine.ledger.nodes.generation,
@@ -351,7 +351,7 @@ def _leaving(found: Victim, sight: Sight) -> shapes.LeavingRow:
 
 
 def _behind(engine: Engine, verdict: object, sight: Sight) -> shapes.Behind | None:
-    reserved = engine.asking.front.reserved
+    reserved = engine.cycle.head.reserved
     if reserved is None or not isinstance(verdict, Wait) or verdict.reason is not Reason.RESERVED:
         return None
     key, holder = reserved.key, engine.ledger.registry.gangs.get(reserved.key)

@@ -107,7 +107,7 @@ class Day:
                 self.began[key.name] = began = max(float(pod.bound_at or 0.0) for pod in running)
                 if key.name in self.promises:
                     self.promises[key.name].began = began
-        reserved = self.world.engine.asking.front.reserved
+        reserved = self.world.engine.cycle.head.reserved
         if reserved is not None and reserved.key.name not in self.promises:
             self.promises[reserved.key.name] = Told(reserved.start, self.world.now)
 

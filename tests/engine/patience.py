@@ -25,7 +25,7 @@ def waits_beside_room(world: World, policy: Policy) -> str:
     due = [record for record in engine.ledger.pending.queue() if record.wanted and record.wanted.quorum]
     due = [record for record in due if record.backoff.not_before <= now]
     for place, record in enumerate(due):
-        question = engine.asking.about(record, record.wanted, now)
+        question = engine.cycle.about(record, record.wanted, now)
         if isinstance(decide(question, policy), Place) and not (place and policy.backfill is Backfill.NONE):
             return f"{record.key} waits beside room for it: {record}"
         if not place and _may_ask(record, engine.ledger, policy, question, now):

@@ -54,7 +54,7 @@ def happened(world: World, pods: list[Pod]) -> tuple[object, ...]:
     verdict, reason = record.verdict.decision, conditions.reason(record)
     if isinstance(verdict, Refuse):
         return (reason, verdict.field)
-    reserved = world.engine.asking.front.reserved
+    reserved = world.engine.cycle.head.reserved
     start = reserved.start if reserved is not None and reserved.key == record.key else None
     return (reason, verdict and verdict.ceiling, start)
 

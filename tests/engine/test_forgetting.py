@@ -39,7 +39,7 @@ def test_answers_under_reservations_of_the_past_are_forgotten() -> None:
     world = a_full_cluster()
     for number in range(12):
         comes_and_goes(world, f"first-{number}")
-    assert len(world.engine.asking._shapes._answers) <= FENCES
+    assert len(world.engine.cycle._shapes._answers) <= FENCES
 
 
 def test_an_answer_that_comes_late_takes_none_away() -> None:
@@ -81,7 +81,7 @@ def test_what_was_made_of_gangs_goes_with_them(monkeypatch) -> None:
         world.submit(a_gang_of_pods(f"seated-{number}", 1, gpu=0, cpu=1, wish={"runtime": 1e6}))
         comes_and_goes(world, f"first-{number}")
         world.api.remove(world.pods(f"seated-{number}")[0].key)
-    kept = world.engine.asking.running._views
+    kept = world.engine.cycle.running._views
     assert 0 < len(kept) <= len(world.engine.ledger.registry.gangs) + 4
 
 
@@ -93,4 +93,4 @@ def test_kinds_for_whom_nobody_leaves_are_forgotten(monkeypatch) -> None:
     world.settle(1.0)
     for number in range(12):
         comes_and_goes(world, f"first-{number}")
-        assert 0 < len(world.engine.asking._shapes._no_room) <= 5
+        assert 0 < len(world.engine.cycle._shapes._no_room) <= 5

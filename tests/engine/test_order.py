@@ -36,7 +36,7 @@ def watch_the_order(engine: Engine) -> list[str]:
                     break
                 if record.wanted is None or record.backoff.not_before > now:
                     continue
-                other = engine.asking.about(record, record.wanted, now)
+                other = engine.cycle.about(record, record.wanted, now)
                 if isinstance(decide(other, engine.policy), Place):
                     overtaken.append(f"{question.gang.key} takes the room of {record.key}")
         return settle(question, decision, now)

@@ -55,7 +55,7 @@ def test_short_is_who_has_left_when_the_reservation_begins() -> None:
     world = a_world(4)
     world.submit(a_gang_of_pods("late", 2, gpu=8))
     world.settle(1)
-    front, record = world.engine.asking.front, world.record("late")
+    front, record = world.engine.cycle.head, world.record("late")
     front.reserved = Reservation(record.key, 100.0, np.zeros((1, 1)), np.zeros((1, 1)))
     record.observed.reach = Reach(60.0)
     assert front.is_short(record, 40.0)
