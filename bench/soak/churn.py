@@ -105,14 +105,14 @@ class Cluster:
 
     def fill(self) -> None:
         """Fills what is kept within a bound and would fill late: what was learned by namespace, and broken pins."""
-        runtimes, roll = self.engine.ledger.runtimes, self.engine.ledger.registry
+        runtimes, registry = self.engine.ledger.runtimes, self.engine.ledger.registry
         for number in range(OWNERS):
             namespace = f"before-{number}"
             runtimes.ended(namespace, "", 1, 2.0, 3.0)
             runtimes.reach((namespace, "", 1, 2.0, POLICY.default_runtime))
         for number in range(SCARS_KEPT):
             key = GangKey("before", f"gang-{number}")
-            roll.keep_scars(
+            registry.keep_scars(
                 GangRecord(key, pinning=Pinning(barred={"n1": (1.0, float(number))})), a_pod(key.name)
             )
 
@@ -138,7 +138,7 @@ class Cluster:
     def _scrape(self) -> None:
         """What the gauges of the service take every two seconds."""
         ledger = self.engine.ledger
-        ledger.census()
+        ledger.gang_counts()
         ledger.counters.drain()
         started, ledger.counters.starts = ledger.counters.starts, []
         self.engine.forecasts.started(started)

@@ -93,15 +93,15 @@ class PlanningCycle:
             return needy
         self._needy, self._only_time = None, False
         # 3. The first that waits, whatever the pass has come to.
-        first, sieve = self.head.first(), self._sieve(now)
-        if first is not None and sieve.is_open(first):
+        first, candidacy = self.head.first(), self._candidacy(now)
+        if first is not None and candidacy.is_open(first):
             return first
         # 4. The next open gang of the pass; `room` shrinks only within a step that grew it itself, so no answer is older
         # than a sum that comes twice.
         changes = self._ledger.nodes.room + self._ledger.standing
         if self._due <= now:
             self._pass.doubt()  # time alone may have opened somebody
-        record = self._pass.next(self._ledger.pending, changes, sieve.under, sieve.first_open)
+        record = self._pass.next(self._ledger.pending, changes, candidacy.under, candidacy.first_open)
         # 5. At its end: when time alone will open a gang.
         if record is None and self._due <= now:
             later = (other.verdict.until for other in self._ledger.pending.queue())
@@ -129,7 +129,7 @@ class PlanningCycle:
         record.verdict.tried(self._ledger.standing)
         return False
 
-    def _sieve(self, now: float) -> Candidacy:
+    def _candidacy(self, now: float) -> Candidacy:
         """What holds for everybody in this step of the pass."""
         only = self.head.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
         ledger, front, first = self._ledger, self.head, self.head.first()

@@ -64,13 +64,13 @@ class NodeDrain:
         return Drain(node, tuple(departures)), effects
 
     def _on(self, node: str) -> list[GangRecord]:
-        roll = self._ledger.registry
+        registry = self._ledger.registry
         keys = {
-            roll.gang_of[uid]
+            registry.gang_of[uid]
             for uid, where, _ in self._ledger.nodes.places()
-            if where == node and uid in roll.gang_of
+            if where == node and uid in registry.gang_of
         }
-        records = [roll.gangs[key] for key in keys]
+        records = [registry.gangs[key] for key in keys]
         return sorted(records, key=lambda record: (-record.priority, record.arrived, record.key))
 
     def _depart(self, record: GangRecord, node: str, now: float) -> tuple[Departure, list[Effect]]:

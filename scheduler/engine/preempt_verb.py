@@ -37,8 +37,8 @@ class PreemptVerb:
 
     def answer(self, call: PreemptCall) -> Offers:
         """The candidates that remain, with their victims."""
-        roll, policy = self._ledger.registry, self._ledger.policy
-        member = roll.member(call.uid)
+        registry, policy = self._ledger.registry, self._ledger.policy
+        member = registry.member(call.uid)
         ours = call.scheduler in policy.scheduler_names and not call.native_group
         if ours and (member is None or self._keeps_off(call.uid, member)):
             return {}
@@ -95,11 +95,11 @@ class PreemptVerb:
 
         Where any member of a role may be spared, it is the one that kube-scheduler named.
         """
-        roll, wanted = self._ledger.registry, offers.keys()
+        registry, wanted = self._ledger.registry, offers.keys()
         named = frozenset(uid for own in offers.values() for uid in own.uids)
         cores: dict[GangKey, frozenset[Uid]] = {}
         for uid, node, _ in self._ledger.nodes.places():
-            pod = roll.pod(uid) if node in wanted and node in picture.index else None
+            pod = registry.pod(uid) if node in wanted and node in picture.index else None
             if pod is None or pod.node is None or pod.deleting or pod.priority >= below:
                 continue
             yield node, self._unit(picture, pod, self._kind(uid, named, cores))
@@ -129,8 +129,8 @@ class PreemptVerb:
 
     def _given(self, member: Member, offers: Offers) -> frozenset[str]:
         """The nodes that a gang of one would be given, were the victims gone that are named on each."""
-        roll = self._ledger.registry
-        record = roll.gangs[roll.gang_of[member.pod.uid]]
+        registry = self._ledger.registry
+        record = registry.gangs[registry.gang_of[member.pod.uid]]
         if not isinstance(record.spec, Spec):
             return frozenset()
         gang = quorum.alone(record, record.spec, self._ledger.policy, member)
@@ -145,13 +145,13 @@ class PreemptVerb:
 
     def _spares(self, uids: Iterable[Uid]) -> bool:
         """Every gang keeps its quorum without these pods, all of them are known, and none is off limits."""
-        roll = self._ledger.registry
+        registry = self._ledger.registry
         lost: dict[GangKey, set[Uid]] = {}
         for uid in uids:
-            pod = roll.pod(uid)
+            pod = registry.pod(uid)
             if pod is None or pod.key.off_limits:
                 return False
-            key = roll.gang_of.get(uid)
+            key = registry.gang_of.get(uid)
             if key is not None and not gang_spec.is_gang_of_one(key):
                 lost.setdefault(key, set()).add(uid)
-        return all(quorum.survives(roll.gangs[key], gone) for key, gone in lost.items())
+        return all(quorum.survives(registry.gangs[key], gone) for key, gone in lost.items())

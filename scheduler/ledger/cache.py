@@ -39,7 +39,7 @@ class Cache:
         self.nodes = NodeTable(policy.levels)
         self.registry = Registry()
         self.excess_pods = ExcessPods()
-        self._census = GangCounts()
+        self._gang_counts = GangCounts()
         self.groups: dict[tuple[str, GangKey], Group] = {}
         self.owners: dict[str, OwnerTraits] = {}
         self.quotas = Quotas()
@@ -84,7 +84,7 @@ class Cache:
         record = self.registry.gangs.get(key)
         if record is not None:
             self._dirty[key] = None
-            self._census.touch(key)
+            self._gang_counts.touch(key)
             self.pending.touch(record)
             if anew:
                 record.spec = None
@@ -92,7 +92,7 @@ class Cache:
     def mark_told(self, key: GangKey) -> None:
         """Tell people of this gang what it was told meanwhile; nothing else about it has changed."""
         self._untold[key] = None
-        self._census.touch(key)
+        self._gang_counts.touch(key)
 
     def snapshot(self, but: Container[Uid] = ()) -> Snapshot:
         """One picture of the cluster now: bound, held and foreign pods are off its free room.
@@ -110,7 +110,7 @@ class Cache:
         idle = record.plan is None or record.plan.step is Step.DONE
         return idle and self.ready and record.backoff.not_before <= now
 
-    def census(self) -> Counter[Case]:
+    def gang_counts(self) -> Counter[Case]:
         """Gangs by (state, reason)."""
         return Counter(self._counted().cases)
 
@@ -124,8 +124,8 @@ class Cache:
         return 0.0 if since is None else now - since
 
     def _counted(self) -> GangCounts:
-        self._census.refresh(self.registry.gangs)
-        return self._census
+        self._gang_counts.refresh(self.registry.gangs)
+        return self._gang_counts
 
     def stands(self, priority: int) -> None:
         """A pod of this priority has its place, or may leave it, from now on. At our highest it gives way to hardly any."""
@@ -198,7 +198,7 @@ class Cache:
 
     def drop(self, key: GangKey) -> None:
         """A gang without pods leaves nothing behind."""
-        self._census.touch(key)
+        self._gang_counts.touch(key)
         self.suspendable.pop(key, None)
         self.member_conditions.forget(key)
         self.looks += 1

@@ -120,9 +120,9 @@ class GangCounts:
         late = [key for key, record in gangs.items() if self._entries.get(key) != entry(record)]
         wrong = [f"gang {key} changed and was not counted anew" for key in late]
         if len(self._entries) != len(gangs) or self.cases.total() != len(gangs):
-            wrong.append("the census counts gangs that are not there")
+            wrong.append("the counts have gangs that are not there")
         if self.demands != _sum(self._entries.values()):
-            wrong.append("the census counts demands that are not there")
+            wrong.append("the counts have demands that are not there")
         return wrong
 
 

@@ -106,7 +106,7 @@ class Ledger(Cache):
             *self._check_holds(),
             *self.registry.check(),
             *self.excess_pods.check(self.registry),
-            *self._census.check(self.registry.gangs),
+            *self._gang_counts.check(self.registry.gangs),
             *self.share_usage.check(self.registry),
             *self.faults.check(),
         ]
@@ -204,7 +204,7 @@ class Ledger(Cache):
     def _look_after(self, record: GangRecord, now: float) -> None:
         if fault_isolation.is_refused(record):
             record.spec = None  # what we failed on may be another now
-        self._census.touch(record.key)
+        self._gang_counts.touch(record.key)
         record.pulse += 1
         self.looks += 1
         effects, wake = reconcile.reconcile(self, record, now)

@@ -203,7 +203,7 @@ class Registry:
     def check(self) -> list[str]:
         """Sentences about what must never be true."""
         members = {uid: key for key, record in self.gangs.items() for uid in record.members}
-        wrong = [] if members == self.gang_of else ["the roll and the gangs disagree"]
+        wrong = [] if members == self.gang_of else ["the registry and the gangs disagree"]
         return wrong + [
             f"gang {key} has no members" for key, record in self.gangs.items() if not record.members
         ]
@@ -243,13 +243,13 @@ class ExcessPods:
         """The gang has a place for this pod, which could not be taken while a seat was on its way to it."""
         return key in self._called and uid in self._of[key]
 
-    def take(self, key: GangKey, room: int | None, roll: Registry) -> list[Uid]:
+    def take(self, key: GangKey, room: int | None, registry: Registry) -> list[Uid]:
         """So many of the gang's spares (None: all), those that are bound and then the eldest first: they are no more.
 
         One to whom a seat is on its way is left until it is bound, or has lost it.
         """
         own = self._of.get(key, {})
-        there = [(uid, member) for uid in own if (member := _alone(roll, key, uid)) is not None]
+        there = [(uid, member) for uid in own if (member := _alone(registry, key, uid)) is not None]
         free = [(not member.bound, member.arrival, uid) for uid, member in there if member.hold is None]
         taken = [uid for _, _, uid in (sorted(free) if room is None else nsmallest(room, free))]
         for uid in taken:
@@ -263,18 +263,20 @@ class ExcessPods:
             self._forget(key)
         return taken
 
-    def check(self, roll: Registry) -> list[str]:
+    def check(self, registry: Registry) -> list[str]:
         """Sentences about what must never be true."""
-        return [f"spare {uid} is gone" for own in self._of.values() for uid in own if uid not in roll.gang_of]
+        return [
+            f"spare {uid} is gone" for own in self._of.values() for uid in own if uid not in registry.gang_of
+        ]
 
     def _forget(self, key: GangKey) -> None:
         self._of.pop(key, None)
         self._called.discard(key)
 
 
-def _alone(roll: Registry, key: GangKey, uid: Uid) -> Member | None:
+def _alone(registry: Registry, key: GangKey, uid: Uid) -> Member | None:
     """The pod, if it still is one to be counted on, and a gang of its own."""
-    if roll.gang_of.get(uid) != gang_of_one(key.namespace, uid):
+    if registry.gang_of.get(uid) != gang_of_one(key.namespace, uid):
         return None
-    member = roll.member(uid)
+    member = registry.member(uid)
     return member if member is not None and member.live else None

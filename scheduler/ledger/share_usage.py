@@ -187,10 +187,13 @@ class ShareUsage:
             if least and wants.get(name):
                 yield (place[0], name), float(wants[name])
 
-    def check(self, roll: Registry) -> list[str]:
+    def check(self, registry: Registry) -> list[str]:
         """Sentences about what must never be true: the sums are those of exactly the pods with a place."""
         pods = {
-            uid: m.pod for record in roll.gangs.values() for uid, m in record.members.items() if m.has_seat
+            uid: m.pod
+            for record in registry.gangs.values()
+            for uid, m in record.members.items()
+            if m.has_seat
         }
         wanted = {uid: (pod.key.namespace, pod.demand.requests) for uid, pod in pods.items()}
         for old, (name, namespace, demand) in self._kept.items():

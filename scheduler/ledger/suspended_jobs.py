@@ -37,14 +37,14 @@ class JobsToResume:
     def next_due(self) -> float:
         return min(self._due.values(), default=float("inf"))
 
-    def resume(self, owners: Mapping[str, OwnerTraits], roll: Registry, now: float) -> Iterator[Effect]:
+    def resume(self, owners: Mapping[str, OwnerTraits], registry: Registry, now: float) -> Iterator[Effect]:
         """Those whose pods are gone, and those that a person resumed."""
         for uid, due in list(self._due.items()):
             if due > now:
                 continue
             self._due[uid] = now + EVERY
             traits = owners[uid]
-            if traits.paused is not None and not (traits.suspended and _has_pods(roll, uid)):
+            if traits.paused is not None and not (traits.suspended and _has_pods(registry, uid)):
                 gang = GangKey(traits.namespace, f"job:{uid}")
                 key = PodKey(traits.namespace, traits.paused.name)
                 yield ResumeJob(gang, Uid(uid), key, traits.paused, traits.version)
@@ -58,11 +58,11 @@ class JobsToResume:
         return len(self._due)
 
 
-def _has_pods(roll: Registry, uid: str) -> bool:
+def _has_pods(registry: Registry, uid: str) -> bool:
     return any(
         member.pod.owner is not None and member.pod.owner.uid == uid and not member.pod.phase.ended
-        for key in roll.owned_by(uid)
-        for member in roll.gangs[key].members.values()
+        for key in registry.owned_by(uid)
+        for member in registry.gangs[key].members.values()
     )
 
 

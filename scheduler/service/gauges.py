@@ -74,7 +74,7 @@ class Gauges:
     def _show_gangs(self, now: float) -> None:
         """A replica that does not act only keeps facts: it judges no gang, so it has nothing to say of gangs."""
         metrics, ledger = self._metrics, self._engine.ledger
-        census = ledger.census() if ledger.acting else {}
+        census = ledger.gang_counts() if ledger.acting else {}
         metrics.gangs.clear()
         for (state, reason), count in census.items():
             metrics.gangs.labels(str(state), reason).set(count)

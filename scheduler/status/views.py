@@ -96,11 +96,11 @@ def gangs(
     Gangs that are over are left out.
     """
     places = yield from _places(engine, outlook)
-    roll, keys = engine.ledger.registry, list[GangKey]()
-    for some in batched([key for key in roll.gangs if namespace is None or key.namespace == namespace]):
+    registry, keys = engine.ledger.registry, list[GangKey]()
+    for some in batched([key for key in registry.gangs if namespace is None or key.namespace == namespace]):
         keys += (record.key for record in _present(engine, some) if not over.is_over(engine, record))
         yield
-    for some in batched([key for key in roll.asleep if namespace is None or key.namespace == namespace]):
+    for some in batched([key for key in registry.asleep if namespace is None or key.namespace == namespace]):
         keys += (key for key in some if asleep.is_bare(engine, key))
         yield
     shown = sorted(key for key in keys if sight.sees(key))

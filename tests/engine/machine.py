@@ -265,10 +265,10 @@ class Gangs(RuleBasedStateMachine):
 
     def _bound(self, pod: Pod, node: str) -> None:
         """I7: a pinned pod goes to a seat that was kept for it; a nominated one may be late."""
-        roll = self.world.engine.ledger.registry
-        member = roll.member(pod.uid)
+        registry = self.world.engine.ledger.registry
+        member = registry.member(pod.uid)
         held = member is not None and member.hold is not None and member.hold.node == node
-        if not held or pod.uid in accountant.leased(roll.gangs[roll.gang_of[pod.uid]]):
+        if not held or pod.uid in accountant.leased(registry.gangs[registry.gang_of[pod.uid]]):
             lost = pod.pinned is None or node in self.raced or (member is not None and member.evicting)
             assert lost, f"{pod.key} was bound and its seat was not held"
             self.raced[node] = len(self.world.api.feed)
@@ -412,7 +412,7 @@ class Gangs(RuleBasedStateMachine):
             if isinstance(record.spec, Spec) and 0 < _there(record) < record.spec.total
             if any(m.bound for m in record.members.values())
         ]
-        told = {reason for (_, reason), _ in ledger.census().items()}
+        told = {reason for (_, reason), _ in ledger.gang_counts().items()}
         assert not torn or Reason.PARTLY_BOUND.value in told, f"{torn} are in part and nobody is told"
         self._everybody_waits_for_something()
 

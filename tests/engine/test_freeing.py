@@ -172,7 +172,7 @@ def test_a_member_that_is_gone_before_its_gang_is_looked_at_stops_no_pass() -> N
     world.watch(look=False)
     world.plan()
     world.settle(1)
-    assert world.engine.ledger.census()["gathering", Reason.MISSING_MEMBERS.value] == 1
+    assert world.engine.ledger.gang_counts()["gathering", Reason.MISSING_MEMBERS.value] == 1
 
 
 def test_a_gang_that_was_on_its_way_gives_way_once_it_is_there() -> None:

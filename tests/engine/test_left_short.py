@@ -73,7 +73,7 @@ def test_a_gang_that_is_refused_while_it_runs_gives_way() -> None:
     other = replace(with_membership(world.pods("low")[0], quorum={"": 1}), seat=None, node=None, gated=True)
     world.submit([replace(other, key=other.key._replace(name="low-other"))])
     world.settle(5)
-    assert world.engine.ledger.census()[(world.record("low").state, "Conflict")] == 1
+    assert world.engine.ledger.gang_counts()[(world.record("low").state, "Conflict")] == 1
     important(world, 2)
     world.settle(30)
     assert seats(world, "important") == 2

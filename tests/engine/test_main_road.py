@@ -195,7 +195,7 @@ def test_succeeded_members_count() -> None:
     for pod in world.pods("train"):
         world.api.write(replace(world.api.pods[pod.key], phase=Phase.SUCCEEDED))
         world.settle(30)
-        assert world.engine.ledger.census().keys() <= {("running", "Bound"), ("leaving", "Gone")}
+        assert world.engine.ledger.gang_counts().keys() <= {("running", "Bound"), ("leaving", "Gone")}
     assert world.announced("train") == []
 
 

@@ -13,22 +13,22 @@ def test_every_gang_counts_once_where_it_is() -> None:
     desk = Desk()
     pods = a_gang_of_pods("train", 2, gpu=1)
     desk.see(pods[0], a_pod("alone", gpu=1))
-    assert desk.ledger.census() == {("gathering", "MissingMembers"): 1, ("waiting", "Queued"): 1}
+    assert desk.ledger.gang_counts() == {("gathering", "MissingMembers"): 1, ("waiting", "Queued"): 1}
     desk.see(pods[1])
     desk.bring_on_its_way("train", train_0="n1", train_1="n1")
     desk.bind("train-0", "train-1")
-    assert desk.ledger.census() == {("running", "Bound"): 1, ("waiting", "Queued"): 1}
+    assert desk.ledger.gang_counts() == {("running", "Bound"): 1, ("waiting", "Queued"): 1}
     desk.lose("train-0", "train-1", "alone")
-    assert desk.ledger.census() == {}
+    assert desk.ledger.gang_counts() == {}
 
 
 def test_a_count_between_what_happened_and_the_look_at_it_is_not_kept() -> None:
     """Facts are taken in first and judged later: a count between the two is no last word."""
     desk = Desk()
     desk.ledger.take([ev.PodSeen(a_pod("alone", gpu=1))], 0.0)
-    assert desk.ledger.census().total() == 1
+    assert desk.ledger.gang_counts().total() == 1
     desk.ledger.settle(0.0)
-    assert desk.ledger.census() == {("waiting", "Queued"): 1}
+    assert desk.ledger.gang_counts() == {("waiting", "Queued"): 1}
 
 
 def test_needs_are_counted_by_member() -> None:
@@ -48,9 +48,9 @@ def test_what_is_handed_out_is_a_copy() -> None:
     """Who reads may do with it as he likes."""
     desk = Desk()
     desk.see(a_pod("alone"))
-    desk.ledger.census().clear()
+    desk.ledger.gang_counts().clear()
     desk.ledger.demands().clear()
-    assert desk.ledger.census().total() == desk.ledger.demands().total() == 1
+    assert desk.ledger.gang_counts().total() == desk.ledger.demands().total() == 1
 
 
 def test_the_oldest_wait_is_of_those_who_wait_now() -> None:
