@@ -372,7 +372,7 @@ class PlanningCycle:
         return record.wanted is not None and self.rights.of(record, record.wanted, now) is not None
 
     def _look_again(self, record: GangRecord, now: float) -> None:
-        """When time alone may bring this gang room: it may ask others to leave then, or its reservation is due anew."""
+        """When time alone may bring this gang room: it may ask others to leave then, or its reservation is due again."""
         self._ask_by(record, min(self.rights.next_turn(record, now), self.head.due_again(record, now)))
 
     def _ask_by(self, record: GangRecord, time: float) -> None:

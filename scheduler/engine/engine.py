@@ -91,7 +91,7 @@ class Engine:
         return self.ledger.handle(events, now)
 
     def adopt(self, policy: Policy, now: float) -> list[Effect]:
-        """From now on this policy counts. Only shares and what else a service reads anew may differ."""
+        """From now on this policy counts. Only shares and what else a service reads again may differ."""
         return self.observe([PolicyChanged(policy)], now)
 
     def snapshot(self) -> Snapshot:

@@ -202,8 +202,8 @@ class Shapes:
 
 
 def _shape(gang: Gang) -> Hashable:
-    roles = tuple((role.name, role.demand, len(role.quorum), len(role.surplus)) for role in gang.roles)
-    return (roles, gang.strategy, gang.level, gang.required, gang.priority, gang.anchors, gang.barred)
+    """Beside what decides its placement, what keeps it from room that is promised to others, and its roles by name."""
+    return gang.shape, gang.priority, tuple(role.name for role in gang.roles)
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ class QueueHead:
         return self._keeps and self.is_first(record)
 
     def due_again(self, record: GangRecord, now: float) -> float:
-        """When its reservation is to be made anew, where that was put off; infinity: not for time alone."""
+        """When its reservation is to be made again, where that was put off; infinity: not for time alone."""
         put_off = self.reserves_for(record) and self._just_made(record, now)
         return self._at + RESERVE_EVERY if put_off else float("inf")
 

@@ -110,7 +110,7 @@ class PreemptionCandidates:
         return tuple(stay for stay in found if stay is not None)
 
     def _stay(self, record: GangRecord, snapshot: Snapshot, now: float) -> Stay | None:
-        """Where it stands, and when it ends: learned anew whenever a gang of its namespace ends."""
+        """Where it stands, and when it ends: learned again whenever a gang of its namespace ends."""
         views = self._of(record)
         if views.stays:
             views.stays = False

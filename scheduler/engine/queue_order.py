@@ -14,7 +14,7 @@ from scheduler.model.queueing import Order, Waiting
 from scheduler.placement import order
 
 SORTED_AT_ONCE: Final = 500
-"""Gangs of a queue that is sorted anew whenever shares move; a longer one takes milliseconds, and is sorted every few
+"""Gangs of a queue that is sorted again whenever shares move; a longer one takes milliseconds, and is sorted every few
 seconds."""
 
 

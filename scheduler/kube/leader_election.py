@@ -7,7 +7,7 @@ compared with ours), and whoever holds it acts for less than that after the last
 names the version that it replaces.
 
 Why the identity may be met again: in a Pod it is the Pod's name, and kubelet runs one process of a container at a time.
-So a container that was started anew goes on at once instead of waiting for its own Lease to run out.
+So a container that was started again goes on at once instead of waiting for its own Lease to run out.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A kind of object, read once: every page of its list, and no watch after it.
 
 Lives here: what a question of a person needs, who asks and goes away. Never here: what stays up to date (`watch`).
-Passing failures are tried again; a list that grew too old in the middle is begun anew.
+Passing failures are tried again; a list that grew too old in the middle is begun again.
 """
 
 from collections.abc import AsyncIterator

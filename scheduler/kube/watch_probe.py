@@ -11,7 +11,7 @@ nothing learns nothing, and the end of a node is not ours to write.
 
 What a look cannot know ends nothing: one that is refused, or not answered, or answered by an API server that itself
 lags behind. One that is behind on the stream has the grace to bring what the look saw. If it does not, a stream is
-opened anew from where it was, and nothing is listed. An API server that was started again knows no version of before,
+opened again from where it was, and nothing is listed. An API server that was started again knows no version of before,
 and refuses the look with 410 as it would refuse a new watch: then a list is due, one in all.
 """
 

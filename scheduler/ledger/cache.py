@@ -69,9 +69,9 @@ class Cache:
         self.lowest = self.highest = 0
         """No pod that we have ever seen had a lower priority, and none of ours a higher one: strangers ask for nothing."""
         self.standing = 0
-        """Changes when there may be somebody new who could be asked to leave for another."""
+        """Changes when there may be another pod that could be asked to leave."""
         self.freed_at = -1
-        """The room when those for whom others leave were looked at last."""
+        """The room when the gangs that others leave for were looked at last."""
         self._nominated: dict[Uid, tuple[str, int, Demand]] = {}
         self._holding: dict[Uid, str] = {}
         self._dirty: dict[GangKey, None] = {}
@@ -79,14 +79,14 @@ class Cache:
         self._wake = Timers()
         self._effects: list[Effect] = []
 
-    def mark(self, key: GangKey, *, anew: bool = False) -> None:
-        """Look at this gang when the events have been taken in; `anew`: also at what it says of itself."""
+    def mark(self, key: GangKey, *, spec_too: bool = False) -> None:
+        """Look at this gang when the events have been taken in; spec_too: also at what it says of itself."""
         record = self.registry.gangs.get(key)
         if record is not None:
             self._dirty[key] = None
             self._gang_counts.touch(key)
             self.pending.touch(record)
-            if anew:
+            if spec_too:
                 record.spec = None
 
     def mark_told(self, key: GangKey) -> None:
@@ -179,7 +179,7 @@ class Cache:
         self.share_usage.put(pod.uid, pod.key.namespace, pod.demand)
 
     def release(self, member: Member) -> None:
-        """The seat is bound, or nobody's any more."""
+        """The seat is bound, or given up."""
         member.hold = None
         self._holding.pop(member.pod.uid, None)
         if not member.bound:
@@ -188,7 +188,7 @@ class Cache:
 
     @property
     def ready(self) -> bool:
-        """We know the cluster as it is now, and it is we who act."""
+        """We know the cluster as it is now, and this replica acts."""
         return self.synced and self.acting and not self.blind
 
     def wake(self, key: GangKey, at: float) -> None:

@@ -4,7 +4,6 @@ One notice goes to one member and to its owner. The same reason is repeated when
 once in `announce_every` seconds; unchanged it is repeated at twice the distance each time, up to five minutes.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
@@ -281,9 +280,8 @@ def _succeeded(member: Member) -> bool:
 
 
 def _of_quorum(spec: Spec, members: Iterable[Member]) -> int:
-    """How many of these the quorum counts: of each role no more than it needs, and nobody above it."""
-    counts = Counter(quorum.role_of(member, spec) for member in members if not quorum.is_surplus(member))
-    return sum(min(counts[role] + spec.done.get(role, 0), least) for role, least in spec.quorum.items())
+    """How many of these the quorum counts: of each role no more than it needs, and none above it."""
+    return spec.total - quorum.QuorumCount(spec, members).left
 
 
 def _held_back(record: GangRecord) -> str:

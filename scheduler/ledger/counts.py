@@ -83,7 +83,7 @@ class GangCounts:
         return min(self._since.values(), default=None)
 
     def refresh(self, gangs: Mapping[GangKey, GangRecord]) -> None:
-        """Count anew who was touched."""
+        """Count again who was touched."""
         for key in self._touched:
             record = gangs.get(key)
             own = entry(record) if record is not None else None
@@ -118,7 +118,7 @@ class GangCounts:
         """Sentences about what must never be true."""
         self.refresh(gangs)
         late = [key for key, record in gangs.items() if self._entries.get(key) != entry(record)]
-        wrong = [f"gang {key} changed and was not counted anew" for key in late]
+        wrong = [f"gang {key} changed and was not counted again" for key in late]
         if len(self._entries) != len(gangs) or self.cases.total() != len(gangs):
             wrong.append("the counts have gangs that are not there")
         if self.demands != _sum(self._entries.values()):

@@ -20,7 +20,7 @@ def enforce(cache: Cache, record: GangRecord, spec: Spec | None, now: float) -> 
     Where it is clear before that nothing will come of it, a gang that can be rolled back is so at once.
 
     A gang that was whole once is never taken down for members that it lost: the rest of its quorum waits. It backs off
-    only where nobody of it runs: members that run stand idle until the others come, so those keep the first claim.
+    only where none of it runs: members that run stand idle until the others come, so those keep the first claim.
     """
     if record.bind_limit.by is None:
         return []
@@ -56,9 +56,9 @@ def enforce(cache: Cache, record: GangRecord, spec: Spec | None, now: float) -> 
 
 
 def begin(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
-    """Seats are held below the quorum for a limited time, counted anew when the first member is let go.
+    """Seats are held below the quorum for a limited time, counted again when the first member is let go.
 
-    Who was let go and lost his seat goes on under the same limit: seats given one after the other are one try.
+    A member that was let go and lost its seat goes on under the same limit: seats given one after the other are one try.
     For seats that others have to leave first there is none: it begins when they have left.
     """
     if facts.quorum and facts.bound >= facts.quorum:
@@ -107,7 +107,7 @@ def _lacks_room(record: GangRecord, policy: Policy, now: float) -> bool:
 
 
 def _as_they_leave(record: GangRecord) -> list[Member]:
-    """Who is bound goes first, and of those last who carries the plan: should we die between two evictions, the next
-    start still reads that the gang was never whole, for as long as anybody of it is bound.
+    """Bound members go first, and of those the one that carries the plan goes last. Should we die between two evictions, the
+    next start still reads that the gang was never whole, for as long as a member is bound.
     """
     return sorted(record.live(), key=lambda member: 1 + (member.pod.plan is not None) if member.bound else 3)

@@ -164,7 +164,7 @@ class Step(IntEnum):
     """How far a plan has come. The order is the order of the effects: nothing is undone by a crash between two."""
 
     FREE = -1
-    """Those who give way have not left yet."""
+    """The pods that give way have not left yet."""
     PERSIST = 0
     NOMINATE = 1
     UNGATE = 2
@@ -183,19 +183,19 @@ class Plan:
     writer: Uid | None = None
     """The member on which the plan is written."""
     begun: bool = False
-    """Somebody else let pods go already: the plan can only go on."""
+    """Pods were let go by others already: the plan can only go on."""
     victims: dict[Uid, Victim] = field(default_factory=dict)
-    """Who still has to leave."""
+    """Pods that still have to leave."""
     parted: dict[Uid, Victim] = field(default_factory=dict)
     """Victims that were asked and are gone, before we heard what became of asking."""
     units: tuple[Unit, ...] = ()
-    """Who was asked to leave for it, as it was decided."""
+    """What was asked to leave for it, as it was decided."""
     free_by: float = float("inf")
     """When the plan is given up, unless all victims are on their way out by then."""
     told: set[str] = field(default_factory=set)
     """Uids of owners that were told that pods of theirs give way to it: one event an owner, however many pods."""
     spoiled: bool = False
-    """The API server will not have it: to be dropped, and made anew in another way."""
+    """The API server will not have it: to be dropped, and made again in another way."""
 
     def victim(self, uid: Uid) -> Victim | None:
         """This one, where it was to leave and we have not heard yet that it does."""
@@ -238,7 +238,7 @@ class GangRecord:
     """The how-many-eth gang that this process met: it tells two gangs of one name apart. No order goes by it."""
     members: dict[Uid, Member] = field(default_factory=dict)
     spec: Spec | Refuse | Reason | None = None
-    """None: to be worked out anew from the members."""
+    """None: to be worked out again from the members."""
     jobs: dict[str, str] = field(default_factory=dict)
     """Owners that have or had members in this run of it, with the role of these: what they completed counts."""
     finished: dict[str, int] = field(default_factory=dict)
@@ -263,7 +263,7 @@ class GangRecord:
     gave_way: GaveWay | None = None
     """Kept in memory alone; what its pods say of it outlives a restart."""
     at_odds: float = float("-inf")
-    """Until when it must not take back its room from a gang with which it did so by turns; in the past: from nobody."""
+    """Until when it must not take back its room from a gang with which it did so by turns; in the past: from none."""
     spared: dict[Uid, float] = field(default_factory=dict)
     """Victims that would not go, and until when they are not asked again."""
     faults: int = 0
@@ -292,11 +292,11 @@ class GangRecord:
     """The whole quorum was bound at one time, and not all of it is gone since."""
     state: str = ""
     gives_way: bool = False
-    """Its pods could be asked to leave: it is whole, or it lacks members of whom nobody is on his way."""
+    """Its pods could be asked to leave: it is whole, or it lacks members of which none is on its way."""
     whole: int = 0
     """Members of the quorum when it was last whole; 0: it was not, as far as we know."""
     grew: bool = False
-    """It asks for a larger quorum than it had when it was whole: the rest waits in order like everybody."""
+    """It asks for a larger quorum than it had when it was whole: the rest waits in order like all others."""
     kept: tuple[str, ...] = ()
     """Nodes on which a place is kept for the successor of a member that it lost."""
     partly_bound: bool = False
@@ -352,7 +352,7 @@ class GangRecord:
 
     @property
     def waits_in_vain(self) -> bool:
-        """It was told what no waiting changes: it has no place among those who wait, and no forecast."""
+        """It was told what no waiting changes: it has no place among those that wait, and no forecast."""
         return self.verdict.request is self.wanted and is_in_vain(self.verdict.decision)
 
     def pin_wish(self, default: Pin) -> Pin:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from scheduler.ledger.runtimes import Reach, Run
 
 UNASKED = Reach()
-"""Of a gang about whose runtime nobody has asked since it was looked at."""
+"""Of a gang whose runtime was not asked for since it was looked at."""
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class Health:
     next.
     """
     well_since: float | None = None
-    """Since when its quorum runs and nobody of it is still to start."""
+    """Since when its quorum runs and no member is still to start."""
     bereft: bool = False
     """It lost members since its quorum was last whole."""
     restart_for: str = ""
@@ -47,7 +47,7 @@ class ObservedRun:
     """When its quorum was whole, by the API server's clock where it tells."""
     promised: float | None = None
     """The runtime in seconds that it declared when its quorum was whole: what it had its place in the queue by. Kept,
-    because who has ended declares nothing any more."""
+    because pods that ended declare nothing any more."""
     interrupted: bool = False
     """Its quorum was whole before, and then was not: what it runs now says nothing of what it declared for the
     whole.
@@ -58,7 +58,7 @@ class ObservedRun:
     """What `runtimes` is asked about it, worked out for `run_for`."""
     run_for: int = -1
     reach: Reach = UNASKED
-    """How many seconds it runs at the longest, as far as anybody knows."""
+    """How many seconds it runs at the longest, as far as is known."""
 
 
 @dataclass(slots=True)

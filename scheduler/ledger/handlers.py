@@ -3,7 +3,7 @@
 Lives here: nodes, PodGroups, quotas, budgets, owners, the policy; the questions of kube-scheduler and the answers of the
 planner; and whether we may do anything. Never here: what follows for a gang (reconcile), the pods (membership), or the
 outcomes of effects (outcomes). An answer that was made from an older picture counts as far as it is still true. While what
-we know may be the past, facts are taken in and no gang is looked at. When it is the present again every limit begins anew:
+we know may be the past, facts are taken in and no gang is looked at. When it is the present again every limit begins again:
 what came true meanwhile is told in no order, and no gang loses its place for a time in which it was not looked at.
 """
 
@@ -18,7 +18,7 @@ from scheduler.model.workload import OwnerTraits
 
 
 def node_seen(cache: Cache, event: ev.NodeSeen, _now: float) -> None:
-    """A node as it is now: seats held on it may be lost, and who stands on it may have it back."""
+    """A node as it is now: seats held on it may be lost, and pods on it may have it back."""
     back = event.node.name not in cache.nodes or healing.is_unreachable(event.node)
     if cache.nodes.seen(event.node):
         _node_changed(cache, event.node.name)
@@ -39,7 +39,7 @@ def _node_changed(cache: Cache, name: str) -> None:
 
 
 def _tenants_touched(cache: Cache, name: str) -> None:
-    """Whoever is bound there has lost something, or has it back."""
+    """Gangs with a pod there have lost something, or have it back."""
     for uid, node, _ in cache.nodes.places():
         if node == name and uid in cache.registry.gang_of:
             cache.mark(cache.registry.gang_of[uid])
@@ -48,13 +48,13 @@ def _tenants_touched(cache: Cache, name: str) -> None:
 def group_seen(cache: Cache, event: ev.GroupSeen, _now: float) -> None:
     """A PodGroup as it is now."""
     cache.groups[event.group.format, event.group.key] = event.group
-    cache.mark(event.group.key, anew=True)
+    cache.mark(event.group.key, spec_too=True)
 
 
 def group_gone(cache: Cache, event: ev.GroupGone, _now: float) -> None:
     """A PodGroup is no more."""
     cache.groups.pop((event.format, event.key), None)
-    cache.mark(event.key, anew=True)
+    cache.mark(event.key, spec_too=True)
 
 
 def budget_seen(cache: Cache, event: ev.BudgetSeen, _now: float) -> None:
@@ -92,9 +92,9 @@ def owner_seen(cache: Cache, event: ev.OwnerSeen, now: float) -> None:
     before = cache.owners.get(event.traits.uid)
     cache.owners[event.traits.uid] = event.traits  # its version may be another, where nothing else is
     if before != event.traits:
-        anew = before is None or _course(before) != _course(event.traits)
+        changed = before is None or _course(before) != _course(event.traits)
         for key in cache.registry.concerned(event.traits.uid):
-            cache.mark(key, anew=anew)
+            cache.mark(key, spec_too=changed)
     if before is None or before.version != event.traits.version:
         for key in preemption.waiting_for(cache, event.traits.uid):
             cache.mark(key)
@@ -109,7 +109,7 @@ def owner_gone(cache: Cache, event: ev.OwnerGone, _now: float) -> None:
     """An owner is no more."""
     cache.owners.pop(event.uid, None)
     for key in cache.registry.concerned(event.uid):
-        cache.mark(key, anew=True)
+        cache.mark(key, spec_too=True)
     cache.jobs_to_resume.gone(event.uid)
     cache.registry.asleep.gone(event.uid)
 
@@ -118,9 +118,9 @@ def policy_changed(cache: Cache, event: ev.PolicyChanged, _now: float) -> None:
     """Another policy counts from now on."""
     cache.policy = event.policy
     cache.share_usage.adopt(event.policy.shares)
-    cache.nodes.grew()  # whoever was told to wait may be told otherwise now
+    cache.nodes.grew()  # gangs that were told to wait may be told otherwise now
     for key in cache.registry.gangs:
-        cache.mark(key, anew=True)
+        cache.mark(key, spec_too=True)
 
 
 def asked(cache: Cache, event: ev.Asked, _now: float) -> None:
@@ -225,7 +225,7 @@ def synced(cache: Cache, _event: ev.Synced, now: float) -> None:
 
 
 def took_over(cache: Cache, _event: ev.TookOver, now: float) -> None:
-    """It is we who act."""
+    """This replica acts from now on."""
     if not cache.acting:
         cache.acting = True
         _begin(cache, now)
@@ -237,16 +237,16 @@ def _begin(cache: Cache, now: float) -> None:
         return
     cache.do(recovery.adopt(cache, now))
     for key in cache.registry.gangs:
-        cache.mark(key, anew=True)
+        cache.mark(key, spec_too=True)
 
 
 def lost_sight(cache: Cache, _event: ev.LostSight, _now: float) -> None:
-    """From now on what we know may be the past. Who has nothing to do yet has nothing to leave off."""
+    """From now on what we know may be the past. A replica that does not act has nothing to leave off."""
     cache.blind = cache.blind or cache.ready
 
 
 def saw_again(cache: Cache, _event: ev.SawAgain, now: float) -> None:
-    """All that was put off is looked at, and asked about, under limits that begin anew."""
+    """All that was put off is looked at, and asked about, under limits that begin again."""
     if not cache.blind:
         return
     cache.blind = False

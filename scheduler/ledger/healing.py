@@ -22,7 +22,7 @@ from scheduler.model.effects import Effect
 from scheduler.model.workload import OnMemberLoss, Phase, Pod
 
 GONE_FOR: Final = 2.0
-"""Seconds for which a node must be gone before what was on it counts as lost: a node that is made anew under its name
+"""Seconds for which a node must be gone before what was on it counts as lost: a node that is made again under its name
 is gone for a moment, and after a broken watch nodes may be told later than their pods."""
 
 LONGEST: Final = 86_400.0

@@ -208,9 +208,9 @@ def _took_room(cache: Cache, pod: Pod, now: float) -> None:
 def _enrolled(cache: Cache, pod: Pod) -> tuple[GangRecord, Member]:
     """The pod's gang and its place in it, made when it is new.
 
-    When all members ended, a pod of another controller begins a new gang; who ended is on his own from then on.
+    When all members ended, a pod of another controller begins a new gang; each that ended is on its own from then on.
     One of the same controller takes the place of a member that failed: those that succeeded still count. While the
-    lists are still being read nobody can tell what all members are.
+    lists are still being read it cannot be told what all members are.
     """
     key = gang_spec.gang_key(pod)
     known = cache.registry.member(pod.uid)
@@ -228,7 +228,7 @@ def _enrolled(cache: Cache, pod: Pod) -> tuple[GangRecord, Member]:
 
 
 def _is_over(record: GangRecord, newcomer: Pod) -> bool:
-    """All members ended, and the newcomer is not made by who made them."""
+    """All members ended, and another controller made the newcomer."""
     owner = newcomer.owner.uid if newcomer.owner else None
     return all(
         m.pod.phase.ended and (owner is None or m.pod.owner is None or m.pod.owner.uid != owner)
@@ -253,7 +253,7 @@ def forget(cache: Cache, uid: Uid, now: float) -> None:
 def _left(cache: Cache, key: GangKey) -> None:
     """A pod is no longer of this gang; a gang without pods leaves nothing behind."""
     if key in cache.registry.gangs:
-        cache.mark(key, anew=True)
+        cache.mark(key, spec_too=True)
         return
     cache.drop(key)
     for uid in cache.excess_pods.take(key, 1, cache.registry):
@@ -274,7 +274,7 @@ def move(cache: Cache, uid: Uid, key: GangKey) -> None:
     _left(cache, left)
     record, _ = cache.registry.enter(member.pod, key, member)
     record.asked = record.asked or (before.asked and not member.pod.gated)
-    cache.mark(key, anew=True)
+    cache.mark(key, spec_too=True)
 
 
 def recalled(cache: Cache, record: GangRecord) -> bool:
@@ -286,7 +286,7 @@ def recalled(cache: Cache, record: GangRecord) -> bool:
     if member.hold is not None or not cache.excess_pods.is_called(key, member.pod.uid):
         return False
     if key in cache.registry.gangs:
-        cache.mark(key, anew=True)
+        cache.mark(key, spec_too=True)
         return False
     for uid in cache.excess_pods.take(key, 1, cache.registry):
         move(cache, uid, key)
@@ -324,11 +324,11 @@ def _put_out(cache: Cache, record: GangRecord, uids: Iterable[Uid]) -> None:
 def _take_back(cache: Cache, record: GangRecord, spec: Spec) -> bool:
     """Pods that were beyond the stated size take the places that are free by now."""
     if not cache.excess_pods.has(record.key) or not any(record.live()):
-        return False  # who ended says nothing of the gang's size any more
+        return False  # members that ended say nothing of the gang's size any more
     if (room := quorum.places_left(record, spec)) == 0:
         return False
     taken = cache.excess_pods.take(record.key, room, cache.registry)
     for uid in taken:
         move(cache, uid, record.key)
-    record.spec = None  # who came back speaks for the gang again
+    record.spec = None  # those that came back speak for the gang again
     return bool(taken)

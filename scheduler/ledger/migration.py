@@ -1,11 +1,11 @@
-"""Gangs on their way from seats to other seats: the new ones are kept before anybody is evicted.
+"""Gangs on their way from seats to other seats: the new ones are kept before any pod is evicted.
 
-Lives here: the leases, for pods that their owners have not made yet; the order of the evictions; and who takes a lease.
-A lease uses room under a name of its own, so nobody else gets it, and counts for its namespace as soon as the pod that
-it is to follow does not. Who moves is bound, or waits without a seat: what either asks of nodes holds no pin of ours,
+Lives here: the leases, for pods that their owners have not made yet; the order of the evictions; and which pod takes a lease.
+A lease uses room under a name of its own, so no other pod gets it, and counts for its namespace as soon as the pod that
+it is to follow does not. A pod that moves is bound, or waits without a seat: what either asks of nodes holds no pin of ours,
 so the next of its owner asks the same. Never here: which seats (engine.drain). Everything ends by itself: a lease
-that nobody takes is given back, and an eviction that is refused ends a move of which nothing has happened yet. All of
-it is memory: a restart forgets the leases, and whoever was evicted waits in the queue.
+that no pod takes is given back, and an eviction that is refused ends a move of which nothing has happened yet. All of
+it is memory: a restart forgets the leases, and an evicted pod waits in the queue.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -87,7 +87,7 @@ def gang_of(
 ) -> Gang:
     """What is asked of the planner for members that are to have other seats, but none on the node `without`.
 
-    Whoever of the gang stays is an anchor.
+    Members that stay are anchors.
     """
     roles: dict[tuple[str, Demand], tuple[list[Uid], list[Uid]]] = {}
     moving: set[Uid] = set()
@@ -142,7 +142,7 @@ def _go(cache: Cache, record: GangRecord, move: Migration, now: float) -> list[E
     going, move.going = (move.going[:1], move.going[1:]) if first else (move.going, [])
     move.asked += going
     members = [m for uid in going if (m := record.members.get(uid)) is not None and m.live]
-    cache.mark(record.key, anew=True)
+    cache.mark(record.key, spec_too=True)
     return list(healing.evict_all(cache, record, members, Reason.MOVED, now))
 
 
@@ -158,7 +158,7 @@ def _has_begun(record: GangRecord, move: Migration) -> bool:
 
 
 def _may_not_be(record: GangRecord, move: Migration) -> bool:
-    """Of a gang that moves whole somebody is yet to be asked, or the first was asked and may be refused."""
+    """Of a gang that moves whole a member is yet to be asked, or the first was asked and may be refused."""
     return move.whole and bool(move.going or (move.asked and not _has_begun(record, move)))
 
 
@@ -178,7 +178,7 @@ def _stay(cache: Cache, move: Migration, uid: Uid, now: float) -> None:
 
 
 def _is_over(cache: Cache, record: GangRecord | None, move: Migration, now: float) -> None:
-    """Unless somebody is still on his way out: his owner may make the next one only then."""
+    """Unless a member is still on its way out: its owner may make the next one only then."""
     members = [record.members.get(lease.old) for lease in move.leases] if record is not None else []
     if any(m is not None and m.pod.deleting and not m.pod.phase.ended for m in members):
         cache.migrations.last(move, now + cache.policy.timeout)
@@ -187,7 +187,7 @@ def _is_over(cache: Cache, record: GangRecord | None, move: Migration, now: floa
         member = record.members.get(uid) if record is not None else None
         if member is not None and member.evicting is Reason.MOVED and not _leaves(member):
             member.evicting = None
-            cache.mark(move.gang, anew=True)
+            cache.mark(move.gang, spec_too=True)
     move.going = []
     for lease in list(move.leases):
         give_back(cache, move, lease)
@@ -245,7 +245,7 @@ def _suits(cache: Cache, lease: Lease, role: Role, uid: Uid) -> bool:
 
 
 def arrive(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
-    """Members that came take the seats that are kept for them, as soon as those who had the room have left."""
+    """Members that came take the seats that are kept for them, as soon as those that had the room have left."""
     if not cache.migrations.of(record) or not isinstance(record.spec, Spec) or not cache.is_idle(record, now):
         return []
     gang = quorum.request(record, record.spec, cache.policy)

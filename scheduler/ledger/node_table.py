@@ -219,7 +219,7 @@ class NodeTable:
             self._used[row] += sign * self.vector(demand)
 
     def _now(self) -> _Columns:
-        """The columns, made anew when nodes have changed since."""
+        """The columns, made again when nodes have changed since."""
         if self._columns is None:
             nodes = [self._nodes[name] for name in sorted(self._nodes)]
             axis = ResourceAxis().extended(name for node in nodes for name, _ in node.capacity)
@@ -233,7 +233,7 @@ class NodeTable:
         return self._columns
 
     def _port_masks(self, columns: _Columns) -> tuple[tuple[HostPort, Mask], ...]:
-        """Host ports in use, with their nodes. Made anew only when a pod with host ports came or went."""
+        """Host ports in use, with their nodes. Made again only when a pod with host ports came or went."""
         made_for = (self.version, self._ports_version)
         if self._port_picture[0] != made_for:
             masks: dict[HostPort, Mask] = {}

@@ -24,12 +24,12 @@ Turn: TypeAlias = tuple[Any, ...]
 _ORDER: Final = operator.attrgetter("order")
 
 FEW: Final = 16
-"""Who came or went, up to which a copy of the queue is mended: each costs some comparisons; made anew it costs as
+"""Who came or went, up to which a copy of the queue is mended: each costs some comparisons; made again it costs as
 many as gangs wait.
 """
 
 REORDER: Final = 5.0
-"""Seconds after which places are worked out anew that change by themselves: who has waited long, who has used much."""
+"""Seconds after which places are worked out again that change by themselves: who has waited long, who has used much."""
 
 
 class Turns(Protocol):
@@ -119,7 +119,7 @@ class PendingQueue:
         self._waiting: dict[GangKey, Waiting] = {}
         self._aging = Timers()
         self._again = float("-inf")
-        """When it is asked anew who has moved."""
+        """When it is asked again who has moved."""
         self._records: dict[GangKey, GangRecord] = {}
         self._sorted: list[GangRecord] = []
         """The queue when it was asked for last: the next is made from it, since a list that is nearly in order is
@@ -138,7 +138,7 @@ class PendingQueue:
         self.shuffles = 0
         """Grows whenever those who are in it change places by themselves."""
         self.rekeyed = 0
-        """Grows whenever their places are worked out anew: what was a place before is none now, even where the order
+        """Grows whenever their places are worked out again: what was a place before is none now, even where the order
         is the same.
         """
 
@@ -157,7 +157,7 @@ class PendingQueue:
     def queue(self) -> Sequence[GangRecord]:
         """In order; another list as soon as anything changes, so that whoever reads one reads it to its end."""
         if self._stale:
-            self._sorted = self._mended() or self._made_anew()
+            self._sorted = self._mended() or self._made_again()
             self._added, self._left, self._stale, self._shuffled = {}, {}, False, False
         return self._sorted
 
@@ -175,7 +175,7 @@ class PendingQueue:
             insort(mended, record, key=_ORDER)
         return mended
 
-    def _made_anew(self) -> list[GangRecord]:
+    def _made_again(self) -> list[GangRecord]:
         stay = [record for record in self._sorted if id(record) not in self._left]
         return sorted([*stay, *self._added.values()], key=_ORDER)
 

@@ -130,7 +130,7 @@ def looks(record: GangRecord, policy: Policy) -> Iterator[float]:
 
 
 def evictable(member: Member) -> bool:
-    """A pod that is tied to its node and that somebody makes again."""
+    """A pod that is tied to its node and that its owner makes again."""
     return member.tied is not None and member.pod.maker is not None
 
 

@@ -22,7 +22,7 @@ TIDY_EVERY: Final = 5.0
 
 
 def remakes(member: Member, owners: Mapping[str, OwnerTraits]) -> bool:
-    """Somebody makes this pod again, and its loss before it ran counts as no failure."""
+    """Its owner makes this pod again, and its loss before it ran counts as no failure."""
     owner = member.pod.maker
     traits = owners.get(owner.uid) if owner else None
     return traits is not None and traits.remakes_freely
@@ -31,7 +31,7 @@ def remakes(member: Member, owners: Mapping[str, OwnerTraits]) -> bool:
 def is_hard(record: GangRecord, member: Member, owners: Mapping[str, OwnerTraits], policy: Policy) -> bool:
     """The member is pinned by node affinity rather than nominated.
 
-    A pin cannot be undone but by deleting the pod, so a pod that nobody would make again is never pinned,
+    A pin cannot be undone but by deleting the pod, so a pod that no owner would make again is never pinned,
     whatever was asked for.
     """
     if member.pod.maker is None or record.pinning.soft or member.unpinnable:
@@ -101,7 +101,7 @@ def advance(
 
 
 def is_reversible(record: GangRecord, plan: Plan) -> bool:
-    """Nobody was let go by it yet, so the plan can be dropped and no gang is left in part.
+    """No member was let go by it yet, so the plan can be dropped and no gang is left in part.
 
     A member without a gate may be bound at any moment, and be so before we see it.
     """
@@ -144,7 +144,7 @@ def give_back(record: GangRecord, member: Member) -> list[Effect]:
 def drop(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     """Forget the plan and the seats of members that were not let go yet; a written plan is taken away.
 
-    Who was let go keeps its seat, but for one that others had to leave first: with the plan goes the promise that they
+    A member that was let go keeps its seat, but for one that others had to leave first: with the plan goes the promise that they
     will.
     """
     plan, record.plan = record.plan, None
@@ -173,7 +173,7 @@ def _unwrite(record: GangRecord, member: Member) -> Effect:
 
 
 def tidy(record: GangRecord, now: float) -> list[Effect]:
-    """Marks on gated members of a plan that is no more: a nomination would keep room for nobody."""
+    """Marks on gated members of a plan that is no more: a nomination would keep room for no pod."""
     effects: list[Effect] = []
     for member in untidy(record):
         if now < member.tidied_at + TIDY_EVERY:

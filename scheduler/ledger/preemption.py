@@ -148,7 +148,7 @@ def mark(cache: Cache, uids: Iterable[Uid], reason: Reason | None) -> None:
             member.evicting, member.evict_again = reason, float("inf")
             if reason is None:
                 cache.stands(member.pod.priority)
-            cache.mark(cache.registry.gang_of[uid], anew=True)
+            cache.mark(cache.registry.gang_of[uid], spec_too=True)
 
 
 def carry_on(cache: Cache, record: GangRecord, plan: Plan, now: float) -> tuple[list[Effect], bool]:

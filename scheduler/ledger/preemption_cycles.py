@@ -1,7 +1,7 @@
 """Two gangs that take turns in throwing each other out: noticed, and stopped.
 
 With priorities alone this cannot happen, nor with guarantees that stay as they are: who is within his own is left
-alone. Where shares are set anew, or others of the two namespaces come and go, each of the two may be right in its turn,
+alone. Where shares are set again, or others of the two namespaces come and go, each of the two may be right in its turn,
 and then both only start over and over.
 """
 

@@ -21,9 +21,36 @@ from scheduler.model.workload import (
 
 
 def role_of(member: Member, spec: Spec) -> str:
-    """The role under which a member counts; where the gang states one minimum for all, everybody is alike."""
+    """The role under which a member counts; where the gang states one minimum for all, all members are alike."""
     role = member.pod.membership.role if member.pod.membership else ""
     return role if role in spec.quorum else ""
+
+
+class QuorumCount:
+    """What each role of a quorum still lacks, counted down member by member.
+
+    of_all: also what succeeded and is no more counts as lacking.
+    """
+
+    def __init__(self, spec: Spec, members: Iterable[Member] = (), *, of_all: bool = False) -> None:
+        self._spec = spec
+        self.lacks = dict(spec.quorum) if of_all else spec.undone
+        """By role; what is not above 0 is complete."""
+        for member in members:
+            self.take(member)
+
+    def take(self, member: Member) -> bool:
+        """Count this member in. Whether the quorum needed it: it is no surplus, and its role was not complete."""
+        role = role_of(member, self._spec)
+        if is_surplus(member) or self.lacks.get(role, 0) <= 0:
+            return False
+        self.lacks[role] -= 1
+        return True
+
+    @property
+    def left(self) -> int:
+        """Members that it lacks, of all roles."""
+        return sum(max(0, lack) for lack in self.lacks.values())
 
 
 def core(
@@ -33,17 +60,11 @@ def core(
 
     spare: members that are counted as above the quorum rather than others of their role.
     """
-    needed = spec.undone
-    for member in record.members.values():
-        if member.pod.phase is Phase.SUCCEEDED and not is_surplus(member) and role_of(member, spec) in needed:
-            needed[role_of(member, spec)] -= 1
+    count = QuorumCount(spec, filter(_succeeded, record.members.values()))
     kept: list[Member] = []
     above: list[Member] = []
     for member in sorted(bound, key=lambda m: (is_surplus(m), m.pod.uid in spare, m.arrival)):
-        role = role_of(member, spec)
-        in_core = not is_surplus(member) and needed.get(role, 0) > 0
-        needed[role] = needed.get(role, 0) - in_core
-        (kept if in_core else above).append(member)
+        (kept if count.take(member) else above).append(member)
     return kept, above
 
 
@@ -52,20 +73,17 @@ def is_surplus(member: Member) -> bool:
 
 
 def beyond_size(record: GangRecord, spec: Spec) -> list[Uid]:
-    """Members beyond the stated size, the latest first counted out: they are plain pods. Whom the quorum of his role
-    needs is counted in before whoever is above that of his, or the gang would lack him for ever.
+    """Members beyond the stated size, the latest first counted out: they are plain pods. Members that the
+    quorum of their role needs are kept before surplus ones, or the gang would always lack them.
     """
     counting = _filling(record)
     if spec.size is None or len(counting) <= spec.size:
         return []
-    left = dict(spec.quorum)
+    count = QuorumCount(spec, of_all=True)
     needed: list[Member] = []
     above: list[Member] = []
     for member in sorted(counting, key=lambda m: (not (m.has_seat or m.pod.phase.ended), m.arrival)):
-        role = role_of(member, spec)
-        in_core = not is_surplus(member) and left.get(role, 0) > 0
-        left[role] = left.get(role, 0) - in_core
-        (needed if in_core else above).append(member)
+        (needed if count.take(member) else above).append(member)
     return [m.pod.uid for m in [*needed, *above][spec.size :] if not m.has_seat]
 
 
@@ -99,10 +117,10 @@ def strangers(record: GangRecord, spec: Spec) -> list[Uid]:
 
 
 def _ended_before(record: GangRecord, owners: Container[str], *, mixed: bool) -> list[Uid]:
-    """Who ended under a controller of which nobody lives, or without one before anybody who lives.
+    """Members that ended under a controller without live pods, or without a controller before any live member was made.
 
     mixed: of a gang of several controllers one may well be done before the others.  A gang begins with its quorum,
-    so who was at work before any of those that live was there is of an earlier one.
+    so a member that was at work before any live one was there is of an earlier run.
     """
     ended = [
         (uid, member)
@@ -135,14 +153,14 @@ def facts(record: GangRecord, spec: Spec | None) -> Facts:
         live = len(record.live())
         return Facts(0, bound, 0, 0, 0, live, there=bound, refused=isinstance(record.spec, Refuse))
     tallies = {role: [spec.done.get(role, 0), 0, 0, spec.done.get(role, 0)] for role in spec.quorum}
-    everybody = tallies.get("")
+    of_all = tallies.get("")
     live = there = 0
     for member in record.members.values():
         alive, pod = member.live, member.pod
         live += alive
         there += alive and pod.node is not None
         own = pod.membership
-        tally = tallies.get(own.role, everybody) if own is not None else everybody
+        tally = tallies.get(own.role, of_all) if own is not None else of_all
         if tally is None or (own is not None and own.surplus):
             continue
         if pod.phase is Phase.SUCCEEDED:
@@ -178,7 +196,7 @@ def request(record: GangRecord, spec: Spec, policy: Policy) -> Gang | None:
     """What is to be asked of the planner now: the missing quorum whole, the rest one by one; None: nothing.
 
     Members that another state of affairs keeps from being planned (other gates, not asked about) count as
-    missing: as long as the quorum lacks them, nobody is seated.
+    missing: as long as the quorum lacks them, none is seated.
     """
     waiting = record.waiting()
     if not waiting:
@@ -189,11 +207,9 @@ def request(record: GangRecord, spec: Spec, policy: Policy) -> Gang | None:
     numbers: dict[Demand, int] = {}
     for member in waiting:
         number = numbers.setdefault(member.pod.demand, len(numbers))
-        role = role_of(member, spec)
-        needed = missing[role] > 0 and not is_surplus(member)
-        missing[role] -= needed
-        (quorum if needed else surplus).setdefault((role, number), []).append(member.pod.uid)
-    if any(left > 0 for left in missing.values()) or not (quorum or surplus):
+        into = quorum if missing.take(member) else surplus
+        into.setdefault((role_of(member, spec), number), []).append(member.pod.uid)
+    if missing.left or not (quorum or surplus):
         return None
     demands = list(numbers)
     roles = tuple(
@@ -230,26 +246,20 @@ def asked(
     )
 
 
-def lacking(record: GangRecord, spec: Spec) -> dict[str, int]:
-    """By role, how many members with a seat the quorum lacks; none, or fewer than none, where it lacks none."""
-    missing = spec.undone
-    for member in record.members.values():
-        role = role_of(member, spec)
-        if is_surplus(member) or role not in missing:
-            continue
-        if (member.live and member.has_seat) or member.pod.phase is Phase.SUCCEEDED:
-            missing[role] -= 1
-    return missing
+def lacking(record: GangRecord, spec: Spec) -> QuorumCount:
+    """What the quorum lacks beside its members with a seat and those that succeeded."""
+    members = record.members.values()
+    return QuorumCount(spec, (m for m in members if (m.live and m.has_seat) or _succeeded(m)))
 
 
 def absent(record: GangRecord, spec: Spec) -> dict[str, int]:
     """By role: how many pods of the quorum are not there."""
-    left = dict(spec.quorum)
-    for member in record.members.values():
-        role = role_of(member, spec)
-        if role in left and not is_surplus(member) and (member.live or member.pod.phase is Phase.SUCCEEDED):
-            left[role] -= 1
-    return {role: max(0, count) for role, count in left.items()}
+    there = (m for m in record.members.values() if m.live or _succeeded(m))
+    return QuorumCount(spec, there, of_all=True).lacks
+
+
+def _succeeded(member: Member) -> bool:
+    return member.pod.phase is Phase.SUCCEEDED
 
 
 def _anchors(record: GangRecord) -> Iterable[str]:
@@ -270,13 +280,10 @@ def survives(record: GangRecord, gone: set[Uid]) -> bool:
         return not any(_placed(member) for member in taken)
     if all(is_surplus(member) or not _placed(member) for member in taken):
         return True
-    left = record.spec.undone
-    for uid, member in record.members.items():
-        role = role_of(member, record.spec)
-        counts = (_placed(member) and member.live and uid not in gone) or member.pod.phase is Phase.SUCCEEDED
-        if counts and role in left and not is_surplus(member):
-            left[role] -= 1
-    return all(least <= 0 for least in left.values())
+    stay = (
+        m for uid, m in record.members.items() if (_placed(m) and m.live and uid not in gone) or _succeeded(m)
+    )
+    return QuorumCount(record.spec, stay).left == 0
 
 
 def _placed(member: Member) -> bool:
@@ -284,10 +291,10 @@ def _placed(member: Member) -> bool:
 
 
 def may_preempt(record: GangRecord, gang: Gang) -> bool:
-    """Nobody of the quorum that is asked about says `preemptionPolicy: Never`.
+    """No member of the quorum that is asked about says `preemptionPolicy: Never`.
 
     What surplus says is said of itself, and no room is made for it: else the core would lose its right by the surplus
-    that stands beside it, and have it as long as that has not been made. Who is gone says nothing: what is asked about
+    that stands beside it, and have it as long as that has not been made. A member that is gone says nothing: what is asked about
     may be older than what was taken in.
     """
     asked = (record.members.get(uid) for role in gang.roles for uid in role.quorum)

@@ -93,7 +93,7 @@ def _expire(cache: Cache, record: GangRecord, now: float) -> None:
 
 
 def _advance_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
-    """Take the plan a step further, unless it lost what it was made for before anybody was let go."""
+    """Take the plan a step further, unless it lost what it was made for before any member was let go."""
     plan = record.plan
     if plan is None or plan.step is Step.DONE:
         return []
@@ -153,7 +153,7 @@ def _enter(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
 
 
 def _stands_short(record: GangRecord, facts: Facts) -> bool:
-    """Some of it are at their places without the rest, who may wait for ever: so it is known what there is to take."""
+    """Some members are at their places without the rest, which may wait without end: so it is known what there is to take."""
     if not facts.there or (record.plan is not None and record.plan.step is not Step.DONE):
         return False
     return all(m.bound or (m.hold is None and m.tied is None) for m in record.live())

@@ -2,7 +2,7 @@
 
 Everything is read off the pods themselves, and only what fits is believed: bound pods are facts; the seat
 of an ungated pod is held again where there is room; a written plan goes on only when all its pods are
-there, are members of the gang, and all its seats fit together. The rest is planned anew.
+there, are members of the gang, and all its seats fit together. The rest is planned again.
 """
 
 from scheduler.ledger import fault_isolation, gang_spec, phase, preemption, quorum
@@ -220,7 +220,7 @@ def _victim(cache: Cache, pod: Pod) -> Victim:
 def _may_take(cache: Cache, record: GangRecord, staying: list[Pod]) -> bool:
     """All of them leave already or may be asked to, by what is known now: who wrote the plan is not known for certain.
 
-    A Job that would be suspended and is not yet was not asked at all, so the plan is made anew.
+    A Job that would be suspended and is not yet was not asked at all, so the plan is made again.
     """
     spec = gang_spec.spec(record, cache.groups, cache.policy)
     gang = quorum.request(record, spec, cache.policy) if isinstance(spec, Spec) else None

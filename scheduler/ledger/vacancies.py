@@ -65,7 +65,7 @@ def tend(cache: Cache, record: GangRecord, now: float) -> None:
         record.kept = ()
         return
     spec = record.spec
-    missing = quorum.lacking(record, spec) if isinstance(spec, Spec) else {}
+    missing = quorum.lacking(record, spec).lacks if isinstance(spec, Spec) else {}
     waits = any(member.bound for member in record.live()) and not _suits_none(cache, record, now)
     for lease in list(move.leases):
         if waits and missing.get(lease.role, 0) > 0 and _is_to_be_had(cache, record, lease):

@@ -1,6 +1,6 @@
 """Pods, and the gangs they form, as the API server tells of them."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import NamedTuple, NewType
@@ -390,3 +390,9 @@ class Gang:
     def quorum(self) -> int:
         """Members that must be seated together."""
         return sum(len(role.quorum) for role in self.roles)
+
+    @property
+    def shape(self) -> Hashable:
+        """All that decides where it is seated on free nodes: gangs of one shape get the same seats, or none."""
+        roles = tuple((role.demand, len(role.quorum), len(role.surplus)) for role in self.roles)
+        return roles, self.strategy, self.level, self.required, self.anchors, self.barred

@@ -20,7 +20,7 @@ _Entry = tuple[int, float, float, int]
 
 
 class _Places:
-    """Some places of one batch, numbered anew in their order: their scores, and how one of them changes by a seat.
+    """Some places of one batch, numbered again in their order: their scores, and how one of them changes by a seat.
 
     tier: Codes[p], lower ones are used up before.  units: Counts[p], how many members each has room for.
     """

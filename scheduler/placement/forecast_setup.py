@@ -99,7 +99,7 @@ def scene(
     shape: list[int] = []
     for one in waiting:
         namespace = ceilings.of(one.gang.key.namespace)
-        number = numbers.setdefault((namespace, _looks(one.gang)), len(shapes))
+        number = numbers.setdefault((namespace, one.gang.shape), len(shapes))
         if number == len(shapes):
             shapes.append(_shape(one.gang, demands, namespace))
         shape.append(number)
@@ -174,11 +174,6 @@ def _quorum(shape: Shape, demands: Demands) -> Vector:
     for demand, members in shape.needs:
         needs += members * demands.wants[demand]
     return needs
-
-
-def _looks(gang: Gang) -> object:
-    roles = tuple((role.demand, len(role.quorum), len(role.surplus)) for role in gang.roles)
-    return (roles, gang.strategy, gang.level, gang.required, gang.anchors, gang.barred)
 
 
 def _shape(gang: Gang, demands: dict[Demand, int], namespace: str) -> Shape:

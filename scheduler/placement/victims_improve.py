@@ -1,7 +1,7 @@
 """A set of victims that suffices, made cheaper by exchanging a few for others.
 
 Lives here: three kinds of exchange, repeated until none helps or enough were tried: a knapsack of all units, each worth
-the seats that it adds to the set or takes from it; one victim let go, its seats bought anew with everybody else's
+the seats that it adds to the set or takes from it; one victim let go, its seats bought again with everybody else's
 room for nothing; one more node opened, and then whoever is not needed any more let go.
 Never here: where the first set comes from (victims_cover).
 """

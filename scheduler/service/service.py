@@ -42,7 +42,7 @@ PAUSE: Final = 0.01
 """Seconds between two such looks at least: while a gang is let go, its members' events come a millisecond apart."""
 
 SHORTEST: Final = 0.01
-"""Seconds that the loop rests at least when only an answer is due anew."""
+"""Seconds that the loop rests at least when only an answer is due again."""
 
 IDLE: Final = 0.5
 """Seconds after which the loop looks whether we act, when nothing else wakes it."""
