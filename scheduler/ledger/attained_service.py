@@ -64,11 +64,11 @@ def way(record: GangRecord, owners: Mapping[str, OwnerTraits]) -> GiveWay:
 
 
 def leaves_alone(record: GangRecord, registry: Registry) -> bool:
-    """Nobody of another gang would go with it, were the controllers of its pods suspended."""
+    """Suspending the controllers of its pods would stop no other gang."""
     owners = {m.pod.owner.uid for m in record.live() if m.pod.owner is not None}
     return all(key == record.key for owner in owners for key in registry.owned_by(owner))
 
 
 def leaves_as_one(record: GangRecord, owners: Mapping[str, OwnerTraits], registry: Registry) -> bool:
-    """It would be suspended, and nobody else with it."""
+    """It would be suspended, and no other gang with it."""
     return way(record, owners) is GiveWay.SUSPEND and leaves_alone(record, registry)

@@ -23,7 +23,7 @@ AT_ODDS = (
     " so neither is asked to leave for the other for an hour"
 )
 PATIENCE = 2.0
-"""Seconds that a gang may lack members or room before anybody is told: most gangs need less."""
+"""Seconds that a gang may lack members or room before people are told: most gangs need less."""
 
 Words: TypeAlias = tuple[Reason, str] | None
 """A reason with its sentence."""
@@ -133,7 +133,7 @@ def _unsaid(record: GangRecord) -> list[Overlooked]:
 
 
 def resumed(record: GangRecord, pods: int, now: float) -> Iterator[Effect]:
-    """Room is not made after all: a Job that was to give way was resumed. Whose, is not for everybody to read."""
+    """Room is not made after all: a Job that was to give way was resumed. Whose it is, not all may read."""
     if pods and record.live():
         stay = "1 pod stays" if pods == 1 else f"{pods} pods stay"
         text = f"a Job was resumed before its pods had left, so {stay}; others are looked for"
@@ -285,7 +285,7 @@ def _of_quorum(spec: Spec, members: Iterable[Member]) -> int:
 
 
 def _held_back(record: GangRecord) -> str:
-    """Pods that exist, and that somebody else still keeps at a gate of his."""
+    """Pods that exist, and that others still keep at gates of their own."""
     count = sum(m.pod.held_back and not m.bound for m in record.live())
     return f"; kept back by gates of others (spec.schedulingGates): {count}" if count else ""
 

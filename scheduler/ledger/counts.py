@@ -79,7 +79,7 @@ class GangCounts:
         self._touched.add(key)
 
     def oldest(self) -> float | None:
-        """Since when the gang waits that waits longest; None: nobody waits."""
+        """Since when the gang waits that waits longest; None: none waits."""
         return min(self._since.values(), default=None)
 
     def refresh(self, gangs: Mapping[GangKey, GangRecord]) -> None:

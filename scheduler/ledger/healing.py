@@ -1,7 +1,7 @@
 """What is mended in a gang that has its seats: members that never start, and members that are lost.
 
-Lives here: what counts as never started and as lost, what it is called, and who is evicted so that his owner makes
-him again. Never here: where anybody goes then (the planner), or the move of a gang that has no room left where it is
+Lives here: what counts as never started and as lost, what it is called, and which members are evicted so that their owner makes
+them again. Never here: where they go then (the planner), or the move of a gang that has no room left where it is
 (engine.drain).
 Everything is bounded: each setback doubles the time until the next, until the gang has run well for a while.
 """
@@ -60,7 +60,7 @@ def is_unreachable(node: Node) -> bool:
 
 
 def heal(cache: Cache, record: GangRecord, facts: Facts, now: float) -> list[Effect] | None:
-    """What is to be done for members that do not start or are lost; None: for nobody.
+    """What is to be done for members that do not start or are lost; None: there are none.
 
     Sets `record.health.look_at`, when to look again.
     """
@@ -164,7 +164,7 @@ def _is_our_doing(member: Member) -> bool:
 
 
 def _lost(cache: Cache, record: GangRecord, now: float, effects: list[Effect]) -> list[Mishap]:
-    """Whom the gang has just lost; what is to be done for them is added to the effects."""
+    """Members that the gang has just lost; what is to be done for them is added to the effects."""
     lost: list[Mishap] = []
     for member in list(record.members.values()):
         if member.lost:
@@ -179,7 +179,7 @@ def _lost(cache: Cache, record: GangRecord, now: float, effects: list[Effect]) -
 
 
 def _lose(cache: Cache, record: GangRecord, member: Member, what: str, now: float) -> Iterator[Effect]:
-    """Have its owner make it again where nobody else will soon."""
+    """Have its owner make it again where no other will soon."""
     member.lost = True
     record.health.bereft = True
     cache.counters.decisions[Reason.MEMBER_LOST] += 1

@@ -19,7 +19,7 @@ REFUSED: Final = 300.0
 
 @dataclass(slots=True)
 class Lease:
-    """A seat kept for whoever takes the place of `old`."""
+    """A seat kept for the pod that takes the place of `old`."""
 
     old: Uid
     node: str
@@ -44,7 +44,7 @@ class Migration:
     leases: list[Lease]
     going: list[Uid]
     by: float
-    """When it is over, unless somebody is on his way out then."""
+    """When it is over, unless a member is on its way out then."""
     asked: list[Uid] = field(default_factory=list)
     vacancy: bool = False
     """Its members were lost rather than moved: see `vacancies`."""
@@ -108,7 +108,7 @@ class Migrations:
         return [self._moves[key] for key in dict.fromkeys([*self._drains, *due])]
 
     def refuse(self, key: GangKey, now: float) -> None:
-        """Nobody of this gang may be evicted now."""
+        """No member of this gang may be evicted now."""
         self._refused = {own: until for own, until in self._refused.items() if until > now}
         self._refused[key] = now + REFUSED
 

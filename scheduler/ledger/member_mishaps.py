@@ -18,7 +18,7 @@ TOLD: Final = 3
 """Members of one gang of which people are told by name at a time."""
 
 _HEADED: Final = frozenset({Reason.NOT_STARTED})
-"""Reasons whose text goes before what befell whom."""
+"""Reasons whose text goes before what befell which member."""
 
 
 def note(record: GangRecord, why: Reason, befell: Iterable[Mishap], sequel: Sequel) -> None:
@@ -27,7 +27,7 @@ def note(record: GangRecord, why: Reason, befell: Iterable[Mishap], sequel: Sequ
 
 
 def due(record: GangRecord, policy: Policy, now: float) -> Iterator[Announce]:
-    """What is to be said now: of each reason all that is unsaid, on the first whom it befell."""
+    """What is to be said now: of each reason all that is unsaid, on the first that it befell."""
     for why in [why for why in record.untold if now >= _may_say(record, why, policy)]:
         untold = record.untold.pop(why)
         head = f"{TEXT[why]}: " if why in _HEADED else ""

@@ -18,7 +18,7 @@ MARGIN: Final = 0.01
 
 
 def kind(record: GangRecord) -> str:
-    """The kind of the controller that makes its pods; empty where nobody does."""
+    """The kind of the controller that makes its pods; empty where none does."""
     return next((m.pod.owner.kind for m in record.members.values() if m.pod.owner is not None), "")
 
 
@@ -47,7 +47,7 @@ def creditor(record: GangRecord) -> str:
 
 
 def declared(record: GangRecord) -> float | None:
-    """The runtime that it declares, in seconds; where nobody who is left declares any, what it declared when it
+    """The runtime that it declares, in seconds; where no pod that is left declares any, what it declared when it
     began.
     """
     says = record.spec.wish.expected_runtime if isinstance(record.spec, Spec) else None

@@ -96,7 +96,7 @@ def _effect_failed(cache: Cache, record: GangRecord, event: EffectFailed, now: f
 
 
 def _remember(record: GangRecord, plan: Plan, event: EffectFailed) -> None:
-    """What people are told of it. Of many members of which none can be written the first one speaks, as long as he
+    """What people are told of it. Of many members of which none can be written the first one speaks, as long as it
     fails.
     """
     last, uid = record.failed, event.effect.uid

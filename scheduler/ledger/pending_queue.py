@@ -130,9 +130,9 @@ class PendingQueue:
         self._left: dict[int, GangRecord] = {}
         """And who of it has gone."""
         self.touched: dict[int, GangRecord] = {}
-        """By identity, those of whom something may be new since a pass has looked at all of them."""
+        """By identity, those of which something may be new since a pass has looked at all of them."""
         self._stale = self._shuffled = False
-        """The queue is another; and somebody who is still in it has another place."""
+        """The queue is another; and a gang that is still in it has another place."""
         self.version = 0
         """Changes whenever the queue does."""
         self.shuffles = 0
@@ -155,7 +155,7 @@ class PendingQueue:
             self.touched[id(record)] = record
 
     def queue(self) -> Sequence[GangRecord]:
-        """In order; another list as soon as anything changes, so that whoever reads one reads it to its end."""
+        """In order; another list as soon as anything changes, so that a reader reads one to its end."""
         if self._stale:
             self._sorted = self._mended() or self._made_again()
             self._added, self._left, self._stale, self._shuffled = {}, {}, False, False
@@ -209,7 +209,7 @@ class PendingQueue:
         return islice(queue, bisect_right(queue, record.order, key=_ORDER), None)
 
     def waiting(self) -> list[Waiting]:
-        """Everybody who waits, in order."""
+        """All that wait, in order."""
         return [self._waiting[record.key] for record in self.queue()]
 
     def reorder(self, now: float) -> None:

@@ -1,9 +1,9 @@
 """Room made for a gang: its seats are held at once, and let go only when those who give way have left.
 
 Lives here: who of the victims was asked, who refused, who is still there. The seats are held above what their nodes
-have, so that nobody else gets the room meanwhile: that is the whole lease. Before anybody is asked, the plan is written
+have, so that no other gang gets the room meanwhile: that is the whole lease. Before any pod is asked, the plan is written
 on the gang with its victims, so that a restart goes on with these and takes no others. Never here: who the victims are.
-Everything ends by itself: when the gang that waits vanishes nobody more is asked to leave, and who was not gone yet
+Everything ends by itself: when the gang that waits vanishes no more pods are asked to leave, and what was not gone yet
 stays.
 """
 
@@ -32,7 +32,7 @@ SPARED: Final = 300.0
 
 
 HEARD: Final = 5.0
-"""Seconds after which a Job that somebody resumed is taken to keep its pods: what is told of a Job and what is told of
+"""Seconds after which a Job that a person resumed is taken to keep its pods: what is told of a Job and what is told of
 its pods come in no order.
 """
 
@@ -42,11 +42,11 @@ there.
 """
 
 SYSTEM: Final = 2_000_000_000
-"""Priority of the cluster's own pods (`system-cluster-critical`): they are nobody's victims."""
+"""Priority of the cluster's own pods (`system-cluster-critical`): they are never victims."""
 
 
 def may_be_asked(pod: Pod) -> bool:
-    """Somebody makes it again, or it may end: it is not of its node, not the cluster's own, and not on its way out."""
+    """Its owner makes it again, or it may end: it is not of its node, not the cluster's own, and not on its way out."""
     kept = pod.key.off_limits or (pod.owner is not None and pod.owner.kind in KEPT)
     return not (pod.deleting or kept or pod.priority >= SYSTEM)
 
@@ -86,7 +86,7 @@ def start(cache: Cache, record: GangRecord, preempt: Preempt, name: str, now: fl
 
 def _as_chosen(cache: Cache, unit: Unit, taken: set[Uid]) -> bool:
     """All of it run as they did, and of a gang either none of its quorum leaves or all that run. Of one that is refused
-    nobody knows the quorum.
+    the quorum is not known.
     """
     gang = cache.registry.gangs.get(unit.gang)
     if gang is None:
@@ -305,9 +305,9 @@ def answered(cache: Cache, record: GangRecord, uid: Uid, kind: FailureKind | Non
 
 
 def is_stuck(cache: Cache, record: GangRecord, plan: Plan, now: float) -> bool:
-    """Nothing will come of it: somebody has refused to leave for as long as a gang may take to start, a budget that
+    """Nothing will come of it: a pod has refused to leave for as long as a gang may take to start, a budget that
     never allows, for one, or one that takes a gang apart; or a Job was resumed and keeps its pods; or others took the
-    room, so that it will not be there when all have left; or nothing is heard any more of a node, which nobody leaves
+    room, so that it will not be there when all have left; or nothing is heard any more of a node, which no pod leaves
     then.
     """
     if plan.step is not Step.FREE:
@@ -352,7 +352,7 @@ def stuck_at(plan: Plan) -> float:
 
 
 def wakes(plan: Plan) -> Iterator[float]:
-    """Times at which somebody is to be asked again."""
+    """Times at which a victim is to be asked again."""
     if plan.step is Step.FREE:
         yield stuck_at(plan)
         yield from (victim.again for victim in plan.victims.values())
@@ -360,7 +360,7 @@ def wakes(plan: Plan) -> Iterator[float]:
 
 
 def give_up(cache: Cache, key: GangKey, plan: Plan, now: float) -> None:
-    """Nobody more is asked to leave for this plan; who has not gone yet counts again."""
+    """No more pods are asked to leave for this plan; what has not gone yet counts again."""
     cache.freeing.pop(key, None)
     staying = [uid for uid in plan.victims if not _leaves(cache.registry.pod(uid))]
     mark(cache, staying, None)

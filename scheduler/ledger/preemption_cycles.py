@@ -1,6 +1,6 @@
 """Two gangs that take turns in throwing each other out: noticed, and stopped.
 
-With priorities alone this cannot happen, nor with guarantees that stay as they are: who is within his own is left
+With priorities alone this cannot happen, nor with guarantees that stay as they are: a namespace within its own is left
 alone. Where shares are set again, or others of the two namespaces come and go, each of the two may be right in its turn,
 and then both only start over and over.
 """
@@ -26,7 +26,7 @@ Pair = tuple[str, str]
 
 
 class PreemptionCycles:
-    """Who threw out whom, and how often by turns. Gangs go by what stays when they are made again (`line`)."""
+    """Which gang evicted which, and how often by turns. Gangs go by what stays when they are made again (`line`)."""
 
     def __init__(self) -> None:
         self._turns: OrderedDict[Pair, tuple[str, int, float]] = OrderedDict()
@@ -47,7 +47,7 @@ class PreemptionCycles:
         return last == loser and turns >= TURNS - 1 and now < at + WINDOW
 
     def at_odds(self, winner: str, now: float) -> float:
-        """Until when there is anybody whom `winner` must not throw out once more; in the past: nobody."""
+        """Until when there is a gang that `winner` must not evict once more; in the past: none."""
         ends = (
             at + WINDOW
             for pair, (last, turns, at) in self._turns.items()

@@ -49,7 +49,7 @@ def _adopt_history(cache: Cache, record: GangRecord, now: float) -> None:
 
 
 def _look_back(cache: Cache, record: GangRecord, now: float) -> None:
-    """What went by while nobody looked: since when its quorum waits, and who of it failed beside those who run."""
+    """What went by unseen: since when its quorum waits, and which members failed beside those that run."""
     spec = gang_spec.spec(record, cache.groups, cache.policy)
     if not isinstance(spec, Spec):
         return
@@ -62,9 +62,9 @@ def _look_back(cache: Cache, record: GangRecord, now: float) -> None:
 
 
 def _note_failed(record: GangRecord) -> None:
-    """Who was at work when somebody who still runs was there: had the gang begun again since, that one would be gone.
+    """Members that were at work beside one that still runs: had the gang begun again since, that one would be gone.
 
-    Where the quorum is whole again, an earlier run knew of the loss: nobody else would have let the successor go.
+    Where the quorum is whole again, an earlier run knew of the loss: no other would have let the successor go.
     """
     first = min((m.pod.created for m in record.live() if m.bound), default=float("inf"))
     for member in record.members.values():
@@ -86,7 +86,7 @@ def _never_whole(cache: Cache, record: GangRecord) -> bool:
 
 
 def _unfinished(record: GangRecord, spec: Spec, note: PlanNote) -> bool:
-    """The plan that was made for a whole quorum brought too few to their nodes; and nobody came before it."""
+    """The plan that was made for a whole quorum brought too few to their nodes; and none came before it."""
     if any(m.bound and uid not in note.seats for uid, m in record.members.items()):
         return False
     named = {uid: record.members.get(uid) for uid in note.seats}
@@ -96,7 +96,7 @@ def _unfinished(record: GangRecord, spec: Spec, note: PlanNote) -> bool:
 
 
 def _of_one_time(record: GangRecord, spec: Spec) -> bool:
-    """All members are there, none is bound to end or ended, and each came before the first bind: nobody was lost
+    """All members are there, none is bound to end or ended, and each came before the first bind: none was lost
     yet.
     """
     members = list(record.members.values())
@@ -112,7 +112,7 @@ def _of_one_time(record: GangRecord, spec: Spec) -> bool:
 
 
 def _is_pinned(pod: Pod) -> bool:
-    """It can go nowhere else, so it comes before everybody who can."""
+    """It can go nowhere else, so it comes before all that can."""
     return pod.seat is not None and pod.seat.node == pod.pinned
 
 
@@ -181,8 +181,8 @@ def _was_let_go(member: Member, note: PlanNote) -> bool:
 
 
 def _adopt_freeing(cache: Cache, record: GangRecord, writer: Member, now: float) -> bool:
-    """Others were being asked to leave for this plan, and not all have left: the seats are held again, and nobody else
-    is asked. False: nobody is left, or the plan is one that could not be made now.
+    """Others were being asked to leave for this plan, and not all have left: the seats are held again, and no other
+    is asked. False: none is left, or the plan is one that could not be made now.
     """
     note = writer.pod.plan
     members = [] if note is None else _of(record, note)

@@ -19,7 +19,7 @@ SCARS_KEPT: Final = 4096
 
 
 class Scars(NamedTuple):
-    """What outlives a gang, as its record has it: no more, since a plan names every seat and everybody who left for it."""
+    """What outlives a gang, as its record has it: no more, since a plan names every seat and every pod that left for it."""
 
     barred: dict[str, tuple[float, float]]
     broken_pins: int
@@ -246,7 +246,7 @@ class ExcessPods:
     def take(self, key: GangKey, room: int | None, registry: Registry) -> list[Uid]:
         """So many of the gang's spares (None: all), those that are bound and then the eldest first: they are no more.
 
-        One to whom a seat is on its way is left until it is bound, or has lost it.
+        One that has a seat on its way is left until it is bound, or has lost it.
         """
         own = self._of.get(key, {})
         there = [(uid, member) for uid in own if (member := _alone(registry, key, uid)) is not None]

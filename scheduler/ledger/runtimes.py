@@ -31,7 +31,7 @@ ENOUGH: Final = 4
 
 LIE: Final = 3.0
 """A gang that runs longer than this many times what it declared was not meant honestly: declarations are commonly off
-by a factor of two either way (the prior below), and a margin above that convicts nobody by chance."""
+by a factor of two either way (the prior below), and a margin above that convicts none by chance."""
 
 PRIOR: Final = tuple(2.0 ** (step / 10) for step in range(-10, 11))
 """Ratios of actual to declared before any were seen: evenly spread, as a logarithm, over half … twice. They weigh as
@@ -139,7 +139,7 @@ class Reach:
     """How many seconds all gangs of one run take at the longest; None: it is to be worked out, since more is known by
     now.
 
-    Shared by all of them, so that whoever asks about thousands has it worked out once for as long as nothing is
+    Shared by all of them, so that a caller that asks about thousands has it worked out once for as long as nothing is
     learned.
     """
 
@@ -197,7 +197,7 @@ class Runtimes:
                 self._ratios.add((namespace, kind, group), seconds / declared)
 
     def overran(self, namespace: str, kind: str, declared: float, seconds: float) -> None:
-        """A gang that still runs has run for so long already: nobody waits for its end to learn from it."""
+        """A gang that still runs has run for so long already: its end is not waited for to learn from it."""
         self._learned(namespace)
         for group in (span_class(declared), ALL):
             self._ratios.add((namespace, kind, group), seconds / declared)
@@ -209,7 +209,7 @@ class Runtimes:
         return self.of((namespace, kind, size, declared, default))
 
     def of(self, asked: Run) -> Estimate:
-        """The same, asked with the words in one tuple, which whoever asks often can keep."""
+        """The same, asked with the words in one tuple, which a caller that asks often can keep."""
         told = self._told.get(asked)
         if told is None:
             if len(self._told) >= OWNERS:
@@ -218,7 +218,7 @@ class Runtimes:
         return told
 
     def reach(self, asked: Run) -> Reach:
-        """How many seconds such a gang runs at the longest, to be kept by whoever asks: it forgets by itself what is
+        """How many seconds such a gang runs at the longest, to be kept by the caller: it forgets by itself what is
         no longer true.
         """
         found = self._reaches.get(asked)

@@ -22,7 +22,7 @@ class ShareUsage:
     def __init__(self, shares: Mapping[str, Share]) -> None:
         self.shares = shares
         self.version = 0
-        """Changes whenever anybody's use or share does."""
+        """Changes whenever the use or share of a namespace does."""
         self._places: dict[Uid, tuple[str, Demand]] = {}
         self._kept: dict[Uid, tuple[Uid, str, Demand]] = {}
         """What counts in the place of a pod as soon as that uses no room any more, and under which name."""
@@ -54,13 +54,13 @@ class ShareUsage:
             self.put(*self._kept[uid])
 
     def keep(self, name: Uid, old: Uid, namespace: str, demand: Demand) -> None:
-        """A seat is kept for whoever takes the place of `old`: one of the two counts, at any time."""
+        """A seat is kept for the pod that takes the place of `old`: one of the two counts, at any time."""
         self._kept[old] = (name, namespace, demand)
         if old not in self._places:
             self.put(name, namespace, demand)
 
     def keep_no_longer(self, old: Uid) -> None:
-        """That seat is kept for nobody any more."""
+        """That seat is no longer kept."""
         kept = self._kept.pop(old, None)
         if kept is not None:
             self.take(kept[0])
@@ -113,7 +113,7 @@ class ShareUsage:
         """By namespace and resource, what it uses above its guarantee; a namespace without a share is guaranteed
         nothing.
 
-        Only resources that somebody is guaranteed: of anything else nothing is lent.
+        Only resources that a namespace is guaranteed: of anything else nothing is lent.
         """
         if self._excess[0] != self.version:
             self._excess = self.version, dict(self._exceeding())
