@@ -1,8 +1,8 @@
 """The neck: memory and thinking meet here, one synchronous step per verb, event or plan.
 
 Lives here: what ties the ledger to the planner: `engine` (the door, and kube-scheduler's verbs), `cycle` (a pass
-through the queue, and what becomes of each answer), `equivalence` (who of those who wait is worth a question), `head` (who
-is first, and what is reserved for him), `planning` (what the planner is asked, and its answer, pure), `preemption_candidates` (what
+through the queue, and what becomes of each answer), `equivalence` (which of the gangs that wait is worth a question), `head` (which
+is first, and what is reserved for it), `planning` (what the planner is asked, and its answer, pure), `preemption_candidates` (what
 runs, as the planner sees it: who leaves when, who could be asked to leave), `drain` (other seats for who has seats).
 Never here: a comparison of nodes, a memory of pods, a clock. Called by: service, status, replay, tests, simulator.
 """

@@ -47,7 +47,7 @@ class PlanningCycle:
 
     def __init__(self, ledger: Ledger, masks: FeasibilityCache) -> None:
         self.away: Question | None = None
-        """A question that is being worked out elsewhere: nobody is asked about until it is settled."""
+        """A question that is being worked out elsewhere: no gang is asked about until it is settled."""
         self.head = QueueHead(ledger)
         self.running = preemption_candidates.PreemptionCandidates(ledger)
         self.rights = PreemptionPolicy(ledger)
@@ -100,7 +100,7 @@ class PlanningCycle:
         # than a sum that comes twice.
         changes = self._ledger.nodes.room + self._ledger.standing
         if self._due <= now:
-            self._pass.doubt()  # time alone may have opened somebody
+            self._pass.doubt()  # time alone may have opened a gang
         record = self._pass.next(self._ledger.pending, changes, candidacy.under, candidacy.first_open)
         # 5. At its end: when time alone will open a gang.
         if record is None and self._due <= now:
@@ -123,14 +123,14 @@ class PlanningCycle:
         self._pass.again()
 
     def _may_try(self, record: GangRecord, now: float) -> bool:
-        """Somebody may give way to this gang who was not asked about yet. Where not, it is not looked at again."""
+        """A pod that was not asked about yet may give way to this gang. Where not, it is not looked at again."""
         if waits(record) and not self._is_hopeless(record, now) and self._may_take(record, now):
             return True
         record.verdict.tried(self._ledger.standing)
         return False
 
     def _candidacy(self, now: float) -> Candidacy:
-        """What holds for everybody in this step of the pass."""
+        """What holds for all gangs in this step of the pass."""
         only = self.head.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
         ledger, front, first = self._ledger, self.head, self.head.first()
         fence, order = front.fence()
@@ -163,7 +163,7 @@ class PlanningCycle:
         return gang.quorum > 0 and (keeps or self.rights.of(record, gang, now) is not None)
 
     def is_held_up(self, record: GangRecord, now: float) -> bool:
-        """It is not asked about, because the order is strict and somebody is before it."""
+        """It is not asked about, because the order is strict and a gang is before it."""
         first = self.head.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
         return first is not None and first.order < record.order
 
@@ -257,7 +257,7 @@ class PlanningCycle:
     def settle(self, question: Question, answer: Answer | Fault, now: float) -> list[Effect]:
         """Take the planner's answer, which may have been made elsewhere and be stale by now.
 
-        Only now it is forgotten who needs room: whoever asks may find the question too large to answer, and drop it.
+        Only now it is forgotten which gang needs room: the caller may find the question too large to answer, and drop it.
         """
         self.away, self._needy, self._only_time = None, None, False
         key = question.gang.key
@@ -350,7 +350,7 @@ class PlanningCycle:
         return due or (not self._is_hopeless(record, now) and self._may_take(record, now))
 
     def _is_hopeless(self, record: GangRecord, now: float) -> bool:
-        """Nobody's leaving made room for a gang that is like this one and may do what it may."""
+        """No pod's leaving made room for a gang that is like this one and may do what it may."""
         kind = self._kind(record, now)
         return kind is not None and kind in self._hopeless()
 

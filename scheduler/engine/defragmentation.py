@@ -43,7 +43,7 @@ def defrag(ledger: Ledger, key: GangKey, masks: FeasibilityCache) -> Defrag:
 
 
 def _is_there(record: GangRecord, gang: Gang) -> bool:
-    """All for whom seats were wanted at the last look wait still: more may have been taken in since."""
+    """All gangs for which seats were wanted at the last look wait still: more may have been taken in since."""
     members = (record.members.get(uid) for role in gang.roles for uid in role.quorum)
     return all(member is not None and record.is_plannable(member) and member.live for member in members)
 

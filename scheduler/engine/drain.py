@@ -2,7 +2,7 @@
 
 Lives here: which seats, each proven on a picture of the cluster from which those who move are taken and the node is
 left out; and in words what stays, and why. Never here: an eviction; the ledger begins with those when the seats are
-kept (ledger.migration). A gang keeps its quorum: members above it leave one by one, surplus first; of the quorum nobody
+kept (ledger.migration). A gang keeps its quorum: members above it leave one by one, surplus first; of the quorum none
 leaves but with all others.
 """
 
@@ -90,7 +90,7 @@ class NodeDrain:
         return not member.pod.phase.ended and node in {member.pod.node, own}
 
     def _obstacle(self, record: GangRecord, going: Sequence[Member]) -> str:
-        """Why nobody of these can go now, whatever seats there are; empty: nothing keeps them."""
+        """Why none of these can go now, whatever seats there are; empty: nothing keeps them."""
         if not self._ledger.ready:
             return TEXT[Reason.NOT_SYNCED]
         if not isinstance(record.spec, Spec):
@@ -111,9 +111,9 @@ class NodeDrain:
     def _other_seats(
         self, record: GangRecord, spec: Spec, going: Sequence[Member], node: str
     ) -> "_Found | str":
-        """Members above the quorum alone, where that is enough and there is room for all; otherwise everybody.
+        """Members above the quorum alone, where that is enough and there is room for all; otherwise all of them.
 
-        Nobody is moved with all others for the sake of one that is above the quorum, unless all have seats then.
+        No member is moved with all others for the sake of one that is above the quorum, unless all have seats then.
         """
         if not quorum.survives(record, {m.pod.uid for m in going}):
             return self._whole(record, spec, node)
@@ -155,7 +155,7 @@ class NodeDrain:
         return self._ledger.handle([_event(record, found)], now) if isinstance(found, _Found) else []
 
     def _whole(self, record: GangRecord, spec: Spec, node: str) -> "_Found | str":
-        """Seats for the quorum and as much of the surplus as there is room for, as if nobody of the gang were there."""
+        """Seats for the quorum and as much of the surplus as there is room for, as if none of the gang were there."""
         bound = [m for m in record.live() if m.bound]
         if any(not m.bound and (m.hold is not None or m.tied is not None) for m in record.live()):
             return UNDER_WAY

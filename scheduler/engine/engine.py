@@ -77,7 +77,7 @@ class Engine:
 
     @property
     def away(self) -> Question | None:
-        """A question that is being worked out elsewhere: nobody is asked about until it is settled."""
+        """A question that is being worked out elsewhere: no gang is asked about until it is settled."""
         return self.cycle.away
 
     @away.setter
@@ -131,7 +131,7 @@ class Engine:
         return effects
 
     def plan(self, now: float) -> list[Effect]:
-        """Ask about everybody who waits."""
+        """Ask about all gangs that wait."""
         effects: list[Effect] = []
         for question in self.questions(now):
             effects += self.settle(question, self.answer(question), now)
@@ -160,7 +160,7 @@ class Engine:
         return trial(self.ledger, self.cycle, sketched, now)
 
     def inquire(self, key: GangKey, now: float) -> Explanation | None:
-        """How near a gang that waits is, and whom room would cost; see `Inquiry.answer`. None: it waits for nothing."""
+        """How near a gang that waits is, and which pods room would cost; see `Explanation.answer`. None: it waits for nothing."""
         return inquire(self.ledger, self.cycle, key, now)
 
     # ── moves ───────────────────────────────────────────────────────────────────────────────────────────
@@ -202,7 +202,7 @@ class Engine:
             return Allowed((member.hold.node,), Reason.SEATED), []
         if member.tied is not None:
             return self._tied(member, member.tied, call, now)
-        if member.pod.gated:  # it is not, or nobody would ask: what we know is late, and will soon be better
+        if member.pod.gated:  # it is not, or no one would ask: what we know is late, and will soon be better
             return Refused(Reason.GATED), []
         # 4. kube-scheduler tries the nominated node alone first: that list is no picture of what it allows.
         if (
@@ -221,7 +221,7 @@ class Engine:
         return plan is not None and plan.step is Step.FREE and uid in plan.seats
 
     def _tied(self, member: Member, node: str, call: FilterCall, now: float) -> tuple[Answer, list[Effect]]:
-        """A pinned pod whose seat we no longer hold goes there only if nobody else was given the room."""
+        """A pinned pod whose seat we no longer hold goes there only if no other pod was given the room."""
         if node not in call.candidates:
             return Refused(Reason.SEAT_EXCLUDED), []
         again = member.hold is not None and member.hold.node == node
@@ -291,7 +291,7 @@ class Engine:
     def _possible(self, member: Member, offered: Mask) -> Mask:
         """bool[n]: the nodes offered, and those that only the room rules out: that may be there tomorrow.
 
-        What remains is ruled out for something that we know nothing of, and stays so whoever leaves.
+        What remains is ruled out for something that we know nothing of, and stays so whatever leaves.
         """
         picture = self.snapshot()
         needs = self.ledger.nodes.vector(member.pod.demand)

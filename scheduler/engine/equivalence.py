@@ -134,7 +134,7 @@ KEPT: Final = 1024
 no gang is answered by an old one. A shape of a torn gang names every node on which it has a member."""
 
 KINDS: Final = 4096
-"""Kinds of gangs remembered for which nobody's leaving makes room; then each is asked about once more."""
+"""Kinds of gangs remembered for which no pod's leaving makes room; then each is asked about once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Shapes:
         self._kinds: dict[Hashable, int] = {}
         self._answers: defaultdict[tuple[int, bool], KnownAnswers] = defaultdict(KnownAnswers)
         self._fence = 0
-        """The newest fence: older ones are no more, and nobody is answered by what was answered under them."""
+        """The newest fence: older ones are no more, and no gang is answered by what was answered under them."""
         self._no_room: set[Hashable] = set()
         self._no_room_at: Hashable = None
         self._at: tuple[int, int] = (-1, -1)
@@ -183,7 +183,7 @@ class Shapes:
         return self._sizes
 
     def no_room(self, at: Hashable) -> set[Hashable]:
-        """Gangs of one kind for which nobody's leaving makes room; forgotten when `at` changes."""
+        """Gangs of one kind for which no pod's leaving makes room; forgotten when `at` changes."""
         if self._no_room_at != at or len(self._no_room) >= KINDS:
             self._no_room, self._no_room_at = set(), at
         return self._no_room
@@ -208,20 +208,20 @@ def _shape(gang: Gang) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class Candidacy:
-    """One step of a pass: what is the same for everybody who waits, looked up once."""
+    """One step of a pass: what is the same for all gangs that wait, looked up once."""
 
     now: float
     only: GangRecord | None
-    """With the strict order nobody else is open."""
+    """With the strict order no other gang is open."""
     first: GangRecord | None
     """It waits for room, and is always asked about itself."""
     fence: int
-    """The number of the reservation that everybody behind `order` leaves alone; 0: there is none."""
+    """The number of the reservation that all gangs behind `order` leave alone; 0: there is none."""
     order: tuple[Any, ...]
     spare: float
     """Seconds until the reservation begins; who leaves before that is short."""
     above: float
-    """Somebody might have to give way to a gang of a priority above this."""
+    """Pods might have to give way to a gang of a priority above this."""
     room: int
     version: int
     standing: int
@@ -238,7 +238,7 @@ class Candidacy:
     longest: Callable[[GangRecord], float]
     """Seconds that a gang runs at the longest."""
     may_try: Callable[[GangRecord, float], bool]
-    """Somebody may give way to this gang who was not asked about yet."""
+    """A pod that was not asked about yet may give way to this gang."""
     mark: Callable[[GangKey], None]
     """Another reason is to be told of this gang than before."""
     has_turn: Callable[[GangRecord], bool]
@@ -248,9 +248,7 @@ class Candidacy:
 
     @property
     def under(self) -> Hashable:
-        """Whoever is not open, and of whom nothing is new, stays so for as long as this does and no time of his own
-        has come.
-        """
+        """A skipped gang stays skipped until this key or the gang changes, or a deadline of its own comes."""
         apart = [None if record is None else record.number for record in (self.only, self.first)]
         place = (self.fence, self.order, self.above, self.highest)
         return (*apart, *place, self.room, self.version, self.standing)
@@ -339,7 +337,7 @@ class Candidacy:
 
     def _doubtful(self, records: Iterable[GangRecord]) -> Iterator[GangRecord]:
         """Those of them whose case is not plain. A case is plain where a gang, behind the reservation if one stands,
-        cannot make anybody give way, and was told since there is so much room or is told now what is known of its
+        cannot make any pod give way, and was told since there is so much room or is told now what is known of its
         shape or of less.
 
         All in one piece, `_tell` too, and what it looks up at hand, since thousands pass through it while a verb waits.

@@ -1,9 +1,9 @@
-"""What a person asks about a gang that waits, beyond the reason that it was told: how near it is, and whom room would
+"""What a person asks about a gang that waits, beyond the reason that it was told: how near it is, and which pods room would
 cost.
 
-Lives here: the question, asked of the picture that the planner would get, and its answer. Never here: a right; whoever
-is named would be asked to leave if the gang might ask (`preemption_policy` says whether it may). So nobody is named for what his
-namespace uses within its guarantee.
+Lives here: the question, asked of the picture that the planner would get, and its answer. Never here: a right. A pod
+that is named would be asked to leave if the gang might ask (`preemption_policy` says whether it may). So no pod is named
+for what its namespace uses within its guarantee.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The gang's own question, everybody of lower priority, and what all of them together may give."""
+    """The gang's own question, all pods of lower priority, and what all of them together may give."""
 
     seat: Question
     lower: tuple[Unit, ...]

@@ -1,6 +1,6 @@
 """When the gangs that wait will start: the question, its answer, and how wrong earlier answers were.
 
-The question is a picture that nobody changes, so it is answered on a thread, never on the road of a verb.
+The question is a picture that does not change, so it is answered on a thread, never on the road of a verb.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ BUDGET: Final = 4_000
 """Questions where a gang could sit that one forecast may ask: about a second on a cluster of a thousand nodes."""
 
 LONGEST: Final = 200
-"""Gangs of the queue that are forecast: for who stands behind so many, too much will happen until his turn."""
+"""Gangs of the queue that are forecast: behind so many gangs too much happens until a gang's turn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

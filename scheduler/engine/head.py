@@ -1,7 +1,7 @@
 """The first gang that waits for room, and the room that is kept in time for it.
 
-Lives here: who is first, the one reservation, and the fence around it: its number, by which everybody behind knows
-whether his answer was given under it. Never here: how a reservation is worked out (placement.reservation).
+Lives here: which gang is first, the one reservation, and the fence around it: its number, by which each gang behind
+knows whether its answer was given under it. Never here: how a reservation is worked out (placement.reservation).
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ next reservation the old one stands, which keeps no less for the gang."""
 
 
 class QueueHead:
-    """Who is first among those who wait, and what is reserved for him."""
+    """The first of the gangs that wait, and what is reserved for it."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.reserved: Reservation | None = None
@@ -91,11 +91,11 @@ class QueueHead:
         return fence if fence and not self.is_first(record) and record.order > order else 0
 
     def spare(self, now: float) -> float:
-        """The seconds until the reservation begins; without one nobody has so little time."""
+        """The seconds until the reservation begins; without one no gang has so little time."""
         return float("-inf") if self.reserved is None else self.reserved.start - now
 
     def longest(self, record: GangRecord) -> float:
-        """How many seconds it runs at the longest, as far as anybody knows. Kept: everybody who waits is asked in a
+        """How many seconds it runs at the longest, as far as is known. Kept: all gangs that wait is asked in a
         pass.
         """
         if (known := record.observed.reach.high) is not None:
@@ -114,7 +114,7 @@ class QueueHead:
         return self.reserves_for(record) and not self._just_made(record, now)
 
     def _just_made(self, record: GangRecord, now: float) -> bool:
-        """Its own reservation stands and is young; one that was made for somebody else keeps nothing for it."""
+        """Its own reservation stands and is young; one that was made for another gang keeps nothing for it."""
         own = self.reserved is not None and self.reserved.key == record.key
         return own and now < self._at + RESERVE_EVERY
 
@@ -139,7 +139,7 @@ class QueueHead:
 
 
 def waits(record: GangRecord) -> bool:
-    """It was told to wait for room, and nothing about it has changed since. Surplus alone holds up nobody."""
+    """It was told to wait for room, and nothing about it has changed since. Surplus alone holds up no gang."""
     return (
         record.wanted is not None
         and record.wanted.quorum > 0

@@ -1,7 +1,7 @@
-"""Turns by attained service: who has had more than a gang that waits, and has had his turn.
+"""Turns by attained service: which gang has had more than one that waits, and has had its turn.
 
 Lives here: the order `las` among those who run. Never here: who may be asked to leave for other reasons (preemption_policy), or
-what a band of service is (placement.order). Why sorted once for a moment: everybody who waits asks in a pass whose turn
+what a band of service is (placement.order). Why sorted once for a moment: all gangs that wait asks in a pass whose turn
 is over, of all who run.
 """
 
@@ -25,7 +25,7 @@ changes.
 class _Had:
     """What of a gang's service changes with time alone, for as long as nothing about it changes.
 
-    runs: devices of each pod that runs, and since when.  began: when the last pod of it got its place; None: nobody
+    runs: devices of each pod that runs, and since when.  began: when the last pod of it got its place; None: it cannot
     knows.
     rate: device-seconds a second of all with a seat.
     """
@@ -52,7 +52,7 @@ class _Had:
 
 
 class Over:
-    """Gangs whose turn is over, sorted for whoever asks."""
+    """Gangs whose turn is over, sorted for all that ask."""
 
     def __init__(self, known: Iterable[tuple[Service, GangKey]]) -> None:
         services = sorted(known)
@@ -86,8 +86,8 @@ class LasTurns:
         return self._over[1].after(self._service(record, now))
 
     def next_for(self, record: GangRecord, now: float) -> float:
-        """When the first of those who can be suspended will have had his turn, and more than this one; infinity:
-        nobody.
+        """When the first of those that can be suspended will have had its turn, and more than this one; infinity:
+        none.
         """
         own = self._service(record, now)
         above = min(own[0] + 1, order.LAST_BAND)

@@ -1,7 +1,7 @@
 """What the planner is asked, from one picture of the cluster, and its answer; pure, so any thread may answer.
 
 Two kinds of question. A seat: where does this gang go now? Room, for a gang that goes nowhere now: who would have
-to leave so that it does, and if nobody may be asked to, when will enough have left by themselves?
+to leave so that it does, and if none may be asked to, when will enough have left by themselves?
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ DEARER = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MakingRoom:
-    """What is to be known of those who run now, to make room for somebody.
+    """What is to be known of the pods that run now, to make room for a gang.
 
     units: who may be asked to leave, and `terms`, what holds of all together who do.  leaving: those who leave already,
     or were asked to.  stays: who leaves when; None: no room is to be kept in time for this gang.

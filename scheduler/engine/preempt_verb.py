@@ -1,4 +1,4 @@
-"""kube-scheduler's preempt verb: whom it may delete for one pod.
+"""kube-scheduler's preempt verb: which pods it may delete for one.
 
 Room for a gang is made by its plan, so of a preemptor that is a member of one no candidate is left. For any other pod
 the victims of each candidate node are made the cheapest that take no gang below its quorum, and of the nodes only those

@@ -28,13 +28,13 @@ FOREVER: Final = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Replicati
 """Kinds of owners whose pods do not end by themselves."""
 
 SEATED: Final = STANDS | {State.HELD}
-"""Gangs whose end can be told: one that lacks members may wait for them for ever."""
+"""Gangs whose end can be told: one that lacks members may wait for them without end."""
 
 SPARE: Final = 64
 """Views beyond as many as there are gangs: then those of gangs that are gone are dropped, for each holds all its pods."""
 
 MayTake = Callable[[GangRecord | None, Pod], By | None]
-"""By what right a pod, of the gang it is of if it is ours, may be asked to leave for somebody; None: by none."""
+"""By what right a pod, of the gang it is of if it is ours, may be asked to leave for a gang; None: by none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class PreemptionCandidates:
         return views
 
     def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
-        """Gangs with a seat that are expected to end, with when; those of which nobody knows stay for ever."""
+        """Gangs with a seat that are expected to end, with when; those of which it is not known stay."""
         found = (
             self._stay(record, snapshot, now)
             for record in self._ledger.registry.gangs.values()
@@ -158,7 +158,7 @@ class PreemptionCandidates:
     def staying(
         self, units: Iterable[Unit], snapshot: Snapshot, start: float, now: float
     ) -> tuple[Unit, ...]:
-        """Those of them that are expected to be there still at `start`: nobody counts on their room before."""
+        """Those of them that are expected to be there still at `start`: their room is not counted on before."""
         stays = self.stays(snapshot, now)
         ends = expected_ends(np.array([stay.ends.middle for stay in stays], dtype=np.float64), now)
         gone = {stay.key for stay, end in zip(stays, ends.tolist(), strict=True) if end <= start}

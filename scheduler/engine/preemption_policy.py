@@ -1,6 +1,6 @@
-"""Whom a gang may ask to leave.
+"""Which pods a gang may ask to leave.
 
-The rights, in this order of force: nobody is asked by a gang that must not preempt, or too soon after the last time;
+The rights, in this order of force: no pod is asked by a gang that must not preempt, or too soon after the last time;
 lower priority gives way; with the order `las` a gang that has had much gives way to one of equal priority that has had
 little, if it can be suspended; where the setting says so, who was let past another and runs longer than it was expected
 to is suspended for it; and a borrower gives way to the namespace whose guaranteed room it uses. No right reaches what
@@ -44,7 +44,7 @@ class PreemptionPolicy:
 
     @property
     def above(self) -> float:
-        """Somebody might have to give way to a gang of a priority above this; infinity: to nobody."""
+        """Pods might have to give way to a gang of a priority above this; infinity: to none."""
         policy = self._policy
         if not policy.preemption:
             return math.inf
@@ -53,7 +53,7 @@ class PreemptionPolicy:
         return -math.inf if anybody else self._ledger.lowest
 
     def of(self, record: GangRecord, gang: Gang, now: float) -> MayTake | None:
-        """Who may be taken for this gang; None: nobody."""
+        """Which pods may be taken for this gang; None: none."""
         if gang.priority <= self.above or not quorum.may_preempt(record, gang):
             return None
         if now < record.preempted_at + self._policy.preemption_cooldown:
@@ -71,7 +71,7 @@ class PreemptionPolicy:
         return _may_take(record, by_order, borrows, preemption.spared(record, now), came_back)
 
     def behind(self, record: GangRecord, gang: Gang) -> MayTake | None:
-        """Who goes behind this gang by priority alone, whether or not it may ask anybody now; None: nobody."""
+        """Which pods go behind this gang by priority alone, whether or not it may ask any now; None: none."""
         lower = self._lower(gang)
         return None if lower is None else _may_take(record, (lower,))
 
@@ -83,7 +83,7 @@ class PreemptionPolicy:
         return over, frozenset(late), self._ledger.spared_owners.owners(now)
 
     def _lower(self, gang: Gang) -> Right | None:
-        """Lower priority; of another namespace nobody who uses what is guaranteed to it, when it has no more than
+        """Lower priority; of another namespace none that uses what is guaranteed to it, when it has no more than
         that.
         """
         if self._ledger.lowest >= gang.priority:
@@ -133,7 +133,7 @@ class PreemptionPolicy:
         return lambda other, pod: other is not None and other.key in over and pod.priority == gang.priority
 
     def _overran(self, gang: Gang, now: float) -> Right | None:
-        """Let past somebody because they were to leave in time, and still there: of no higher priority than the
+        """Let past a gang because they were to leave in time, and still there: of no higher priority than the
         gang.
         """
         if self._policy.overrun is not Overrun.SUSPEND:
@@ -144,7 +144,7 @@ class PreemptionPolicy:
         return lambda other, pod: other is not None and other.key in late and pod.priority <= gang.priority
 
     def _late(self, now: float) -> set[GangKey]:
-        """Who has run too long and can be suspended for it: nobody is evicted for that."""
+        """Gangs that have run too long and can be suspended for it: no pod is evicted for that."""
         ledger = self._ledger
         return {
             key
@@ -154,7 +154,7 @@ class PreemptionPolicy:
         }
 
     def _overruns_at(self, other: GangRecord) -> float:
-        """When this gang has run longer than it was expected to at the longest; infinity where that harms nobody."""
+        """When this gang has run longer than it was expected to at the longest; infinity where that harms no gang."""
         if not other.passed or other.observed.since is None:
             return float("inf")
         return other.observed.since + observed_runs.expect(self._ledger, other).high
@@ -176,7 +176,7 @@ class PreemptionPolicy:
     def terms(self, units: tuple[Unit, ...], gang: Gang) -> tuple[tuple[Unit, ...], Terms]:
         """Those of them that could leave by guarantees and disruption budgets, and on which terms all together.
 
-        Nobody but its own namespace takes what one uses within its guarantee, by whatever right. Units of the gang's
+        Only its own namespace takes what one uses within its guarantee, by whatever right. Units of the gang's
         own pass as if there were no shares. Of a Job that is suspended no budget is asked.
         """
         units, terms = self._within_shares(units, gang)
@@ -219,7 +219,7 @@ def _may_take(
     spared: Container[Uid] = frozenset(),
     came_back: Container[str] = frozenset(),
 ) -> MayTake:
-    """By which of these rights somebody may be asked who is not of the gang itself and may be asked at all."""
+    """By which of these rights a pod may be asked that is not of the gang itself and may be asked at all."""
     makers = {m.pod.owner.uid for m in record.live() if m.pod.owner is not None}
 
     def may_take(other: GangRecord | None, pod: Pod) -> By | None:

@@ -29,7 +29,7 @@ class QueueOrder:
         self._dominants_at = (-1, -1)
         self._ranked: dict[str, float] = {}
         """The dominant share by which the gangs of a namespace have their turns: of all of them the same one, or
-        whoever is asked about first after somebody of his was seated would go behind all others, and they behind him,
+        the gang that is asked about first after another of its namespace was seated would go behind all others, and they behind it,
         one after the other."""
 
     def at_once(self, queued: int) -> bool:
@@ -69,7 +69,7 @@ class QueueOrder:
         return {name: now for name, now in self._ranked.items() if before[name] != now}
 
     def _dominant(self, namespace: str) -> float:
-        """The weighted dominant share of a namespace, worked out once for as long as nobody's use changes."""
+        """The weighted dominant share of a namespace, worked out once for as long as no use changes."""
         usage, nodes = self._cache.share_usage, self._cache.nodes
         if self._dominants_at != (usage.version, nodes.version):
             self._dominants, self._dominants_at = {}, (usage.version, nodes.version)

@@ -76,7 +76,7 @@ HEAD: Final = 4
 class Pass:
     """Where in the queue the asking has come to.
 
-    Who was looked at and is not worth a question is looked at again only when he was touched, or when the circumstances
+    A gang that was looked at and is not worth a question is looked at again only when it was touched, or when the circumstances
     are others than they were: so a pass costs as much as what has changed.
     """
 
@@ -87,7 +87,7 @@ class Pass:
         self._head = 0
         self._left = HEAD
         self._passed: Turn = ()
-        """Nobody up to this place in the queue is open, but for those who were touched: under these circumstances."""
+        """No gang up to this place in the queue is open, but for those that were touched: under these circumstances."""
         self._under: Hashable = None
         self.rounds = PassRounds()
 
@@ -108,7 +108,7 @@ class Pass:
             if now != self._seen:
                 self._seen, self._head = now, 0
             if not self._cursor:
-                self._began = now  # nobody was passed yet: what changed until now is seen by this very pass
+                self._began = now  # none was passed yet: what changed until now is seen by this very pass
             if (record := self._at_head(queue, first_open)) is not None:
                 return record
             if (record := self._onwards(wanting, queue, first_open)) is not None:
@@ -125,7 +125,7 @@ class Pass:
         self._began = (-1, -1)
 
     def doubt(self) -> None:
-        """Look at everybody again."""
+        """Look at all again."""
         self._under = None
 
     def _at_head(self, queue: Sequence[GangRecord], first_open: FirstOpen) -> GangRecord | None:

@@ -106,7 +106,7 @@ def _handler(verb: Verb, verbs: Verbs, wait: float, bodies: Bodies, limit: Calla
         except TimeoutError:
             return _given_up(request, verb.failed(TOO_SLOW, "TooSlow"))
         except ConnectionError:
-            raise  # nobody is left to answer
+            raise  # no caller is left to answer
         except Exception:  # noqa: BLE001 - whatever it was, kube-scheduler gets an answer, and the log the trace
             _log.exception("verb failed")
             return Answered(verb.failed(BROKEN, "Broken"))

@@ -87,7 +87,7 @@ def failed_filter(text: str, reason: str = "") -> Reply:
 
 
 def failed_preempt(text: str, reason: str = "") -> Reply:
-    """No answer: nobody is preempted."""
+    """No answer: no pod is preempted."""
     return Reply(wire.encode_veto(text), "error", reason)
 
 

@@ -7,8 +7,8 @@ The envelope's Go types carry no JSON tags, so its keys are the Go field names, 
 Of the pod only what names it is read: msgspec skips the rest without building it.
 
 Why every refused node is named with a reason: a node in no map of the reply counts as refused all the same, but
-nobody is told why. Why all of them stand in FailedAndUnresolvableNodes: kube-scheduler asks only about nodes on
-which the pod fits beside what runs there, so deleting pods from them would help nobody, and a node in
+no one is told why. Why all of them stand in FailedAndUnresolvableNodes: kube-scheduler asks only about nodes on
+which the pod fits beside what runs there, so deleting pods from them would help none, and a node in
 FailedNodes is an invitation to do just that.
 """
 

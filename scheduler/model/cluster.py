@@ -41,7 +41,7 @@ class LabelColumn:
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """Room that kube-scheduler keeps for a pod of somebody else's, against equal and lower priority."""
+    """Room that kube-scheduler keeps for a pod of another scheduler's, against equal and lower priority."""
 
     node: int
     priority: int

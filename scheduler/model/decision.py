@@ -155,7 +155,7 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Everybody of the quorum has a seat; `seats` may hold surplus members besides. node is a name."""
+    """All of the quorum have a seat; `seats` may hold surplus members besides. node is a name."""
 
     seats: Mapping[Uid, str]
     unseated: tuple[Uid, ...] = ()

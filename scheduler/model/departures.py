@@ -10,7 +10,7 @@ from scheduler.model.workload import GangKey, PodKey
 class Departure:
     """What becomes of one gang's pods that were to leave their nodes.
 
-    seats: by pod the node that is kept for whoever its owner makes in its place.  stays: by pod why it stays.
+    seats: by pod the node that is kept for the pod that its owner makes in its place.  stays: by pod why it stays.
     whole: all of the gang moves, also what was elsewhere.  leaving: pods that are on their way out already.
     """
 

@@ -1,7 +1,7 @@
 """What Kubernetes lets things be called, as regular expressions for the whole name.
 
 Lives here: patterns alone, without an import, so that the command line can check a name before anything heavy is
-loaded. Never here: the sentence for a name that does not match; whoever reads it knows what it was meant for.
+loaded. Never here: the sentence for a name that does not match; its reader knows what it was meant for.
 """
 
 from typing import Final

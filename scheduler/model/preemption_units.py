@@ -24,7 +24,7 @@ class Kind(IntEnum):
 
 
 class By(IntEnum):
-    """By what right somebody may be asked to leave; the greater says less."""
+    """By what right a pod may be asked to leave; the greater says less."""
 
     ORDER = 0
     """It goes behind: of lower priority, or its turn is over, or it runs longer than it was to."""
@@ -75,12 +75,12 @@ class Terms:
 
 
 FREELY: Final = Terms()
-"""Anybody of those in question, and as many as it takes."""
+"""Any of those in question, and as many as it takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """Everybody of the quorum has a seat once these have left; leaving out any of them, the gang would not fit."""
+    """All of the quorum have a seat once these have left; leaving out any of them, the gang would not fit."""
 
     seats: Mapping[Uid, str]
     victims: tuple[Unit, ...]

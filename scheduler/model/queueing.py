@@ -48,7 +48,7 @@ class Backfill(StrEnum):
     NONE = "none"
     """Nothing: strict order."""
     FREE = "free"
-    """Start wherever there is room; large gangs may then wait for ever."""
+    """Start wherever there is room; large gangs may then wait without end."""
     RESERVE = "reserve"
     """Start where it does not delay the first gang that waits."""
 
@@ -61,7 +61,7 @@ class Overrun(StrEnum):
 
 
 class Reclaim(StrEnum):
-    """Whom a namespace may take its guaranteed room back from."""
+    """Which namespaces it may take its guaranteed room back from."""
 
     LOWER = "lower-priority"
     ANY = "any"
@@ -114,15 +114,15 @@ class Waiting:
     gang: Gang
     arrived: float
     first: bool = False
-    """Partly bound: its rest goes before everybody."""
+    """Partly bound: its rest goes before all others."""
     attained: float = 0.0
     """Device-seconds that it has had so far, before it was suspended or lost its seats."""
     born: float | None = None
-    """When its Job was made, which being suspended does not change; None: nobody needs to know, it came when it
+    """When its Job was made, which being suspended does not change; None: it need not be known, it came when it
     arrived.
     """
     runs: Estimate | None = None
-    """How long it will run, as far as anybody knows."""
+    """How long it will run, as far as is known."""
     likely: Estimate | None = None
     """The same for a forecast, which decides nothing by it; None: `runs`."""
 

@@ -67,7 +67,7 @@ class Topology:
         return tuple(bool((count <= 1).all()) for count in counts)
 
     def level(self, name: str) -> int | None:
-        """The column of a level, or None when nobody configured a level of that name."""
+        """The column of a level, or None where no level of that name is configured."""
         return next((i for i, level in enumerate(self.levels) if level.name == name), None)
 
 

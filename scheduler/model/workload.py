@@ -189,7 +189,7 @@ class SeatNote:
 
 @dataclass(frozen=True, slots=True)
 class PlanNote:
-    """What our `plan` annotation says: a seat for every member, by uid, and whoever has to leave first."""
+    """What our `plan` annotation says: a seat for every member, by uid, and the pods that have to leave first."""
 
     plan: str
     seats: Mapping[Uid, str]
@@ -264,7 +264,7 @@ class Pod:
     refused: str = ""
     """Why the kubelet of its node would not start it, such as OutOfcpu; empty where it did not refuse."""
     disrupted: bool = False
-    """The cluster ends it: its condition `DisruptionTarget` is True. Who is dismissed by his owner has none."""
+    """The cluster ends it: its condition `DisruptionTarget` is True. A pod that its owner deletes has none."""
 
     @property
     def maker(self) -> Owner | None:

@@ -43,7 +43,7 @@ class Step(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class DecisionTrace:
-    """A document, judged: everybody who waits was asked about, and who could be seated is."""
+    """A document, judged: all gangs that wait was asked about, and who could be seated is."""
 
     engine: Engine
     steps: tuple[Step, ...]
@@ -76,7 +76,7 @@ class DecisionTrace:
 def stand(document: Document, more: Iterable[ev.Event] = ()) -> Engine:
     """The cluster as it is: taken over by an engine that has read all of it and decided nothing yet.
 
-    more: facts that are not so, such as the pods of a gang that somebody thinks of submitting.
+    more: facts that are not so, such as the pods of a gang that a person thinks of submitting.
     """
     engine, now = Engine(document.policy), document.taken
     engine.observe([*document.events(), *more, ev.Synced(), ev.TookOver()], now)
@@ -90,7 +90,7 @@ def stand(document: Document, more: Iterable[ev.Event] = ()) -> Engine:
 
 
 def judge(document: Document, more: Iterable[ev.Event] = ()) -> DecisionTrace:
-    """Ask about everybody who waits, in the order of the queue, in a copy that nobody acts upon."""
+    """Ask about all gangs that wait, in the order of the queue, in a copy that nothing acts upon."""
     engine = stand(document, more)
     return DecisionTrace(engine, tuple(_ask(engine, document.taken)))
 

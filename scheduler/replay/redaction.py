@@ -1,7 +1,7 @@
-"""A snapshot without names: everything that somebody chose is a number, and the same thing is decided.
+"""A snapshot without names: everything that a person chose is a number, and the same thing is decided.
 
 Lives here: which texts of the model are no names and stay: KEPT. Every other text goes, also those of fields that
-nobody has thought of yet. Labels of nodes that nobody asks for are left out, and complaints say no more what they
+nobody has thought of yet. Labels of nodes that no gang asks for are left out, and complaints say no more what they
 quote.
 
 Why names are cut into parts: ties are broken by the order of names, of nodes, pods and domains, and a domain's path
@@ -190,7 +190,7 @@ class _Hand:
 
 
 def _requirements(document: Document) -> Iterator[Requirement]:
-    """Every condition on a node's labels that anybody has."""
+    """Every condition on a node's labels that any gang has."""
     for demand in {pod.demand for pod in document.pods}:
         yield from _labels(demand.constraints)
     yield from _labels(pod.affinity for pod in document.pods)

@@ -1,6 +1,6 @@
 """The forecast, made again and again in the background while gangs wait.
 
-It works on a thread, on a picture that nobody changes; a forecast that took long is followed by a longer rest.
+It works on a thread, on a picture that does not change; a forecast that took long is followed by a longer rest.
 """
 
 import asyncio

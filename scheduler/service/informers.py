@@ -1,7 +1,7 @@
 """What watches tell → events of the model, batch by batch.
 
-Lives here: which reflector feeds whom, when everything has been read once, and that an object which cannot be
-understood is left out: whoever may create one must not stop the others' gangs. What an object means is
+Lives here: which reflector feeds which sink, when everything has been read once, and that an object which cannot be
+understood is left out: one user must not stop the others' gangs. What an object means is
 `objects.translate`'s business.
 """
 
@@ -58,7 +58,7 @@ class Informers:
         return sorted(self._missing)
 
     def watches(self) -> dict[str, tuple[ch.Resource[Any], ch.Sink[Any]]]:
-        """By kind: what to watch, and whom to tell. Kinds of one plural name are told apart by their API group."""
+        """By kind: what to watch, and which sink to tell. Kinds of one plural name are told apart by their API group."""
         return {
             _name(row): (
                 ch.Resource(row.path, row.type, optional=row.optional, dispensable=row.dispensable),

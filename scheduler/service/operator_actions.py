@@ -54,7 +54,7 @@ class OperatorActions:
         return record.plan.units if record is not None and record.plan is not None else ()
 
     async def inquire(self, gang: GangKey) -> Found:
-        """How near this gang is to a seat, and whom room would cost; worked out beside what kube-scheduler asks."""
+        """How near this gang is to a seat, and which pods room would cost; worked out beside what kube-scheduler asks."""
         asked = self._engine.inquire(gang, self._clock())
         return await asyncio.to_thread(asked.answer, self._engine.policy) if asked is not None else Found()
 

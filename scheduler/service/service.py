@@ -1,7 +1,7 @@
 """The loop: facts in, plans made, effects out, outcomes back in as facts.
 
 One task plans. It is woken by every fact and by the ledger's next deadline, and between two gangs it lets the
-event loop turn. A question that takes long is worked out on a thread, on a picture that nobody changes; its
+event loop turn. A question that takes long is worked out on a thread, on a picture that does not change; its
 answer comes back with the generation it was made from.
 """
 
@@ -201,7 +201,7 @@ class Service:
         return False
 
     async def _plan(self) -> None:
-        """Ask about everybody who waits, in order."""
+        """Ask about all gangs that wait, in order."""
         began = turned = self.clock()
         asked = False
         while self.may_act() and (question := self.engine.ask(self.clock())) is not None:
