@@ -14,7 +14,6 @@ from scheduler.ledger import (
     membership,
     migration,
     observed_runs,
-    outcomes,
     preemption,
     reconcile,
     suspended_jobs,
@@ -97,8 +96,10 @@ class Ledger(Cache):
         """When the next Tick is due, in the time of `now`; infinity when nothing depends on time."""
         if self.blind:
             return FOREVER
-        others = (self.jobs_to_resume, self.migrations, self.member_conditions, self.budgets)
-        return min(self._wake.next(), *(own.next_due() for own in others))
+        times = [self._wake.next(), self.jobs_to_resume.next_due(), self.migrations.next_due()]
+        times.append(self.member_conditions.next_due())
+        times += [self.budgets.next_due()] if self.budgets.eased else []
+        return min(times)
 
     def check(self) -> list[str]:
         """Sentences about what must never be true; empty when all is well. For tests, and cheap enough for them."""
@@ -155,14 +156,14 @@ class Ledger(Cache):
     def _effect_done(self, event: ev.EffectDone, now: float) -> None:
         record = self.registry.gangs.get(event.effect.gang)
         if not self.member_conditions.settled(event.effect) and record is not None:
-            outcomes.done(self, record, event.effect, now)
+            handlers.effect_done(self, record, event.effect, now)
             self.mark(record.key)
 
     def _effect_failed(self, event: ev.EffectFailed, now: float) -> None:
         self.member_conditions.settled(event.effect)
         record = self.registry.gangs.get(event.effect.gang)
         if record is not None:
-            outcomes.failed(self, record, event, now)
+            handlers.effect_failed(self, record, event, now)
             self.mark(record.key)
 
     # ── time, and who acts ──────────────────────────────────────────────────────────────────────────────

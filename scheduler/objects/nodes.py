@@ -9,7 +9,7 @@ from scheduler.model.workload import Complaint
 from scheduler.objects import api
 from scheduler.objects.interner import Interner
 from scheduler.objects.parsing import shown
-from scheduler.objects.requests import is_counted, thousandths, whole
+from scheduler.objects.pod_demand import is_counted, thousandths, whole
 
 _EFFECTS: Final = {effect.value: effect for effect in TaintEffect}
 

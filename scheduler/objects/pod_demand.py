@@ -1,19 +1,215 @@
-"""What a pod needs of a node, from its spec: how much, and where.
+"""What a pod asks of a node, from its spec: how much, counted as kube-scheduler 1.37 counts it, and where.
 
-Never here: which nodes offer it (`placement`).
+Lives here: sums over containers; selectors, affinity, tolerations and host ports; and the rules that the planner does not
+model, by name. Never here: which nodes offer it (`placement`).
+
+Containers count together. Init containers run one after the other, each beside the sidecars (`restartPolicy: Always`) that
+started before it, and the pod takes the most that is ever taken at once. Pod-level requests stand in place of that sum, and
+the overhead comes on top. A pod on a node also takes what was given to it: after a resize, the most of what is asked,
+allocated and in force.
+Source: `k8s.io/component-helpers/resource`, `PodRequests`, and NodeInfo and NodeResourcesFit of kube-scheduler 1.37.
+
+Quantities are kept in whole thousandths, rounded up, as the API server does with every quantity it stores; whole units are
+made of the sum, not of its parts.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import ROUND_CEILING
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeAlias
 
 from scheduler.model.demand import AnyOf, Demand, HostPort, Toleration
-from scheduler.model.resources import PODS, Amounts, InvalidQuantity
+from scheduler.model.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    EXACT,
+    HUGE_PAGES,
+    MEMORY,
+    PODS,
+    Amounts,
+    InvalidQuantity,
+    amounts,
+    parse_quantity,
+)
 from scheduler.model.workload import Complaint
 from scheduler.objects import api
 from scheduler.objects.affinity import can_be_narrowed, pinned_to, terms, unpinned
 from scheduler.objects.parsing import shown
-from scheduler.objects.requests import needs
 from scheduler.objects.volumes import ClaimKey, Unsettled, Volumes
+
+Counted: TypeAlias = dict[str, int]
+"""Thousandths by resource."""
+
+_NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
+_POD_LEVEL: Final = frozenset({CPU, MEMORY})
+_PREFIXED: Final = (HUGE_PAGES, "attachable-volumes-")
+_Reading: TypeAlias = Callable[[api.Container], api.Amounts]
+
+
+def needs(pod: api.Pod) -> Amounts:
+    """What the pod takes from a node, the pod itself as one of `pods`. Raises InvalidQuantity."""
+    found = whole(_requests(pod))
+    found[PODS] = 1
+    return amounts(found)
+
+
+def whole(counted: Mapping[str, int]) -> dict[str, int]:
+    """Whole units of the resources that kube-scheduler counts. Raises InvalidQuantity."""
+    units = {
+        name: value if name == CPU else -(-value // 1000)
+        for name, value in counted.items()
+        if is_counted(name)
+    }
+    for name, value in units.items():
+        if value > EXACT:
+            raise InvalidQuantity(f"more than {EXACT} of {name}")
+    return units
+
+
+def is_counted(name: str) -> bool:
+    """kube-scheduler counts cpu, memory, ephemeral storage, huge pages and whatever has a domain in its name."""
+    return name in _NATIVE or "/" in name or name.startswith(_PREFIXED)
+
+
+@lru_cache(maxsize=4096)
+def thousandths(text: api.Quantity) -> int:
+    """A quantity in thousandths, rounded up. Raises InvalidQuantity for no quantity, and for one below zero."""
+    exact = parse_quantity(str(text))
+    value = int((exact * 1000).to_integral_value(rounding=ROUND_CEILING))
+    if value < 0:
+        raise InvalidQuantity(f"{text!r} is below zero")
+    return value
+
+
+def _counted(said: api.Amounts) -> Counted:
+    return {name: thousandths(text) for name, text in said.items()} if said else {}
+
+
+def _asked(resources: api.ResourceRequirements | None) -> api.Amounts:
+    """Requests; a limit without one stands for it, as the API server fills in."""
+    if resources is None:
+        return None
+    if not resources.limits:
+        return resources.requests
+    return {**resources.limits, **(resources.requests or {})}
+
+
+def _add(total: Counted, more: Mapping[str, int]) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
+
+
+def _most(*lists: Mapping[str, int]) -> Counted:
+    names = {name for found in lists for name in found}
+    return {name: max(found.get(name, 0) for found in lists) for name in names}
+
+
+def _requests(pod: api.Pod) -> Counted:
+    given = pod.spec.node_name and _is_resized(pod)
+    total = _in_force(pod) if given else _together(pod.spec, _of_spec)
+    _put_pod_level(pod, total)
+    _add(total, _counted(pod.spec.overhead))
+    return total
+
+
+def _of_spec(container: api.Container) -> api.Amounts:
+    return _asked(container.resources)
+
+
+def _together(spec: api.PodSpec, reading: _Reading) -> Counted:
+    """The most that is taken at once, by what `reading` says of each container."""
+    total: Counted = {}
+    for container in spec.containers or ():
+        _add(total, _counted(reading(container)))
+    if not spec.init_containers:
+        return total
+    sidecars: Counted = {}
+    starting: Counted = {}
+    for container in spec.init_containers:
+        own = _counted(reading(container))
+        if container.restart_policy == "Always":
+            _add(total, own)
+            _add(sidecars, own)
+            starting = _most(starting, sidecars)
+        else:
+            _add(own, sidecars)
+            starting = _most(starting, own)
+    return _most(total, starting)
+
+
+def _put_pod_level(pod: api.Pod, total: Counted) -> None:
+    """Pod-level requests stand in place of the containers' sum."""
+    own = pod.spec.resources
+    if own is None:
+        return
+    asked = {name: value for name, value in _counted(own.requests).items() if _is_pod_level(name)}
+    for name, value in _counted(own.limits).items():
+        # A limit without a request: the containers' sum stands if there is one, except for huge pages.
+        if _is_pod_level(name) and name not in asked and (name not in total or name.startswith(HUGE_PAGES)):
+            asked[name] = value
+    status = pod.status
+    if asked and pod.spec.node_name and status.resources is not None:
+        spec = {} if _is_infeasible(status) else asked
+        given = _most(spec, _counted(status.resources.requests), _counted(status.allocated_resources))
+        asked = {name: value for name, value in given.items() if _is_pod_level(name)}
+    total.update(asked)
+
+
+def _is_pod_level(name: str) -> bool:
+    return name in _POD_LEVEL or name.startswith(HUGE_PAGES)
+
+
+# A pod that was resized in place
+
+
+def _is_infeasible(status: api.PodStatus) -> bool:
+    """The kubelet will never grant what the spec asks now."""
+    pending = next((c for c in status.conditions or () if c.type == "PodResizePending"), None)
+    return pending is not None and pending.reason == "Infeasible"
+
+
+def _statuses(status: api.PodStatus) -> Iterable[api.ContainerStatus]:
+    yield from status.init_container_statuses or ()
+    yield from status.container_statuses or ()  # the later of two equal names counts
+
+
+def _is_resized(pod: api.Pod) -> bool:
+    """Something was allocated or put in force that is not what the spec asks; nearly always nothing was."""
+    if pod.status.allocated_resources is not None or _is_infeasible(pod.status):
+        return True
+    spec = pod.spec
+    asked = {c.name: _of_spec(c) or {} for c in (*(spec.init_containers or ()), *(spec.containers or ()))}
+    for status in _statuses(pod.status):
+        given = (status.allocated_resources, status.resources.requests if status.resources else None)
+        if any(part is not None and part != asked.get(status.name) for part in given):
+            return True
+    return False
+
+
+def _in_force(pod: api.Pod) -> Counted:
+    """The most of what is asked, allocated and in force."""
+    spec, status = pod.spec, pod.status
+    infeasible = _is_infeasible(status)
+    known = {found.name: found for found in _statuses(status)}
+
+    def allocated(container: api.Container) -> api.Amounts:
+        found = known.get(container.name)
+        if found is not None and found.allocated_resources is not None:
+            return found.allocated_resources
+        return None if infeasible else _of_spec(container)
+
+    def actuated(container: api.Container) -> api.Amounts:
+        found = known.get(container.name)
+        if found is not None and found.resources is not None and found.resources.requests is not None:
+            return found.resources.requests
+        return allocated(container)
+
+    if status.allocated_resources is not None and status.resources and status.resources.requests is not None:
+        given = [_counted(status.allocated_resources), _counted(status.resources.requests)]
+    else:
+        given = [_together(spec, allocated), _together(spec, actuated)]
+    return _most(*given) if infeasible else _most(_together(spec, _of_spec), *given)
+
 
 _UNSETTLED: Final = {
     Unsettled.MISSING: "spec.volumes: a claim does not exist yet",
@@ -53,7 +249,7 @@ def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
     amounts, complaints = _room(pod)
     ports = tuple(sorted(set(_ports(pod.spec)), key=_port_order))
     affinity = _required_affinity(pod.spec)
-    pinned = pinned_to(affinity)
+    pinned = pinned_to(affinity) if affinity else None
     if pod.spec.node_name and pod.spec.scheduler_name in {"", DEFAULT}:
         return Wanted(Demand(amounts, ports=ports), pinned=pinned, complaints=complaints)
     if pod.spec.node_name and pin == pod.spec.node_name:

@@ -9,7 +9,7 @@ from typing import Final
 from scheduler.model.resources import InvalidQuantity
 from scheduler.model.workload import Quota
 from scheduler.objects import api
-from scheduler.objects.requests import is_counted, thousandths, whole
+from scheduler.objects.pod_demand import is_counted, thousandths, whole
 
 _REQUESTS: Final = "requests."
 _PODS: Final = "pods"

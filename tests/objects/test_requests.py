@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.model.resources import InvalidQuantity
-from scheduler.objects.requests import needs, thousandths
+from scheduler.objects.pod_demand import needs, thousandths
 from tests.objects.reading import pod_with
 
 GI = 2**30

@@ -20,7 +20,7 @@ from scheduler.elastic.master.reading import ENDED
 from scheduler.elastic.sizing.view import Free
 from scheduler.objects import api, labels, pod_annotations
 from scheduler.objects.parsing import Unfit
-from scheduler.objects.requests import needs
+from scheduler.objects.pod_demand import needs
 
 FITS: Final = "gangwright.io/fits-"
 """Of a made-up resource: one for each kind of template, on the nodes that admit it."""
