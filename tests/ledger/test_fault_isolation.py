@@ -136,7 +136,7 @@ def test_an_answer_that_cannot_be_taken_is_one_gangs_fault(monkeypatch, faults) 
     desk.see(*a_gang_of_pods(POISON, 2), *a_gang_of_pods("well", 2))
     effects = desk.place(POISON, poison_0="n1", poison_1="n1")
     effects += desk.place("well", well_0="n2", well_1="n2")
-    fails_on_poison(monkeypatch, handlers, "done")
+    fails_on_poison(monkeypatch, handlers, "effect_done")
     assert set(desk.record("well").plan.outstanding) <= set(effects)
 
     desk.done(*effects)
