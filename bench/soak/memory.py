@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-WARM: Final = 0.4
-"""Part of all gangs after which what is kept within a bound has filled: from then on the allocated blocks of 100,000 gangs
-stay within 1 %, while the resident set still takes a step now and then, at a burst that needs more at once."""
+WARM: Final = 0.2
+"""Part of all gangs after which what is kept within a bound has filled."""
 
 TENTHS: Final = tuple(part / 10 for part in range(1, 11))
 
