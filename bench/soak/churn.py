@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from bench.soak.mix import Draft, Fate, draft
 from scheduler.engine import Engine
+from scheduler.engine.equivalence import KEPT as SHAPES
 from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.gang_parts import Pinning
 from scheduler.ledger.registry import SCARS_KEPT
@@ -104,7 +105,14 @@ class Cluster:
     # ── whole stretches of time ─────────────────────────────────────────────────────────────────────────
 
     def fill(self) -> None:
-        """Fills what is kept within a bound and would fill late: what was learned by namespace, and broken pins."""
+        """Fills what is kept within a bound and would fill late: what was learned by namespace, broken pins, and what
+        is known of each shape of gang.
+        """
+        for number in range(SHAPES):
+            pod = self.api.create(a_pod("before", cpu=1 + number, gpu=GPUS + 1))
+            self._think()
+            self.api.delete(pod.key)
+            self._think()
         runtimes, registry = self.engine.ledger.runtimes, self.engine.ledger.registry
         for number in range(OWNERS):
             namespace = f"before-{number}"

@@ -51,7 +51,8 @@ with six at most: 9 MiB, and the names of its fields.
 """
 
 QUIET = 3.0
-"""Seconds without an answer that are an outage: looks at the Lease are two apart at most while they fail at once."""
+"""Seconds without an answer that are an outage. Looks at the Lease are 2.5 s apart while one fails at once, and 2 s in
+the elastic master while all is well."""
 
 REFUSAL_LIMIT = 2**16
 """Bytes read of a refusal's body."""
@@ -74,6 +75,8 @@ class Client:
         """Held by calls that may wait for each other, so that all others have their connections."""
         self.last_answer = float("-inf")
         """When the API server last showed that it works, on `clock`, in seconds; -inf before the first time."""
+        self.returns = 0
+        """How often it answered after an outage of QUIET seconds; the first answer of all counts."""
         self._back = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -191,13 +194,17 @@ class Client:
             self._heard()
         raise error
 
-    async def back(self) -> None:
-        """Wait until the API server answers any call after an outage of more than QUIET seconds."""
-        await self._back.wait()
+    async def back(self, since: int) -> None:
+        """Wait until the API server has answered a call after one more outage of QUIET seconds than `since`, a number of
+        `returns`.
+        """
+        if self.returns <= since:
+            await self._back.wait()
 
     def _heard(self) -> None:
         now = self._clock()
         if now - self.last_answer > QUIET:
+            self.returns += 1
             self._back.set()
             self._back = asyncio.Event()
         self.last_answer = now

@@ -1,13 +1,14 @@
 """When to ask the API server again after a stream or a call ended.
 
-Lives here: the table of causes and the arithmetic of waiting. Never here: the waiting. Two ceilings: what passes by
-itself (an outage, a busy server) is tried again within 9 s, so that we are back within 10 s of the API server's
-return, while eight kinds and the look at the Lease together ask less than twice a second; what only a person can
-mend (a missing right, an unknown kind), within 30 s. Who waits for an API server that was away waits no longer than until it
-answers any of us: a look at the Lease comes every 2 s, and costs less than eight kinds that each try as often. An end that costs nothing to repair (the server closed the stream,
-the version expired) is repaired at once the first time and waits only when it repeats without progress. Every cause
-counts for itself: an API server that comes back has forgotten our version, and refuses everybody until it has read its
-roles; whoever then waited as long as for one more sign of life would be blind for half a minute.
+Lives here: the table of causes and the arithmetic of waiting. Never here: the waiting. There are two ceilings. What
+passes by itself (an outage, a busy server) is tried again within 9 s: the twelve kinds and the look at the Lease ask
+about twice a second together. What only a person can mend (a missing right, an unknown kind) is tried again within
+30 s. A wait for an API server that was away ends when it answers any call: one look at the Lease every few seconds
+finds that out for all kinds.
+
+An end that costs nothing to repair (the server closed the stream, the version expired) is repaired at once the first
+time. It waits only when it repeats without progress. Every cause counts for itself. An API server that comes back has
+forgotten our version, and refuses all calls until it has read its roles: one wait for both would last half a minute.
 """
 
 from collections import Counter

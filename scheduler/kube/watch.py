@@ -107,6 +107,8 @@ class Reflector(Generic[T]):
         self._stood = float("-inf")
         self._doubted = False
         self._was_away = False
+        self._returns = 0
+        """`Client.returns` when this round began: a return after that ends the wait, also one in mid-round."""
 
     @property
     def count(self) -> int:
@@ -143,7 +145,7 @@ class Reflector(Generic[T]):
     async def _wait(self, delay: float, rule: Rule) -> None:
         waits = [asyncio.ensure_future(self._sleep(delay))]
         if rule.until_back:
-            waits.append(asyncio.ensure_future(self._client.back()))
+            waits.append(asyncio.ensure_future(self._client.back(self._returns)))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -152,6 +154,7 @@ class Reflector(Generic[T]):
 
     async def _round(self) -> errors.KubeError | None:
         self._started = float("inf")
+        self._returns = self._client.returns
         try:
             if not self._version:
                 await self._list()

@@ -90,7 +90,8 @@ def test_probes(name):
         assert probes["liveness"] == {"path": "/livez", "port": metrics["name"]}
     else:
         assert probes["liveness"] == {"path": "/livez/kube-scheduler", "port": metrics["containerPort"]}
-        assert probes["startup"]["path"] == probes["readiness"]["path"] == "/livez"
+        assert probes["startup"]["path"] == "/livez"
+        assert probes["readiness"]["path"] == "/readyz?exclude=sched-handler-sync"
 
 
 def test_a_hang_is_replaced_in_time():
