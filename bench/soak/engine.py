@@ -1,6 +1,7 @@
 """The engine and its ledger through which gangs go: VmRSS by tenths, and every container that grew."""
 
 import gc
+import multiprocessing
 import sys
 import time
 from collections.abc import Iterator
@@ -24,9 +25,7 @@ def measure(gangs: int, seed: int) -> Iterator[dict[str, Any]]:
     for part in memory.TENTHS:
         cluster.churn(round(gangs * part))
         cluster.rest()
-        found = remembered(
-            cluster
-        )  # every time: the walk itself needs room, and must be no growth after the first
+        found = _beside(cluster)
         warm = warm or (found if part >= memory.WARM else {})
         gc.collect()
         size = memory.of()["rss"]
@@ -44,6 +43,21 @@ def measure(gangs: int, seed: int) -> Iterator[dict[str, Any]]:
         "bounded": census.kept(found),
         "effects": dict(sorted(cluster.told.items())),
     }
+
+
+def _beside(cluster: Cluster) -> census.Census:
+    """What is remembered, counted in a child: the walk needs tens of MiB, which would be growth of ours.
+
+    Raises EOFError where the child fails.
+    """
+    fork = multiprocessing.get_context("fork")
+    receiver, sender = fork.Pipe(duplex=False)
+    child = fork.Process(target=lambda: sender.send(remembered(cluster)))
+    child.start()
+    sender.close()
+    found: census.Census = receiver.recv()
+    child.join()
+    return found
 
 
 def remembered(cluster: Cluster) -> census.Census:
