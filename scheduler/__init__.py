@@ -18,11 +18,11 @@ The rooms, from the outside in. An import may only point down:
 
 What happens to an event:
 
-    kube/watch → service/informers → objects/translate → ledger.take → handlers → cache
-                                                                                   ▲
-    kube/actions ← objects/patches ← effects ← ledger.settle ← reconcile ← rules ──┤
-                                                                                   │
-                    ledger.take(Decided) ← placement/planner ← engine/cycle ← snapshot
+    kube/watch → service/informers → objects/translate → ledger.take → membership, handlers → cache
+                                                                                               ▲
+    kube/actions ← objects/patches ← effects ← ledger.settle ← reconcile ← rules ──────────────┤
+                                                                                               │
+                    ledger.handle(Decided) ← placement/planner ← engine/cycle ← snapshot ◄─────┘
 
 `model`, `placement`, `ledger`, `engine`, `objects` and `replay` are pure: synchronous, deterministic, no I/O, no clock,
 no logging, no randomness. import-linter checks the direction of every import, also inside `ledger` and `engine`.

@@ -14,8 +14,8 @@ from typing import Annotated, Final
 
 from scheduler import settings_reader as reader
 from scheduler.model import names
+from scheduler.model.cluster import Level
 from scheduler.model.policy import Policy
-from scheduler.model.topology import Level
 from scheduler.model.workload import Pin, Strategy
 from scheduler.settings_elastic import ElasticMaster, RendezvousServer, Workers
 from scheduler.settings_queue import Queue

@@ -11,10 +11,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.model.cluster import LabelColumn, Mask, Node, Nomination, Snapshot
+from scheduler.model.cluster import (
+    DEFAULT_LEVELS,
+    LabelColumn,
+    Level,
+    Mask,
+    Node,
+    Nomination,
+    Snapshot,
+    survey,
+)
 from scheduler.model.demand import AnyOf, Demand, HostPort, Taint, TaintEffect, Toleration
 from scheduler.model.resources import CPU, MEMORY, PODS, Amounts, ResourceAxis, amounts
-from scheduler.model.topology import DEFAULT_LEVELS, Level, survey
 from scheduler.model.workload import Gang, GangKey, Role, Strategy, Uid
 
 GPU = "nvidia.com/gpu"

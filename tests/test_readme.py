@@ -10,8 +10,8 @@ import yaml
 from scheduler.cli.app import app
 from scheduler.cli.jobs import templates
 from scheduler.elastic.job import decode_spec
+from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.model.decision import TEXT, Reason
-from scheduler.model.topology import DEFAULT_LEVELS
 from scheduler.model.workload import GangKey, Strategy
 from scheduler.objects import labels
 from scheduler.objects.gangs import FORMATS, read

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.errors import SettingsError
+from scheduler.model.cluster import Level
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Order, Overrun, Reclaim, Share
-from scheduler.model.topology import Level
 from scheduler.model.workload import Pin, Strategy
 from scheduler.settings import NAMES, SECTIONS, Settings
 from scheduler.settings_loader import load

@@ -22,7 +22,7 @@ BOUNDED: Final[Mapping[str, int]] = {
     "engine._masks._vain": 256,
     "engine._scores": 256,
     "engine.cycle._shapes": 1024,
-    "engine.cycle.running._views": 164,
+    "engine.cycle.candidates._views": 164,
     "engine.ledger.spared_owners": 1024,
     "engine.ledger.nodes._admits": 16_384,
     "engine.ledger.nodes._vectors": 4096,

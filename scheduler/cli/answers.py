@@ -20,7 +20,7 @@ from scheduler.model.decision import TEXT, Place, Reason, is_in_vain
 from scheduler.model.events import Event
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
-from scheduler.placement.quality import fragmentation
+from scheduler.placement.scoring import fragmentation
 from scheduler.replay import DecisionTrace, Document, judge, stand
 from scheduler.status import shapes, terrain, views
 from scheduler.status.desk import would_leave

@@ -26,7 +26,7 @@ from scheduler.kube.actions import PASSING
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.listing import listed
-from scheduler.model.topology import DEFAULT_LEVELS
+from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.objects import api
 from scheduler.objects.gangs import read
 

@@ -17,7 +17,7 @@ from scheduler.kube import changes as ch
 from scheduler.kube.client import MERGE_PATCH, Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.listing import listed
-from scheduler.model.topology import DEFAULT_LEVELS
+from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.objects import labels
 from scheduler.objects.gangs import read
 

@@ -1,9 +1,9 @@
-"""Which gang is asked about next, in which picture, and what becomes of the answer. Never here: the answer (planning).
+"""Which gang is asked about next, in which snapshot, and what becomes of the answer. Never here: the answer (planning).
 
 A pass goes from the head of the queue to its end. When queue or room change meanwhile, the head is asked about again
-before the pass goes on, so nothing younger overtakes a gang that could be seated; but at most `queue_pass.HEAD` times a
+before the pass goes on, so nothing younger overtakes a gang that could be seated; but at most `scheduling_queue.HEAD` times a
 step, so that gangs at the head that never fit cannot keep the rest from being asked. A pass is bounded, however many
-gangs of a namespace are unlike all others (`equivalence`, `queue_pass.PassRounds`).
+gangs of a namespace are unlike all others (`equivalence`, `scheduling_queue.PassRounds`).
 """
 
 from collections.abc import Hashable
@@ -17,18 +17,18 @@ from scheduler.engine.head import RESERVE_EVERY, QueueHead, waits
 from scheduler.engine.planning import Answer, Fault, MakingRoom, Question, attempt, below_ceiling
 from scheduler.engine.preemption_candidates import BLOCKED
 from scheduler.engine.preemption_policy import PreemptionPolicy
-from scheduler.engine.queue_pass import Pass
+from scheduler.engine.scheduling_queue import Pass
 from scheduler.ledger import Ledger, fault_isolation
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import Ceiling, Decision, Place, Reason, Wait
 from scheduler.model.effects import Effect
-from scheduler.model.events import Decided, Freed
+from scheduler.model.events import Decided, VictimsChosen
 from scheduler.model.policy import Policy
 from scheduler.model.preemption_units import FREELY, Preempt, Unit
 from scheduler.model.queueing import Backfill, Reservation
 from scheduler.model.workload import Gang
-from scheduler.placement import reservation as time
+from scheduler.placement import reservation
 from scheduler.placement.feasibility import FeasibilityCache
 
 INLINE_LIMIT: Final = 400_000
@@ -40,7 +40,7 @@ class PlanningCycle:
     """The queue, asked about gang by gang, in cycles of four steps.
 
     1. `ask`: the next gang of the queue whose answer could be another than its last one.
-    2. `about`, `about_room`: the question, of one picture, less what is reserved for the head of the queue.
+    2. `about`, `about_room`: the question, of one snapshot, less what is reserved for the head of the queue.
     3. `answer`: seats, victims, a reservation, or why it waits. Any thread may work it out.
     4. `settle`: the ledger takes the answer; it is remembered for gangs of the same shape; effects go out.
     """
@@ -49,13 +49,13 @@ class PlanningCycle:
         self.away: Question | None = None
         """A question that is being worked out elsewhere: no gang is asked about until it is settled."""
         self.head = QueueHead(ledger)
-        self.running = preemption_candidates.PreemptionCandidates(ledger)
-        self.rights = PreemptionPolicy(ledger)
+        self.candidates = preemption_candidates.PreemptionCandidates(ledger)
+        self.preemption = PreemptionPolicy(ledger)
         self._ledger = ledger
         self._masks = masks
         self._shapes = Shapes()
         self._pass = Pass()
-        self._picture: Snapshot | None = None
+        self._snapshot: Snapshot | None = None
         self._due = float("inf")
         self._only_time = False
         self._needy: GangRecord | None = None
@@ -67,16 +67,14 @@ class PlanningCycle:
         return self._ledger.policy
 
     def snapshot(self) -> Snapshot:
-        if self._picture is None or self._picture.generation != self._ledger.nodes.generation:
-            self._picture = self._ledger.snapshot()
-        return self._picture
+        if self._snapshot is None or self._snapshot.generation != self._ledger.nodes.generation:
+            self._snapshot = self._ledger.snapshot()
+        return self._snapshot
 
     # ── who is next ─────────────────────────────────────────────────────────────────────────────────────
 
     def ask(self, now: float) -> Question | None:
-        """The next gang of the queue that a decision is of use for; None: the pass is over, or no answer would be taken
-        now.
-        """
+        """The next gang of the queue to decide about; None: the pass is over, or no answer would be taken now."""
         while self.away is None and self._ledger.ready and (record := self._next(now)) is not None:
             # One that cannot be asked about leaves the queue.
             with fault_isolation.guard(self._ledger, record.key, now):
@@ -96,9 +94,9 @@ class PlanningCycle:
         first, candidacy = self.head.first(), self._candidacy(now)
         if first is not None and candidacy.is_open(first):
             return first
-        # 4. The next open gang of the pass; `room` shrinks only within a step that grew it itself, so no answer is older
-        # than a sum that comes twice.
-        changes = self._ledger.nodes.room + self._ledger.standing
+        # 4. The next open gang of the pass. `room_version` is set back only in the step that raised it, so while the sum
+        # is the same neither counter has changed.
+        changes = self._ledger.nodes.room_version + self._ledger.standing
         if self._due <= now:
             self._pass.doubt()  # time alone may have opened a gang
         record = self._pass.next(self._ledger.pending, changes, candidacy.under, candidacy.first_open)
@@ -141,8 +139,8 @@ class PlanningCycle:
             fence=fence,
             order=order,
             spare=front.spare(now),
-            above=self.rights.above,
-            room=ledger.nodes.room,
+            above=self.preemption.above,
+            room=ledger.nodes.room_version,
             version=ledger.nodes.version,
             standing=ledger.standing,
             told=self._answers(0, short=False),
@@ -160,7 +158,7 @@ class PlanningCycle:
     def may_make_room(self, record: GangRecord, gang: Gang, now: float) -> bool:
         """Were this gang told to wait for room, it would be asked how it could have some."""
         keeps = self.policy.backfill is Backfill.RESERVE and self.head.comes_first(record)
-        return gang.quorum > 0 and (keeps or self.rights.of(record, gang, now) is not None)
+        return gang.quorum > 0 and (keeps or self.preemption.may_take(record, gang, now) is not None)
 
     def is_held_up(self, record: GangRecord, now: float) -> bool:
         """It is not asked about, because the order is strict and a gang is before it."""
@@ -176,7 +174,7 @@ class PlanningCycle:
         told = self._over_ceiling(gang) or (None if waits(record) else self._behind(record))
         if told is not None:
             fence = self.head.fence_before(record)
-            return Question(gang, self.snapshot(), {}, None, ledger.nodes.room, fence, told=told)
+            return Question(gang, self.snapshot(), {}, None, ledger.nodes.room_version, fence, told=told)
         version = ledger.nodes.version
         allowed = {
             uid: member.allowed
@@ -191,10 +189,10 @@ class PlanningCycle:
             held_for = self.head.reserved.key
             short = self.head.is_short(record, now)
             if not short:
-                kept, snapshot = snapshot.free, time.beside(snapshot, self.head.reserved, None)
+                kept, snapshot = snapshot.free, reservation.beside(snapshot, self.head.reserved, None)
         usage = ledger.share_usage.below(gang.key.namespace)
         return Question(
-            gang, snapshot, allowed, shape, ledger.nodes.room, fence, short, kept, held_for, usage
+            gang, snapshot, allowed, shape, ledger.nodes.room_version, fence, short, kept, held_for, usage
         )
 
     def about_room(
@@ -213,19 +211,19 @@ class PlanningCycle:
         `whole`: both at once.
         """
         asked = self.about(record, gang, now)
-        picture = asked.snapshot
-        may_take = None if only_time else self.rights.of(record, gang, now)
+        snapshot = asked.snapshot
+        may_take = None if only_time else self.preemption.may_take(record, gang, now)
         units: tuple[Unit, ...] = ()
         terms = FREELY
         if may_take is not None:
-            units, terms = self.rights.terms(self.running.units(picture, may_take, now), gang)
+            units, terms = self.preemption.terms(self.candidates.units(snapshot, may_take, now), gang)
         if units and asked.kept is not None and self.head.reserved is not None:
-            units = self.running.staying(units, picture, self.head.reserved.start, now)
+            units = self.candidates.staying(units, snapshot, self.head.reserved.start, now)
         in_time = front and self.policy.backfill is Backfill.RESERVE and (whole or not units)
         making = MakingRoom(
             units=units,
-            leaving=self.running.leaving(picture, now) if front else (),
-            stays=self.running.stays(picture, now) if in_time else None,
+            leaving=self.candidates.leaving(snapshot, now) if front else (),
+            stays=self.candidates.stays(snapshot, now) if in_time else None,
             now=now,
             terms=terms,
         )
@@ -252,7 +250,8 @@ class PlanningCycle:
 
     def _answers(self, fence: int, *, short: bool) -> KnownAnswers:
         """What was answered, for as long as there is no more room than there was."""
-        return self._shapes.answers((self._ledger.nodes.room, self._ledger.nodes.version), fence, short=short)
+        nodes = self._ledger.nodes
+        return self._shapes.answers((nodes.room_version, nodes.version), fence, short=short)
 
     def settle(self, question: Question, answer: Answer | Fault, now: float) -> list[Effect]:
         """Take the planner's answer, which may have been made elsewhere and be stale by now.
@@ -301,7 +300,7 @@ class PlanningCycle:
         record = ledger.registry.gangs.get(question.gang.key)
         if record is None or not waits(record):
             self._sat_down(question, decision, record)
-        elif fresh or record.verdict.room == ledger.nodes.room:
+        elif fresh or record.verdict.room == ledger.nodes.room_version:
             self.head.told_to_wait(record)
             self._needy = record if self._may_make_room(record, now) else None
             self._look_again(record, now)
@@ -326,9 +325,9 @@ class PlanningCycle:
 
     def _ask_for_the_least(self, question: Question, record: GangRecord, kind: int, refused: Refused) -> None:
         """Where even the least that any of those behind needs is refused, none of them need be asked about."""
-        wanting, sizes = self._ledger.pending, self._shapes.sizes
-        reach = min(refused.reach(kind), len(wanting))
-        shapes = {other.verdict.shape for other in islice(wanting.behind(record), reach)}
+        pending, sizes = self._ledger.pending, self._shapes.sizes
+        reach = min(refused.reach(kind), len(pending))
+        shapes = {other.verdict.shape for other in islice(pending.behind(record), reach)}
         near = (sizes.get(shape) for shape in shapes if shape is not None)
         refused.ask_for_the_least(kind, reach, near, lambda least: self._refusal(question, least))
 
@@ -339,7 +338,7 @@ class PlanningCycle:
         return answer if isinstance(answer, Wait) and answer.reason in BLOCKED else None
 
     def _sat_down(self, question: Question, decision: Decision, record: GangRecord | None) -> None:
-        """Who sat down beside the reservation and stays beyond its start uses some of the room that is left then."""
+        """A gang that is seated beside the reservation and outlasts its start takes some of the room that is left."""
         if question.short or not question.fence or not isinstance(decision, Place):
             return
         if record is not None and record.plan is not None and record.plan.seats == decision.seats:
@@ -356,24 +355,24 @@ class PlanningCycle:
 
     def _hopeless(self) -> set[Hashable]:
         return self._shapes.no_room(
-            (self._ledger.nodes.room, self._ledger.nodes.version, self._ledger.standing)
+            (self._ledger.nodes.room_version, self._ledger.nodes.version, self._ledger.standing)
         )
 
     def _kind(self, record: GangRecord, now: float) -> Hashable:
         """Gangs of one kind may ask the same others to leave, and fit in the same places; None: this one is like no
         other.
         """
-        if record.verdict.shape is None or record.spared:
+        if record.verdict.shape is None or record.preemption.spared:
             return None
         answered = (record.verdict.shape, record.verdict.fence, record.verdict.short)
-        return *answered, record.key.namespace, self.rights.by_time(record, now)
+        return *answered, record.key.namespace, self.preemption.by_time(record, now)
 
     def _may_take(self, record: GangRecord, now: float) -> bool:
-        return record.wanted is not None and self.rights.of(record, record.wanted, now) is not None
+        return record.wanted is not None and self.preemption.may_take(record, record.wanted, now) is not None
 
     def _look_again(self, record: GangRecord, now: float) -> None:
         """When time alone may bring this gang room: it may ask others to leave then, or its reservation is due again."""
-        self._ask_by(record, min(self.rights.next_turn(record, now), self.head.due_again(record, now)))
+        self._ask_by(record, min(self.preemption.next_turn(record, now), self.head.due_again(record, now)))
 
     def _ask_by(self, record: GangRecord, time: float) -> None:
         record.verdict.ask_by(time)
@@ -383,8 +382,8 @@ class PlanningCycle:
     def _settle_room(self, question: Question, answer: Answer, now: float) -> list[Effect]:
         record = self._ledger.registry.gangs.get(question.gang.key)
         if isinstance(answer, Preempt):
-            freed = Freed(question.gang, answer, question.snapshot.generation)
-            effects = self._ledger.handle([freed], now)
+            chosen = VictimsChosen(question.gang, answer, question.snapshot.generation)
+            effects = self._ledger.handle([chosen], now)
             self._sat_down(question, Place(answer.seats), record)
             return effects
         if isinstance(answer, Reservation):

@@ -12,13 +12,14 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.ledger import Ledger, migration, plans, preemption, quorum
+from scheduler.ledger import Ledger, migration, plans, quorum
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
 from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import TEXT, Ceiling, Decision, Place, Reason
 from scheduler.model.departures import Departure, Drain
 from scheduler.model.effects import Effect
 from scheduler.model.events import MoveFound
+from scheduler.model.preemption_units import NODES_OWN
 from scheduler.model.workload import GangKey, PodKey, Uid
 from scheduler.placement import planner
 from scheduler.placement.feasibility import FeasibilityCache
@@ -102,7 +103,7 @@ class NodeDrain:
 
     def _why_not(self, member: Member) -> str:
         owner = member.pod.owner
-        if owner is not None and owner.kind in preemption.KEPT:
+        if owner is not None and owner.kind in NODES_OWN:
             return OF_NODE
         if member.pod.key.off_limits:
             return OFF_LIMITS

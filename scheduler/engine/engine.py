@@ -21,7 +21,7 @@ from scheduler.engine.forecast_request import LONGEST, ForecastRequest, Forecast
 from scheduler.engine.planning import Answer as Made
 from scheduler.engine.planning import Fault, Question
 from scheduler.engine.preempt_verb import PreemptVerb
-from scheduler.engine.queue_order import QueueOrder
+from scheduler.engine.scheduling_queue import QueueOrder
 from scheduler.ledger import Ledger, conditions, gang_spec
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
 from scheduler.model.cluster import Mask, Snapshot
@@ -141,7 +141,7 @@ class Engine:
         """What a forecast of the first gangs of the queue is made from; see `forecast_request.foresee`, which any thread may
         run.
         """
-        return outlook(self.ledger, self.cycle.running, self.snapshot(), now, longest)
+        return outlook(self.ledger, self.cycle.candidates, self.snapshot(), now, longest)
 
     def still_to_start(self) -> set[GangKey]:
         """Gangs whose first start is not over, or not counted yet; one that starts while a forecast is made may be told

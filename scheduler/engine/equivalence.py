@@ -96,7 +96,7 @@ class Refused:
         """
         found, own = None, size.amounts
         for amounts, wait in self._found.get(size.kind, ()):
-            if covers(amounts, own):
+            if all(map(operator.le, amounts, own)):  # `covers`, spelled out: asked for every gang of a pass
                 if wait.reason is not Reason.RESERVED:
                     return wait
                 found = wait
@@ -306,7 +306,10 @@ class Candidacy:
         """Gives this gang the answer that is known of its shape or of less, if one is."""
         told = self.told_short if short else self.told_behind if fence else self.told
         shape = record.verdict.shape
-        known = None if shape is None else told.alike.get(shape) or self._no_less(record, shape, told.refused)
+        known = None if shape is None else told.alike.get(shape)
+        size = None if shape is None else self.sizes.get(shape)
+        if known is None and size is not None:
+            known = self._no_less(record, told.refused.why(size))
         if known is None:
             return False
         before = record.verdict.decision
@@ -315,20 +318,17 @@ class Candidacy:
         record.verdict.conclude(known, room=self.room, fence=fence, short=short)
         return True
 
-    def _no_less(self, record: GangRecord, shape: int, refused: Refused) -> Wait | None:
-        """The answer to a gang that needs no less than one that was refused: its own last one, with another reason
+    def _no_less(self, record: GangRecord, less: Wait | None) -> Wait | None:
+        """The answer to a gang that needs no less than one that got this one: its own last one, with another reason
         where that is known. So its figures are its own, as they were when it was last asked about itself.
 
         Only to one that was told to wait for room on the nodes as they are: of another it is not known whether it
         fits the empty cluster.
         """
-        own, size = record.verdict.decision, self.sizes.get(shape)
-        if size is None or record.verdict.version != self.version:
+        own = record.verdict.decision
+        if less is None or record.verdict.version != self.version:
             return None
         if not isinstance(own, Wait) or own.reason not in BLOCKED:
-            return None
-        less = refused.why(size)
-        if less is None:
             return None
         unsure = less.reason is Reason.RESERVED and own.reason is not Reason.RESERVED
         if unsure or (less.reason is own.reason and less.held_for == own.held_for):
@@ -346,6 +346,9 @@ class Candidacy:
         above, some_take, longest, mark = self.above, self.highest > self.above, self.longest, self.mark
         answers = (self.told_behind, self.told_short) if fence else (self.told, self.told)
         alike, refused = [told.alike for told in answers], [told.refused for told in answers]
+        sizes, many = self.sizes, len(self.sizes) > KEPT
+        less: tuple[dict[int, Wait | None], ...] = ({}, {})
+        """What was answered to less, by shape: nothing is refused while this runs, so of few shapes each is asked once."""
         behind = not fence
         for record in records:
             behind = behind or record.order > self.order
@@ -375,9 +378,17 @@ class Candidacy:
                 seconds = record.observed.reach.high
                 short = (longest(record) if seconds is None else seconds) <= spare
             shape = verdict.shape
-            known = None
-            if shape is not None:
-                known = alike[short].get(shape) or self._no_less(record, shape, refused[short])
+            if shape is None:
+                yield record
+                continue
+            known = alike[short].get(shape)
+            if known is None and (size := sizes.get(shape)) is not None:
+                if many:
+                    known = self._no_less(record, refused[short].why(size))
+                else:
+                    if shape not in less[short]:
+                        less[short][shape] = refused[short].why(size)
+                    known = self._no_less(record, less[short][shape])
             if known is None:
                 yield record
                 continue

@@ -55,7 +55,9 @@ def inquire(ledger: Ledger, asking: PlanningCycle, key: GangKey, now: float) -> 
     if record is None or gang is None or not gang.quorum or not ledger.ready:
         return None
     seat = asking.about(record, gang, now)
-    behind = asking.rights.behind(record, gang)
+    behind = asking.preemption.behind(record, gang)
     if behind is None:
         return Explanation(seat, ())
-    return Explanation(seat, *asking.rights.terms(asking.running.units(seat.snapshot, behind, now), gang))
+    return Explanation(
+        seat, *asking.preemption.terms(asking.candidates.units(seat.snapshot, behind, now), gang)
+    )

@@ -13,7 +13,7 @@ from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import LASTING, Place, Reason, Wait
 from scheduler.model.queueing import Backfill, Reservation
 from scheduler.model.workload import Gang
-from scheduler.placement import reservation as time
+from scheduler.placement import reservation
 
 RESERVE_EVERY: Final = 1.0
 """Seconds between two reservations for one gang. Room comes back a hundred times a second on a large cluster; until the
@@ -42,19 +42,19 @@ class QueueHead:
         """The first gang of the queue that was told to wait for room."""
         if self.reserved is not None and self._version != self._ledger.nodes.version:
             self.reserved, self._at = None, float("-inf")
-        first, wanting = self._first, self._ledger.pending
-        kept = self._shuffles == wanting.shuffles
-        if kept and first is not None and waits(first) and wanting.has(first):
+        first, pending = self._first, self._ledger.pending
+        kept = self._shuffles == pending.shuffles
+        if kept and first is not None and waits(first) and pending.has(first):
             return first
-        self._shuffles = wanting.shuffles
-        self._first = next((r for r in wanting.queue() if waits(r)), None) if first else None
+        self._shuffles = pending.shuffles
+        self._first = next((r for r in pending.queue() if waits(r)), None) if first else None
         if self._first is None or (self.reserved and self.reserved.key != self._first.key):
             self.reserved = None
         return self._first
 
     def strictly_first(self, now: float) -> GangRecord | None:
         """The first gang that does not wait in vain, nor for a time that was set it."""
-        version, room = self._ledger.nodes.version, self._ledger.nodes.room
+        version, room = self._ledger.nodes.version, self._ledger.nodes.room_version
         return next(
             (
                 record
@@ -135,7 +135,7 @@ class QueueHead:
         """Who sat down and stays beyond the start of the reservation uses some of the room that is left then."""
         self.first()  # whose reservation it is, if one stands
         if self.reserved is not None:
-            self.reserved = time.narrowed(self.reserved, *time.uses_of(snapshot, gang, place))
+            self.reserved = reservation.narrowed(self.reserved, *reservation.uses_of(snapshot, gang, place))
 
 
 def waits(record: GangRecord) -> bool:

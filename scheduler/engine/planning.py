@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from scheduler.ledger.share_usage import beyond_ceiling
+from scheduler.ledger.namespace_usage import beyond_ceiling
 from scheduler.model.cluster import Mask, Matrix, Snapshot
 from scheduler.model.decision import Ceiling, Decision, Place, Reason, Wait
 from scheduler.model.policy import Policy

@@ -74,7 +74,7 @@ class Views:
     made_for: tuple[int, int, int]
     groups: tuple[Group, ...] | None = None
     stay: Stay | None = None
-    stays: bool = True
+    stay_pending: bool = True
     """`stay` was not worked out yet."""
     ends_for: tuple[float | None, int] | None = None
     """What the end of `stay` was worked out from: when it began to run, and the version of what is known of
@@ -112,8 +112,8 @@ class PreemptionCandidates:
     def _stay(self, record: GangRecord, snapshot: Snapshot, now: float) -> Stay | None:
         """Where it stands, and when it ends: learned again whenever a gang of its namespace ends."""
         views = self._of(record)
-        if views.stays:
-            views.stays = False
+        if views.stay_pending:
+            views.stay_pending = False
             pods = [m.pod for m in record.live() if _seated(m)] if _ends_by_itself(record) else []
             footing = self._footing(snapshot, pods)
             if footing is not None:
@@ -174,7 +174,7 @@ class PreemptionCandidates:
             for group, by in rights:
                 if by is not None and (group.kind is Kind.SURPLUS or whole):
                     yield group.unit(record.key, now, by)
-        for uid, pod in self._ledger.registry.strangers.items():
+        for uid, pod in self._ledger.registry.foreign_pods.items():
             by = may_take(None, pod) if pod.node is not None and not pod.deleting else None
             if by is not None:
                 for group in self._group(snapshot, Kind.POD, [pod], GiveWay.EVICT):

@@ -17,9 +17,9 @@ from scheduler.engine.las import LasTurns
 from scheduler.engine.preemption_candidates import MayTake
 from scheduler.ledger import Ledger, attained_service, observed_runs, preemption, quorum
 from scheduler.ledger.gang import GangRecord
-from scheduler.ledger.preemption_cycles import line
+from scheduler.ledger.preemption_history import line
 from scheduler.model.policy import Policy
-from scheduler.model.preemption_units import FREELY, By, Limit, Terms, Unit
+from scheduler.model.preemption_units import FREELY, By, Limit, Terms, Unit, may_be_asked
 from scheduler.model.queueing import Order, Overrun, Reclaim
 from scheduler.model.workload import Gang, GangKey, GiveWay, Pod, Uid
 
@@ -28,11 +28,7 @@ Right = Callable[[GangRecord | None, Pod], bool]
 
 
 class PreemptionPolicy:
-    """Decides who is in question, and nothing else.
-
-    Of the ledger it writes two notes of the gang that asks: `at_odds`, and through `preemption.spared` which victims are
-    spared no longer.
-    """
+    """Decides who is in question, and nothing else."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -52,11 +48,11 @@ class PreemptionPolicy:
         anybody = bool(policy.shares) or (by_turns and bool(self._ledger.suspendable))
         return -math.inf if anybody else self._ledger.lowest
 
-    def of(self, record: GangRecord, gang: Gang, now: float) -> MayTake | None:
+    def may_take(self, record: GangRecord, gang: Gang, now: float) -> MayTake | None:
         """Which pods may be taken for this gang; None: none."""
         if gang.priority <= self.above or not quorum.may_preempt(record, gang):
             return None
-        if now < record.preempted_at + self._policy.preemption_cooldown:
+        if now < record.preemption.at + self._policy.preemption_cooldown:
             return None
         if any(m.pod.nominated and m.hold is None and not m.bound for m in record.live()):
             return None  # kube-scheduler makes room for it; what stands on one that is bound is of the past
@@ -66,7 +62,7 @@ class PreemptionPolicy:
         if not by_order and borrows is None:
             return None
         if self._policy.shares:
-            record.at_odds = self._ledger.preemption_cycles.at_odds(line(record), now)
+            preemption.note_alternation(self._ledger, record, now)
         came_back = self._ledger.spared_owners.owners(now)
         return _may_take(record, by_order, borrows, preemption.spared(record, now), came_back)
 
@@ -133,9 +129,7 @@ class PreemptionPolicy:
         return lambda other, pod: other is not None and other.key in over and pod.priority == gang.priority
 
     def _overran(self, gang: Gang, now: float) -> Right | None:
-        """Let past a gang because they were to leave in time, and still there: of no higher priority than the
-        gang.
-        """
+        """Gangs that were let past, run longer than they were expected to, and have no higher priority than this gang."""
         if self._policy.overrun is not Overrun.SUSPEND:
             return None
         late = self._late(now)
@@ -162,9 +156,9 @@ class PreemptionPolicy:
     def next_turn(self, record: GangRecord, now: float) -> float:
         """When the gang may ask others to leave that it may not ask now; infinity: never, unless something happens."""
         times = [
-            record.preempted_at + self._policy.preemption_cooldown,
-            *record.spared.values(),
-            record.at_odds,
+            record.preemption.at + self._policy.preemption_cooldown,
+            *record.preemption.spared.values(),
+            record.preemption.at_odds,
             self._ledger.spared_owners.next_end,
         ]
         if self._policy.order is Order.LAS and self._policy.preemption:
@@ -223,7 +217,7 @@ def _may_take(
     makers = {m.pod.owner.uid for m in record.live() if m.pod.owner is not None}
 
     def may_take(other: GangRecord | None, pod: Pod) -> By | None:
-        if other is record or pod.uid in spared or not preemption.may_be_asked(pod):
+        if other is record or pod.uid in spared or not may_be_asked(pod):
             return None
         if pod.owner is not None and pod.owner.uid in makers:
             return None  # its own kin: what is taken from a controller's pods it makes again, or loses whole

@@ -1,6 +1,6 @@
-"""What a person's kubeconfig says besides how to reach the cluster: his namespace, and which contexts there are.
+"""What a person's kubeconfig says besides how to reach the cluster: a namespace, and which contexts there are.
 
-Never here: credentials (`access`).
+Never here: credentials (`credentials`).
 """
 
 import os

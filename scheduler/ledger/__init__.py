@@ -1,7 +1,7 @@
 """The memory: what is bound, held and waiting, and the life of every gang.
 
-Lives here: state that outlasts a call, changed in one way only, by `Ledger.handle(events, now)`, which
-returns the effects that the change calls for.
+Lives here: state that outlasts a call. Facts change it through `Ledger.take(events, now)` alone, and `Ledger.settle(now)`
+gives the effects that the change calls for. The engine also notes its verdicts, by calls.
 Never here: I/O, a clock (`now` is an argument), the choice of a node (that is placement's).
 Imports model only; the engine calls it.
 

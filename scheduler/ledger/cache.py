@@ -13,14 +13,12 @@ from scheduler.ledger.disruption_budgets import Budgets
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step, note_tried
 from scheduler.ledger.leases import Migrations
 from scheduler.ledger.member_conditions import MemberConditions
+from scheduler.ledger.namespace_usage import Quotas, ShareUsage
 from scheduler.ledger.node_table import NodeTable
 from scheduler.ledger.pending_queue import ByArrival, PendingQueue, Turns
-from scheduler.ledger.preemption_cycles import PreemptionCycles
+from scheduler.ledger.preemption_history import PreemptionCycles, SparedOwners
 from scheduler.ledger.registry import ExcessPods, Registry
-from scheduler.ledger.resource_quotas import Quotas
 from scheduler.ledger.runtimes import Runtimes
-from scheduler.ledger.share_usage import ShareUsage
-from scheduler.ledger.spared_owners import SparedOwners
 from scheduler.ledger.suspended_jobs import JobsToResume
 from scheduler.ledger.timers import Timers
 from scheduler.model.cluster import Snapshot
@@ -63,15 +61,15 @@ class Cache:
         self.looks = 0
         """Grows whenever any gang is looked at, or is gone: what was made of all of them before may be stale."""
         self.freeing: dict[GangKey, Plan] = {}
-        """Plans whose room others have to leave first, by the gang that waits for it."""
+        """Plans that wait for victims to leave, by the gang that gets the room."""
         self.deleted: dict[Uid, Pod] = {}
         """Bound pods that are on their way out, ours and others'."""
         self.lowest = self.highest = 0
         """No pod that we have ever seen had a lower priority, and none of ours a higher one: strangers ask for nothing."""
         self.standing = 0
         """Changes when there may be another pod that could be asked to leave."""
-        self.freed_at = -1
-        """The room when the gangs that others leave for were looked at last."""
+        self.freeing_seen_at = -1
+        """The room version when the gangs that others leave for were looked at last."""
         self._nominated: dict[Uid, tuple[str, int, Demand]] = {}
         self._holding: dict[Uid, str] = {}
         self._dirty: dict[GangKey, None] = {}
@@ -211,4 +209,4 @@ class Cache:
         for record in self.registry.gangs.values():
             for member in record.members.values():
                 yield member.pod
-        yield from self.registry.strangers.values()
+        yield from self.registry.foreign_pods.values()

@@ -10,8 +10,8 @@ from typing import TypeAlias
 from scheduler.ledger import gang_spec, quorum
 from scheduler.ledger.gang import Aside, GangRecord, Member, Spec
 from scheduler.ledger.messages import Notice, Overlooked
+from scheduler.ledger.namespace_usage import Quotas
 from scheduler.ledger.phase import STANDS, State
-from scheduler.ledger.resource_quotas import Quotas
 from scheduler.model.decision import TEXT, Reason, Refuse, Wait
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.policy import Policy
@@ -247,7 +247,7 @@ def _held_for(record: GangRecord, verdict: Wait | None, why: Reason) -> str:
 
 
 def _at_odds(record: GangRecord, why: Reason) -> bool:
-    return why in {Reason.NO_ROOM, Reason.NO_DOMAIN} and record.at_odds > float("-inf")
+    return why in {Reason.NO_ROOM, Reason.NO_DOMAIN} and record.preemption.at_odds > float("-inf")
 
 
 def _lacks(record: GangRecord, verdict: Wait | Refuse | None, joined: str) -> str:

@@ -71,7 +71,7 @@ def gang_of(cache: Cache, event: ev.Event) -> GangKey | None:
     match event:
         case ev.EffectDone() | ev.EffectFailed():
             return event.effect.gang
-        case ev.Decided() | ev.Freed():
+        case ev.Decided() | ev.VictimsChosen():
             return event.gang.key
         case ev.MoveFound():
             return event.gang

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from scheduler.ledger.gang_parts import Backoff, BindLimit, Health, ObservedRun, Pinning
-from scheduler.ledger.messages import Failure, GaveWay, Mishap, Notice, Overlooked, Sequel
+from scheduler.ledger.gang_parts import Backoff, BindLimit, Health, ObservedRun, Pinning, Preemption
+from scheduler.ledger.messages import Failure, Mishap, Notice, Overlooked, Sequel
 from scheduler.ledger.verdict import Verdict
 from scheduler.model.cluster import Mask
 from scheduler.model.decision import Reason, Refuse, is_in_vain
@@ -73,6 +73,11 @@ class Member:
     """The API server called our PATCH of this pod invalid: from now on it is nominated."""
     telling: Reason | None = None
     """The last reason that we wrote into its condition, or are about to."""
+    arrival: tuple[float, str] = field(init=False)
+    """Its place among the members, older ones first."""
+
+    def __post_init__(self) -> None:
+        self.arrival = (self.pod.created, self.pod.key.name)
 
     @property
     def says(self) -> str | None:
@@ -113,10 +118,6 @@ class Member:
         pod = self.pod
         phase = pod.phase
         return not (phase is _SUCCEEDED or phase is _FAILED or pod.deleting or self.evicting is not None)
-
-    @property
-    def arrival(self) -> tuple[float, str]:
-        return (self.pod.created, self.pod.key.name)
 
 
 def was_tried(pod: Pod) -> bool:
@@ -192,7 +193,7 @@ class Plan:
     """What was asked to leave for it, as it was decided."""
     free_by: float = float("inf")
     """When the plan is given up, unless all victims are on their way out by then."""
-    told: set[str] = field(default_factory=set)
+    notified_owners: set[str] = field(default_factory=set)
     """Uids of owners that were told that pods of theirs give way to it: one event an owner, however many pods."""
     spoiled: bool = False
     """The API server will not have it: to be dropped, and made again in another way."""
@@ -254,18 +255,11 @@ class GangRecord:
     observed: ObservedRun = field(default_factory=ObservedRun)
     backoff: Backoff = field(default_factory=Backoff)
     bind_limit: BindLimit = field(default_factory=BindLimit)
+    preemption: Preemption = field(default_factory=Preemption)
     pulse: int = 0
     """Grows whenever the gang is looked at: what was made of it before may be stale."""
     passed: bool = False
     """It was seated past a gang that waits, because it was to leave before that one's reservation begins."""
-    preempted_at: float = float("-inf")
-    """When others were last asked to leave for it."""
-    gave_way: GaveWay | None = None
-    """Kept in memory alone; what its pods say of it outlives a restart."""
-    at_odds: float = float("-inf")
-    """Until when it must not take back its room from a gang with which it did so by turns; in the past: from none."""
-    spared: dict[Uid, float] = field(default_factory=dict)
-    """Victims that would not go, and until when they are not asked again."""
     faults: int = 0
     """Times that a step of ours failed on it, without a long time between two."""
     rests_until: float = float("-inf")
@@ -318,6 +312,7 @@ class GangRecord:
             observed=replace(self.observed),
             backoff=replace(self.backoff),
             bind_limit=replace(self.bind_limit),
+            preemption=replace(self.preemption),
         )
 
     def live(self) -> list[Member]:

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from scheduler.ledger.messages import GaveWay
 from scheduler.ledger.runtimes import Reach, Run
+from scheduler.model.workload import Uid
 
 UNASKED = Reach()
 """Of a gang whose runtime was not asked for since it was looked at."""
@@ -77,3 +79,17 @@ class BindLimit:
     """When the quorum must be bound; set with the first ungating PATCH."""
     roomless_since: float | None = None
     """Since when it is torn and its required domain has no room for the rest."""
+
+
+@dataclass(slots=True)
+class Preemption:
+    """What it asked of others, and others of it. Written by `preemption`."""
+
+    at: float = float("-inf")
+    """When others were last asked to leave for it."""
+    gave_way: GaveWay | None = None
+    """Kept in memory alone; what its pods say of it outlives a restart."""
+    at_odds: float = float("-inf")
+    """Until when it must not take back its room from a gang with which it did so by turns; in the past: from none."""
+    spared: dict[Uid, float] = field(default_factory=dict)
+    """Victims that would not go, and until when they are not asked again."""

@@ -107,7 +107,7 @@ def owner_seen(cache: Cache, event: ev.OwnerSeen, now: float) -> None:
     before = cache.owners.get(event.traits.uid)
     cache.owners[event.traits.uid] = event.traits  # its version may be another, where nothing else is
     if before != event.traits:
-        changed = before is None or _course(before) != _course(event.traits)
+        changed = before is None or _counting_traits(before) != _counting_traits(event.traits)
         for key in cache.registry.concerned(event.traits.uid):
             cache.mark(key, spec_too=changed)
     if cache.freeing and (before is None or before.version != event.traits.version):
@@ -115,8 +115,8 @@ def owner_seen(cache: Cache, event: ev.OwnerSeen, now: float) -> None:
             cache.mark(key)
 
 
-def _course(traits: OwnerTraits) -> tuple[int, bool, bool]:
-    """What of an owner a gang counts by: what it completed, and whether it makes more pods."""
+def _counting_traits(traits: OwnerTraits) -> tuple[int, bool, bool]:
+    """The fields of an owner that change how its gang counts: what it completed, and whether it makes more pods."""
     return traits.succeeded, traits.ended, traits.suspended
 
 
@@ -206,7 +206,7 @@ def decided(cache: Cache, event: ev.Decided, now: float) -> None:
     cache.mark(record.key)
 
 
-def _still_asking(cache: Cache, event: "ev.Decided | ev.Freed", now: float) -> GangRecord | None:
+def _still_asking(cache: Cache, event: "ev.Decided | ev.VictimsChosen", now: float) -> GangRecord | None:
     """The gang, if it still asks what it asked; otherwise it is asked about again."""
     record = cache.registry.gangs.get(event.gang.key)
     if record is None or migration.request(cache, record, now) == event.gang:
@@ -216,7 +216,7 @@ def _still_asking(cache: Cache, event: "ev.Decided | ev.Freed", now: float) -> G
     return None
 
 
-def freed(cache: Cache, event: ev.Freed, now: float) -> None:
+def victims_chosen(cache: Cache, event: ev.VictimsChosen, now: float) -> None:
     """Hold the seats, and begin with asking others to leave."""
     record = _still_asking(cache, event, now)
     if record is None:

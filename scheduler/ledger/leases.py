@@ -1,6 +1,6 @@
 """Seats that are kept for pods that their owners have not made yet, by the gang that moves or lost members.
 
-Never here: who takes them, and when they are given back (migration, vacancies).
+Never here: who takes them, and when they are given back (migration).
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ class Migration:
     """When it is over, unless a member is on its way out then."""
     asked: list[Uid] = field(default_factory=list)
     vacancy: bool = False
-    """Its members were lost rather than moved: see `vacancies`."""
+    """Its members were lost rather than moved."""
 
 
 class Migrations:

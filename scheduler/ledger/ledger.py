@@ -1,4 +1,4 @@
-"""The one way in which memory changes: `handle(events, now) → effects`.
+"""How what is known changes: `take(events, now)` takes facts in, `settle(now)` gives the effects, `handle` does both.
 
 Events are taken in one after the other; then every gang that they touched is looked at once, however many of
 its members were touched (`reconcile.reconcile`). `now` is any clock that never goes back, in seconds.
@@ -51,7 +51,7 @@ class Ledger(Cache):
             ev.Asked: partial(handlers.asked, self),
             ev.Scored: partial(handlers.scored, self),
             ev.Decided: partial(handlers.decided, self),
-            ev.Freed: partial(handlers.freed, self),
+            ev.VictimsChosen: partial(handlers.victims_chosen, self),
             ev.MoveFound: partial(migration.begin, self),
             ev.PolicyChanged: partial(handlers.policy_changed, self),
             ev.EffectDone: self._effect_done,
@@ -176,7 +176,7 @@ class Ledger(Cache):
         if not self.ready:
             return
         if self.freeing:
-            preemption.sweep(self, now)
+            self._sweep(now)
         if self.budgets.eased:
             lowest = self.budgets.let_go(self.pods(), now, waits=len(self.pending) > 0)
             if lowest is not None:
@@ -201,6 +201,20 @@ class Ledger(Cache):
                 self.wake(record.key, wake)
         guard = partial(fault_isolation.guard, self, now=now)
         self._effects += self.member_conditions.due(self.registry.gangs, self.pending, guard, now)
+
+    def _sweep(self, now: float) -> None:
+        """Plans whose gang is gone, or has another plan by now, are given up; the others are looked at when there is more
+        room.
+        """
+        for key, plan in list(self.freeing.items()):
+            record = self.registry.gangs.get(key)
+            if record is None or record.plan is not plan:
+                with fault_isolation.guard(self, key, now):
+                    preemption.give_up(self, key, plan, now)
+        if self.freeing_seen_at != self.nodes.room_version:
+            self.freeing_seen_at = self.nodes.room_version
+            for key in self.freeing:
+                self.mark(key)
 
     def _look_after(self, record: GangRecord, now: float) -> None:
         if fault_isolation.is_refused(record):

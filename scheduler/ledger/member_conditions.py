@@ -106,7 +106,7 @@ class MemberConditions:
         return self._rests_until if self._ready else max(self._rests_until, self._timers.next())
 
     def due(
-        self, gangs: Mapping[GangKey, GangRecord], wanting: PendingQueue, guard: Guard, now: float
+        self, gangs: Mapping[GangKey, GangRecord], pending: PendingQueue, guard: Guard, now: float
     ) -> Iterator[SetCondition]:
         """What is to be written now."""
         left = min(BATCH, UNDER_WAY - len(self._under_way))
@@ -114,7 +114,7 @@ class MemberConditions:
             return
         for ripe in islice(self._timers.due(now), MATURED):
             self._ready[ripe] = None
-            heapq.heappush(self._line, (_place(wanting, gangs[ripe]), ripe))
+            heapq.heappush(self._line, (_place(pending, gangs[ripe]), ripe))
             self._rests_until = now + BATCH / RATE
         looked = 0
         while left and looked < LOOKED and (key := self._first()) is not None:
@@ -159,9 +159,9 @@ class MemberConditions:
         return self._line[0][1] if self._line else None
 
 
-def _place(wanting: PendingQueue, record: GangRecord) -> Place:
+def _place(pending: PendingQueue, record: GangRecord) -> Place:
     """Gangs that are not in the queue come last."""
-    waits = wanting.has(record)
+    waits = pending.has(record)
     return not waits, record.order if waits else (record.number,)
 
 

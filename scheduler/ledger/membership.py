@@ -12,15 +12,14 @@ from scheduler.ledger import (
     gang_spec,
     healing,
     member_mishaps,
+    migration,
     preemption,
-    preemption_notice,
     quorum,
-    vacancies,
 )
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import Aside, GangRecord, Hold, Member, Spec, note_tried, was_tried
 from scheduler.ledger.gang_spec import SINGLE
-from scheduler.ledger.messages import Mishap, Sequel
+from scheduler.ledger.messages import Mishap, Sequel, called
 from scheduler.model.decision import TEXT, Reason, Refuse
 from scheduler.model.workload import GangKey, Group, Owner, Pod, Uid, gang_of_one
 
@@ -144,7 +143,7 @@ def seen(cache: Cache, pod: Pod, now: float) -> None:
     if pod.node is not None or pod.deleting or pod.phase.ended:
         cache.release(member)
         if pod.phase.ended and before is not None and not before.phase.ended:
-            vacancies.lost(cache, member, now)
+            migration.keep_place(cache, member, now)
     elif member.hold is not None:
         _keep_seat(cache, member, member.hold, now)
     if not member.live:
@@ -177,7 +176,7 @@ def _stranger_seen(cache: Cache, pod: Pod, now: float) -> None:
     if pod.phase.ended:
         forget(cache, pod.uid, now)
         return
-    before, cache.registry.strangers[pod.uid] = cache.registry.strangers.get(pod.uid), pod
+    before, cache.registry.foreign_pods[pod.uid] = cache.registry.foreign_pods.get(pod.uid), pod
     if pod.node is None:
         cache.nodes.take(pod.uid)
     elif before is None or before.node is None:
@@ -199,7 +198,7 @@ def _took_room(cache: Cache, pod: Pod, now: float) -> None:
     if pod.owner is not None:
         cache.spared_owners.leave_alone(pod.owner.uid, now)
     hidden = pod.key.namespace != record.key.namespace
-    taker = preemption_notice.called("pod", str(pod.key), pod.uid, hidden=hidden)
+    taker = called("pod", str(pod.key), pod.uid, hidden=hidden)
     text = f"{member.pod.key.name}: {taker} of {pod.scheduler or 'no scheduler'} took its room on {pod.node}"
     member_mishaps.note(record, Reason.PIN_BROKEN, [Mishap(member.pod, text)], _TOOK)
     cache.mark(record.key)
@@ -243,7 +242,7 @@ def forget(cache: Cache, uid: Uid, now: float) -> None:
         cache.excess_pods.drop(gang_spec.gang_key(member.pod), uid)
         healing.left(cache, member)
         if member.bound:
-            vacancies.lost(cache, member, now)
+            migration.keep_place(cache, member, now)
     cache.unknown(uid)
     key = cache.registry.leave(uid)
     if key is not None:
@@ -260,7 +259,7 @@ def _left(cache: Cache, key: GangKey) -> None:
         move(cache, uid, key)
     if key not in cache.registry.gangs:
         cache.pending.close(key)
-        vacancies.gone(cache, key)
+        migration.give_back_places(cache, key)
         cache.quotas.forget(key)
 
 
@@ -303,7 +302,7 @@ def resolve(cache: Cache, record: GangRecord) -> Spec | None:
         elif isinstance(record.verdict.decision, Refuse):
             record.verdict.forget()
         if isinstance(spec, Spec):
-            if former := quorum.strangers(record, spec):
+            if former := quorum.pods_of_earlier_controllers(record, spec):
                 _put_out(cache, record, former)
                 quorum.forget_completions(record)  # what they completed counts for them alone
             spare = quorum.beyond_size(record, spec)

@@ -1,6 +1,6 @@
 """What people were told of a gang, and what they are still to be told.
 
-Lives here: the notes alone. Never here: when something is told, and in which words (conditions, member_mishaps).
+Lives here: the notes, and how one gang or pod is called to another. Never here: when something is told, and in which words (conditions, member_mishaps).
 """
 
 from dataclasses import dataclass
@@ -63,3 +63,8 @@ class Sequel(NamedTuple):
 
     one: str = ""
     many: str = ""
+
+
+def called(kind: str, name: str, uid: Uid, *, hidden: bool) -> str:
+    """A gang or pod by its name; to a reader of another namespace, who may not know that, by the uid of a pod."""
+    return f"a {kind} of another namespace (pod uid {uid})" if hidden else f"{kind} {name}"

@@ -1,18 +1,22 @@
-"""Gangs on their way from seats to other seats: the new ones are kept before any pod is evicted.
+"""Seats that are kept for pods that their owners have not made yet: of gangs that move, and of members that were lost.
 
-Lives here: the leases, for pods that their owners have not made yet; the order of the evictions; and which pod takes a lease.
-A lease uses room under a name of its own, so no other pod gets it, and counts for its namespace as soon as the pod that
-it is to follow does not. A pod that moves is bound, or waits without a seat: what either asks of nodes holds no pin of ours,
-so the next of its owner asks the same. Never here: which seats (engine.drain). Everything ends by itself: a lease
-that no pod takes is given back, and an eviction that is refused ends a move of which nothing has happened yet. All of
-it is memory: a restart forgets the leases, and an evicted pod waits in the queue.
+Lives here: the leases; the order of the evictions of a move; which places of lost members are kept, for how long, and what
+ends that; and which pod takes a lease. A lease uses room under a name of its own, so no other pod gets it. It counts for
+its namespace as soon as the pod that it is to follow does not. A pod that moves is bound, or waits without a seat: what
+either asks of nodes holds no pin of ours, so the next of its owner asks the same. A member is lost where its gang was
+whole: the rest of the gang stands idle until its successor runs.
+
+Never here: which seats a move goes to (engine.drain). Everything ends by itself: a lease that no pod takes is given back,
+and an eviction that is refused ends a move of which nothing has happened yet. All of it is memory: a restart forgets the
+leases, and an evicted pod waits in the queue.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from scheduler.ledger import fault_isolation, healing, pins, plans, quorum
+from scheduler.ledger import fault_isolation, gang_spec, healing, pins, plans, quorum
+from scheduler.ledger.backoff import doubled
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Member, Plan, Spec
 from scheduler.ledger.leases import Lease, Migration
@@ -21,7 +25,7 @@ from scheduler.model import events as ev
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.demand import Demand
 from scheduler.model.effects import Announce, Effect
-from scheduler.model.workload import Gang, Role, Uid
+from scheduler.model.workload import Gang, GangKey, Owner, Phase, Role, Uid
 
 AGAIN: Final = 5.0
 """Seconds until a member whose gang is half way is asked to leave once more; a disruption budget changes slowly."""
@@ -267,3 +271,90 @@ def _sit_down(cache: Cache, record: GangRecord, seats: Mapping[Uid, str], now: f
     plan = Plan(plans.name_of(record, seats), dict(seats))
     cache.mark(record.key)
     return plans.start(record, plan, now, cache.policy)
+
+
+JOB_BACKOFF: Final = 10.0
+"""Seconds that a Job waits after its first failure; twice as long after each further one."""
+
+JOB_BACKOFF_LIMIT: Final = 360.0
+"""Seconds at which Kubernetes documents the end of that doubling."""
+
+KEPT: Final = 30.0
+"""Seconds for an owner that waits for nothing to make the pod, on a busy cluster, and for us to see it."""
+
+WATCHED_KINDS: Final = frozenset({"Job", "StatefulSet"})
+"""Kinds of owners of which we see that one is gone."""
+
+
+def keep_place(cache: Cache, member: Member, now: float) -> None:
+    """This member ends without success, or is gone: its place is kept, where its gang was whole.
+
+    Not where we or the cluster took it away, for others are to have the room. Whether the quorum needs it, and another
+    will come, is for `tend` to say, when all that has happened is known.
+    """
+    pod, record = member.pod, cache.registry.gangs[cache.registry.gang_of[member.pod.uid]]
+    ours = member.worked and record.was_bound and not quorum.is_surplus(member)
+    taken = member.evicting is not None or pod.disrupted or pod.phase is Phase.SUCCEEDED
+    if not cache.ready or not ours or taken or pod.node is None or pod.owner is None:
+        return
+    spec = record.spec or gang_spec.spec(record, cache.groups, cache.policy)
+    if not isinstance(spec, Spec) or spec.total < 2 or record.key in cache.migrations:
+        return
+    move = cache.migrations.vacancy(record.key)
+    if move is None:
+        move = Migration(record.key, lineage(record.key, pod), False, [], [], now, vacancy=True)
+        cache.migrations.put(move)
+    cache.migrations.last(move, max(move.by, now + _patience(cache, pod.owner)))
+    lease = Lease(pod.uid, pod.node, quorum.role_of(member, spec), pod.demand, pod.owner)
+    keep(cache, move, lease)
+
+
+def _patience(cache: Cache, owner: Owner) -> float:
+    """Seconds for which a place is kept: as long as the owner waits, and a margin."""
+    traits = cache.owners.get(owner.uid)
+    if owner.kind != "Job" or traits is None:
+        return KEPT
+    return KEPT + doubled(JOB_BACKOFF, traits.failed, JOB_BACKOFF_LIMIT)
+
+
+def tend_places(cache: Cache, record: GangRecord, now: float) -> None:
+    """Give back places that the quorum does not lack, that are no longer to be had, or that suit no successor."""
+    move = cache.migrations.vacancy(record.key)
+    if move is None:
+        record.kept = ()
+        return
+    spec = record.spec
+    missing = quorum.lacking(record, spec).lacks if isinstance(spec, Spec) else {}
+    waits = any(member.bound for member in record.live()) and not _suits_none(cache, record, now)
+    for lease in list(move.leases):
+        if waits and missing.get(lease.role, 0) > 0 and _is_to_be_had(cache, record, lease):
+            missing[lease.role] -= 1
+        else:
+            give_back(cache, move, lease)
+    record.kept = tuple(sorted(lease.node for lease in move.leases))
+
+
+def give_back_places(cache: Cache, key: GangKey) -> None:
+    """This gang is no more, so none of it stands idle."""
+    if (move := cache.migrations.vacancy(key)) is not None:
+        for lease in list(move.leases):
+            give_back(cache, move, lease)
+
+
+def _suits_none(cache: Cache, record: GangRecord, now: float) -> bool:
+    """All that the quorum lacks are there, and not each of them has a place: the planner finds room for all."""
+    if not isinstance(record.spec, Spec) or not cache.is_idle(record, now):
+        return False
+    gang = quorum.request(record, record.spec, cache.policy)
+    return gang is not None and match(cache, record, gang) is None
+
+
+def _is_to_be_had(cache: Cache, record: GangRecord, lease: Lease) -> bool:
+    """Its owner makes another pod, and the node takes it."""
+    owner, node, demand = lease.owner, cache.nodes.get(lease.node), lease.demand
+    if owner is None or node is None or lease.node in record.pinning.barred_nodes:
+        return False
+    traits = cache.owners.get(owner.uid)
+    makes = not (traits.ended or traits.suspended) if traits is not None else owner.kind not in WATCHED_KINDS
+    takes = cache.nodes.admits(lease.node, demand)
+    return makes and takes and not cache.nodes.is_overdrawn(lease.node, demand)

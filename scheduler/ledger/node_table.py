@@ -12,10 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.admission import obstacles
-from scheduler.model.cluster import LabelColumn, Mask, Matrix, Node, Nomination, Snapshot
+from scheduler.model.cluster import (
+    LabelColumn,
+    Level,
+    Mask,
+    Matrix,
+    Node,
+    Nomination,
+    Snapshot,
+    Topology,
+    survey,
+)
 from scheduler.model.demand import Demand, HostPort, Taint
 from scheduler.model.resources import Amounts, ResourceAxis, Vector
-from scheduler.model.topology import Level, Topology, survey
 from scheduler.model.workload import Uid
 
 VECTORS_KEPT: Final = 4096
@@ -55,7 +64,7 @@ class NodeTable:
         """Changes with anything but the use of room."""
         self.generation = 0
         """Changes with everything."""
-        self.room = 0
+        self.room_version = 0
         """Changes when room may have grown anywhere: what did not fit may fit now."""
         self._ports_version = 0
         self._port_picture: tuple[object, tuple[tuple[HostPort, Mask], ...]] = (None, ())
@@ -204,7 +213,7 @@ class NodeTable:
 
     def grew(self) -> None:
         """There may be more room than there was."""
-        self.room += 1
+        self.room_version += 1
 
     def _changed(self) -> None:
         self._columns = None

@@ -50,7 +50,7 @@ def name_of(record: GangRecord, seats: Mapping[Uid, str]) -> str:
 
 def take_seats(cache: Cache, record: GangRecord, seats: Mapping[Uid, str], now: float) -> bool:
     """Hold every seat of a decision, or none of them: then there is as much room as before, and no more."""
-    name, room = name_of(record, seats), cache.nodes.room
+    name, room = name_of(record, seats), cache.nodes.room_version
     taken: list[Member] = []
     for uid, node in seats.items():
         member = record.members.get(uid)
@@ -63,7 +63,7 @@ def take_seats(cache: Cache, record: GangRecord, seats: Mapping[Uid, str], now: 
         return True
     for member in taken:
         cache.release(member)
-    cache.nodes.room = room
+    cache.nodes.room_version = room
     return False
 
 

@@ -1,7 +1,7 @@
 """Room made for a gang: its seats are held at once, and let go only when those who give way have left.
 
 Lives here: who of the victims was asked, who refused, who is still there. The seats are held above what their nodes
-have, so that no other gang gets the room meanwhile: that is the whole lease. Before any pod is asked, the plan is written
+have, so that no other gang gets the room meanwhile. Nothing else protects it. Before any pod is asked, the plan is written
 on the gang with its victims, so that a restart goes on with these and takes no others. Never here: who the victims are.
 Everything ends by itself: when the gang that waits vanishes no more pods are asked to leave, and what was not gone yet
 stays.
@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
-from scheduler.ledger import attained_service, fault_isolation, healing, plans, preemption_notice, quorum
+from scheduler.ledger import attained_service, gang_spec, healing, plans, quorum
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Spec, Step, Victim
-from scheduler.ledger.preemption_cycles import line
-from scheduler.model.decision import Reason
-from scheduler.model.effects import Effect, Evict, SuspendJob, WritePlan
+from scheduler.ledger.gang import GangRecord, Hold, Plan, Spec, Step, Victim
+from scheduler.ledger.messages import GaveWay, called
+from scheduler.ledger.preemption_history import line
+from scheduler.model.decision import TEXT, Reason
+from scheduler.model.effects import Announce, Effect, Evict, SuspendJob, WritePlan
 from scheduler.model.events import FailureKind
 from scheduler.model.preemption_units import Preempt, Unit
 from scheduler.model.workload import GangKey, GiveWay, Owner, Pod, Uid
@@ -35,20 +36,6 @@ HEARD: Final = 5.0
 """Seconds after which a Job that a person resumed is taken to keep its pods: what is told of a Job and what is told of
 its pods come in no order.
 """
-
-KEPT: Final = frozenset({"DaemonSet", "Node"})
-"""Kinds of owners whose pods belong to their node: evicted they come back to it, or are only copies of what runs
-there.
-"""
-
-SYSTEM: Final = 2_000_000_000
-"""Priority of the cluster's own pods (`system-cluster-critical`): they are never victims."""
-
-
-def may_be_asked(pod: Pod) -> bool:
-    """Its owner makes it again, or it may end: it is not of its node, not the cluster's own, and not on its way out."""
-    kept = pod.key.off_limits or (pod.owner is not None and pod.owner.kind in KEPT)
-    return not (pod.deleting or kept or pod.priority >= SYSTEM)
 
 
 def start(cache: Cache, record: GangRecord, preempt: Preempt, name: str, now: float) -> bool:
@@ -70,13 +57,13 @@ def start(cache: Cache, record: GangRecord, preempt: Preempt, name: str, now: fl
         if member is not None:
             cache.hold(member, Hold(node, name), now)
     if any(_overdrawn(cache, record, plan, going(cache))):
-        _let_be(cache, record, plan)
+        _undo_holds(cache, record, plan)
         return False
     record.plan = plan
     if preempt.victims:
-        record.preempted_at = now
+        start_cooldown(record, now)
     for unit in preempt.victims:
-        mark(cache, unit.uids, Reason.PREEMPTED)
+        set_leaving(cache, unit.uids, Reason.PREEMPTED)
         if unit.way is GiveWay.EVICT:
             loser = cache.registry.gangs.get(unit.gang)
             cache.preemption_cycles.took(line(record), str(unit.gang) if loser is None else line(loser), now)
@@ -85,12 +72,12 @@ def start(cache: Cache, record: GangRecord, preempt: Preempt, name: str, now: fl
 
 
 def _as_chosen(cache: Cache, unit: Unit, taken: set[Uid]) -> bool:
-    """All of it run as they did, and of a gang either none of its quorum leaves or all that run. Of one that is refused
-    the quorum is not known.
+    """All pods of the unit still run, and the victims include all or none of a gang's quorum. A refused gang has no
+    quorum that is known.
     """
     gang = cache.registry.gangs.get(unit.gang)
     if gang is None:
-        pods = [cache.registry.strangers.get(uid) for uid in unit.uids]
+        pods = [cache.registry.foreign_pods.get(uid) for uid in unit.uids]
         return all(pod is not None and pod.node is not None and not pod.deleting for pod in pods)
     if gang.spec is None or not gang.gives_way:
         return False
@@ -101,15 +88,15 @@ def _as_chosen(cache: Cache, unit: Unit, taken: set[Uid]) -> bool:
     return running.keys() >= set(unit.uids) and len(left) in {0, len(core)}
 
 
-def _let_be(cache: Cache, record: GangRecord, plan: Plan) -> None:
+def _undo_holds(cache: Cache, record: GangRecord, plan: Plan) -> None:
     """As if the seats had never been held: no room came back by it."""
-    room = cache.nodes.room
+    room = cache.nodes.room_version
     del cache.freeing[record.key]
     for uid in plan.seats:
         member = record.members.get(uid)
         if member is not None:
             cache.release(member)
-    cache.nodes.room = room
+    cache.nodes.room_version = room
 
 
 def _persist(cache: Cache, record: GangRecord, plan: Plan, now: float) -> list[Effect]:
@@ -140,8 +127,8 @@ def _victims(cache: Cache, unit: Unit, now: float) -> Iterator[tuple[Uid, Victim
             yield uid, Victim(pod.key, unit.gang, unit.way, had, pod.owner, where, asks=asks)
 
 
-def mark(cache: Cache, uids: Iterable[Uid], reason: Reason | None) -> None:
-    """These count no longer, or count again: nothing is planned for the gap that they will leave."""
+def set_leaving(cache: Cache, uids: Iterable[Uid], reason: Reason | None) -> None:
+    """Mark these pods as leaving; without a reason, they stay. A pod that leaves does not count for its gang."""
     for uid in uids:
         member = cache.registry.member(uid)
         if member is not None and member.evicting in {None, Reason.PREEMPTED}:
@@ -155,12 +142,14 @@ def carry_on(cache: Cache, record: GangRecord, plan: Plan, now: float) -> tuple[
     """Ask who is to be asked. True: all have left and the seats are free, so the plan goes on as any other."""
     for uid in [uid for uid in plan.victims if _is_gone(cache, cache.registry.pod(uid))]:
         _pass_on(plan, uid, plan.victims.pop(uid))
-    _hear(cache, plan, now)
+    _note_resumed_jobs(cache, plan, now)
     if not plan.victims and not any(_overdrawn(cache, record, plan)):
         cache.freeing.pop(record.key, None)
         plan.step = Step.PERSIST
         for uid in plan.seats:
-            _begins_now(record.members.get(uid), now)
+            # That kube-scheduler found no room for it before says nothing of its seat.
+            if (member := record.members.get(uid)) is not None and member.failing_since is not None:
+                member.failing_since = now
         return [], True
     if plan.outstanding:
         return plans.again(record, cache.policy, now), False
@@ -168,7 +157,7 @@ def carry_on(cache: Cache, record: GangRecord, plan: Plan, now: float) -> tuple[
 
 
 def _pass_on(plan: Plan, uid: Uid, gone: Victim) -> None:
-    """Who stood for all of a Job is gone: another of its pods does."""
+    """If the pod that stood for all of its Job is gone, another pod of that Job takes over."""
     if gone.asked and not gone.accepted:
         plan.parted[uid] = gone
     if gone.asks and gone.way is GiveWay.SUSPEND:
@@ -180,7 +169,7 @@ def _pass_on(plan: Plan, uid: Uid, gone: Victim) -> None:
                 return
 
 
-def _hear(cache: Cache, plan: Plan, now: float) -> None:
+def _note_resumed_jobs(cache: Cache, plan: Plan, now: float) -> None:
     """A Job that was suspended for this is resumed by others: that counts more than our word, and pods that were not
     told to go yet stay. Suspended once more, it gives way after all.
     """
@@ -212,12 +201,6 @@ def resumed(cache: Cache, plan: Plan, now: float) -> int:
     return _staying(cache, plan, jobs) if jobs else 0
 
 
-def _begins_now(member: Member | None, now: float) -> None:
-    """That kube-scheduler found no room for it before says nothing of its seat."""
-    if member is not None and member.failing_since is not None:
-        member.failing_since = now
-
-
 def _is_gone(cache: Cache, pod: Pod | None) -> bool:
     """Or as good as gone: told to go, on a node of which nothing is heard. No seat of a plan is there, see `is_stuck`."""
     if pod is None or pod.phase.ended:
@@ -237,7 +220,7 @@ def going(cache: Cache) -> set[Uid]:
     return {*cache.deleted, *(uid for plan in cache.freeing.values() for uid in plan.victims)}
 
 
-def booked(cache: Cache) -> set[Uid]:
+def pods_waiting_for_victims(cache: Cache) -> set[Uid]:
     """Who sits on room that others still have to leave: it takes none from a plan that has its own."""
     return {uid for plan in cache.freeing.values() for uid in plan.seats}
 
@@ -296,12 +279,34 @@ def answered(cache: Cache, record: GangRecord, uid: Uid, kind: FailureKind | Non
     victim.protected = kind is FailureKind.BUDGET
     if kind is None:
         if not victim.accepted:
-            cache.do(preemption_notice.gave_way(cache, record, record.plan, uid, victim, now))
+            cache.do([_gave_way(cache, record, record.plan, uid, victim, now)])
         victim.accepted, victim.again = True, float("inf")
     elif kind is FailureKind.INVALID:
         victim.again = float("inf")
     else:
         victim.again = now + ASK_AGAIN.get(kind, RETRY)
+
+
+def _gave_way(cache: Cache, record: GangRecord, plan: Plan, uid: Uid, victim: Victim, now: float) -> Announce:
+    """It learns that it leaves for this gang, and we remember it. A refused request is not told."""
+    speaker = min(record.members.values(), key=lambda member: member.arrival).pod
+    name = speaker.key.name if gang_spec.is_gang_of_one(record.key) else record.key.name
+    loser = cache.registry.gangs.get(victim.gang)
+    if loser is not None:
+        loser.preemption.gave_way = GaveWay(record.key, name, record.priority, now)
+    if victim.node is not None and victim.owner is not None:
+        cache.spared_owners.leave_alone(victim.owner.uid, now)
+        cache.spared_owners.made_room(victim.node, record.key)
+    # A controller is told once, however many of its pods leave.
+    owner = (
+        victim.owner if victim.owner is not None and victim.owner.uid not in plan.notified_owners else None
+    )
+    plan.notified_owners |= {owner.uid} if owner is not None else set()
+    full = f"{record.key.namespace}/{name}"
+    winner = called("gang", full, speaker.uid, hidden=record.key.namespace != victim.key.namespace)
+    text = f"{TEXT[Reason.PREEMPTED]}: {winner}, of priority {record.priority}"
+    evicted = victim.way is GiveWay.EVICT
+    return Announce(victim.gang, uid, victim.key, owner, Reason.PREEMPTED, text, disrupted=evicted)
 
 
 def is_stuck(cache: Cache, record: GangRecord, plan: Plan, now: float) -> bool:
@@ -363,33 +368,33 @@ def give_up(cache: Cache, key: GangKey, plan: Plan, now: float) -> None:
     """No more pods are asked to leave for this plan; what has not gone yet counts again."""
     cache.freeing.pop(key, None)
     staying = [uid for uid in plan.victims if not _leaves(cache.registry.pod(uid))]
-    mark(cache, staying, None)
+    set_leaving(cache, staying, None)
     record = cache.registry.gangs.get(key)
     if record is not None:
         stubborn = [uid for uid, victim in plan.victims.items() if victim.asked and not _goes(victim)]
-        record.spared |= dict.fromkeys(stubborn, now + SPARED)
+        record.preemption.spared |= dict.fromkeys(stubborn, now + SPARED)
 
 
 def _leaves(pod: Pod | None) -> bool:
     return pod is None or pod.deleting or pod.phase.ended
 
 
-def sweep(cache: Cache, now: float) -> None:
-    """Gives up plans whose gang is gone, or has another plan by now; the others are looked at when there is more
-    room.
-    """
-    for key, plan in list(cache.freeing.items()):
-        record = cache.registry.gangs.get(key)
-        if record is None or record.plan is not plan:
-            with fault_isolation.guard(cache, key, now):
-                give_up(cache, key, plan, now)
-    if cache.freed_at != cache.nodes.room:
-        cache.freed_at = cache.nodes.room
-        for key in cache.freeing:
-            cache.mark(key)
+def start_cooldown(record: GangRecord, now: float) -> None:
+    """Others were asked to leave for this gang."""
+    record.preemption.at = now
 
 
 def spared(record: GangRecord, now: float) -> frozenset[Uid]:
     """Victims that would not go when this gang asked them last."""
-    record.spared = {uid: until for uid, until in record.spared.items() if until > now}
-    return frozenset(record.spared)
+    notes = record.preemption
+    notes.spared = {uid: until for uid, until in notes.spared.items() if until > now}
+    return frozenset(notes.spared)
+
+
+def note_alternation(cache: Cache, record: GangRecord, now: float) -> None:
+    """Note until when this gang leaves alone those with which it took turns in throwing each other out."""
+    record.preemption.at_odds = cache.preemption_cycles.at_odds(line(record), now)
+
+
+def end_alternation(record: GangRecord) -> None:
+    record.preemption.at_odds = float("-inf")

@@ -96,7 +96,7 @@ def _filling(record: GangRecord) -> list[Member]:
     return [m for m in record.members.values() if m.live or m.pod.phase is Phase.SUCCEEDED]
 
 
-def strangers(record: GangRecord, spec: Spec) -> list[Uid]:
+def pods_of_earlier_controllers(record: GangRecord, spec: Spec) -> list[Uid]:
     """Members of an earlier controller, when the gang's name was taken over by a new one.
 
     Members of several controllers are one gang only where `membership.is_of_several` says so; otherwise the newest revision's

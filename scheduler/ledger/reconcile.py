@@ -19,7 +19,6 @@ from scheduler.ledger import (
     plans,
     preemption,
     quorum,
-    vacancies,
 )
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Plan, Spec, Step
@@ -46,7 +45,7 @@ def reconcile(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect
     effects += deadlines.enforce(cache, record, spec, now)
     # 5. Places of lost members that nothing needs any more are given back; successors take theirs.
     if record.kept or cache.migrations.vacancy(record.key) is not None:
-        vacancies.tend(cache, record, now)
+        migration.tend_places(cache, record, now)
     effects += migration.arrive(cache, record, now)
     # 6. The plan, one step further or dropped; marks of a plan that is no more.
     effects += _advance_plan(cache, record, now)
@@ -85,8 +84,8 @@ def tell(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect], fl
 
 def _expire(cache: Cache, record: GangRecord, now: float) -> None:
     """Holds, bars and quarrels that end by themselves."""
-    if record.at_odds <= now:
-        record.at_odds = float("-inf")
+    if record.preemption.at_odds <= now:
+        preemption.end_alternation(record)
     for member in record.members.values():
         if member.hold is not None and member.hold.until is not None and member.hold.until <= now:
             cache.release(member)
@@ -122,7 +121,9 @@ def _advance_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
 
 
 def _stands(cache: Cache, record: GangRecord, plan: Plan) -> bool:
-    return isinstance(record.spec, Spec) and plans.stands(record, plan, cache.nodes, preemption.booked(cache))
+    return isinstance(record.spec, Spec) and plans.stands(
+        record, plan, cache.nodes, preemption.pods_waiting_for_victims(cache)
+    )
 
 
 def _enter(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
@@ -165,7 +166,7 @@ def _wake(cache: Cache, record: GangRecord, now: float) -> float:
         *pins.looks(record, cache.policy),
         record.backoff.not_before,
         record.health.look_at,
-        record.at_odds,
+        record.preemption.at_odds,
         observed_runs.doubted_at(record),
     ]
     times += [member.tidied_at + plans.TIDY_EVERY for member in plans.untidy(record)]

@@ -10,6 +10,7 @@ from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Spec, Step, Victim, was_tried
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, WritePlan
+from scheduler.model.preemption_units import may_be_asked
 from scheduler.model.queueing import Reclaim
 from scheduler.model.workload import GiveWay, Phase, PlanNote, Pod, gang_of_one
 
@@ -199,10 +200,11 @@ def _adopt_freeing(cache: Cache, record: GangRecord, writer: Member, now: float)
     plan = Plan(note.plan, dict(note.seats), Step.FREE, writer=writer.pod.uid)
     plan.free_by = now + cache.policy.timeout
     plan.victims = {pod.uid: _victim(cache, pod) for pod in staying}
-    record.plan, record.preempted_at = plan, now
+    record.plan = plan
+    preemption.start_cooldown(record, now)
     for member in members:
         cache.hold(member, Hold(note.seats[member.pod.uid], note.plan), now)
-    preemption.mark(cache, plan.victims, Reason.PREEMPTED)
+    preemption.set_leaving(cache, plan.victims, Reason.PREEMPTED)
     cache.freeing[record.key] = plan
     return True
 
@@ -235,7 +237,7 @@ def _may_take(cache: Cache, record: GangRecord, staying: list[Pod]) -> bool:
         return False  # a namespace would lose what it uses within its guarantee
     return all(
         (pod.priority < gang.priority or pod.key.namespace in borrowers)
-        and preemption.may_be_asked(pod)
+        and may_be_asked(pod)
         and not _suspends(cache, pod)
         for pod in asked
     )

@@ -10,7 +10,7 @@ from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from scheduler.ledger.gang import GangRecord, Member
-from scheduler.ledger.gang_parts import Backoff, Health, Pinning
+from scheduler.ledger.gang_parts import Backoff, Health, Pinning, Preemption
 from scheduler.ledger.messages import GaveWay
 from scheduler.model.workload import Asleep, GangKey, Owner, OwnerTraits, Pod, Uid, gang_of_one
 
@@ -69,7 +69,7 @@ class Registry:
     def __init__(self) -> None:
         self.gangs: dict[GangKey, GangRecord] = {}
         self.gang_of: dict[Uid, GangKey] = {}
-        self.strangers: dict[Uid, Pod] = {}
+        self.foreign_pods: dict[Uid, Pod] = {}
         """Unended pods of other schedulers, and native groups: their use of nodes counts, nothing else."""
         self.asleep = SuspendedJobs()
         """Gangs that have a Job without pods, whether or not there are pods of others."""
@@ -85,7 +85,7 @@ class Registry:
 
     def pod(self, uid: Uid) -> Pod | None:
         member = self.member(uid)
-        return member.pod if member else self.strangers.get(uid)
+        return member.pod if member else self.foreign_pods.get(uid)
 
     def is_gone(self, uid: Uid) -> bool:
         """This pod is deleted, or on its way."""
@@ -94,10 +94,10 @@ class Registry:
 
     @property
     def count(self) -> int:
-        return len(self.gang_of) + len(self.strangers)
+        return len(self.gang_of) + len(self.foreign_pods)
 
     def knows(self, uid: Uid) -> bool:
-        return uid in self.gang_of or uid in self.strangers
+        return uid in self.gang_of or uid in self.foreign_pods
 
     def give_turn(self, record: GangRecord, owner: Owner | None) -> None:
         """The run of this controller goes first; None: no other waits."""
@@ -138,7 +138,7 @@ class Registry:
 
     def leave(self, uid: Uid) -> GangKey | None:
         """Strike a pod off; a gang without pods is no more. Returns the gang it was in."""
-        self.strangers.pop(uid, None)
+        self.foreign_pods.pop(uid, None)
         key = self.gang_of.pop(uid, None)
         if key is None:
             return None
@@ -152,8 +152,8 @@ class Registry:
                 record.pinning.barred
                 or record.pinning.broken
                 or record.health.setbacks
-                or record.gave_way
-                or record.preempted_at > float("-inf")
+                or record.preemption.gave_way
+                or record.preemption.at > float("-inf")
             ):
                 self.keep_scars(record, member.pod)
         return key
@@ -183,10 +183,10 @@ class Registry:
             dict(record.pinning.barred),
             record.pinning.broken,
             record.pinning.soft,
-            record.preempted_at,
+            record.preemption.at,
             record.health.setbacks,
             record.backoff.not_before,
-            record.gave_way,
+            record.preemption.gave_way,
         )
         self._scars.move_to_end(line)
         if len(self._scars) > SCARS_KEPT:
@@ -198,7 +198,7 @@ class Registry:
             record.pinning = Pinning(before.soft, before.broken_pins, dict(before.barred))
             record.health = Health(before.setbacks)
             record.backoff = Backoff(not_before=before.not_before)
-            record.preempted_at, record.gave_way = before.preempted_at, before.gave_way
+            record.preemption = Preemption(before.preempted_at, before.gave_way)
 
     def check(self) -> list[str]:
         """Sentences about what must never be true."""

@@ -109,7 +109,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class Freed:
+class VictimsChosen:
     """The planner found who has to leave so that this gang has room, from the snapshot of this generation."""
 
     gang: Gang
@@ -203,7 +203,7 @@ Event: TypeAlias = (
     | Asked
     | Scored
     | Decided
-    | Freed
+    | VictimsChosen
     | MoveFound
     | PolicyChanged
     | EffectDone

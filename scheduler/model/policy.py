@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from scheduler.model.cluster import DEFAULT_LEVELS, Level
 from scheduler.model.queueing import Backfill, Order, Overrun, Reclaim, Share
-from scheduler.model.topology import DEFAULT_LEVELS, Level
 from scheduler.model.workload import Pin, Strategy
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.cluster import Matrix
-from scheduler.model.workload import GangKey, GiveWay, Uid
+from scheduler.model.workload import GangKey, GiveWay, Pod, Uid
 
 
 class Kind(IntEnum):
@@ -30,6 +30,21 @@ class By(IntEnum):
     """It goes behind: of lower priority, or its turn is over, or it runs longer than it was to."""
     CLAIM = 1
     """Only for what it uses of a guarantee that its namespace has borrowed."""
+
+
+NODES_OWN: Final = frozenset({"DaemonSet", "Node"})
+"""Kinds of owners whose pods belong to their node: evicted they come back to it, or are only copies of what runs
+there.
+"""
+
+SYSTEM: Final = 2_000_000_000
+"""Priority of the cluster's own pods (`system-cluster-critical`): they are never victims."""
+
+
+def may_be_asked(pod: Pod) -> bool:
+    """Its owner makes it again, or it may end: it is not of its node, not the cluster's own, and not on its way out."""
+    kept = pod.key.off_limits or (pod.owner is not None and pod.owner.kind in NODES_OWN)
+    return not (pod.deleting or kept or pod.priority >= SYSTEM)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""What goes through the neck: the verbs of kube-scheduler, and our answers."""
+"""The verbs of kube-scheduler, and our answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

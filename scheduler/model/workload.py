@@ -57,10 +57,11 @@ class Phase(StrEnum):
     FAILED = "Failed"
     UNKNOWN = "Unknown"
 
-    @property
-    def ended(self) -> bool:
-        """Nothing of the pod's room is in use any more."""
-        return self is Phase.SUCCEEDED or self is Phase.FAILED
+    ended: bool
+    """Nothing of the pod's room is in use any more."""
+
+    def __init__(self, word: str) -> None:
+        self.ended = word in {"Succeeded", "Failed"}
 
 
 class Strategy(StrEnum):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from scheduler.model.topology import DEFAULT_LEVELS, Level
+from scheduler.model.cluster import DEFAULT_LEVELS, Level
 from scheduler.model.workload import Asleep, Complaint, Owner, OwnerTraits
 from scheduler.objects import api, labels
 from scheduler.objects.gangs import read

@@ -1,19 +1,26 @@
 """The strict reading of what people write into labels and annotations, and the complaints about it.
 
-Lives here: the parsers of single values, and `Sheet`, which reads one object's labels and annotations and keeps
-what is wrong. Never here: which key means what (`gangs`). Why strict: an annotation is a stranger's text, and a
-number read wrongly moves a whole gang; why nothing raises: one bad pod must not hold up the rest.
+Lives here: the parsers of single values, `PodMetadata`, which reads one object's labels and annotations and keeps what is
+wrong, and keys under our prefix that say nothing. Never here: which key means what (`gangs`). Why strict: an annotation
+is a stranger's text, and a number read wrongly moves a whole gang. Why nothing raises: one bad pod must not hold up the
+rest.
+
+A key that is misspelled, or stands among the labels and not the annotations, says nothing, and a gang would be placed as
+if it were not there. A key that resembles none of ours is not our affair.
 """
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from difflib import get_close_matches
+from functools import lru_cache
 from typing import Final, TypeVar
 
 import msgspec
 
 from scheduler.model.workload import Complaint
+from scheduler.objects import labels
 
 T = TypeVar("T")
 
@@ -197,3 +204,45 @@ class PodMetadata:
         except Unfit as unfit:
             self.complain(key, said, f"write {unfit}", fatal=fatal)
             return None
+
+
+LABELS: Final = frozenset({labels.GANG, labels.SURPLUS, labels.ELASTIC_JOB, labels.ELASTIC_ROLE})
+"""Ours that are labels; all others on a pod are annotations."""
+
+KNOWN: Final = frozenset(
+    value for value in vars(labels).values() if isinstance(value, str) and value.startswith(labels.OURS)
+)
+
+_WORDS: Final = sorted(
+    own.removeprefix(labels.OURS)
+    for own in (KNOWN & labels.SAID) | {labels.CHECKPOINTED_AT}
+    if own not in {labels.ELASTIC_JOB, labels.ELASTIC_ROLE}
+)
+"""What a person may write on a pod, without the prefix; in order, so that the same slip always means the same."""
+
+CLOSE: Final = 0.75
+"""So much of two words must agree: `stratgy` is a slip, `port` is a word of somebody's."""
+
+MOST_KEYS: Final = 8
+"""Keys of one pod that are looked at: whoever writes thousands must not cost us a second."""
+
+
+def slips(texts: Mapping[str, str], *, are_labels: bool) -> Iterator[tuple[str, str, str]]:
+    """Key, value, and what would be right, for each of these labels or annotations that nobody reads."""
+    odd = [key for key in texts if key.startswith(labels.OURS) and not _is_read(key, are_labels=are_labels)]
+    for key in odd[:MOST_KEYS]:
+        meant = _meant(key)
+        if meant:
+            place = "label" if meant in LABELS else "annotation"
+            yield key, texts[key][: SHOWN + 1], f"write the {place} {meant}; this is not read"
+
+
+def _is_read(key: str, *, are_labels: bool) -> bool:
+    return key in KNOWN and (key in LABELS) is are_labels
+
+
+@lru_cache(maxsize=1024)
+def _meant(key: str) -> str:
+    """The key of ours that is most like this one; empty where none is like it."""
+    word = key.removeprefix(labels.OURS)[:64]
+    return "".join(labels.OURS + own for own in get_close_matches(word, _WORDS, 1, CLOSE))

@@ -6,7 +6,7 @@ Never here: what the pod needs (`demand`), or which gang it is of (`gangs`); the
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from scheduler.model.topology import Level
+from scheduler.model.cluster import Level
 from scheduler.model.workload import (
     Complaint,
     Membership,
@@ -25,8 +25,7 @@ from scheduler.model.workload import (
 from scheduler.objects import api, labels, pod_annotations
 from scheduler.objects.gangs import Reading, read
 from scheduler.objects.interner import Interner
-from scheduler.objects.misspelled_keys import slips
-from scheduler.objects.parsing import PodMetadata, Unfit, moment, printable, shown
+from scheduler.objects.parsing import PodMetadata, Unfit, moment, printable, shown, slips
 from scheduler.objects.pod_demand import wanted
 from scheduler.objects.volumes import Volumes
 

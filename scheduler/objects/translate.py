@@ -8,6 +8,7 @@ are known by their kind alone. Never here: what is bound, held or waiting (`ledg
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from scheduler.model.cluster import DEFAULT_LEVELS, Level
 from scheduler.model.events import (
     BudgetGone,
     BudgetSeen,
@@ -23,7 +24,6 @@ from scheduler.model.events import (
     QuotaGone,
     QuotaSeen,
 )
-from scheduler.model.topology import DEFAULT_LEVELS, Level
 from scheduler.model.workload import Complaint, GangKey, Owner, PodKey, Uid
 from scheduler.objects import api, groups, nodes, owners, pod_disruption_budgets, pods, quotas
 from scheduler.objects.interner import Interner

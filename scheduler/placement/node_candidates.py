@@ -12,10 +12,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.cluster import Mask, Matrix, Snapshot
+from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
 from scheduler.model.demand import Demand
 from scheduler.model.resources import ResourceAxis, Vector
-from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement.distribution import MOST, Codes, Counts, ascending
 from scheduler.placement.feasibility import clash

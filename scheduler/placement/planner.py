@@ -1,7 +1,7 @@
 """The one door: where does this gang go, which nodes suit this pod, does this demand fit this node.
 
 Lives here: the order of the questions, and the answer to each.
-Never here: a memory.  A caller may keep a `Masks` and pass it in; it changes no answer.
+Never here: a memory.  A caller may keep a `FeasibilityCache` and pass it in; it changes no answer.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.admission import CORDON
-from scheduler.model.cluster import Mask, Matrix, Snapshot
+from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
 from scheduler.model.decision import Decision, Place, Reason, Refuse, Shortfall, Wait
 from scheduler.model.obstacles import NO_NODES
 from scheduler.model.policy import Policy
-from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility, scoring
-from scheduler.placement.diagnosis import blocked, describe, shortfall
 from scheduler.placement.feasibility import FeasibilityCache, fits
 from scheduler.placement.node_candidates import (
     Batch,
@@ -31,8 +29,8 @@ from scheduler.placement.node_candidates import (
     gather,
     task_of,
 )
-from scheduler.placement.quality import quality
-from scheduler.placement.seating import seat, seat_surplus
+from scheduler.placement.scoring import quality
+from scheduler.placement.seating import blocked, describe, seat, seat_surplus, shortfall
 
 __all__ = ["decide", "fits", "nearest", "rank"]
 

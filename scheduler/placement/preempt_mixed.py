@@ -13,10 +13,9 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.cluster import Mask, Matrix, Snapshot
+from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
 from scheduler.model.decision import Place
 from scheduler.model.resources import Vector
-from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang
 from scheduler.placement.distribution import Counts
 from scheduler.placement.victims import Standing

@@ -11,8 +11,7 @@ gang itself: nobody has to leave for it.
     victims_cover     gangs that stand on several nodes, and how good an answer is at best
     victims_improve   exchanges
     victims_counted   priorities and domains
-    victims_exact     a few units: every set
-    victims_bounds    which of these sets need not be asked about
+    victims_exact     a few units: every set, but for those that need not be asked about
     victims_terms     no more than was borrowed, and by a claim only for what is claimed
     preempt_mixed     gangs whose seats cannot be counted
 """
@@ -33,9 +32,8 @@ from scheduler.placement import planner
 from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.preempt_mixed import Case, mixed, needed_by
 from scheduler.placement.victims import stand
-from scheduler.placement.victims_bounds import Even, even_of
 from scheduler.placement.victims_counted import counted
-from scheduler.placement.victims_exact import FEW, cheapest_first
+from scheduler.placement.victims_exact import FEW, Even, cheapest_first, even_of
 from scheduler.placement.victims_seats import Ask, asks_of, countable
 from scheduler.placement.victims_terms import able, claimed_alone, held, offers
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.cluster import Mask, Matrix, Snapshot
+from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
 from scheduler.model.demand import Demand
 from scheduler.model.resources import Vector
-from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility
 from scheduler.placement.distribution import MOST, Counts

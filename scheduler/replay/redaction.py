@@ -18,11 +18,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from scheduler.model.cluster import Node
+from scheduler.model.cluster import Level, Node
 from scheduler.model.demand import Demand, HostPort, Operator, Requirement, Taint, Toleration
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share
-from scheduler.model.topology import Level
 from scheduler.model.workload import (
     Asleep,
     Complaint,

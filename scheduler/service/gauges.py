@@ -8,7 +8,7 @@ from typing import Any
 from scheduler.engine import Engine
 from scheduler.kube.watch import Reflector
 from scheduler.model.decision import Quality
-from scheduler.placement import quality
+from scheduler.placement import scoring
 from scheduler.service.share_guarantees import ShareGuarantees
 from scheduler.telemetry.metrics import Metrics
 
@@ -107,5 +107,5 @@ class Gauges:
             {name: float(used[i] / total[i]) for i, name in enumerate(names) if total[i] > 0},
         )
         metrics.set_ratio(metrics.guaranteed_ratio, self._guarantees.check())
-        self.fragments = quality.fragmentation(picture, self._engine.demands_seen())
+        self.fragments = scoring.fragmentation(picture, self._engine.demands_seen())
         metrics.set_ratio(metrics.fragmentation_ratio, self.fragments)

@@ -11,8 +11,8 @@ from typing import Any, Final
 import structlog
 
 from scheduler.kube import changes as ch
+from scheduler.model.cluster import Level
 from scheduler.model.events import Event
-from scheduler.model.topology import Level
 from scheduler.model.workload import Complaint
 from scheduler.objects import api
 from scheduler.objects.translate import Translator
@@ -24,7 +24,7 @@ Observe = Callable[[Sequence[Event]], None]
 Unreadable = Callable[[str], None]
 """Told the kind, as a watch's name, of every object that was left out, and of a node of which a part was."""
 
-_log = structlog.get_logger("intake")
+_log = structlog.get_logger("informers")
 
 
 class Informers:
@@ -42,11 +42,11 @@ class Informers:
         self._whole = whole
         self._unreadable = unreadable
         self._missing = {resource.path for resource in RESOURCES}
-        self._told = False
+        self._synced = False
 
     @property
     def synced(self) -> bool:
-        return self._told
+        return self._synced
 
     @property
     def volumes(self) -> Volumes:
@@ -77,8 +77,8 @@ class Informers:
             events = [event for change in batch for event in self._understood(row, change)]
             if events:
                 self._observe(events)
-            if not self._missing and not self._told:
-                self._told = True
+            if not self._missing and not self._synced:
+                self._synced = True
                 self._whole()
 
         return sink

@@ -22,10 +22,10 @@ from scheduler.model.events import Event, LostSight, PodSeen, SawAgain, Synced, 
 from scheduler.model.verbs import Answer, Failed, FilterCall, PreemptCall, PrioritizeCall, Victims
 from scheduler.model.workload import Uid
 
-TURN: Final = 0.001
+PLANNING_SLICE: Final = 0.001
 """Seconds of planning after which the event loop turns: what a verb waits for at most, beside one gang's own time."""
 
-TURNS: Final = 8
+YIELDS: Final = 8
 """Turns of the event loop between two spells of planning: from its first byte to its reply a verb takes about five, and
 would otherwise wait for a spell in each of them. A turn in which nothing happens costs some 15 µs."""
 
@@ -101,8 +101,8 @@ class Service:
                             waiter.set_result(None)
 
     def _settle(self) -> None:
-        """Begin with what follows from all that was taken in; who may not do it any more leaves that to the loop's
-        next turn.
+        """Begin with what follows from all that was taken in. A replica that may not act leaves it to the loop's next
+        turn.
         """
         if self._settling is not None:
             self._settling.cancel()
@@ -211,7 +211,7 @@ class Service:
                 self.engine.away = None
                 break
             self.submit(self.engine.settle(question, decision, self.clock()))
-            if self.clock() - turned > TURN:
+            if self.clock() - turned > PLANNING_SLICE:
                 await _turn()
                 turned = self.last_turn = self.clock()
         if asked:
@@ -277,5 +277,5 @@ class Service:
 
 async def _turn() -> None:
     """Let the event loop do what is to be done by now."""
-    for _ in range(TURNS):
+    for _ in range(YIELDS):
         await asyncio.sleep(0)

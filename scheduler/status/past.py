@@ -12,7 +12,7 @@ from scheduler.status.sight import Sight
 def preempted(record: GangRecord, sight: Sight) -> shapes.PreemptedRow | None:
     """The gang that it gave way to last; None where that is not known, or it never did."""
     said = [m.pod.preempted for m in record.members.values() if m.pod.preempted is not None]
-    words, known = max(said, key=lambda own: own.at, default=None), record.gave_way
+    words, known = max(said, key=lambda own: own.at, default=None), record.preemption.gave_way
     message = words.words if words is not None else None
     if known is None:
         return None if words is None else shapes.PreemptedRow(None, None, None, None, message, words.at)

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from scheduler import __version__
 from scheduler.engine import Engine
 from scheduler.ledger.gang import Member
-from scheduler.model.cluster import Snapshot
+from scheduler.model.cluster import NOWHERE, Snapshot
 from scheduler.model.resources import Vector
-from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import GangKey
 from scheduler.status import asleep, over, shapes
 from scheduler.status.sight import Sight
@@ -46,7 +45,7 @@ def survey(engine: Engine) -> Steps[Survey]:
             _settle(engine, key, tenants)
         yield
     others: dict[str, int] = {}
-    for pod in engine.ledger.registry.strangers.values():
+    for pod in engine.ledger.registry.foreign_pods.values():
         if pod.node is not None:
             others[pod.node] = others.get(pod.node, 0) + 1
     return Survey(picture, tenants, others)

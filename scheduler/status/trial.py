@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from scheduler.errors import shortened
-from scheduler.model.topology import Level
+from scheduler.model.cluster import Level
 from scheduler.model.workload import Pod, Uid, gang_of_one
 from scheduler.objects import api
 from scheduler.objects.interner import Interner

@@ -117,6 +117,7 @@ OWNERS = {
     "health": "healing",
     "observed": "observed_runs",
     "pinning": "pins",
+    "preemption": "preemption",
 }
 """Part of what is remembered of a gang → the module of the ledger that writes what is in it."""
 

@@ -112,7 +112,7 @@ def residue(engine: Engine) -> dict[str, int]:
         "places": sum(1 for _ in ledger.nodes.places()),
         "ports": len(ledger.nodes._ports),
         "wake": len(ledger._wake),
-        "wanting": len(ledger.pending),
+        "pending": len(ledger.pending),
         "nominated": len(ledger._nominated),
         "dirty": len(ledger._dirty),
         "untold": len(ledger._untold),

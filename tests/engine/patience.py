@@ -42,7 +42,7 @@ def _may_ask(record: GangRecord, ledger: Ledger, policy: Policy, question: Quest
         policy.preemption
         and not ledger.share_usage.shares
         and question.told is None
-        and now >= record.preempted_at + policy.preemption_cooldown
+        and now >= record.preemption.at + policy.preemption_cooldown
         and all(pod.preempts and not pod.nominated for pod in live)
     )
 
@@ -71,7 +71,7 @@ def _lower(ledger: Ledger, record: GangRecord, now: float) -> list[Pod]:
             continue
         if all(pod.priority < record.wanted.priority for pod in bound):
             found += bound
-    for pod in ledger.registry.strangers.values():
+    for pod in ledger.registry.foreign_pods.values():
         if (
             pod.priority < record.wanted.priority
             and not pod.deleting
@@ -82,4 +82,4 @@ def _lower(ledger: Ledger, record: GangRecord, now: float) -> list[Pod]:
 
 
 def _is_spared(record: GangRecord, uid: Uid, now: float) -> bool:
-    return record.spared.get(uid, now) > now
+    return record.preemption.spared.get(uid, now) > now

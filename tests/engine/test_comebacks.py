@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.ledger.spared_owners import LEFT_ALONE, REMEMBERED, SparedOwners
+from scheduler.ledger.preemption_history import LEFT_ALONE, SPARED, SparedOwners
 from scheduler.model.decision import Reason
 from scheduler.model.workload import GangKey, Owner, Pod
 from tests.engine.api import Controller
@@ -151,11 +151,11 @@ def test_pods_of_our_scheduler_and_pods_without_an_owner_are_not_left_alone() ->
 def test_what_is_remembered_is_bounded() -> None:
     """Of more owners and nodes than that the oldest are forgotten."""
     comebacks = SparedOwners()
-    for number in range(REMEMBERED + 1):
+    for number in range(SPARED + 1):
         comebacks.leave_alone(f"owner-{number}", float(number))
         comebacks.made_room(f"n{number}", GangKey("default", "gang"))
 
-    assert len(comebacks.owners(0.0)) == REMEMBERED
+    assert len(comebacks.owners(0.0)) == SPARED
     assert "owner-0" not in comebacks.owners(0.0)
     assert comebacks.room_on("n0") is None
     assert comebacks.next_end == 1 + LEFT_ALONE

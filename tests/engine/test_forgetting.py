@@ -81,7 +81,7 @@ def test_what_was_made_of_gangs_goes_with_them(monkeypatch) -> None:
         world.submit(a_gang_of_pods(f"seated-{number}", 1, gpu=0, cpu=1, wish={"runtime": 1e6}))
         comes_and_goes(world, f"first-{number}")
         world.api.remove(world.pods(f"seated-{number}")[0].key)
-    kept = world.engine.cycle.running._views
+    kept = world.engine.cycle.candidates._views
     assert 0 < len(kept) <= len(world.engine.ledger.registry.gangs) + 4
 
 

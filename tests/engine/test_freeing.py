@@ -7,7 +7,7 @@ import pytest
 from scheduler.engine import Question
 from scheduler.ledger.gang import Step
 from scheduler.ledger.preemption import ASK_AGAIN, SPARED
-from scheduler.ledger.preemption_cycles import TURNS, WINDOW
+from scheduler.ledger.preemption_history import MOST_ALTERNATIONS, WINDOW
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Evict, SuspendJob, Ungate
 from scheduler.model.events import FailureKind
@@ -428,7 +428,7 @@ def test_two_gangs_that_throw_each_other_out_by_turns_are_stopped_and_it_is_said
         world.engine.adopt(replace(policy, shares=shares[number % 2]), world.now)
         world.settle(20)
     asked = [e for e in world.said if isinstance(e, Evict)]
-    assert 0 < len({e.uid for e in asked}) <= 2 * (TURNS + 1)
+    assert 0 < len({e.uid for e in asked}) <= 2 * (MOST_ALTERNATIONS + 1)
     assert max(at for at, told_ in world.api.announced if told_.reason is Reason.MAKING_ROOM) < 300
     loser = "default" if not world.bound("default") else "lab"
     assert "by turns" in told(world, loser)

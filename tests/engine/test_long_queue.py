@@ -214,11 +214,11 @@ def test_gangs_that_let_another_pass_cost_no_question_when_room_grows(work: Work
     world.watch()
     world.plan()
     work.done()
-    room = world.engine.ledger.nodes.room
+    room = world.engine.ledger.nodes.room_version
     world.tell([ev.PodGone(pod.uid, pod.key) for pod in world.pods("runs")])
     world.plan()
     assert work.done()[0] == 1
-    assert world.record("plain").verdict.room == world.engine.ledger.nodes.room > room
+    assert world.record("plain").verdict.room == world.engine.ledger.nodes.room_version > room
 
 
 def test_when_the_next_has_its_turn_the_others_are_told_so_without_a_question(work: Work) -> None:

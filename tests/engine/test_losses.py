@@ -70,7 +70,10 @@ def test_an_eviction_that_is_refused_is_told_to_no_pod() -> None:
 
     assert any(isinstance(own, Evict) for own in world.said)
     assert told(world) == []
-    assert world.engine.ledger.registry.gangs[world.engine.ledger.registry.gang_of[pod.uid]].gave_way is None
+    assert (
+        world.engine.ledger.registry.gangs[world.engine.ledger.registry.gang_of[pod.uid]].preemption.gave_way
+        is None
+    )
 
 
 def test_a_job_that_is_suspended_is_told() -> None:
@@ -114,7 +117,7 @@ def test_the_gang_that_is_made_again_remembers() -> None:
     world.settle(1)
     important(world, 2)
     world.settle(1)
-    own = world.record("low").gave_way
+    own = world.record("low").preemption.gave_way
 
     assert all(pod.gated for pod in world.pods("low"))
     assert own is not None

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from scheduler.engine import Engine, equivalence, queue_pass
+from scheduler.engine import Engine, equivalence, scheduling_queue
 from scheduler.engine.equivalence import Refused, Size, covers, size_of
 from scheduler.engine.preemption_candidates import BLOCKED
-from scheduler.engine.queue_pass import FIRST, ROUND
+from scheduler.engine.scheduling_queue import FIRST, ROUND
 from scheduler.model import events as ev
 from scheduler.model.cluster import Nomination
 from scheduler.model.decision import Place, Reason, Wait
@@ -22,7 +22,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill
 from scheduler.model.workload import GangKey, Phase, Pod, Strategy, Wish
 from scheduler.placement import planner
-from scheduler.placement.diagnosis import describe
+from scheduler.placement.seating import describe
 from tests.builders import a_demand, a_gang, a_node, a_role, a_snapshot, some_amounts
 from tests.engine.cast import a_gang_of_pods, with_membership
 from tests.engine.stage import an_engine, runs
@@ -132,7 +132,7 @@ def test_each_is_told_its_own_figures() -> None:
         (role,) = record.wanted.roles
         assert record.verdict.decision.shortfall.demand == describe(role.demand)
         assert (record.verdict.decision.shortfall.needed, record.verdict.decision.shortfall.best) == (1, 0)
-        assert record.verdict.room == engine.ledger.nodes.room
+        assert record.verdict.room == engine.ledger.nodes.room_version
 
 
 def test_the_first_that_fits_is_seated_and_not_the_least() -> None:
@@ -334,7 +334,7 @@ def test_the_same_are_seated_as_when_all_are_asked(monkeypatch, backfill, seed) 
     policy = Policy(backfill=backfill)
     quick, whys = a_story(seed, policy)
     monkeypatch.setattr(equivalence, "size_of", lambda _gang, _number: None)
-    monkeypatch.setattr(queue_pass, "FIRST", 1_000)
+    monkeypatch.setattr(scheduling_queue, "FIRST", 1_000)
     slow, truly = a_story(seed, policy)
 
     assert quick == slow

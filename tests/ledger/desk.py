@@ -80,7 +80,9 @@ class Desk:
     def decide(self, gang: str, decision: Decision) -> list[Effect]:
         wanted = self.record(gang).wanted
         assert wanted is not None, f"{gang} wants nothing"
-        return self.tell(ev.Decided(wanted, decision, self.ledger.nodes.generation, self.ledger.nodes.room))
+        return self.tell(
+            ev.Decided(wanted, decision, self.ledger.nodes.generation, self.ledger.nodes.room_version)
+        )
 
     def place(self, gang: str, **seats: str) -> list[Effect]:
         """The planner's verdict: these pods go to these nodes. Names of pods are written with _ for -."""

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from scheduler.ledger import attained_service
-from scheduler.ledger.share_usage import ShareUsage
+from scheduler.ledger.namespace_usage import ShareUsage
 from scheduler.model.workload import Uid
 from tests.builders import GPU, a_demand
 from tests.engine.cast import a_pod

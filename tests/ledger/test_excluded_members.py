@@ -177,10 +177,10 @@ def test_a_run_that_gives_way_keeps_its_turn_and_runs_on_when_it_need_not() -> N
     running(desk)
     desk.see(*a_run(SECOND, 5.0))
     first = [desk.pods[name].uid for name in ("nightly-1-0", "nightly-1-1")]
-    preemption.mark(desk.ledger, first, Reason.PREEMPTED)
+    preemption.set_leaving(desk.ledger, first, Reason.PREEMPTED)
     desk.tell()
     assert wanted_names(desk) == []
-    preemption.mark(desk.ledger, first, None)
+    preemption.set_leaving(desk.ledger, first, None)
     desk.tell()
     assert desk.record("nightly").state == "running"
     assert [member.pod.uid for member in desk.record("nightly").live()] == first

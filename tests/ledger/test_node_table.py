@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.ledger.node_table import VECTORS_KEPT, NodeTable
-from scheduler.model.topology import DEFAULT_LEVELS
+from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.model.workload import Uid
 from tests.builders import GPU, a_demand, a_node, a_taint
 from tests.ledger.desk import QUICK
@@ -93,21 +93,21 @@ def test_a_pin_changes_no_room() -> None:
     """A demand that differs in where it may go, and not in how much, neither frees nor takes anything."""
     table = a_table()
     table.put(Uid("a"), "n0", a_demand(gpu=2))
-    before = (table.room, table.generation)
+    before = (table.room_version, table.generation)
     table.put(Uid("a"), "n0", a_demand(gpu=2, selector={"kubernetes.io/hostname": "n0"}))
-    assert (table.room, table.generation) == before
+    assert (table.room_version, table.generation) == before
     assert free_of(table, "n0") == 2
 
 
 def test_the_three_counters_move_for_their_own_reasons() -> None:
     """room: something may fit now; version: nodes differ; generation: anything does."""
     table = a_table()
-    version, generation, room = table.version, table.generation, table.room
+    version, generation, room = table.version, table.generation, table.room_version
     table.put(Uid("a"), "n0", a_demand(gpu=1))
-    assert (table.version, table.room) == (version, room)
+    assert (table.version, table.room_version) == (version, room)
     assert table.generation > generation
     table.take(Uid("a"))
-    assert table.room > room
+    assert table.room_version > room
     generation = table.generation
     table.seen(NODES[0])
     assert (table.version, table.generation) == (version, generation)

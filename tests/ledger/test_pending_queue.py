@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.engine.queue_pass import Pass
+from scheduler.engine.scheduling_queue import Pass
 from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.pending_queue import REORDER, PendingQueue
 from scheduler.model.queueing import Waiting

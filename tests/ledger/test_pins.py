@@ -177,7 +177,9 @@ def test_a_pod_of_the_clusters_own_is_never_pinned(pin: Pin | None) -> None:
     wanted = desk.record("dns", "kube-system").wanted
     assert wanted is not None
     seats = Place({pods[0].uid: "n1", pods[1].uid: "n2"})
-    effects = desk.tell(ev.Decided(wanted, seats, desk.ledger.nodes.generation, desk.ledger.nodes.room))
+    effects = desk.tell(
+        ev.Decided(wanted, seats, desk.ledger.nodes.generation, desk.ledger.nodes.room_version)
+    )
     while sent := told(effects, WritePlan, Nominate, Ungate):
         assert not any(own.pin for own in sent if isinstance(own, Ungate))
         desk.carry_out(*sent)

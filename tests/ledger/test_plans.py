@@ -289,7 +289,7 @@ def test_a_verdict_on_a_smaller_quorum_counts_for_nothing(decision: Decision) ->
     asked, generation = desk.wanted("train"), desk.ledger.nodes.generation
     assert asked is not None
     desk.see(*a_gang_of_pods("train", 3, owner=an_owner("ReplicaSet", "set"), gpu=1))
-    assert told(desk.tell(ev.Decided(asked, decision, generation, desk.ledger.nodes.room))) == []
+    assert told(desk.tell(ev.Decided(asked, decision, generation, desk.ledger.nodes.room_version))) == []
     assert desk.ledger.holds() == 0
     assert desk.record("train").verdict.decision is None
 
@@ -360,7 +360,7 @@ def test_a_verdict_that_memory_cannot_follow_ends_the_asking(seats: dict[str, st
     assert record.verdict.decision is not None
     assert record.verdict.decision.reason is Reason.NO_ROOM
     assert record.verdict.request is record.wanted
-    assert record.verdict.room == desk.ledger.nodes.room
+    assert record.verdict.room == desk.ledger.nodes.room_version
     assert desk.ledger.holds() == 0
 
 
@@ -422,13 +422,19 @@ def test_who_has_room_made_has_passed_nobody() -> None:
     assert wanted is not None
     desk.tell(
         ev.Decided(
-            wanted, Place({pod.uid: "n1"}), nodes.generation, nodes.room, fence=1, shape=None, short=True
+            wanted,
+            Place({pod.uid: "n1"}),
+            nodes.generation,
+            nodes.room_version,
+            fence=1,
+            shape=None,
+            short=True,
         )
     )
     assert desk.record("train").passed
     desk.tell(ev.NodeGone("n1"))
     wanted = desk.wanted("train")
     assert wanted is not None
-    desk.tell(ev.Freed(wanted, Preempt({pod.uid: "n2"}, ()), nodes.generation))
+    desk.tell(ev.VictimsChosen(wanted, Preempt({pod.uid: "n2"}, ()), nodes.generation))
     assert desk.seat("train-0") == "n2"
     assert not desk.record("train").passed

@@ -104,11 +104,11 @@ def test_scars_are_all_that_is_kept_of_a_gang() -> None:
     roll = Registry()
     pod = a_pod("one")
     record, _ = roll.enter(pod, KEY)
-    record.preempted_at = 7.0
+    record.preemption.at = 7.0
     seats = Seats({pod.uid: "n0"})
     record.plan, gone = Plan("plan", seats), weakref.ref(seats)
     roll.leave(pod.uid)
     del record, seats
     gc.collect()
     assert gone() is None
-    assert roll.enter(pod, KEY)[0].preempted_at == 7.0
+    assert roll.enter(pod, KEY)[0].preemption.at == 7.0

@@ -59,7 +59,7 @@ def test_the_plan_is_written_before_anybody_is_asked() -> None:
     )
     preempt = Preempt({pod.uid: "n1" for pod in high}, (unit,))
 
-    (plan,) = told(desk.tell(ev.Freed(gang, preempt, snapshot.generation)), WritePlan, Evict)
+    (plan,) = told(desk.tell(ev.VictimsChosen(gang, preempt, snapshot.generation)), WritePlan, Evict)
 
     assert isinstance(plan, WritePlan)
     assert set(plan.victims) == {pod.uid for pod in low}
@@ -182,4 +182,4 @@ def test_a_restart_begins_the_cool_down_anew() -> None:
     low, high = running("low", "n1"), urgent()
     desk, _ = restarted(*low, *written(high, low))
     assert desk.record("urgent").plan is not None
-    assert desk.record("urgent").preempted_at == desk.now
+    assert desk.record("urgent").preemption.at == desk.now

@@ -7,7 +7,7 @@ from types import FrameType
 
 import pytest
 
-from scheduler.ledger.vacancies import FIRST, LONGEST, MARGIN
+from scheduler.ledger.migration import JOB_BACKOFF, JOB_BACKOFF_LIMIT, KEPT
 from scheduler.model import events as ev
 from scheduler.model.demand import Demand, Operator, Requirement, Term
 from scheduler.model.effects import Announce
@@ -82,7 +82,7 @@ def test_the_place_of_a_member_that_failed_is_kept_for_its_successor(*, gone: bo
     else:
         fail(desk)
     assert (kept(desk), free(desk, "n2")) == (["n2"], 0)
-    desk.wait(FIRST)
+    desk.wait(JOB_BACKOFF)
     desk.see(the_next(desk))
     assert desk.seat("next") == "n2"
     assert (kept(desk), free(desk, "n2")) == ([], 0)
@@ -99,11 +99,11 @@ def test_people_are_told_where_a_place_is_kept() -> None:
 @pytest.mark.parametrize(
     ("owner", "failed", "seconds"),
     [
-        (JOB, 0, FIRST + MARGIN),
-        (JOB, 3, 8 * FIRST + MARGIN),
-        (JOB, 1000, LONGEST + MARGIN),
-        (an_owner("ReplicaSet"), 0, MARGIN),
-        (an_owner("MPIJob"), 0, MARGIN),
+        (JOB, 0, JOB_BACKOFF + KEPT),
+        (JOB, 3, 8 * JOB_BACKOFF + KEPT),
+        (JOB, 1000, JOB_BACKOFF_LIMIT + KEPT),
+        (an_owner("ReplicaSet"), 0, KEPT),
+        (an_owner("MPIJob"), 0, KEPT),
     ],
 )
 def test_a_place_is_kept_for_as_long_as_the_owner_waits(owner: Owner, failed: int, seconds: float) -> None:
@@ -292,7 +292,7 @@ def test_each_kept_place_ends_at_its_own_time() -> None:
     desk.bind("late-0", "late-1")
     desk.change("late-1", phase=Phase.FAILED)
     left = []
-    for seconds in (FIRST + MARGIN - 20, MARGIN - 20, 20):
+    for seconds in (JOB_BACKOFF + KEPT - 20, KEPT - 20, 20):
         desk.wait(seconds)
         left.append(sorted(move.gang.name for move in desk.ledger.migrations))
     assert left == [["late"], [], []]

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
-from scheduler.model.topology import DEFAULT_LEVELS
+from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.model.workload import Pod
 from scheduler.objects import api
 from scheduler.objects.gangs import Reading, read

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.model.resources import EXACT
-from scheduler.model.topology import DEFAULT_LEVELS
 from scheduler.objects import api, labels
 from scheduler.objects.gangs import read
 from scheduler.objects.groups import KINDS, group

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.model.topology import DEFAULT_LEVELS
+from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.model.workload import GangKey, Group, Strategy, Wish
 from scheduler.objects import api
 from scheduler.objects.groups import KINDS, format_of, group

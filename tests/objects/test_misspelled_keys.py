@@ -5,7 +5,7 @@ import yaml
 
 from scheduler.model.workload import Complaint
 from scheduler.objects import labels
-from scheduler.objects.misspelled_keys import MOST, slips
+from scheduler.objects.parsing import MOST_KEYS, slips
 from tests.objects.reading import pod_of
 
 OURS = labels.OURS
@@ -62,4 +62,4 @@ def test_thousands_of_keys_cost_no_more_than_a_few():
     """Only the first of many are looked at."""
     many = {f"{OURS}strateg{number}": "x" for number in range(1000)}
 
-    assert len(list(slips(many, are_labels=False))) == MOST
+    assert len(list(slips(many, are_labels=False))) == MOST_KEYS

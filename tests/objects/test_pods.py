@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.model.demand import Demand, HostPort, Toleration
-from scheduler.model.topology import DEFAULT_LEVELS
 from scheduler.model.workload import (
     Complaint,
     GangKey,

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from scheduler.model.cluster import Node
+from scheduler.model.cluster import DEFAULT_LEVELS, Node
 from scheduler.model.decision import Place
 from scheduler.model.demand import Demand
-from scheduler.model.topology import DEFAULT_LEVELS
 from scheduler.model.workload import Gang, Role
 
 LEVELS = {level.name: number for number, level in enumerate(DEFAULT_LEVELS)}

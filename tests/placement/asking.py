@@ -2,10 +2,9 @@
 
 from collections import Counter
 
-from scheduler.model.cluster import Snapshot
+from scheduler.model.cluster import NOWHERE, Snapshot
 from scheduler.model.decision import Decision, Place, Shortfall, Wait
 from scheduler.model.policy import Policy
-from scheduler.model.topology import NOWHERE
 from scheduler.model.workload import Gang
 from scheduler.placement import planner
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from scheduler.model.cluster import Level
 from scheduler.model.decision import Place, Reason, Refuse, Shortfall
 from scheduler.model.demand import HostPort
-from scheduler.model.topology import Level
 from tests.builders import (
     GPU,
     a_cluster,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scheduler.placement import planner
-from scheduler.placement.quality import fragmentation
+from scheduler.placement.scoring import fragmentation
 from tests.builders import GPU, a_cluster, a_demand, a_gang, a_node, a_role, a_snapshot, with_free
 from tests.placement.asking import POLICY, place
 

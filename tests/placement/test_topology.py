@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.model.topology import DEFAULT_LEVELS, survey
+from scheduler.model.cluster import DEFAULT_LEVELS, survey
 from tests.builders import AREA, HOST, RACK
 
 

@@ -28,7 +28,7 @@ def is_calm(world: World) -> bool:
     """Nothing is under way that a document would not tell of."""
     ledger, now = world.engine.ledger, world.now
     waits = (
-        now < max(record.backoff.not_before, record.preempted_at + world.policy.preemption_cooldown)
+        now < max(record.backoff.not_before, record.preemption.at + world.policy.preemption_cooldown)
         for record in ledger.registry.gangs.values()
     )
     return not ledger.freeing and not ledger.deleted and not any(waits)

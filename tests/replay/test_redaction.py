@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.model.cluster import survey
 from scheduler.model.decision import Place
-from scheduler.model.topology import survey
 from scheduler.model.workload import read_labels
 from scheduler.replay import encode, judge
 from scheduler.replay.redaction import redact, renaming

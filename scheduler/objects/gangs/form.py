@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from scheduler.model.topology import Level
+from scheduler.model.cluster import Level
 from scheduler.model.workload import GangKey, Membership, Strategy, Wish
 from scheduler.objects.parsing import PodMetadata, text
 

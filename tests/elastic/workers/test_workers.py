@@ -23,8 +23,8 @@ from scheduler.elastic.workers import (
     problems,
     worker_name,
 )
+from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.model.demand import Operator, Requirement
-from scheduler.model.topology import DEFAULT_LEVELS
 from scheduler.objects import affinity, api
 from scheduler.objects.gangs import read
 

@@ -1,6 +1,9 @@
-"""Where in the queue the asking has come to: passes over those that wait, and whose turn it is within one.
+"""Whose turn it is, and how a planning pass goes through the queue.
 
-Never here: which gang is worth a question (equivalence), or the queue itself (ledger.pending_queue).
+Turns go by the policy in force; with `fair`, by the share that a namespace had at the last sorting. A pass asks about the
+first gangs of the queue again whenever there is more room, and goes on where it was with all others.
+
+Never here: the order itself (placement.order), the queue (ledger.pending_queue), or which gang is open (equivalence).
 """
 
 import operator
@@ -10,8 +13,12 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import islice, takewhile
 from typing import Final, TypeAlias
 
+from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.pending_queue import PendingQueue, Turn
+from scheduler.model.cluster import Snapshot
+from scheduler.model.queueing import Order, Waiting
+from scheduler.placement import order
 
 FirstOpen: TypeAlias = Callable[[Iterable[GangRecord]], GangRecord | None]
 """The first of these, which are in order, that is worth a question."""
@@ -60,10 +67,10 @@ class PassRounds:
             self._resume[namespace] = record.order
         self._refused[namespace] += 1
 
-    def over(self, wanting: PendingQueue) -> None:
+    def over(self, pending: PendingQueue) -> None:
         """The pass is over; where the turns came to the end of the queue, they begin at its head again."""
         for record in self._aside.values():
-            wanting.touch(record)
+            pending.touch(record)
         self._resume = {name: turn for name, turn in self._resume.items() if self._refused[name] >= ROUND}
         self._refused.clear()
         self._aside.clear()
@@ -92,28 +99,28 @@ class Pass:
         self.rounds = PassRounds()
 
     def next(
-        self, wanting: PendingQueue, room: int, under: Hashable, first_open: FirstOpen
+        self, pending: PendingQueue, room: int, under: Hashable, first_open: FirstOpen
     ) -> GangRecord | None:
         """The next open gang; None at the end of a pass in which nothing changed. The next call begins the next pass,
         with those that were set aside: None twice means that all have been asked about.
 
         under: what decides, beside the gang itself, whether it is open.
         """
-        queue = wanting.queue()
-        if (wanting.rekeyed, under) != self._under:
-            self._under, self._passed = (wanting.rekeyed, under), ()
-            wanting.touched.clear()
+        queue = pending.queue()
+        if (pending.rekeyed, under) != self._under:
+            self._under, self._passed = (pending.rekeyed, under), ()
+            pending.touched.clear()
         while True:
-            now = (wanting.version, room)
+            now = (pending.version, room)
             if now != self._seen:
                 self._seen, self._head = now, 0
             if not self._cursor:
                 self._began = now  # none was passed yet: what changed until now is seen by this very pass
             if (record := self._at_head(queue, first_open)) is not None:
                 return record
-            if (record := self._onwards(wanting, queue, first_open)) is not None:
+            if (record := self._onwards(pending, queue, first_open)) is not None:
                 return record
-            self.rounds.over(wanting)
+            self.rounds.over(pending)
             self._cursor, self._head = (), 0
             if self._began == now:
                 self._left = HEAD
@@ -138,28 +145,94 @@ class Pass:
         return None
 
     def _onwards(
-        self, wanting: PendingQueue, queue: Sequence[GangRecord], first_open: FirstOpen
+        self, pending: PendingQueue, queue: Sequence[GangRecord], first_open: FirstOpen
     ) -> GangRecord | None:
-        record = self._among_touched(wanting, first_open)
+        record = self._among_touched(pending, first_open)
         if record is None:
             known = self._cursor <= self._passed  # who is looked at now comes right after those
             start = bisect_right(queue, max(self._cursor, self._passed), key=_ORDER)
             record = first_open(islice(queue, start, None))
             if record is not None:
-                wanting.touch(record)
+                pending.touch(record)
             if known and queue:
                 self._passed = record.order if record is not None else queue[-1].order
         if record is not None:
             self._cursor, self._left = record.order, HEAD
         return record
 
-    def _among_touched(self, wanting: PendingQueue, first_open: FirstOpen) -> GangRecord | None:
+    def _among_touched(self, pending: PendingQueue, first_open: FirstOpen) -> GangRecord | None:
         """The first open gang of those who were looked at before, and touched since."""
         if self._cursor >= self._passed:
             return None
-        between = (r for r in wanting.touched.values() if self._cursor < r.order <= self._passed)
+        between = (r for r in pending.touched.values() if self._cursor < r.order <= self._passed)
         again = sorted(between, key=_ORDER)
         found = first_open(again)
         for record in takewhile(lambda record: record is not found, again):
-            del wanting.touched[id(record)]
+            del pending.touched[id(record)]
         return found
+
+
+SORTED_AT_ONCE: Final = 500
+"""Gangs of a queue that is sorted again whenever shares move; a longer one takes milliseconds, and is sorted every few
+seconds."""
+
+
+class QueueOrder:
+    """Turns by policy and share."""
+
+    def __init__(self, cache: Cache, snapshot: Callable[[], Snapshot]) -> None:
+        self._cache = cache
+        self._snapshot = snapshot
+        self._usage = -1
+        self._dominants: dict[str, float] = {}
+        self._dominants_at = (-1, -1)
+        self._ranked: dict[str, float] = {}
+        """The dominant share by which each namespace's gangs have their turns. All gangs of a namespace use the same
+        value; else they would go on overtaking each other as one after the other is seated."""
+
+    def at_once(self, queued: int) -> bool:
+        """With the order `fair` a gang got or gave back room, and the queue is short enough to be sorted at once."""
+        usage, before = self._cache.share_usage, self._usage
+        self._usage = usage.version
+        fair = self._cache.policy.order is Order.FAIR
+        return fair and before != usage.version and queued <= SORTED_AT_ONCE
+
+    def ages_at(self, waiting: Waiting) -> float:
+        """When it moves forward by age alone; infinity: never."""
+        return order.ages_at(waiting, self._cache.policy)
+
+    def shifted(self, turn: order.Turn, by: float) -> order.Turn:
+        """The turn by another share of its namespace."""
+        return order.shifted(turn, by)
+
+    def turn(self, waiting: Waiting, now: float) -> order.Turn:
+        policy, namespace = self._cache.policy, waiting.gang.key.namespace
+        if policy.order is not Order.FAIR:
+            return order.turn(waiting, policy, now, 0.0)
+        if namespace not in self._ranked:
+            self._ranked[namespace] = self._dominant(namespace)
+        return order.turn(waiting, policy, now, self._ranked[namespace])
+
+    def moved(self, queue: Sequence[GangRecord]) -> dict[str, float]:
+        """Namespaces whose dominant share is another one than when this was asked last, where turns go by that, with
+        it.
+        """
+        if self._cache.policy.order is not Order.FAIR:
+            return {}
+        before = self._ranked
+        if len(before) > len(queue):  # of some no gang waits any more
+            present = {record.key.namespace for record in queue}
+            before = {name: share for name, share in before.items() if name in present}
+        self._ranked = {name: self._dominant(name) for name in before}
+        return {name: now for name, now in self._ranked.items() if before[name] != now}
+
+    def _dominant(self, namespace: str) -> float:
+        """The weighted dominant share of a namespace, worked out once for as long as no use changes."""
+        usage, nodes = self._cache.share_usage, self._cache.nodes
+        if self._dominants_at != (usage.version, nodes.version):
+            self._dominants, self._dominants_at = {}, (usage.version, nodes.version)
+        if namespace not in self._dominants:
+            picture = self._snapshot()
+            total = dict(zip(picture.axis.names, picture.capacity.sum(axis=0).tolist(), strict=True))
+            self._dominants[namespace] = order.dominant_share(usage.of(namespace), total)
+        return self._dominants[namespace]
