@@ -130,15 +130,15 @@ class PlanningCycle:
     def _candidacy(self, now: float) -> Candidacy:
         """What holds for all gangs in this step of the pass."""
         only = self.head.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
-        ledger, front, first = self._ledger, self.head, self.head.first()
-        fence, order = front.fence()
+        ledger, head, first = self._ledger, self.head, self.head.first()
+        fence, order = head.fence()
         return Candidacy(
             now=now,
             only=only,
             first=first,
             fence=fence,
             order=order,
-            spare=front.spare(now),
+            spare=head.spare(now),
             above=self.preemption.above,
             room=ledger.nodes.room_version,
             version=ledger.nodes.version,
@@ -148,7 +148,7 @@ class PlanningCycle:
             told_short=self._answers(fence, short=True),
             sizes=self._shapes.sizes,
             highest=ledger.highest,
-            longest=front.longest,
+            longest=head.longest,
             may_try=self._may_try,
             mark=ledger.mark_told,
             has_turn=self._pass.rounds.has_turn,

@@ -81,7 +81,7 @@ class Reflector(Generic[T]):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: Random | None = None,
         inactivity: float = INACTIVITY,
-        vigil: Pace = Pace(),  # noqa: B008 - frozen
+        probe_pace: Pace = Pace(),  # noqa: B008 - frozen
     ) -> None:
         self.resource = resource
         self.synced = False
@@ -98,7 +98,7 @@ class Reflector(Generic[T]):
         self._chance = chance or Random()
         self._back_off = BackOff(self._chance)
         self._inactivity = inactivity
-        self._vigil = vigil
+        self._probe_pace = probe_pace
         self._known: dict[str, Known] = {}
         self._version = ""
         self._started = float("inf")
@@ -256,10 +256,10 @@ class Reflector(Generic[T]):
     async def _listen(self, chunks: AsyncIterator[bytes]) -> None:
         """Take what comes until nothing more does."""
         lines = Lines()
-        vigil = WatchProbe(self._client, self.resource, lambda: self._version, self._vigil)
-        async with kept(vigil):
+        probe = WatchProbe(self._client, self.resource, lambda: self._version, self._probe_pace)
+        async with kept(probe):
             async for chunk in chunks:
-                vigil.heard()
+                probe.heard()
                 self._heard, self._stands, self._doubted = self._clock(), True, False
                 self._take(lines.feed(chunk))
 

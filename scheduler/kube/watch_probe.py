@@ -103,7 +103,7 @@ class WatchProbe:
 
 
 @asynccontextmanager
-async def kept(vigil: WatchProbe) -> AsyncIterator[None]:
+async def kept(probe: WatchProbe) -> AsyncIterator[None]:
     """Keep it while the body reads the stream; what it finds ends the body, and is raised."""
     limit = asyncio.timeout(None)
 
@@ -111,7 +111,7 @@ async def kept(vigil: WatchProbe) -> AsyncIterator[None]:
         with suppress(RuntimeError):  # the stream ended by itself, in the same turn of the event loop
             limit.reschedule(float("-inf"))
 
-    keeping = asyncio.create_task(vigil.keep())
+    keeping = asyncio.create_task(probe.keep())
     keeping.add_done_callback(end)
     try:
         async with limit:

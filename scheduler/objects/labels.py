@@ -1,6 +1,6 @@
 """Every label, annotation, gate, condition and name of ours, once; and those of others that we read.
 
-Never here: what a value may say (`gangs`, `notes`).
+Never here: what a value may say (`gangs`, `pod_annotations`).
 """
 
 from typing import Final

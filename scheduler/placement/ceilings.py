@@ -1,4 +1,4 @@
-"""What namespaces use in one course of events, held against the most that each may use.
+"""What namespaces use in one scenario, held against the most that each may use.
 
 Lives here: the sums, and whether a quorum goes above them. Never here: who comes and goes (simulation).
 """
@@ -27,7 +27,7 @@ class Ceilings:
         self._used: Final = {name: _row(axis, own.used, 0.0) for name, own in limited.items()}
 
     def copy(self) -> "Ceilings":
-        """The same sums, for another course."""
+        """The same sums, for another scenario."""
         other = Ceilings(ResourceAxis(), {})
         other._most.update(self._most)
         other._used.update(self._used)

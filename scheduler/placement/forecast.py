@@ -1,12 +1,12 @@
 """When each waiting gang will start, with the bounds between which four of five starts lie.
 
-Lives here: which courses of events are looked at, and what they say together.
-Never here: what happens in one course (simulation).
-Why several courses: the start of a gang hangs on the first of many ends that makes room for it, so the middle of the
+Lives here: which scenarios are looked at, and what they say together.
+Never here: what happens in one scenario (simulation).
+Why several scenarios: the start of a gang hangs on the first of many ends that makes room for it, so the middle of the
 ends is not the middle of the start, and the bounds of the ends are far outside of its bounds.  The errors of the
 estimates are taken to be independent from gang to gang.
 Why no chance: a forecast is made again every few seconds, and must change with the cluster alone.  Each gang's
-estimate is cut into as many equal parts as there are courses, every part is used in one course, and which in
+estimate is cut into as many equal parts as there are scenarios, every part is used in one scenario, and which in
 which is told by the gang's name (a Latin hypercube: McKay, Beckman and Conover, Technometrics 1979).
 """
 
@@ -22,7 +22,7 @@ from scheduler.model.queueing import TAIL, UNKNOWN, Estimate, Stay, Usage, Waiti
 from scheduler.model.resources import Vector
 from scheduler.model.workload import GangKey
 from scheduler.placement.feasibility import FeasibilityCache
-from scheduler.placement.forecast_setup import scene
+from scheduler.placement.forecast_setup import forecast_setup_of
 from scheduler.placement.reservation import overrun_at_least
 from scheduler.placement.simulation import Simulation
 
@@ -30,7 +30,7 @@ COURSES: Final = 16
 """Courses looked at: with fewer, the tenth and the ninetieth percentile would be the least and the largest."""
 
 SHARED: Final = 1.35
-"""Waits are taken to be wrong by up to this factor either way, all gangs' together, on top of what the courses show:
+"""Waits are taken to be wrong by up to this factor either way, all gangs' together, on top of what the scenarios show:
 like gangs of one owner err alike, and gangs that come later go past. Measured on virtual clusters of Philly with
 runtimes declared within half … twice, and taken at their word: without it 46 … 78 % of the starts lie in the interval,
 with it 74 … 83 %."""
@@ -50,7 +50,7 @@ def forecast(
 ) -> Mapping[GangKey, Estimate]:
     """Start times (seconds since the epoch) of the waiting gangs, given in the order of the queue.
 
-    budget: questions where a gang could sit, over all courses; a gang that was not reached is missing, and so is one
+    budget: questions where a gang could sit, over all scenarios; a gang that was not reached is missing, and so is one
     that does not fit once all have left whose end is known.  About COURSES + a few for every gang are needed.
     usages: by namespace, what it uses now and may use at most: who would go above that waits until enough of its
     namespace has left, and one that always would is missing.
@@ -58,7 +58,9 @@ def forecast(
     by what namespaces use later, or have had by then, no gang changes places.
     """
     each = max(budget // COURSES, 1)
-    ground = scene(snapshot, waiting[:each], stays, policy, now, masks or FeasibilityCache(), usages)
+    setup = forecast_setup_of(
+        snapshot, waiting[:each], stays, policy, now, masks or FeasibilityCache(), usages
+    )
     shares = [_shares(str(stay.key)) for stay in stays]
     ends = np.array(
         [
@@ -72,7 +74,7 @@ def forecast(
     starts = np.full((len(waiting[:each]), COURSES), np.inf)
     for number in range(COURSES if len(starts) else 0):
         own = ends[:, number].tolist() if len(ends) else []
-        for one, start in Simulation(ground, own, spans[:, number].tolist(), each).play().items():
+        for one, start in Simulation(setup, own, spans[:, number].tolist(), each).play().items():
             starts[one, number] = start
     found = {one.gang.key: _told(row, now) for one, row in zip(waiting, starts, strict=False)}
     return {key: estimate for key, estimate in found.items() if estimate is not None}
@@ -125,7 +127,7 @@ def _before(ends: Estimate, now: float) -> float:
 
 
 def _told(starts: Vector, now: float) -> Estimate | None:
-    """The middle and the bounds of these starts; None where too many courses never came to one."""
+    """The middle and the bounds of these starts; None where too many scenarios never came to one."""
     if np.count_nonzero(starts < math.inf) < COURSES - 1:
         return None
     waits = np.outer(_FACTORS, starts - now)

@@ -2,7 +2,7 @@
 
 Lives here: how many members of each demand every node holds, kept up to date row by row, and plain seats.
 Never here: time, the queue, a choice that anybody is bound by.
-Why not the planner for everything: a forecast seats a hundred gangs in a dozen courses of events.  A plain gang (one
+Why not the planner for everything: a forecast seats a hundred gangs in a dozen scenarios.  A plain gang (one
 demand, packed, no level required) fits exactly where enough of its members do, so counting answers for it, at a
 twentieth of the cost of a decision; its seats are the planner's in kind, the snuggest host, else the roomiest ones.
 """
@@ -123,21 +123,21 @@ def merged(rows: Rows, uses: Matrix) -> tuple[Rows, Matrix]:
     return distinct, out
 
 
-def growth(demands: Demands, demand: int, yard: ForecastCapacity, rows: Rows, uses: Matrix) -> Vector:
+def growth(demands: Demands, demand: int, capacity: ForecastCapacity, rows: Rows, uses: Matrix) -> Vector:
     """float64[k]: how many members of one demand fit in all, after each of these pods in turn has left.
 
     Every row's room is summed up in the order of leaving, all rows at once.
     """
     if not len(rows):
         return np.zeros(0)
-    units = yard.units[demand]
+    units = capacity.units[demand]
     by_row = np.argsort(rows, kind="stable")
     row = rows[by_row]
     begins = np.append(True, row[1:] != row[:-1])
     summed = np.cumsum(uses[by_row], axis=0)
     before = np.where(begins[:, None], summed - uses[by_row], 0.0)
     group = np.cumsum(begins) - 1
-    room = yard.free[row] + summed - before[begins][group]
+    room = capacity.free[row] + summed - before[begins][group]
     after = demands.count_one(demand, room, row)
     more = after - np.where(begins, units[row], np.append(0.0, after[:-1]))
     out = np.empty(len(rows))

@@ -1,4 +1,4 @@
-"""What all courses of events of one forecast have in common: room, who waits in which shape, who runs.
+"""What all scenarios of one forecast have in common: room, who waits in which shape, who runs.
 
 Lives here: gangs that one answer serves, and those that will never fit.
 Never here: time (simulation).
@@ -53,7 +53,7 @@ class Runs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForecastSetup:
-    """What all courses have in common.
+    """What all scenarios have in common.
 
     running: the stays.  shape: of each waiting gang, its number among the shapes.  expected: float64[w], the seconds it
     is expected to run.  queue: the places of those who can ever begin, and places: the same of each shape; ascending.
@@ -67,7 +67,7 @@ class ForecastSetup:
     now: float
     masks: FeasibilityCache
     demands: Demands
-    yard: ForecastCapacity
+    capacity: ForecastCapacity
     shapes: tuple[Shape, ...]
     shape: tuple[int, ...]
     expected: Vector
@@ -77,7 +77,7 @@ class ForecastSetup:
     ceilings: Ceilings
 
 
-def scene(
+def forecast_setup_of(
     snapshot: Snapshot,
     waiting: Sequence[Waiting],
     stays: Sequence[Stay],
@@ -86,7 +86,7 @@ def scene(
     masks: FeasibilityCache,
     usages: Mapping[str, Usage] | None = None,
 ) -> ForecastSetup:
-    """The stage of all courses.  Room that is promised to pods of others counts as used.
+    """The stage of all scenarios.  Room that is promised to pods of others counts as used.
 
     usages: by namespace, what it uses now, that of the stays included; one that is missing has no ceiling.
     The planner is asked once for each shape that counting cannot tell about.
@@ -123,7 +123,7 @@ def scene(
         now=now,
         masks=masks,
         demands=wants,
-        yard=ForecastCapacity(wants, bare.free),
+        capacity=ForecastCapacity(wants, bare.free),
         shapes=tuple(shapes),
         shape=tuple(shape),
         expected=np.array([leaves(one, policy, 0.0) for one in waiting], dtype=np.float64),
@@ -146,10 +146,10 @@ def _never(
     emptied: Snapshot, demands: Demands, shapes: Sequence[Shape], policy: Policy, masks: FeasibilityCache
 ) -> frozenset[int]:
     """The shapes that fit not even then."""
-    yard = ForecastCapacity(demands, emptied.free)
+    capacity = ForecastCapacity(demands, emptied.free)
 
     def fits(shape: Shape) -> bool:
-        if not holds(yard, shape):
+        if not holds(capacity, shape):
             return False
         if shape.plain and emptied.topology.level(shape.gang.level) is not None:
             return True
@@ -185,9 +185,9 @@ def _shape(gang: Gang, demands: dict[Demand, int], namespace: str) -> Shape:
     return Shape(gang, is_plain(gang), tuple(needs), namespace)
 
 
-def holds(yard: ForecastCapacity, shape: Shape) -> bool:
+def holds(capacity: ForecastCapacity, shape: Shape) -> bool:
     """Each role, as if it were alone."""
-    totals = yard.totals
+    totals = capacity.totals
     for demand, members in shape.needs:  # noqa: SIM110 - asked at every step: a generator takes longer
         if totals[demand] < members:
             return False

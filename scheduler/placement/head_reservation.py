@@ -1,4 +1,4 @@
-"""Room kept for the head of the queue in one course of events, and what others may use beside it.
+"""Room kept for the head of the queue in one scenario, and what others may use beside it.
 
 Lives here: what is left at the head's start, and the room that those find who stay beyond it.
 Never here: when the head starts, who the others are (simulation).
@@ -32,15 +32,15 @@ class HeadReservation:
         if self._beside is not None:
             self._stale.update(rows.tolist())
 
-    def beside(self, yard: ForecastCapacity) -> ForecastCapacity:
-        """What those may use who stay beyond the start; `yard` is what is free now.
+    def beside(self, capacity: ForecastCapacity) -> ForecastCapacity:
+        """What those may use who stay beyond the start; `capacity` is what is free now.
 
         Counted when it is asked for, as more often than not somebody else has begun or left before anybody asks.
         """
         if self._beside is None:
-            self._beside = ForecastCapacity(yard.demands, np.minimum(yard.free, self.left))
+            self._beside = ForecastCapacity(capacity.demands, np.minimum(capacity.free, self.left))
         elif self._stale:
             rows = np.array(sorted(self._stale))
-            self._beside.put(rows, np.minimum(yard.free[rows], self.left[rows]))
+            self._beside.put(rows, np.minimum(capacity.free[rows], self.left[rows]))
             self._stale.clear()
         return self._beside

@@ -1,9 +1,9 @@
-"""One possible course of events: everybody who runs leaves at a time given, and the queue moves up behind them.
+"""One possible scenario: everybody who runs leaves at a time given, and the queue moves up behind them.
 
 Lives here: the core run forward over ends, in the order of the queue, with the backfill of the policy.
-Never here: how likely a course is, and what follows for people (forecast).
+Never here: how likely a scenario is, and what follows for people (forecast).
 
-Within a course two times count of everybody who runs: when it leaves, and when it is *expected* to leave.  Room is
+Within a scenario two times count of everybody who runs: when it leaves, and when it is *expected* to leave.  Room is
 reserved by what is expected, as it is in truth, and comes free when it comes free.
 """
 
@@ -27,29 +27,29 @@ from scheduler.placement.shape_queue import ShapeQueue
 
 
 class Simulation:
-    """One course.  tries: how often it may be asked where a gang could sit."""
+    """One scenario.  tries: how often it may be asked where a gang could sit."""
 
     def __init__(
-        self, ground: ForecastSetup, ends: Sequence[float], spans: Sequence[float], tries: int
+        self, setup: ForecastSetup, ends: Sequence[float], spans: Sequence[float], tries: int
     ) -> None:
         """ends: of each stay, when it leaves.  spans: of each waiting gang, how many seconds it will run."""
-        self._scene: Final = ground
+        self._setup: Final = setup
         self._spans: Final = spans
         self._tries = tries
-        self._now = ground.now
-        self._yard: Final = ForecastCapacity(ground.demands, ground.yard.free, ground.yard.units)
-        self._expected: Final = ground.expected.tolist()
-        self._queue: Final = ground.queue
+        self._now = setup.now
+        self._capacity: Final = ForecastCapacity(setup.demands, setup.capacity.free, setup.capacity.units)
+        self._expected: Final = setup.expected.tolist()
+        self._queue: Final = setup.queue
         self._full: Final[set[int]] = set()  # shapes that found no seats since room last came
         self._upto = 0  # everybody in the queue before this place has begun
-        self._lines: Final = [ShapeQueue(places, ground.expected[list(places)]) for places in ground.places]
-        self._ceilings: Final = ground.ceilings.copy()
+        self._lines: Final = [ShapeQueue(places, setup.expected[list(places)]) for places in setup.places]
+        self._ceilings: Final = setup.ceilings.copy()
         self._running: dict[int, Runs] = {}
         self._ends: list[tuple[float, int]] = []
         self._serial = 0
         self._kept: HeadReservation | None = None
         self._starts: dict[int, float] = {}
-        for runs, end in zip(ground.running, ends, strict=True):
+        for runs, end in zip(setup.running, ends, strict=True):
             self._sit(runs, end)
 
     def play(self) -> Mapping[int, float]:
@@ -82,7 +82,7 @@ class Simulation:
         self._serial += 1
 
     def _leave(self, runs: Runs) -> None:
-        self._yard.put(runs.rows, self._yard.free.take(runs.rows, axis=0) + runs.uses)
+        self._capacity.put(runs.rows, self._capacity.free.take(runs.rows, axis=0) + runs.uses)
         self._ceilings.take(runs.namespace, runs.uses)
         self._full.clear()
         kept = self._kept
@@ -97,7 +97,7 @@ class Simulation:
     def _pass(self) -> None:
         """Everybody in turn; who finds no room stays, and the first of them may keep those behind from going."""
         head = self._ahead()
-        backfill = self._scene.policy.backfill
+        backfill = self._setup.policy.backfill
         if head is None or backfill is Backfill.NONE:
             return
         if backfill is Backfill.RESERVE:
@@ -113,7 +113,7 @@ class Simulation:
         for one in self._queue[self._upto :]:
             if not self._waits or self._tries <= 0:
                 break
-            held = one not in self._starts and self._is_at_ceiling(self._scene.shape[one])
+            held = one not in self._starts and self._is_at_ceiling(self._setup.shape[one])
             if one not in self._starts and not held and not self._begin(one, behind=False):
                 return one
             begun = begun and not held
@@ -127,8 +127,8 @@ class Simulation:
         A shape that finds none anywhere is not asked again before room comes; one that finds none beside the head, for
         those alone who leave before it starts.
         """
-        yard, shapes = self._yard, self._scene.shapes
-        held = [number for number, shape in enumerate(shapes) if holds(yard, shape)]
+        capacity, shapes = self._capacity, self._setup.shapes
+        held = [number for number, shape in enumerate(shapes) if holds(capacity, shape)]
         turns = [(place, number) for number in held if (place := self._next(number, -1)) is not None]
         heapq.heapify(turns)
         while turns and self._tries > 0:
@@ -142,7 +142,7 @@ class Simulation:
 
     def _next(self, number: int, after: int) -> int | None:
         """The next of this shape behind a place who may find room; who stays where `beside` is full may not."""
-        full = number in self._full or not holds(self._yard, self._scene.shapes[number])
+        full = number in self._full or not holds(self._capacity, self._setup.shapes[number])
         if full or self._is_at_ceiling(number):
             return None
         kept = self._kept
@@ -152,12 +152,12 @@ class Simulation:
 
     def _is_at_ceiling(self, number: int) -> bool:
         """A gang of this shape would take its namespace above its ceiling now."""
-        ground = self._scene
-        return self._ceilings.is_passed(ground.shapes[number].namespace, ground.quorum[number])
+        setup = self._setup
+        return self._ceilings.is_passed(setup.shapes[number].namespace, setup.quorum[number])
 
     def _begin(self, one: int, *, behind: bool) -> bool:
         """It starts now, if it may and can."""
-        number = self._scene.shape[one]
+        number = self._setup.shape[one]
         until = self._now + self._expected[one]
         at_ceiling = self._is_at_ceiling(number)  # others of its namespace may have begun since it was chosen
         seats = None if at_ceiling else self._seats(number, self._kept if behind else None, until)
@@ -166,9 +166,9 @@ class Simulation:
         rows, uses = seats
         self._starts[one] = self._now
         self._lines[number].leave(one)
-        self._yard.put(rows, self._yard.free.take(rows, axis=0) - uses)
+        self._capacity.put(rows, self._capacity.free.take(rows, axis=0) - uses)
         self._beside_goes(one, rows, uses, until)
-        namespace = self._scene.shapes[number].namespace
+        namespace = self._setup.shapes[number].namespace
         self._ceilings.put(namespace, uses)
         self._sit(Runs(until, rows, uses, namespace), self._now + self._spans[one])
         return True
@@ -188,33 +188,33 @@ class Simulation:
 
         What all that is free does not hold, what is left beside the head does not hold either.
         """
-        shape = self._scene.shapes[number]
-        if kept is not None and until > kept.start and holds(self._yard, shape):
-            yard, full = kept.beside(self._yard), kept.full
+        shape = self._setup.shapes[number]
+        if kept is not None and until > kept.start and holds(self._capacity, shape):
+            capacity, full = kept.beside(self._capacity), kept.full
         else:
-            yard, full = self._yard, self._full
-        found = self._found(yard, shape) if holds(yard, shape) else None
+            capacity, full = self._capacity, self._full
+        found = self._found(capacity, shape) if holds(capacity, shape) else None
         if found is None:
             full.add(number)
         return found
 
-    def _found(self, yard: ForecastCapacity, shape: Shape) -> tuple[Rows, Matrix] | None:
+    def _found(self, capacity: ForecastCapacity, shape: Shape) -> tuple[Rows, Matrix] | None:
         self._tries -= 1
         if shape.plain:
-            return self._plain(yard, shape)
-        ground = self._scene
-        picture = replace(ground.snapshot, free=yard.free)
-        if not could_hold(picture, yard.free, shape.gang, ground.masks):
+            return self._plain(capacity, shape)
+        setup = self._setup
+        picture = replace(setup.snapshot, free=capacity.free)
+        if not could_hold(picture, capacity.free, shape.gang, setup.masks):
             return None
-        decision = planner.decide(picture, shape.gang, ground.policy, None, ground.masks)
+        decision = planner.decide(picture, shape.gang, setup.policy, None, setup.masks)
         return merged(*uses_of(picture, shape.gang, decision)) if isinstance(decision, Place) else None
 
-    def _plain(self, yard: ForecastCapacity, shape: Shape) -> tuple[Rows, Matrix]:
+    def _plain(self, capacity: ForecastCapacity, shape: Shape) -> tuple[Rows, Matrix]:
         if not shape.needs:
-            return np.zeros(0, dtype=np.int64), np.zeros((0, yard.free.shape[1]))
+            return np.zeros(0, dtype=np.int64), np.zeros((0, capacity.free.shape[1]))
         ((demand, members),) = shape.needs
-        rows, counts = snug(yard.units[demand], members)
-        return rows, counts[:, None] * self._scene.demands.wants[demand]
+        rows, counts = snug(capacity.units[demand], members)
+        return rows, counts[:, None] * self._setup.demands.wants[demand]
 
     # ── the head ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -226,7 +226,7 @@ class Simulation:
 
     def _reserve(self, head: int) -> tuple[float, Matrix] | None:
         """The start of the head, and float64[n, r] that is left then."""
-        shape = self._scene.shapes[self._scene.shape[head]]
+        shape = self._setup.shapes[self._setup.shape[head]]
         running = list(self._running.values())
         ends = expected_ends(np.array([runs.expected for runs in running]), self._now)
         if not shape.plain or not shape.needs:
@@ -242,13 +242,13 @@ class Simulation:
     def _counted(self, shape: Shape, rows: Rows, uses: Matrix, times: Vector) -> tuple[float, Matrix] | None:
         """The same for a plain gang, from the pods (rows int64[k], uses float64[k, r]) in the order they leave in."""
         ((demand, members),) = shape.needs
-        demands = self._scene.demands
-        enough = int(np.searchsorted(growth(demands, demand, self._yard, rows, uses), members))
+        demands = self._setup.demands
+        enough = int(np.searchsorted(growth(demands, demand, self._capacity, rows, uses), members))
         if enough == len(rows):
             return None
         start = float(times[enough])
         gone = int(np.searchsorted(times, start, side="right"))
-        left = self._yard.free.copy()
+        left = self._capacity.free.copy()
         np.add.at(left, rows[:gone], uses[:gone])
         sat, counts = snug(demands.count_one(demand, left), members)
         left[sat] -= counts[:, None] * demands.wants[demand]
@@ -256,10 +256,10 @@ class Simulation:
 
     def _searched(self, shape: Shape, ends: Vector, running: Sequence[Runs]) -> tuple[float, Matrix] | None:
         """The same for any gang, by the planner."""
-        ground = self._scene
-        picture = replace(ground.snapshot, free=self._yard.free)
+        setup = self._setup
+        picture = replace(setup.snapshot, free=self._capacity.free)
         going = departures(picture, ends, [(runs.rows, runs.uses) for runs in running], self._now)
-        search = Search(picture, shape.gang, ground.policy, going, None, ground.masks)
+        search = Search(picture, shape.gang, setup.policy, going, None, setup.masks)
         found = search.earliest()
         self._tries -= search.asked
         return None if found is None else (found.start, found.left.copy())

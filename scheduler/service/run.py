@@ -172,7 +172,7 @@ async def _parts(
 def reflectors_of(intake: Informers, client: Client) -> dict[str, Reflector[Any]]:
     """By name, who follows each kind."""
     return {
-        name: Reflector(client, resource, sink, vigil=guarded(intake, name))
+        name: Reflector(client, resource, sink, probe_pace=guarded(intake, name))
         for name, (resource, sink) in intake.watches().items()
     }
 

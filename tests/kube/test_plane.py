@@ -128,7 +128,7 @@ async def test_a_deaf_stream_is_found_out(
     door = await asyncio.to_thread(Proxy(plane.url, plane.context(ADMIN)).start)
     try:
         async with Client(await find_access(kubeconfig(tmp_path, door.url))) as through:
-            reflector = Reflector(through, pods, cache, vigil=Pace(quiet=0.2, grace=0.5))
+            reflector = Reflector(through, pods, cache, probe_pace=Pace(quiet=0.2, grace=0.5))
 
             async def story() -> None:
                 await asyncio.sleep(3)  # in which a look sees nothing

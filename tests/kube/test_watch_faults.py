@@ -97,7 +97,7 @@ async def story(steps) -> None:
             access = await find_access(kubeconfig(Path(folder), api.url))
         async with (
             Client(access) as client,
-            following(client, cache, inactivity=0.1, vigil=Pace(quiet=0.04, grace=0.02)) as reflector,
+            following(client, cache, inactivity=0.1, probe_pace=Pace(quiet=0.04, grace=0.02)) as reflector,
         ):
             for step in steps:
                 for act, *words in step:

@@ -51,7 +51,7 @@ async def test_what_a_deaf_stream_keeps_to_itself_comes_over_another(
     list.
     """
     cache, time = Cache(), Time()
-    async with following(client, cache, time, vigil=QUICK) as reflector:
+    async with following(client, cache, time, probe_pace=QUICK) as reflector:
         await until(lambda: bool(cluster.streams))
         last = str(cluster.version)
         cluster.mute()
@@ -66,7 +66,7 @@ async def test_a_quiet_stream_is_left_alone(cluster: ApiServer, client: Client) 
     """Where nothing happens a look sees nothing, and the stream stays as it is; the next look comes after as long a
     silence.
     """
-    async with following(client, Cache(), vigil=QUICK) as reflector:
+    async with following(client, Cache(), probe_pace=QUICK) as reflector:
         await until(lambda: len(looks(cluster)) >= 5)
         assert not reflector.restarts
     assert (len(watches(cluster)), lists(cluster)) == (1, 1)
@@ -74,7 +74,7 @@ async def test_a_quiet_stream_is_left_alone(cluster: ApiServer, client: Client) 
 
 async def test_nobody_looks_where_nothing_is_decided(cluster: ApiServer, client: Client) -> None:
     """An unguarded stream is believed as long as it stands."""
-    async with following(client, Cache(), vigil=UNGUARDED) as reflector:
+    async with following(client, Cache(), probe_pace=UNGUARDED) as reflector:
         await until(lambda: bool(cluster.streams))
         await asyncio.sleep(0.1)
         assert not reflector.restarts
@@ -84,7 +84,7 @@ async def test_nobody_looks_where_nothing_is_decided(cluster: ApiServer, client:
 async def test_a_stream_that_is_heard_is_not_looked_into(cluster: ApiServer, client: Client) -> None:
     """Whatever comes, and be it a bookmark, makes a look needless."""
     cache = Cache()
-    async with following(client, cache, vigil=Pace(quiet=5.0, grace=0.0)):
+    async with following(client, cache, probe_pace=Pace(quiet=5.0, grace=0.0)):
         for number in range(20):
             cluster.put("a", number=number)
             cluster.bookmark()
@@ -99,7 +99,7 @@ async def test_a_look_asks_for_what_the_watch_asks_for(api: ApiServer, client: C
     api.second = SHORT
     api.put("mine", labels={"gang": "g"})
     resource = pods(label_selector="gang=g", field_selector="spec.nodeName!=")
-    async with following(client, Cache(), resource=resource, vigil=QUICK) as reflector:
+    async with following(client, Cache(), resource=resource, probe_pace=QUICK) as reflector:
         await until(lambda: bool(api.streams))
         api.put("foreign")
         await until(lambda: len(looks(api)) >= 3)
@@ -112,7 +112,7 @@ async def test_a_look_asks_for_what_the_watch_asks_for(api: ApiServer, client: C
 async def test_what_comes_late_over_the_stream_ends_nothing(cluster: ApiServer, client: Client) -> None:
     """An API server hears of a write later than another: a stream that brings it within the grace is not deaf."""
     cache = Cache()
-    async with following(client, cache, vigil=Pace(quiet=0.03, grace=0.5)) as reflector:
+    async with following(client, cache, probe_pace=Pace(quiet=0.03, grace=0.5)) as reflector:
         await until(lambda: bool(cluster.streams))
         cluster.mute()
         late = cluster.put("late")
@@ -130,7 +130,7 @@ async def test_what_comes_late_over_the_stream_ends_nothing(cluster: ApiServer, 
 async def test_a_look_that_is_refused_says_nothing(cluster: ApiServer, client: Client, status: int) -> None:
     """A stream that stands is not given up because another is not to be had."""
     cache = Cache()
-    async with following(client, cache, vigil=QUICK) as reflector:
+    async with following(client, cache, probe_pace=QUICK) as reflector:
         await until(lambda: bool(cluster.streams))
         cluster.barred[PODS] = Refuse(status)
         await until(lambda: len(looks(cluster)) >= 3)
@@ -145,7 +145,7 @@ async def test_a_look_that_comes_too_late_lists_again_once(cluster: ApiServer, c
     knows.
     """
     cache = Cache()
-    async with following(client, cache, vigil=QUICK) as reflector:
+    async with following(client, cache, probe_pace=QUICK) as reflector:
         await until(lambda: bool(cluster.streams))
         cluster.mute()
         cluster.put("unheard")
@@ -160,7 +160,7 @@ async def test_a_look_that_comes_too_late_lists_again_once(cluster: ApiServer, c
 async def test_who_was_deaf_is_blind_until_something_is_heard(cluster: ApiServer, client: Client) -> None:
     """A stream that takes the place of a deaf one is believed when it brings what the look saw, and not before."""
     cache, time = Cache(), Time()
-    async with following(client, cache, time, vigil=QUICK) as reflector:
+    async with following(client, cache, time, probe_pace=QUICK) as reflector:
         await until(lambda: bool(cluster.streams))
         time.now += 100
         cluster.put("heard")
@@ -179,7 +179,7 @@ async def test_where_no_stream_brings_anything_lists_come_seldom(cluster: ApiSer
     """A way that passes on no stream is known by lists: with growing waits of up to half a minute between them."""
     cache, time = Cache(), Time()
     cluster.deaf = True
-    async with following(client, cache, time, vigil=QUICK) as reflector:
+    async with following(client, cache, time, probe_pace=QUICK) as reflector:
         for number in range(8):
             cluster.put(f"unheard-{number}")
             before = lists(cluster)
@@ -199,7 +199,7 @@ async def test_looks_wait_for_each_other(cluster: ApiServer, tmp_path: Path) -> 
         for path in paths:
             cluster.objects[path] = {}
             await stack.enter_async_context(
-                following(client, Cache(), resource=Resource(path, Pod), vigil=QUICK)
+                following(client, Cache(), resource=Resource(path, Pod), probe_pace=QUICK)
             )
         await until(lambda: len(cluster.streams) >= quiet)
         while {call.path for call in looks(cluster)} != set(paths):
@@ -223,10 +223,10 @@ async def test_a_stream_that_ends_as_it_is_found_deaf_ends_in_good_order() -> No
     """Both happen in one turn of the event loop: the end of the stream counts, and no callback fails."""
     faults: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, fault: faults.append(fault))
-    vigil = Finding()
-    async with kept(vigil):
+    probe = Finding()
+    async with kept(probe):
         await asyncio.sleep(0)
-        vigil.found.set()
+        probe.found.set()
         await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert faults == []

@@ -1,4 +1,4 @@
-"""When each waiting gang will start: one course of events, and what many of them say together."""
+"""When each waiting gang will start: one scenario, and what many of them say together."""
 
 import math
 from dataclasses import replace
@@ -15,7 +15,7 @@ from scheduler.model.queueing import Backfill, Estimate, Share, Stay, Usage, Wai
 from scheduler.model.workload import GangKey
 from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.forecast import COURSES, SHARED, end_of, forecast
-from scheduler.placement.forecast_setup import scene
+from scheduler.placement.forecast_setup import forecast_setup_of
 from scheduler.placement.simulation import Simulation
 from tests.builders import GPU, a_cluster, a_demand, a_gang, a_role, some_amounts
 
@@ -49,12 +49,12 @@ def full(nodes, *stays):
     return replace(empty, free=free), made
 
 
-def course(snapshot, line, stays, policy=Policy(), ends=None, spans=None, usages=None) -> dict[str, float]:  # noqa: B008
-    """The starts of one course, by name, from NOW on; ends and runtimes as expected where none are given."""
-    ground = scene(snapshot, line, stays, policy, NOW, FeasibilityCache(), usages or {})
+def scenario(snapshot, line, stays, policy=Policy(), ends=None, spans=None, usages=None) -> dict[str, float]:  # noqa: B008
+    """The starts of one scenario, by name, from NOW on; ends and runtimes as expected where none are given."""
+    setup = forecast_setup_of(snapshot, line, stays, policy, NOW, FeasibilityCache(), usages or {})
     ends = [stay.ends.middle for stay in stays] if ends is None else ends
     spans = [one.runs.middle for one in line] if spans is None else spans
-    starts = Simulation(ground, ends, spans, PLENTY).play()
+    starts = Simulation(setup, ends, spans, PLENTY).play()
     return {line[one].gang.key.name: start - NOW for one, start in starts.items()}
 
 
@@ -67,7 +67,7 @@ def middles(found) -> dict[str, float]:
     return {key.name: estimate.middle - NOW for key, estimate in found.items()}
 
 
-# ── one course ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── one scenario ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_gangs_start_as_room_comes_in_the_order_of_the_queue():
@@ -75,7 +75,7 @@ def test_gangs_start_as_room_comes_in_the_order_of_the_queue():
     snapshot, stays = full(2, (NOW + 10, {0: 8}), (NOW + 50, {1: 8}))
     line = [waiting("a", runs=5), waiting("b", runs=100), waiting("c", runs=1)]
 
-    assert course(snapshot, line, stays) == {"a": 10, "b": 15, "c": 50}
+    assert scenario(snapshot, line, stays) == {"a": 10, "b": 15, "c": 50}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_backfill_is_as_the_policy_says(backfill, starts):
     snapshot, stays = full(2, (NOW + 20, {0: 8}))
     line = [waiting("large", 2, runs=10), waiting("long", gpu=4, runs=50), waiting("short", gpu=4, runs=20)]
 
-    assert course(snapshot, line, stays, Policy(backfill=backfill)) == starts
+    assert scenario(snapshot, line, stays, Policy(backfill=backfill)) == starts
 
 
 def test_who_stays_uses_only_what_is_left_beside_the_head():
@@ -99,7 +99,7 @@ def test_who_stays_uses_only_what_is_left_beside_the_head():
     snapshot, stays = full(1, (NOW + 20, {0: 5}))
     line = [waiting("head", gpu=6, runs=10), *(waiting(f"young-{n}", gpu=1, runs=100) for n in range(3))]
 
-    assert course(snapshot, line, stays) == {"head": 20, "young-0": 0, "young-1": 0, "young-2": 30}
+    assert scenario(snapshot, line, stays) == {"head": 20, "young-0": 0, "young-1": 0, "young-2": 30}
 
 
 @pytest.mark.parametrize("expected", [5, 1000])
@@ -108,7 +108,7 @@ def test_room_that_comes_while_the_head_waits_is_used_beside_it(expected):
     snapshot, stays = full(2, (NOW + 20, {0: 7}), (NOW + 1000, {1: 7}), (NOW + expected, {1: 1}))
     line = [waiting("head", gpu=8, runs=10), waiting("young", gpu=1, runs=100)]
 
-    assert course(snapshot, line, stays, ends=[NOW + 20, NOW + 1000, NOW + 5]) == {"head": 20, "young": 5}
+    assert scenario(snapshot, line, stays, ends=[NOW + 20, NOW + 1000, NOW + 5]) == {"head": 20, "young": 5}
 
 
 def test_each_head_is_kept_room_of_its_own():
@@ -118,7 +118,7 @@ def test_each_head_is_kept_room_of_its_own():
     snapshot, stays = full(1, (NOW + 20, {0: 8}))
     line = [waiting("a", gpu=6, runs=10), waiting("b", gpu=8, runs=10), waiting("c", gpu=1, runs=12)]
 
-    assert course(snapshot, line, stays, ends=[NOW + 5]) == {"a": 5, "b": 15, "c": 25}
+    assert scenario(snapshot, line, stays, ends=[NOW + 5]) == {"a": 5, "b": 15, "c": 25}
 
 
 def test_a_time_that_has_passed_is_kept_no_longer():
@@ -128,7 +128,7 @@ def test_a_time_that_has_passed_is_kept_no_longer():
     snapshot, stays = full(1, (NOW + 10, {0: 6}), (NOW + 10, {0: 2}))
     line = [waiting("head", gpu=8, runs=10), waiting("young", gpu=2, runs=20)]
 
-    assert course(snapshot, line, stays, ends=[NOW + 50, NOW + 10]) == {"head": 50, "young": 10}
+    assert scenario(snapshot, line, stays, ends=[NOW + 50, NOW + 10]) == {"head": 50, "young": 10}
 
 
 def test_what_never_fits_keeps_nobody_from_starting():
@@ -137,7 +137,7 @@ def test_what_never_fits_keeps_nobody_from_starting():
     line = [waiting("giant", 3, runs=10), waiting("b", 2, runs=10)]
 
     for backfill in Backfill:
-        assert course(snapshot, line, stays, Policy(backfill=backfill)) == {"b": 20}
+        assert scenario(snapshot, line, stays, Policy(backfill=backfill)) == {"b": 20}
 
 
 def test_ends_come_when_they_come_and_not_when_they_are_expected():
@@ -145,9 +145,9 @@ def test_ends_come_when_they_come_and_not_when_they_are_expected():
     snapshot, stays = full(2, (NOW + 10, {0: 8}), (NOW + 30, {1: 8}))
     line = [waiting("head", 2, runs=10)]
 
-    assert course(snapshot, line, stays, ends=[NOW + 2, NOW + 7]) == {"head": 7}
-    assert course(snapshot, line, stays, ends=[NOW + 40, NOW + 90]) == {"head": 90}
-    assert course(snapshot, line, stays, ends=[NOW + 40, math.inf]) == {}
+    assert scenario(snapshot, line, stays, ends=[NOW + 2, NOW + 7]) == {"head": 7}
+    assert scenario(snapshot, line, stays, ends=[NOW + 40, NOW + 90]) == {"head": 90}
+    assert scenario(snapshot, line, stays, ends=[NOW + 40, math.inf]) == {}
 
 
 def test_gangs_that_counting_cannot_tell_about_are_the_planners():
@@ -172,17 +172,17 @@ def test_gangs_that_counting_cannot_tell_about_are_the_planners():
     mixed = Waiting(a_gang(roles=roles, name="mixed"), NOW, runs=exactly(5))
     young = Waiting(a_gang(1, gpu=2, name="young"), NOW, runs=exactly(99))
 
-    assert course(picture, [level, mixed, young], stays) == {"level": 10, "mixed": 20, "young": 0}
+    assert scenario(picture, [level, mixed, young], stays) == {"level": 10, "mixed": 20, "young": 0}
 
 
 def test_room_promised_to_others_is_not_given_away():
-    """A nominated pod of somebody else keeps its room in every course."""
+    """A nominated pod of somebody else keeps its room in every scenario."""
     empty = a_cluster(nodes=1, gpu=8)
     needs = empty.axis.vector(some_amounts(gpu=4))
     promised = replace(empty, nominations=(Nomination(0, 0, needs),))
 
-    assert course(empty, [waiting("a", runs=1)], []) == {"a": 0}
-    assert course(promised, [waiting("a", runs=1)], []) == {}
+    assert scenario(empty, [waiting("a", runs=1)], []) == {"a": 0}
+    assert scenario(promised, [waiting("a", runs=1)], []) == {}
 
 
 def _in_turn(free, stays, line, backfill=Backfill.RESERVE):
@@ -221,7 +221,7 @@ def _in_turn(free, stays, line, backfill=Backfill.RESERVE):
 
 
 def _on_one_node(stays, line, backfill=Backfill.RESERVE):
-    """The starts of one course, by place: (end, devices) run and (devices, runtime) wait on a node of 12 devices."""
+    """The starts of one scenario, by place: (end, devices) run and (devices, runtime) wait on a node of 12 devices."""
     empty = a_cluster(nodes=1, gpu=12)
     free = empty.free.copy()
     free[0, empty.axis.index[GPU]] = 12 - sum(size for _, size in stays)
@@ -236,7 +236,7 @@ def _on_one_node(stays, line, backfill=Backfill.RESERVE):
     ]
     queue = [waiting(str(n), gpu=size, runs=runs) for n, (size, runs) in enumerate(line)]
 
-    found = course(replace(empty, free=free), queue, made, Policy(backfill=backfill))
+    found = scenario(replace(empty, free=free), queue, made, Policy(backfill=backfill))
     return {int(name): start for name, start in found.items()}
 
 
@@ -265,11 +265,11 @@ def test_a_long_queue_of_few_shapes_goes_in_turn(backfill, stays, line):
     assert _on_one_node(stays, line, backfill) == starts
 
 
-# ── many courses ────────────────────────────────────────────────────────────────────────────────────────────
+# ── many scenarios ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_who_finds_room_starts_now():
-    """A gang that fits starts now in every course, and nothing about that is uncertain."""
+    """A gang that fits starts now in every scenario, and nothing about that is uncertain."""
     found = forecast(a_cluster(nodes=2, gpu=8), [waiting("a")], [], Policy(), NOW, PLENTY)
 
     assert found == {GangKey("default", "a"): exactly(NOW)}
@@ -431,7 +431,7 @@ def test_a_gang_at_its_ceiling_starts_when_its_own_namespace_has_left_enough(bac
     other = replace(waiting("other", runs=30).gang, key=GangKey("other", "other"))
     line = [waiting("capped", runs=10), Waiting(other, NOW, runs=exactly(30))]
 
-    starts = course(snapshot, line, stays, Policy(backfill=backfill), usages=ceiling(8, used=8))
+    starts = scenario(snapshot, line, stays, Policy(backfill=backfill), usages=ceiling(8, used=8))
 
     assert starts == {"capped": 50, "other": 0}
 
@@ -440,7 +440,7 @@ def test_what_begins_counts_for_its_namespace_until_it_leaves():
     """Two gangs that the ceiling lets run one at a time follow each other, though both would find room at once."""
     line = [waiting("a", runs=10), waiting("b", runs=10), waiting("c", gpu=4, runs=10)]
 
-    starts = course(a_cluster(nodes=4, gpu=8), line, [], usages=ceiling(12))
+    starts = scenario(a_cluster(nodes=4, gpu=8), line, [], usages=ceiling(12))
 
     assert starts == {"a": 0, "c": 0, "b": 10}
 
@@ -470,7 +470,7 @@ def test_gangs_of_two_kinds_that_pass_the_head_share_one_ceiling():
         waiting("y", gpu=5, runs=10),
     ]
 
-    assert course(snapshot, line, stays, usages=ceiling(8)) == {"x": 0, "y": 10, "head": 50}
+    assert scenario(snapshot, line, stays, usages=ceiling(8)) == {"x": 0, "y": 10, "head": 50}
 
 
 def test_a_head_that_comes_to_its_ceiling_holds_up_nobody():
@@ -479,6 +479,6 @@ def test_a_head_that_comes_to_its_ceiling_holds_up_nobody():
     line = [waiting("head", gpu=8, runs=10), waiting("passes", gpu=4, runs=30)]
     other = Waiting(replace(waiting("o", gpu=8).gang, key=GangKey("z", "o")), NOW, runs=exactly(5))
 
-    starts = course(snapshot, [*line, other], stays, usages=ceiling(8))
+    starts = scenario(snapshot, [*line, other], stays, usages=ceiling(8))
 
     assert starts == {"passes": 0, "o": 20, "head": 30}

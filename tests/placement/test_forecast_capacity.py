@@ -26,16 +26,16 @@ def test_a_plain_gang_fits_where_enough_members_do(ledger, demand, members):
     """Counting and the planner agree about every plain gang; its seats fit."""
     snapshot = picture(ledger)
     gang = a_gang(roles=[a_role("", members, demand=demand)])
-    yard = a_yard(snapshot, demand)
+    capacity = a_yard(snapshot, demand)
     decision = planner.decide(snapshot, gang, POLICY)
 
     assert is_plain(gang)
-    assert isinstance(decision, Place) == (yard.totals[0] >= members)
+    assert isinstance(decision, Place) == (capacity.totals[0] >= members)
     if isinstance(decision, Place):
-        rows, counts = snug(yard.units[0], members)
+        rows, counts = snug(capacity.units[0], members)
         assert counts.sum() == members
         assert (counts > 0).all()
-        assert (counts <= yard.units[0][rows]).all()
+        assert (counts <= capacity.units[0][rows]).all()
         assert len(set(rows.tolist())) == len(rows) <= max(len(set(decision.seats.values())), 1)
 
 
@@ -68,20 +68,20 @@ def test_an_unknown_resource_is_nowhere():
 
 
 def test_room_is_counted_again_where_it_changed():
-    """After a row got other room, counts are those of a yard made anew."""
+    """After a row got other room, counts are those of a capacity made anew."""
     snapshot = a_cluster(nodes=3, gpu=8)
-    yard = a_yard(snapshot, a_demand(gpu=2), a_demand(gpu=3, cpu=1))
+    capacity = a_yard(snapshot, a_demand(gpu=2), a_demand(gpu=3, cpu=1))
     row = snapshot.free[1] - snapshot.axis.vector(some_amounts(gpu=3))
 
-    yard.put(np.array([1]), row[None, :])
+    capacity.put(np.array([1]), row[None, :])
 
-    assert yard.units.tolist() == [[4, 2, 4], [2, 1, 2]]
-    assert yard.totals == [10, 5]
+    assert capacity.units.tolist() == [[4, 2, 4], [2, 1, 2]]
+    assert capacity.totals == [10, 5]
 
-    yard.put(np.array([2, 0]), np.array([row, snapshot.free[0] - snapshot.free[0]]))
+    capacity.put(np.array([2, 0]), np.array([row, snapshot.free[0] - snapshot.free[0]]))
 
-    assert yard.units.tolist() == [[0, 2, 2], [0, 1, 1]]
-    assert yard.totals == [4, 2]
+    assert capacity.units.tolist() == [[0, 2, 2], [0, 1, 1]]
+    assert capacity.totals == [4, 2]
     assert snapshot.free[1, snapshot.axis.index[GPU]] == 8
 
 
