@@ -96,7 +96,7 @@ class PlanningCycle:
             return first
         # 4. The next open gang of the pass. `room_version` is set back only in the step that raised it, so while the sum
         # is the same neither counter has changed.
-        changes = self._ledger.nodes.room_version + self._ledger.standing
+        changes = self._ledger.nodes.room_version + self._ledger.victims_version
         if self._due <= now:
             self._pass.doubt()  # time alone may have opened a gang
         record = self._pass.next(self._ledger.pending, changes, candidacy.under, candidacy.first_open)
@@ -124,7 +124,7 @@ class PlanningCycle:
         """A pod that was not asked about yet may give way to this gang. Where not, it is not looked at again."""
         if waits(record) and not self._is_hopeless(record, now) and self._may_take(record, now):
             return True
-        record.verdict.tried(self._ledger.standing)
+        record.verdict.tried(self._ledger.victims_version)
         return False
 
     def _candidacy(self, now: float) -> Candidacy:
@@ -142,7 +142,7 @@ class PlanningCycle:
             above=self.preemption.above,
             room=ledger.nodes.room_version,
             version=ledger.nodes.version,
-            standing=ledger.standing,
+            victims_version=ledger.victims_version,
             told=self._answers(0, short=False),
             told_behind=self._answers(fence, short=False),
             told_short=self._answers(fence, short=True),
@@ -355,7 +355,7 @@ class PlanningCycle:
 
     def _hopeless(self) -> set[Hashable]:
         return self._shapes.no_room(
-            (self._ledger.nodes.room_version, self._ledger.nodes.version, self._ledger.standing)
+            (self._ledger.nodes.room_version, self._ledger.nodes.version, self._ledger.victims_version)
         )
 
     def _kind(self, record: GangRecord, now: float) -> Hashable:

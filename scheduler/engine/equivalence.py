@@ -224,7 +224,7 @@ class Candidacy:
     """Pods might have to give way to a gang of a priority above this."""
     room: int
     version: int
-    standing: int
+    victims_version: int
     """The counters of now, of room, of nodes and of those who could be asked to leave."""
     told: KnownAnswers
     """What was answered since there is so much room, where no reservation stands in the way."""
@@ -251,7 +251,7 @@ class Candidacy:
         """A skipped gang stays skipped until this key or the gang changes, or a deadline of its own comes."""
         apart = [None if record is None else record.number for record in (self.only, self.first)]
         place = (self.fence, self.order, self.above, self.highest)
-        return (*apart, *place, self.room, self.version, self.standing)
+        return (*apart, *place, self.room, self.version, self.victims_version)
 
     def first_open(self, records: Iterable[GangRecord]) -> GangRecord | None:
         """The first of these, which are in the order of the queue, about which an answer would tell something new, and
@@ -282,7 +282,8 @@ class Candidacy:
             if decision is not None and decision.reason in LASTING:
                 return record.verdict.version != self.version
             if record.verdict.room == self.room and record.verdict.until > self.now:
-                return takes and record.verdict.standing != self.standing and self.may_try(record, self.now)
+                untried = record.verdict.victims_version != self.victims_version
+                return takes and untried and self.may_try(record, self.now)
         return (takes and self.may_try(record, self.now)) or not self._is_known(record, fence)
 
     def _lets_pass(self, record: GangRecord, told: Wait) -> bool:
@@ -293,7 +294,7 @@ class Candidacy:
         other = Wait(Reason.QUEUED, behind=first) if told.behind != first else None
         if other is not None:
             self.mark(record.key)
-        record.verdict.wait(other, record.wanted, self.room)
+        record.verdict.wait_unasked(other, record.wanted, self.room)
         return True
 
     def _is_known(self, record: GangRecord, fence: int) -> bool:
@@ -315,7 +316,7 @@ class Candidacy:
         before = record.verdict.decision
         if before is not known and (before is None or before.reason is not known.reason):
             self.mark(record.key)
-        record.verdict.conclude(known, room=self.room, fence=fence, short=short)
+        record.verdict.copy_answer(known, room=self.room, fence=fence, short=short)
         return True
 
     def _no_less(self, record: GangRecord, less: Wait | None) -> Wait | None:
@@ -394,4 +395,4 @@ class Candidacy:
                 continue
             if decision is not known and decision.reason is not known.reason:
                 mark(record.key)
-            verdict.conclude(known, room=room, fence=fence, short=short)
+            verdict.copy_answer(known, room=room, fence=fence, short=short)

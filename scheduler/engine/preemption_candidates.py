@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scheduler.ledger import Ledger, attained_service, gang_spec, observed_runs, quorum
 from scheduler.ledger.gang import GangRecord, Member, Spec
-from scheduler.ledger.phase import STANDS, State
+from scheduler.ledger.phase import QUORUM_BOUND, State
 from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Reason
 from scheduler.model.preemption_units import By, Kind, Unit
@@ -27,7 +27,7 @@ SOON: Final = 30.0
 FOREVER: Final = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"})
 """Kinds of owners whose pods do not end by themselves."""
 
-SEATED: Final = STANDS | {State.HELD}
+SEATED: Final = QUORUM_BOUND | {State.HELD}
 """Gangs whose end can be told: one that lacks members may wait for them without end."""
 
 SPARE: Final = 64

@@ -22,13 +22,13 @@ def begin(record: GangRecord, policy: Policy, now: float) -> None:
     """The gang is not planned for a while, twice as long with every try."""
     record.backoff.not_before = now + doubled(policy.backoff, record.backoff.tries, policy.backoff_limit)
     record.backoff.tries += 1
-    record.verdict.replace(Wait(Reason.BACKING_OFF))
+    record.verdict.wait_until_cleared(Wait(Reason.BACKING_OFF))
 
 
 def note(record: GangRecord, now: float) -> None:
     """That it backs off is why it waits, also where it was restarted rather than late; and no longer than it does."""
     if record.verdict.decision is None and record.backoff.not_before > now:
-        record.verdict.replace(Wait(Reason.BACKING_OFF))
+        record.verdict.wait_until_cleared(Wait(Reason.BACKING_OFF))
     elif record.verdict.decision == Wait(Reason.BACKING_OFF) and record.backoff.not_before <= now:
         record.verdict.forget()
 

@@ -66,7 +66,7 @@ class Cache:
         """Bound pods that are on their way out, ours and others'."""
         self.lowest = self.highest = 0
         """No pod that we have ever seen had a lower priority, and none of ours a higher one: strangers ask for nothing."""
-        self.standing = 0
+        self.victims_version = 0
         """Changes when there may be another pod that could be asked to leave."""
         self.freeing_seen_at = -1
         """The room version when the gangs that others leave for were looked at last."""
@@ -125,10 +125,10 @@ class Cache:
         self._gang_counts.refresh(self.registry.gangs)
         return self._gang_counts
 
-    def stands(self, priority: int) -> None:
+    def note_victim(self, priority: int) -> None:
         """A pod of this priority has its place, or may leave it, from now on. At our highest it gives way to hardly any."""
         if priority < self.highest or self.share_usage.shares or self.policy.order is Order.LAS:
-            self.standing += 1
+            self.victims_version += 1
 
     def do(self, effects: Iterable[Effect]) -> None:
         """These are to be done, after those before them."""

@@ -11,7 +11,7 @@ from scheduler.ledger import gang_spec, quorum
 from scheduler.ledger.gang import Aside, GangRecord, Member, Spec
 from scheduler.ledger.messages import Notice, Overlooked
 from scheduler.ledger.namespace_usage import Quotas
-from scheduler.ledger.phase import STANDS, State
+from scheduler.ledger.phase import QUORUM_BOUND, State
 from scheduler.model.decision import TEXT, Reason, Refuse, Wait
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.policy import Policy
@@ -37,7 +37,7 @@ def reason(record: GangRecord) -> Reason:
         return record.spec.reason
     if isinstance(record.spec, Reason):
         return record.spec
-    if record.state in STANDS:
+    if record.state in QUORUM_BOUND:
         return Reason.BOUND
     if record.state == State.HELD:
         return Reason.SEATED
@@ -74,7 +74,7 @@ def due(
 ) -> Iterator[Effect]:
     """What is to be said now.  said: its `words`."""
     yield from _aside(record, policy, now)
-    if record.state in STANDS:
+    if record.state in QUORUM_BOUND:
         yield from _late(record, policy, now)
     if record.state not in _WAITING | {State.HELD} and not _seated_unsaid(record):
         return
@@ -142,7 +142,7 @@ def resumed(record: GangRecord, pods: int, now: float) -> Iterator[Effect]:
 
 
 def _seated_unsaid(record: GangRecord) -> bool:
-    return record.told_waiting and record.state in STANDS
+    return record.told_waiting and record.state in QUORUM_BOUND
 
 
 def _may_say(record: GangRecord, why: Reason, policy: Policy) -> float:
@@ -152,7 +152,7 @@ def _may_say(record: GangRecord, why: Reason, policy: Policy) -> float:
 
 def next_due(record: GangRecord, said: Words, policy: Policy) -> float:
     """When something unsaid may be said, if nothing else happens.  said: its `words`."""
-    if record.state in STANDS:
+    if record.state in QUORUM_BOUND:
         whys = ([Reason.SEATED] if record.told_waiting else []) + (
             [Reason.WARNING] if _unsaid(record) else []
         )

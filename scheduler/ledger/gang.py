@@ -146,9 +146,9 @@ class Victim:
     owner: Owner | None
     node: str | None = None
     """Of a pod of another scheduler: where it runs."""
-    asks: bool = True
+    sends_request: bool = True
     """It is asked itself; of a Job that is suspended only one pod is."""
-    asked: bool = False
+    request_sent: bool = False
     accepted: bool = False
     """The API server took the request: it is on its way out."""
     protected: bool = False
@@ -247,7 +247,7 @@ class GangRecord:
     turn: Owner | None = None
     """While pods of several runs have its name: the controller of the run whose turn it is."""
     plan: Plan | None = None
-    asked: bool = False
+    seen_by_kube_scheduler: bool = False
     """kube-scheduler asked about a member without our gate."""
     verdict: Verdict = field(default_factory=Verdict)
     health: Health = field(default_factory=Health)
@@ -335,7 +335,7 @@ class GangRecord:
     def is_plannable(self, member: Member) -> bool:
         pod = member.pod
         free = pod.node is None and member.hold is None and not pod.held_back and member.tied is None
-        return free and (pod.gated or self.asked)
+        return free and (pod.gated or self.seen_by_kube_scheduler)
 
     @property
     def priority(self) -> int:

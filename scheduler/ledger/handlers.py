@@ -153,9 +153,9 @@ def asked(cache: Cache, event: ev.Asked, _now: float) -> None:
         member.allowed, member.allowed_version = event.allowed, event.nodes_version
         record.verdict.ask_again()
         cache.pending.ask_again()
-    elif record.asked and member.hold is None and not scored:
+    elif record.seen_by_kube_scheduler and member.hold is None and not scored:
         return
-    record.asked = True
+    record.seen_by_kube_scheduler = True
     if member.hold is not None and not _within(cache, member, member.hold.node):
         cache.counters.reseats += 1
         cache.release(member)
@@ -201,7 +201,9 @@ def decided(cache: Cache, event: ev.Decided, now: float) -> None:
     else:
         record.verdict.keep(decision, record.wanted, room=event.room, fence=event.fence)
         record.verdict.compare_by(event.shape, short=event.short)
-        record.verdict.hold_at(standing=cache.standing, version=cache.nodes.version if fresh else -1)
+        record.verdict.valid_while(
+            victims_version=cache.victims_version, version=cache.nodes.version if fresh else -1
+        )
         cache.counters.decisions[decision.reason] += 1
     cache.mark(record.key)
 

@@ -180,7 +180,7 @@ class Ledger(Cache):
         if self.budgets.eased:
             lowest = self.budgets.let_go(self.pods(), now, waits=len(self.pending) > 0)
             if lowest is not None:
-                self.stands(lowest)
+                self.note_victim(lowest)
         self._effects += self.jobs_to_resume.resume(self.owners, self.registry, now)
         self._effects += migration.carry_on(self, now)
         while self._dirty:

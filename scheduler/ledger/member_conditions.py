@@ -17,7 +17,7 @@ from scheduler.ledger import conditions
 from scheduler.ledger.backoff import doubled
 from scheduler.ledger.gang import GangRecord, Member
 from scheduler.ledger.pending_queue import PendingQueue
-from scheduler.ledger.phase import STANDS
+from scheduler.ledger.phase import QUORUM_BOUND
 from scheduler.ledger.timers import Timers
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.effects import Effect, SetCondition
@@ -169,7 +169,7 @@ def _why(record: GangRecord, said: conditions.Words) -> Reason | None:
     """What its members are to say; None: they need say nothing, or nothing else."""
     if said is not None:
         return said[0]
-    return Reason.SEATED if record.state in STANDS and _lacking(record, Reason.SEATED) else None
+    return Reason.SEATED if record.state in QUORUM_BOUND and _lacking(record, Reason.SEATED) else None
 
 
 def _lacking(record: GangRecord, why: Reason | None) -> list[tuple[Member, Reason]]:

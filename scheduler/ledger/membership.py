@@ -135,11 +135,13 @@ def seen(cache: Cache, pod: Pod, now: float) -> None:
     if pod.refused and (before is None or not before.refused):
         healing.turned_away(cache, record, pod, now, news=before is not None)
     if pod.node is not None and (before is None or before.node is None):
-        cache.stands(pod.priority)
+        cache.note_victim(pod.priority)
     if member.bound and pod.node is not None:
         cache.occupy(pod, pod.node)  # once more: a change of gang gave its old seat back
     note_tried(member, now)
-    record.asked = record.asked or was_tried(pod)  # on a full cluster kube-scheduler asks us nothing
+    record.seen_by_kube_scheduler = record.seen_by_kube_scheduler or was_tried(
+        pod
+    )  # on a full cluster kube-scheduler asks us nothing
     if pod.node is not None or pod.deleting or pod.phase.ended:
         cache.release(member)
         if pod.phase.ended and before is not None and not before.phase.ended:
@@ -180,7 +182,7 @@ def _stranger_seen(cache: Cache, pod: Pod, now: float) -> None:
     if pod.node is None:
         cache.nodes.take(pod.uid)
     elif before is None or before.node is None:
-        cache.stands(pod.priority)
+        cache.note_victim(pod.priority)
         _took_room(cache, pod, now)
     cache.nominated(pod, counts=True)
 
@@ -272,7 +274,9 @@ def move(cache: Cache, uid: Uid, key: GangKey) -> None:
     cache.registry.leave(uid)
     _left(cache, left)
     record, _ = cache.registry.enter(member.pod, key, member)
-    record.asked = record.asked or (before.asked and not member.pod.gated)
+    record.seen_by_kube_scheduler = record.seen_by_kube_scheduler or (
+        before.seen_by_kube_scheduler and not member.pod.gated
+    )
     cache.mark(key, spec_too=True)
 
 

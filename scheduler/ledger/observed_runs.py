@@ -8,7 +8,7 @@ from typing import Final
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.ledger.gang_parts import UNASKED
-from scheduler.ledger.phase import STANDS, State
+from scheduler.ledger.phase import QUORUM_BOUND, State
 from scheduler.ledger.runtimes import LIE, Reach, Run
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import Phase
@@ -66,7 +66,7 @@ def doubted_at(record: GangRecord) -> float:
 
 def keep(cache: Cache, record: GangRecord, now: float) -> None:
     """Remember when its quorum was whole, and what it took when it has ended."""
-    if record.state in STANDS:
+    if record.state in QUORUM_BOUND:
         if record.observed.since is None:
             record.observed.since, record.observed.promised = _began(record, now), declared(record)
         says = declared(record)

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, Final, Protocol, TypeAlias
 
 from scheduler.ledger.gang import GangRecord, Step
-from scheduler.ledger.phase import STANDS, Facts
+from scheduler.ledger.phase import QUORUM_BOUND, Facts
 from scheduler.ledger.timers import Timers
 from scheduler.model.decision import Wait
 from scheduler.model.queueing import Waiting
@@ -81,7 +81,7 @@ class SerialGangs:
 
     def before(self, record: GangRecord) -> GangKey | None:
         """The gang that this one lets pass; None: none. One that is bound in part or whole waits for no other."""
-        if not record.unmodelled or record.partly_bound or record.state in STANDS:
+        if not record.unmodelled or record.partly_bound or record.state in QUORUM_BOUND:
             return None
         return next((key for key in self._open if key != record.key), None)
 

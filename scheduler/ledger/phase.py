@@ -27,7 +27,7 @@ class State(StrEnum):
     LEAVING = "leaving"
 
 
-STANDS: Final = frozenset({State.BOUND, State.RUNNING})
+QUORUM_BOUND: Final = frozenset({State.BOUND, State.RUNNING})
 """All of the quorum are at their places."""
 
 UNDER_WAY: Final = frozenset({State.WAITING, State.FREEING, State.HELD})

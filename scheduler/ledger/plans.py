@@ -59,7 +59,7 @@ def take_seats(cache: Cache, record: GangRecord, seats: Mapping[Uid, str], now: 
             break
         cache.hold(member, Hold(node, name), now)
         taken.append(member)
-    if seats and len(taken) == len(seats) and stands(record, Plan(name, dict(seats)), cache.nodes):
+    if seats and len(taken) == len(seats) and is_valid(record, Plan(name, dict(seats)), cache.nodes):
         return True
     for member in taken:
         cache.release(member)
@@ -109,7 +109,7 @@ def is_reversible(record: GangRecord, plan: Plan) -> bool:
     return plan.step < Step.UNGATE and not plan.begun and not loose
 
 
-def stands(record: GangRecord, plan: Plan, nodes: NodeTable, but: Collection[Uid] = ()) -> bool:
+def is_valid(record: GangRecord, plan: Plan, nodes: NodeTable, but: Collection[Uid] = ()) -> bool:
     """All that the plan was made for is still there: every pod with its seat, every node open to it, and with its room.
 
     As long as others have to leave first, room is not asked for. but: whose seats do not count against it.
@@ -135,7 +135,7 @@ def again(record: GangRecord, policy: Policy, now: float) -> list[Effect]:
 
 def give_back(record: GangRecord, member: Member) -> list[Effect]:
     """A soft member without its gate goes on as one that kube-scheduler asked about."""
-    record.asked = True
+    record.seen_by_kube_scheduler = True
     member.failing_since = None
     pod = member.pod
     return [Nominate(record.key, pod.uid, pod.key, "", "")] if pod.nominated else []

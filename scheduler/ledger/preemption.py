@@ -31,7 +31,6 @@ RETRY: Final = 1.0
 SPARED: Final = 300.0
 """Seconds for which a victim that would not go is not asked again by the same gang: it tries others, or waits."""
 
-
 HEARD: Final = 5.0
 """Seconds after which a Job that a person resumed is taken to keep its pods: what is told of a Job and what is told of
 its pods come in no order.
@@ -124,7 +123,7 @@ def _victims(cache: Cache, unit: Unit, now: float) -> Iterator[tuple[Uid, Victim
         if pod is not None:
             asks = unit.way is GiveWay.EVICT or number == 0
             where = None if cache.registry.gang_of.get(uid) else pod.node
-            yield uid, Victim(pod.key, unit.gang, unit.way, had, pod.owner, where, asks=asks)
+            yield uid, Victim(pod.key, unit.gang, unit.way, had, pod.owner, where, sends_request=asks)
 
 
 def set_leaving(cache: Cache, uids: Iterable[Uid], reason: Reason | None) -> None:
@@ -134,7 +133,7 @@ def set_leaving(cache: Cache, uids: Iterable[Uid], reason: Reason | None) -> Non
         if member is not None and member.evicting in {None, Reason.PREEMPTED}:
             member.evicting, member.evict_again = reason, float("inf")
             if reason is None:
-                cache.stands(member.pod.priority)
+                cache.note_victim(member.pod.priority)
             cache.mark(cache.registry.gang_of[uid], spec_too=True)
 
 
@@ -158,13 +157,13 @@ def carry_on(cache: Cache, record: GangRecord, plan: Plan, now: float) -> tuple[
 
 def _pass_on(plan: Plan, uid: Uid, gone: Victim) -> None:
     """If the pod that stood for all of its Job is gone, another pod of that Job takes over."""
-    if gone.asked and not gone.accepted:
+    if gone.request_sent and not gone.accepted:
         plan.parted[uid] = gone
-    if gone.asks and gone.way is GiveWay.SUSPEND:
+    if gone.sends_request and gone.way is GiveWay.SUSPEND:
         for victim in plan.victims.values():
             if victim.way is GiveWay.SUSPEND and victim.owner == gone.owner:
-                victim.asks, victim.again = True, gone.again if gone.asked else victim.again
-                victim.asked, victim.accepted = gone.accepted, gone.accepted
+                victim.sends_request, victim.again = True, gone.again if gone.request_sent else victim.again
+                victim.request_sent, victim.accepted = gone.accepted, gone.accepted
                 victim.version, victim.resumed = gone.version, gone.resumed
                 return
 
@@ -174,7 +173,7 @@ def _note_resumed_jobs(cache: Cache, plan: Plan, now: float) -> None:
     told to go yet stay. Suspended once more, it gives way after all.
     """
     for victim in plan.victims.values():
-        if victim.way is not GiveWay.SUSPEND or not victim.asks:
+        if victim.way is not GiveWay.SUSPEND or not victim.sends_request:
             continue
         kept = _was_resumed(cache, victim) and _staying(cache, plan, {victim.owner}) > 0
         if victim.accepted and kept:
@@ -238,19 +237,20 @@ def _ask(cache: Cache, record: GangRecord, plan: Plan, now: float) -> Iterator[E
         victim.key.namespace
         for other in cache.freeing.values()
         for victim in other.victims.values()
-        if victim.asked
+        if victim.request_sent
     )
     for uid, victim in plan.victims.items():
         pod = cache.registry.pod(uid)
-        if pod is None or not victim.asks or victim.again > now or (pod.deleting and victim.asked):
+        leaves = pod is None or (pod.deleting and victim.request_sent)
+        if pod is None or leaves or not victim.sends_request or victim.again > now:
             continue
         if victim.way is GiveWay.SUSPEND and _is_suspended(cache, victim):
-            victim.asked, victim.accepted, victim.again = True, True, float("inf")
+            victim.request_sent, victim.accepted, victim.again = True, True, float("inf")
             continue
-        if not victim.asked and asked[victim.key.namespace] >= cache.policy.evictions_per_namespace:
+        if not victim.request_sent and asked[victim.key.namespace] >= cache.policy.evictions_per_namespace:
             continue
-        asked[victim.key.namespace] += not victim.asked
-        victim.asked = True
+        asked[victim.key.namespace] += not victim.request_sent
+        victim.request_sent = True
         victim.again = now + cache.policy.outcome_limit
         yield _request(cache, record, uid, victim)
 
@@ -347,7 +347,7 @@ def _taken_apart(cache: Cache, plan: Plan) -> Iterator[bool]:
 
 
 def _goes(victim: Victim) -> bool:
-    return victim.accepted or not victim.asks
+    return victim.accepted or not victim.sends_request
 
 
 def stuck_at(plan: Plan) -> float:
@@ -371,7 +371,7 @@ def give_up(cache: Cache, key: GangKey, plan: Plan, now: float) -> None:
     set_leaving(cache, staying, None)
     record = cache.registry.gangs.get(key)
     if record is not None:
-        stubborn = [uid for uid, victim in plan.victims.items() if victim.asked and not _goes(victim)]
+        stubborn = [uid for uid, victim in plan.victims.items() if victim.request_sent and not _goes(victim)]
         record.preemption.spared |= dict.fromkeys(stubborn, now + SPARED)
 
 

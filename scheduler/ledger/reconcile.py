@@ -22,7 +22,7 @@ from scheduler.ledger import (
 )
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Plan, Spec, Step
-from scheduler.ledger.phase import STANDS, UNDER_WAY, Facts, State
+from scheduler.ledger.phase import QUORUM_BOUND, UNDER_WAY, Facts, State
 from scheduler.model.effects import Effect
 from scheduler.model.queueing import Order, Waiting
 from scheduler.model.workload import Gang
@@ -121,7 +121,7 @@ def _advance_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
 
 
 def _stands(cache: Cache, record: GangRecord, plan: Plan) -> bool:
-    return isinstance(record.spec, Spec) and plans.stands(
+    return isinstance(record.spec, Spec) and plans.is_valid(
         record, plan, cache.nodes, preemption.pods_waiting_for_victims(cache)
     )
 
@@ -129,16 +129,16 @@ def _stands(cache: Cache, record: GangRecord, plan: Plan) -> bool:
 def _enter(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
     """The state that the facts name, and the clock of the wait."""
     record.state = phase.state(facts)
-    stood, record.gives_way = record.gives_way, record.state in STANDS or _stands_short(record, facts)
+    stood, record.gives_way = record.gives_way, record.state in QUORUM_BOUND or _stands_short(record, facts)
     if record.gives_way and not stood:
-        cache.stands(record.priority)
+        cache.note_victim(record.priority)
     record.partly_bound = facts.quorum > 1 and 0 < facts.bound < facts.quorum
     if record.state in UNDER_WAY and record.waiting_since is None and not record.was_bound:
         record.waiting_since = now
-    if record.state in STANDS:
+    if record.state in QUORUM_BOUND:
         record.whole = facts.quorum
     record.grew = 0 < record.whole < facts.quorum
-    if record.state in STANDS and not record.was_bound:
+    if record.state in QUORUM_BOUND and not record.was_bound:
         record.was_bound = True
         backoff.reset(record)
         if record.waiting_since is not None:

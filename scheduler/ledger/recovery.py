@@ -127,7 +127,7 @@ def _adopt_seat(cache: Cache, record: GangRecord, member: Member, now: float) ->
     pod = member.pod
     if pod.gated or pod.node is not None or pod.seat is None or member.hold is not None:
         return True
-    record.asked = record.asked or pod.pinned is None
+    record.seen_by_kube_scheduler = record.seen_by_kube_scheduler or pod.pinned is None
     if pod.pinned not in {None, pod.seat.node} or not cache.nodes.has_room(pod.seat.node, pod.demand):
         return False
     cache.hold(member, Hold(pod.seat.node, pod.seat.plan), now)
@@ -136,7 +136,9 @@ def _adopt_seat(cache: Cache, record: GangRecord, member: Member, now: float) ->
 
 def _adopt_rest(cache: Cache, record: GangRecord, now: float) -> None:
     """Seats whose nomination was wiped: kube-scheduler's doing, or ours when they were given back. All or none."""
-    record.asked = record.asked or any(was_tried(m.pod) for m in record.live())
+    record.seen_by_kube_scheduler = record.seen_by_kube_scheduler or any(
+        was_tried(m.pod) for m in record.live()
+    )
     before = [m for m in record.live() if m.hold is None]
     if not all(_adopt_seat(cache, record, m, now) for m in sorted(before, key=lambda m: m.arrival)):
         for member in before:
@@ -191,7 +193,7 @@ def _adopt_freeing(cache: Cache, record: GangRecord, writer: Member, now: float)
         return False
     if any(not m.live or m.hold is not None or _was_let_go(m, note) for m in members):
         return False
-    record.asked = record.asked or not all(m.pod.gated for m in members)
+    record.seen_by_kube_scheduler = record.seen_by_kube_scheduler or not all(m.pod.gated for m in members)
     known = [cache.registry.pod(uid) for uid in note.victims]
     staying = [pod for pod in known if pod is not None and not pod.phase.ended]
     there = all(cache.nodes.get(node) is not None for node in note.seats.values())
@@ -216,7 +218,9 @@ def _victim(cache: Cache, pod: Pod) -> Victim:
     if not _leaves(cache, pod):
         return Victim(pod.key, key, GiveWay.EVICT, 0.0, pod.owner, where)
     way = GiveWay.EVICT if pod.deleting else GiveWay.SUSPEND
-    return Victim(pod.key, key, way, 0.0, pod.owner, where, asked=True, accepted=True, again=float("inf"))
+    return Victim(
+        pod.key, key, way, 0.0, pod.owner, where, request_sent=True, accepted=True, again=float("inf")
+    )
 
 
 def _may_take(cache: Cache, record: GangRecord, staying: list[Pod]) -> bool:

@@ -19,7 +19,7 @@ class Verdict:
     """What was asked: another request is asked about at once."""
     room: int = -1
     """The room counter then."""
-    standing: int = -1
+    victims_version: int = -1
     """The counter of the pods that could be asked to leave, then."""
     version: int = -1
     """The version of the nodes then: what no node can hold is of no use to ask about before it moves."""
@@ -41,15 +41,15 @@ class Verdict:
         """Gangs of this shape get the same answer."""
         self.shape, self.short = shape, short
 
-    def hold_at(self, *, standing: int, version: int) -> None:
+    def valid_while(self, *, victims_version: int, version: int) -> None:
         """The answer counts while none of these moves."""
-        self.standing, self.version = standing, version
+        self.victims_version, self.version = victims_version, version
 
-    def conclude(self, decision: Wait, *, room: int, fence: int, short: bool) -> None:
+    def copy_answer(self, decision: Wait, *, room: int, fence: int, short: bool) -> None:
         """The answer that a gang of this shape got."""
         self.decision, self.room, self.fence, self.short = decision, room, fence, short
 
-    def wait(self, decision: Wait | None, request: Gang | None, room: int) -> None:
+    def wait_unasked(self, decision: Wait | None, request: Gang | None, room: int) -> None:
         """It waits without being asked about. decision: None keeps the last one."""
         self.decision, self.request, self.room = decision or self.decision, request, room
 
@@ -57,7 +57,7 @@ class Verdict:
         """What is told of it, whatever is asked next."""
         self.decision = decision
 
-    def replace(self, decision: Wait) -> None:
+    def wait_until_cleared(self, decision: Wait) -> None:
         """It waits for this, and is asked about when it no longer does."""
         self.decision, self.request = decision, None
 
@@ -73,13 +73,13 @@ class Verdict:
         """Time alone makes it worth asking again then."""
         self.until = until
 
-    def tried(self, standing: int) -> None:
+    def tried(self, victims_version: int) -> None:
         """It was asked how room could be made for it, with these pods that could leave."""
-        self.standing = standing
+        self.victims_version = victims_version
 
     def try_again(self) -> None:
         """Others may be asked to leave for it, though none is new."""
-        self.standing = -1
+        self.victims_version = -1
 
     def is_unlike(self) -> None:
         """It compares with no other gang."""

@@ -239,7 +239,7 @@ def test_a_bar_ends_and_doubles_when_it_broke_there_again() -> None:
     record = desk.record("train")
     for member in record.live():
         desk.ledger.release(member)
-    record.asked = True
+    record.seen_by_kube_scheduler = True
     desk.tell(
         ev.NodeSeen(a_node("n9")), ev.OwnerSeen(replace(next(iter(desk.ledger.owners.values())), warnings=()))
     )

@@ -112,7 +112,7 @@ def test_wiped_seats_of_a_gang_come_back_whole_or_not_at_all() -> None:
     for room, seats in ((8, ["n1", "n1", "n1"]), (2, [None, None, None])):
         desk, _ = restarted(*(nominated(pod, "n1", wiped=True) for pod in pods), gpu=room)
         assert [desk.seat(pod.key.name) for pod in pods] == seats
-        assert desk.record("train").asked
+        assert desk.record("train").seen_by_kube_scheduler
 
 
 def test_a_written_plan_goes_on() -> None:
