@@ -46,7 +46,7 @@ def filled(
 
 
 def waits_to_watch(config: Configuration) -> bool:
-    """This kube-scheduler reads the cluster once it leads, and so is not ready before (`/readyz`)."""
+    """This kube-scheduler reads the cluster once it leads: until then its check `sched-handler-sync` fails."""
     elects = config.get("leaderElection", {}).get("leaderElect", True)
     return bool(config.get("delayCacheUntilActive")) and bool(elects)
 

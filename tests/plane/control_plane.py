@@ -177,7 +177,7 @@ class Plane:
         command = commands.scheduler(
             self.binaries["kube-scheduler"], self._files, name, port, place, self._gates
         )
-        path = "livez" if configuration.waits_to_watch(document) else "readyz"
+        path = "readyz?exclude=sched-handler-sync" if configuration.waits_to_watch(document) else "readyz"
         program = self._add(name, command, f"https://127.0.0.1:{port}/{path}", hostname=hostname)
         return program.until_ready() if wait else program
 

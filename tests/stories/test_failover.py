@@ -164,9 +164,10 @@ async def _kubelet(session: aiohttp.ClientSession, replica: Installation, restar
         except (aiohttp.ClientError, TimeoutError):
             failures += 1
         if failures >= probe["failureThreshold"]:
-            await asyncio.to_thread(replica.kube_scheduler.stop)
-            await asyncio.sleep(BACK_OFF if replica.name in restarted else AT_ONCE)
+            pause = BACK_OFF if replica.name in restarted else AT_ONCE
             restarted.append(replica.name)
+            await asyncio.to_thread(replica.kube_scheduler.stop)
+            await asyncio.sleep(pause)
             await asyncio.to_thread(started, replica.kube_scheduler)
             failures = 0
         await asyncio.sleep(max(0.0, began + probe["periodSeconds"] - loop.time()))
