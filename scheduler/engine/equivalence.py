@@ -348,8 +348,8 @@ class Candidacy:
         answers = (self.told_behind, self.told_short) if fence else (self.told, self.told)
         alike, refused = [told.alike for told in answers], [told.refused for told in answers]
         sizes, many = self.sizes, len(self.sizes) > KEPT
+        # What was answered to less, by shape: nothing is refused while this runs, so of few shapes each is looked up once.
         less: tuple[dict[int, Wait | None], ...] = ({}, {})
-        """What was answered to less, by shape: nothing is refused while this runs, so of few shapes each is asked once."""
         behind = not fence
         for record in records:
             behind = behind or record.order > self.order

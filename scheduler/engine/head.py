@@ -95,7 +95,7 @@ class QueueHead:
         return float("-inf") if self.reserved is None else self.reserved.start - now
 
     def longest(self, record: GangRecord) -> float:
-        """How many seconds it runs at the longest, as far as is known. Kept: all gangs that wait is asked in a
+        """How many seconds it runs at the longest, as far as is known. Kept: all gangs that wait are asked in a
         pass.
         """
         if (known := record.observed.reach.high) is not None:

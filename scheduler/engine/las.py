@@ -1,7 +1,7 @@
 """Turns by attained service: which gang has had more than one that waits, and has had its turn.
 
 Lives here: the order `las` among those who run. Never here: who may be asked to leave for other reasons (preemption_policy), or
-what a band of service is (placement.order). Why sorted once for a moment: all gangs that wait asks in a pass whose turn
+what a band of service is (placement.order). Why sorted once for a moment: all gangs that wait ask in a pass whose turn
 is over, of all who run.
 """
 

@@ -28,7 +28,7 @@ Right = Callable[[GangRecord | None, Pod], bool]
 
 
 class PreemptionPolicy:
-    """Decides who is in question, and nothing else."""
+    """Decides which pods are in question, and nothing else."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

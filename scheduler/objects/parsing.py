@@ -221,14 +221,14 @@ _WORDS: Final = sorted(
 """What a person may write on a pod, without the prefix; in order, so that the same slip always means the same."""
 
 CLOSE: Final = 0.75
-"""So much of two words must agree: `stratgy` is a slip, `port` is a word of somebody's."""
+"""So much of two words must agree: `stratgy` is a slip, `port` is another's word."""
 
 MOST_KEYS: Final = 8
-"""Keys of one pod that are looked at: whoever writes thousands must not cost us a second."""
+"""Keys of one pod that are looked at: a pod with thousands must not cost a second."""
 
 
 def slips(texts: Mapping[str, str], *, are_labels: bool) -> Iterator[tuple[str, str, str]]:
-    """Key, value, and what would be right, for each of these labels or annotations that nobody reads."""
+    """Key, value, and what would be right, for each of these labels or annotations that is not read."""
     odd = [key for key in texts if key.startswith(labels.OURS) and not _is_read(key, are_labels=are_labels)]
     for key in odd[:MOST_KEYS]:
         meant = _meant(key)

@@ -288,7 +288,7 @@ def fragmentation(
     """By extended resource, 0 … 1: the share of its free units that the demands cannot use where they are.
 
     The mean, over those of the demands that ask for the resource, of its free units on nodes that cannot hold
-    the demand, over all its free units.  0 where nothing is free or nobody asks.
+    the demand, over all its free units.  0 where nothing is free or no gang asks.
     After the fragmentation measure of FGD (Weng et al., USENIX ATC '23), for whole devices.
     """
     masks = masks or FeasibilityCache()

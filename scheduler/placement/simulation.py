@@ -1,9 +1,9 @@
-"""One possible scenario: everybody who runs leaves at a time given, and the queue moves up behind them.
+"""One possible scenario: each gang that runs leaves at a given time, and the queue moves up behind it.
 
 Lives here: the core run forward over ends, in the order of the queue, with the backfill of the policy.
 Never here: how likely a scenario is, and what follows for people (forecast).
 
-Within a scenario two times count of everybody who runs: when it leaves, and when it is *expected* to leave.  Room is
+Within a scenario two times count of each gang that runs: when it leaves, and when it is *expected* to leave.  Room is
 reserved by what is expected, as it is in truth, and comes free when it comes free.
 """
 

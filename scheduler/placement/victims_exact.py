@@ -65,7 +65,7 @@ def even_of(task: SeatingProblem, codes: Codes) -> Even:
 class Change:
     """The room of sets, where they change it.
 
-    free: float64[n, r], the room without anybody leaving.  rows: int64[q], the nodes on which somebody stands.
+    free: float64[n, r], the room while all stay.  rows: int64[q], the nodes on which a pod stands.
     room: float64[s, q, r], theirs once each set has left.
     """
 
@@ -173,7 +173,7 @@ def _prices(standing: Standing, sets: Mask) -> list[Vector]:
 
 
 def _rooms(standing: Standing, sets: Mask) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """int64[q], the nodes on which somebody stands, and float64[s, q, r], their room once each set has left."""
+    """int64[q], the nodes on which a pod stands, and float64[s, q, r], their room once each set has left."""
     rows, place = np.unique(standing.entries.row, return_inverse=True)
     give = np.zeros((sets.shape[1], len(rows), standing.free.shape[1]))
     np.add.at(give, (standing.entries.owner, place), standing.entries.use)

@@ -176,7 +176,7 @@ def test_gangs_that_counting_cannot_tell_about_are_the_planners():
 
 
 def test_room_promised_to_others_is_not_given_away():
-    """A nominated pod of somebody else keeps its room in every scenario."""
+    """A nominated pod of another scheduler keeps its room in every scenario."""
     empty = a_cluster(nodes=1, gpu=8)
     needs = empty.axis.vector(some_amounts(gpu=4))
     promised = replace(empty, nominations=(Nomination(0, 0, needs),))

@@ -68,7 +68,7 @@ def test_an_unknown_resource_is_nowhere():
 
 
 def test_room_is_counted_again_where_it_changed():
-    """After a row got other room, counts are those of a capacity made anew."""
+    """After a row got other room, counts are those of a new capacity."""
     snapshot = a_cluster(nodes=3, gpu=8)
     capacity = a_yard(snapshot, a_demand(gpu=2), a_demand(gpu=3, cpu=1))
     row = snapshot.free[1] - snapshot.axis.vector(some_amounts(gpu=3))
