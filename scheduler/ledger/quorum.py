@@ -53,17 +53,12 @@ class QuorumCount:
         return sum(max(0, lack) for lack in self.lacks.values())
 
 
-def core(
-    record: GangRecord, spec: Spec, bound: Iterable[Member], spare: Container[Uid] = ()
-) -> tuple[list[Member], list[Member]]:
-    """Of these bound members: those that the quorum needs, and those above it, of each role the latest.
-
-    spare: members that are counted as above the quorum rather than others of their role.
-    """
+def core(record: GangRecord, spec: Spec, bound: Iterable[Member]) -> tuple[list[Member], list[Member]]:
+    """Of these bound members: those that the quorum needs, and those above it, of each role the latest."""
     count = QuorumCount(spec, filter(_succeeded, record.members.values()))
     kept: list[Member] = []
     above: list[Member] = []
-    for member in sorted(bound, key=lambda m: (is_surplus(m), m.pod.uid in spare, m.arrival)):
+    for member in sorted(bound, key=lambda m: (is_surplus(m), m.arrival)):
         (kept if count.take(member) else above).append(member)
     return kept, above
 

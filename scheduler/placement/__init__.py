@@ -11,8 +11,8 @@ Imports model only; the engine calls it, through `planner`.
     packing, cosine    the ways of seating by strategy
     seating            seats for the whole quorum, then for the surplus; and what was lacking
     scoring            which node of several: tightness and alignment; and how good a placement is
-    victim_selection   which pods have to leave so that a whole gang fits; victims_* and preempt_mixed are its parts
-    victim_rewriting   which pods have to leave one node for a single pod: the preempt verb
+    victim_selection   which pods have to leave so that a whole gang fits; victims, victim_seats and victim_search
+                       are its parts
     reservation        room kept in time for the first that waits
     forecast           when a gang will start, by a simulation of the queue
     order              whose turn it is

@@ -193,17 +193,6 @@ def nearest(
     return tuple(found)
 
 
-def even_over(
-    snapshot: Snapshot, gang: Gang, allowed: Mapping[Uid, Mask] | None, masks: FeasibilityCache
-) -> tuple[SeatingProblem, NDArray[np.int64]] | None:
-    """The quorum's task and int64[n], the domains over which it must lie evenly; None where it need not."""
-    column = snapshot.topology.level(gang.level)
-    if column is None or gang.strategy is not Strategy.SPREAD or not gang.required:
-        return None
-    quorum = _quorum(gang, allowed)
-    return _as_is(snapshot, gang, masks).task(quorum, []), snapshot.topology.columns[column]
-
-
 def _unknown_level(snapshot: Snapshot, gang: Gang, policy: Policy) -> Refuse | None:
     column = snapshot.topology.level(gang.level)
     if column is None:

@@ -1,50 +1,42 @@
-"""The cheapest victims whose leaving seats a whole gang, proven by the planner before anybody is touched.
+"""A cheap set of victims whose leaving seats a whole gang, proven by the planner before any pod is touched.
 
 Lives here: which way of choosing belongs to which gang, and the proof.
-Never here: who may be taken at all (lower priority, lent room …): the caller gives only those.  Nor the surplus of the
-gang itself: nobody has to leave for it.
+Never here: which pods may be taken at all (lower priority, lent room …): the caller gives only those.  Nor the surplus of
+the gang itself: no pod has to leave for it.
 
-    victims           units as arrays, and what a set of them costs
-    victims_seats     gangs of one demand come down to a number of seats, which is counted
-    victims_patterns  on one node: who would have to leave for how many seats
-    victims_market    over the nodes: where seats are cheapest
-    victims_cover     gangs that stand on several nodes, and how good an answer is at best
-    victims_improve   exchanges
-    victims_counted   priorities and domains
-    victims_exact     a few units: every set, but for those that need not be asked about
-    victims_terms     no more than was borrowed, and by a claim only for what is claimed
-    preempt_mixed     gangs whose seats cannot be counted
+    victims        units as arrays, what a set of them costs, and the limits that it keeps
+    victim_seats   gangs of one demand come down to a number of seats, which is counted
+    victim_search  the choice
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import compress, islice
 from typing import Final
 
 import numpy as np
 
-from scheduler.model.cluster import Mask, Snapshot
+from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
 from scheduler.model.decision import Decision, Place, Reason, Refuse
+from scheduler.model.demand import Demand
 from scheduler.model.policy import Policy
-from scheduler.model.preemption_units import FREELY, By, Kind, Preempt, Terms, Unit
+from scheduler.model.preemption_units import FREELY, By, Preempt, Terms, Unit
+from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang, Uid
 from scheduler.placement import planner
-from scheduler.placement.feasibility import FeasibilityCache
-from scheduler.placement.preempt_mixed import Case, mixed, needed_by
-from scheduler.placement.victims import stand
-from scheduler.placement.victims_counted import counted
-from scheduler.placement.victims_exact import FEW, Even, cheapest_first, even_of
-from scheduler.placement.victims_seats import Ask, asks_of, countable
-from scheduler.placement.victims_terms import able, claimed_alone, held, offers
+from scheduler.placement.feasibility import FeasibilityCache, free_for
+from scheduler.placement.victim_search import Search, counted, promising
+from scheduler.placement.victim_seats import Ask, asks_of, countable
+from scheduler.placement.victims import Limits, Standing, limits_of, needless, standing_of
 
-_OFFERS: Final = 12
-"""Choices of units that are tried when what is cheapest of all breaks the terms."""
+_ROUNDS: Final = 4
+"""How often it is chosen anew without those that would leave by a claim for nothing that is claimed."""
 
-_ROUNDS: Final = 3
-"""How often those are left out of one offer who would leave for nothing that is claimed."""
+_PLACES: Final = 4
+"""Domains that are tried where only the planner can say whether a set suffices: those that look cheapest."""
 
 _IN_VAIN: Final = frozenset({Reason.NEVER_FITS, Reason.NO_NODE_MATCHES})
-"""Nobody's leaving helps."""
+"""No pod's leaving helps."""
 
 
 def choose(
@@ -56,131 +48,156 @@ def choose(
     masks: FeasibilityCache | None = None,
     terms: Terms = FREELY,
 ) -> Preempt | None:
-    """The cheapest set of units found whose leaving seats the quorum, with the seats; None when none does.
+    """A cheap set of units whose leaving seats the quorum, with the seats; None when none is found.
 
     A gang takes all surplus of its key among the units with it; surplus may leave alone.  A set is cheaper than
     another if it is at the highest priority at which they differ: by work lost there, then by gangs, single pods,
     surplus, and members.  So the highest priority that is touched is as low as can be, unless the terms do not let
-    it.  Nobody could be left out; the proof counts nothing but the room of those who leave and what is free.
+    it.  No unit could be left out; the proof counts nothing but the room of those that leave and what is free.
     allowed, masks: as for `planner.decide`.  The order of the units does not matter.
     """
     masks = masks or FeasibilityCache()
     core = replace(gang, roles=tuple(replace(role, surplus=()) for role in gang.roles))
-    planning = _Planning(snapshot, policy, allowed, masks, terms)
-    now = planning.decide(snapshot, core)
+
+    def decide(picture: Snapshot, who: Gang) -> Decision:
+        return planner.decide(picture, who, policy, allowed, masks)
+
+    # 1. Without victims: the gang has room, or no pod's leaving gives it any.
+    now = decide(snapshot, core)
     if isinstance(now, Place):
         return Preempt(now.seats, ())
     if isinstance(now, Refuse) or now.reason in _IN_VAIN:
         return None
-    units = able(units, terms)
-    if any(unit.by is By.CLAIM for unit in units):
-        claimed = planning.decide(snapshot, claimed_alone(core, terms.claimed))
-        if isinstance(claimed, Place):  # what is short is not claimed
-            units = [unit for unit in units if unit.by is not By.CLAIM]
+    # 2. A claim takes nothing where what is short is not claimed.
+    by_order = [unit for unit in units if unit.by is By.ORDER]
+    if len(by_order) < len(units):
+        claimed = decide(snapshot, _claimed_alone(core, terms.claimed))
+        units = by_order if isinstance(claimed, Place) else units
+    # 3. A set that the planner confirms; chosen again without those that leave for nothing that is claimed.
     asks = asks_of(snapshot, core, allowed, masks) if units else ()
-    return _chosen(planning, core, units, asks) if asks else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Planning:
-    """All that the planner is asked with."""
-
-    snapshot: Snapshot
-    policy: Policy
-    allowed: Mapping[Uid, Mask] | None
-    masks: FeasibilityCache
-    terms: Terms
-
-    def decide(self, snapshot: Snapshot, gang: Gang) -> Decision:
-        return planner.decide(snapshot, gang, self.policy, self.allowed, self.masks)
-
-    def case(self, gang: Gang, units: Sequence[Unit], asks: tuple[Ask, ...]) -> Case:
-        """The gang, and these who may leave."""
-        snapshot = self.snapshot
-        standing = stand(snapshot, units, gang.priority)
-
-        def prove(taken: Mask) -> Place | None:
-            freed = replace(snapshot, free=standing.gained(snapshot.free, taken))
-            found = self.decide(freed, gang)
-            return found if isinstance(found, Place) else None
-
-        return Case(snapshot, gang, standing, asks, prove, held(standing, self.terms, snapshot.axis))
-
-    def even(self, gang: Gang, units: Sequence[Unit]) -> Even | None:
-        """What an even gang asks of the nodes; None, where it need not lie evenly or these are not a few."""
-        over = planner.even_over(self.snapshot, gang, self.allowed, self.masks) if len(units) <= FEW else None
-        return None if over is None else even_of(*over)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The first set that keeps its terms; and what was learned of those that do not.
-
-    helps: some set seats the gang.  needless: who would leave in vain.
-    """
-
-    preempt: Preempt | None
-    helps: bool = False
-    needless: frozenset[tuple[Uid, ...]] = frozenset()
-
-
-def _chosen(planning: _Planning, gang: Gang, units: Sequence[Unit], asks: tuple[Ask, ...]) -> Preempt | None:
-    """Among all; and where what is cheapest breaks its terms, among others, until they are kept."""
-    found = _found(planning, gang, units, asks)
-    if found.preempt is not None or not found.helps or len(units) <= FEW:
-        return found.preempt
-    everybody = planning.case(gang, units, asks)
-    own = {unit.uids: unit for unit in units}
-    further = islice(offers(everybody.standing, everybody.terms, asks), _OFFERS)
-    for offer in chain([_without(units, found.needless)] if found.needless else [], further):
-        left = offer
-        for _ in range(_ROUNDS):
-            found = _found(planning, gang, left, asks)
-            if found.preempt is not None:
-                victims = tuple(own[unit.uids] for unit in found.preempt.victims)
-                return replace(found.preempt, victims=victims)
-            if not found.needless:
-                break
-            left = _without(left, found.needless)
+    for _ in range(_ROUNDS if asks else 0):
+        standing = standing_of(units, free_for(snapshot, core.priority))
+        case = _Case(snapshot, core, standing, asks, limits_of(standing, terms), decide)
+        taken, place = case.cheapest()
+        if taken is None or place is None:
+            return None
+        left = standing.gained(snapshot.free, taken) - case.needed(place)
+        vain = needless(standing, taken, left, terms, snapshot.axis)
+        if not vain.any():
+            return Preempt(place.seats, tuple(compress(standing.units, taken)))
+        units = _without(standing, vain)
     return None
 
 
-def _without(units: Sequence[Unit], needless: frozenset[tuple[Uid, ...]]) -> tuple[Unit, ...]:
-    """These units without those, and without the gangs that would take one of those along."""
-    torn = {unit.gang for unit in units if unit.uids in needless and unit.kind is Kind.SURPLUS}
-    return tuple(
-        unit
-        for unit in units
-        if unit.uids not in needless and (unit.kind is not Kind.GANG or unit.gang not in torn)
-    )
+def _claimed_alone(gang: Gang, claimed: frozenset[str]) -> Gang:
+    """The gang as if it asked for nothing but what is claimed."""
+
+    def alone(demand: Demand) -> Demand:
+        return replace(demand, requests=tuple(own for own in demand.requests if own[0] in claimed))
+
+    return replace(gang, roles=tuple(replace(role, demand=alone(role.demand)) for role in gang.roles))
 
 
-def _found(planning: _Planning, gang: Gang, units: Sequence[Unit], asks: tuple[Ask, ...]) -> _Found:
-    case, even = planning.case(gang, units, asks), planning.even(gang, units)
-    seating: list[Mask] = []
-    needless = np.zeros(len(case.standing.units), dtype=bool)
-    for taken in _answers(case, even):
-        if taken is None or any(taken[other].all() for other in seating):
-            continue  # of more than suffices somebody could be left out
-        place = case.prove(taken)
+def _without(standing: Standing, vain: Mask) -> list[Unit]:
+    """The units without these, and without the gangs that would take one of these along."""
+    torn = vain.copy()
+    torn[standing.leader[vain & (standing.leader >= 0)]] = True
+    return list(compress(standing.units, ~torn))
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """The gang, and the units that may leave within the limits."""
+
+    snapshot: Snapshot
+    gang: Gang
+    standing: Standing
+    asks: tuple[Ask, ...]
+    limits: Limits
+    decide: Callable[[Snapshot, Gang], Decision]
+
+    def cheapest(self) -> tuple[Mask | None, Place | None]:
+        """bool[u], a set that the planner confirms, with the seats."""
+        if countable(self.gang, self.asks):
+            taken = counted(self.standing, self.asks[0], self.limits)
+            place = None if taken is None else self.seated(taken)
+            if place is not None:
+                return taken, place
+        taken = self._mixed()
+        return taken, None if taken is None else self.seated(taken)
+
+    def seated(self, taken: Mask) -> Place | None:
+        """Where the planner seats the gang once these have left; it is not asked when counting says no already."""
+        if not self._able(taken).any():
+            return None
+        freed = replace(self.snapshot, free=self.standing.gained(self.snapshot.free, taken))
+        found = self.decide(freed, self.gang)
+        return found if isinstance(found, Place) else None
+
+    def needed(self, place: Place) -> Matrix:
+        """float64[n, r]: what the gang's members use on each node."""
+        needed, axis = np.zeros_like(self.standing.free), self.snapshot.axis
+        wants: dict[Uid, Vector] = {}
+        for role in self.gang.roles:
+            wants |= dict.fromkeys(role.quorum, axis.vector(role.demand.requests))
+        for uid, node in place.seats.items():
+            needed[self.snapshot.index[node]] += wants[uid]
+        return needed
+
+    def _able(self, taken: Mask) -> Mask:
+        """bool[d]: domains in which each kind of members, were it alone, has its seats."""
+        room = self.standing.room(taken)
+        able: Mask = np.logical_and.reduce([ask.found(room) >= ask.need for ask in self.asks])
+        return able
+
+    def _mixed(self) -> Mask | None:
+        """bool[u], where members differ or must lie evenly, so that only the planner can say whether a set suffices.
+
+        Nodes sell parts of what the gang needs until the planner seats it; of these units only those leave that are in
+        the way of its seats; and last, one after the other is put back without which the planner seats it as well.
+        """
+        standing = self.standing
+        for level in range(standing.levels):
+            most = standing.upto(level)
+            if self.seated(most) is None:
+                continue
+            trials = [self._in_the_way(most)]
+            for inside in promising(standing, self.asks, self.limits, level, self._able(most))[:_PLACES]:
+                asks = tuple(ask.within(inside & (ask.domain != NOWHERE)) for ask in self.asks)
+                search = Search(standing, asks, self.limits, standing.cost(level), most)
+                grown = search.grown(np.zeros_like(most), search.shares(1.0), on=True)
+                trials += [self._in_the_way(taken) for taken in islice(filter(self.seated, grown), 1)]
+            able = [taken for taken in trials if self.limits.keeps(taken)]
+            if able:
+                return self._filled_back(min(able, key=standing.price))
+        return None
+
+    def _in_the_way(self, taken: Mask) -> Mask:
+        """The cheapest units without which the seats that this set gives would not be free; or the set."""
+        place = self.seated(taken)
         if place is None:
-            continue
-        left = case.standing.gained(case.snapshot.free, taken) - needed_by(case, place)
-        vain = case.terms.needless(case.standing, taken, left)
-        victims = tuple(case.standing.units[unit] for unit in np.flatnonzero(taken).tolist())
-        if case.terms.keeps(taken) and not vain.any():
-            return _Found(Preempt(place.seats, victims))
-        seating.append(taken)
-        needless |= vain
-    uids = (case.standing.units[unit].uids for unit in np.flatnonzero(needless).tolist())
-    return _Found(None, bool(seating), frozenset(uids))
+            return taken
+        needed = self.needed(place)
+        used = needed.any(axis=1)
+        # One "seat" a node: what is free there less what is needed, plus one, so that none is left wanting
+        # exactly where every column is at least one.
+        short = np.where(needed > 0, self.standing.free - needed + 1.0, 1.0)
+        width, domain = short.shape[1], np.where(used, 0, NOWHERE)
+        ask = Ask(int(used.sum()), np.arange(width), np.ones(width), 1.0, domain, 1)
+        found = counted(replace(self.standing, free=short), ask, self.limits)
+        return taken if found is None or self.seated(found) is None else found
 
+    def _filled_back(self, taken: Mask) -> Mask:
+        """The set without what is not needed: the highest level first, and in it the dearest.
 
-def _answers(case: Case, even: Even | None) -> Iterator[Mask | None]:
-    """Sets to be proven, the best first; of a few units every set that could suffice."""
-    if len(case.standing.units) <= FEW:
-        yield from filter(case.terms.keeps, cheapest_first(case.standing, case.asks, even))
-        return
-    if countable(case.gang, case.asks):
-        yield counted(case.standing, case.asks[0])
-    yield mixed(case)
+        Round and round until none of a whole round could stay: a gang that stays frees its surplus to stay, too, and the
+        planner may seat the gang in less room where it did not in more.
+        """
+        standing, again = self.standing, True
+        while again:
+            again = False
+            for unit in np.lexsort((standing.lost, standing.level))[::-1].tolist():
+                rest = taken & (np.arange(len(taken)) != unit)
+                if taken[unit] and not standing.forced(taken)[unit] and self.seated(rest) is not None:
+                    taken, again = rest, True
+        return taken

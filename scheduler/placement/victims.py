@@ -1,7 +1,7 @@
 """Units that may have to leave, as arrays: where they stand, what they give back, what their leaving costs.
 
-Lives here: the sums over sets of units; a set is bool[u], in one fixed order of the units.
-Never here: which set is best, and for whom.
+Lives here: sums over sets of units, and the limits that a set keeps; a set is bool[u], in one fixed order of the units.
+Never here: which set is best, and for which gang (victim_search).
 """
 
 from collections.abc import Sequence
@@ -12,24 +12,28 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.cluster import Mask, Matrix, Snapshot
-from scheduler.model.preemption_units import Kind, Unit
-from scheduler.model.resources import Vector
-from scheduler.placement import feasibility
+from scheduler.model.cluster import Mask, Matrix
+from scheduler.model.preemption_units import By, Kind, Terms, Unit
+from scheduler.model.resources import ResourceAxis, Vector
 
 Price: TypeAlias = tuple[float, ...]
 """What a set costs; smaller is better, see `Standing.price`."""
+
+Rows: TypeAlias = NDArray[np.int64]
+"""int64: positions in some other array."""
 
 _TIE: Final = {Kind.SURPLUS: 0.01, Kind.POD: 0.1, Kind.GANG: 1.0}
 _MEMBER: Final = 1e-5
 """What decides between sets that lose equally much work, as weights: gangs, then pods, then surplus, then members."""
 
 _SLIGHT: Final = 1e-6
-"""So small, next to the least work that anybody loses, is everything that decides only between equals."""
-
+"""So small, next to the least work that a unit loses, is everything that decides only between equals."""
 
 _MOST: Final = 1e15
 """Device-seconds, a thousand devices for thirty thousand years; more counts as much, so that sums stay finite."""
+
+_SLACK: Final = 1e-6
+"""Sums of amounts that are equal may differ by so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +43,8 @@ class Entries:
     owner: int64[e], the unit.  row: int64[e], the node.  use: float64[e, r].
     """
 
-    owner: NDArray[np.int64]
-    row: NDArray[np.int64]
+    owner: Rows
+    row: Rows
     use: Matrix
 
     def of(self, kept: Mask) -> "Entries":
@@ -48,7 +52,7 @@ class Entries:
         return Entries(self.owner[kept], self.row[kept], self.use[kept])
 
 
-def merged(owner: NDArray[np.int64], row: NDArray[np.int64], use: Matrix, nodes: int) -> Entries:
+def merged(owner: Rows, row: Rows, use: Matrix, nodes: int) -> Entries:
     """Entries in which a unit and a node meet only once."""
     keys, where = np.unique(owner * nodes + row, return_inverse=True)
     sums = np.zeros((len(keys), use.shape[1]))
@@ -58,7 +62,7 @@ def merged(owner: NDArray[np.int64], row: NDArray[np.int64], use: Matrix, nodes:
 
 @dataclass(frozen=True)
 class Standing:
-    """Everybody who may be taken, and the room that is there without taking anybody.
+    """All units that may be taken, and the room that is there without taking any.
 
     units: in the order that decides between equals.  free: float64[n, r].
     leader: int64[u], the gang whose leaving takes this surplus with it, or -1.
@@ -68,8 +72,8 @@ class Standing:
     units: tuple[Unit, ...]
     free: Matrix
     entries: Entries
-    leader: NDArray[np.int64]
-    level: NDArray[np.int64]
+    leader: Rows
+    level: Rows
 
     @cached_property
     def lost(self) -> Vector:
@@ -91,21 +95,37 @@ class Standing:
         return int(self.level.max(initial=-1)) + 1
 
     @cached_property
-    def reach(self) -> NDArray[np.int64]:
-        """int64[u]: the highest level among the unit and those whom it takes with it."""
+    def reach(self) -> Rows:
+        """int64[u]: the highest level among the unit and those that it takes with it."""
         reach = self.level.copy()
         led = self.leader >= 0
         np.maximum.at(reach, self.leader[led], self.level[led])
         return reach
+
+    @cached_property
+    def whole(self) -> Entries:
+        """The entries of all units, a gang's with those of its surplus."""
+        own, leader = self.entries, self.leader[self.entries.owner]
+        led = leader >= 0
+        return merged(
+            np.concatenate((own.owner, leader[led])),
+            np.concatenate((own.row, own.row[led])),
+            np.concatenate((own.use, own.use[led])),
+            len(self.free),
+        )
 
     def closed(self, taken: Mask) -> Mask:
         """The set, and all surplus of the gangs in it."""
         return taken | ((self.leader >= 0) & taken[self.leader])
 
     def forced(self, taken: Mask) -> Mask:
-        """Who leaves because its gang does."""
+        """bool[u]: the unit leaves because its gang does."""
         forced: Mask = taken & (self.leader >= 0) & taken[self.leader]
         return forced
+
+    def upto(self, level: int) -> Mask:
+        """bool[u]: all units that touch no level above this one."""
+        return self.reach <= level
 
     def room(self, taken: Mask) -> Matrix:
         """float64[n, r]: what is free once these have left."""
@@ -118,24 +138,6 @@ class Standing:
         np.add.at(room, self.entries.row[here], self.entries.use[here])
         return room
 
-    def whole(self, fixed: Mask) -> Entries:
-        """The entries of everybody who is not in `fixed`, a gang's with those of the surplus that goes with it."""
-        entries = self.entries.of(~fixed[self.entries.owner])
-        leader = self.leader[entries.owner]
-        led = leader >= 0
-        led[led] = ~fixed[leader[led]]
-        if not led.any():
-            return entries
-        owner, row, use = (
-            np.concatenate((own, extra))
-            for own, extra in zip(
-                (entries.owner, entries.row, entries.use),
-                (leader[led], entries.row[led], entries.use[led]),
-                strict=True,
-            )
-        )
-        return merged(owner, row, use, len(self.free))
-
     def price(self, taken: Mask) -> Price:
         """By level, highest first: work lost, gangs, pods, surplus, members."""
         own = self.level[taken]
@@ -144,10 +146,10 @@ class Standing:
         )
         return tuple(parts.T[::-1].ravel().tolist())
 
-    def cost(self, level: int, fixed: Mask) -> Vector:
-        """float64[u]: what taking each costs at this level, a gang with the surplus that is not taken yet.
+    def cost(self, level: int) -> Vector:
+        """float64[u]: what taking each costs at this level, a gang with its surplus.
 
-        Who is of a lower level costs next to nothing, and only as far as it decides between equals.
+        A unit of a lower level costs next to nothing, and only as far as it decides between equals.
         """
         here = self.level == level
         lost = np.where(here, self.lost, 0.0)
@@ -156,21 +158,18 @@ class Standing:
         kinds = np.array([_TIE[unit.kind] for unit in self.units]) + _MEMBER * self.kinds[3]
         below = np.where(self.level < level, self.lost, 0.0)
         lower = below / max(below.sum(), 1.0) + _SLIGHT * kinds
-        cost = np.where(here, lost + slight * kinds, slight * _SLIGHT * lower)
-        cost[fixed] = 0.0
+        return self.with_surplus(np.where(here, lost + slight * kinds, slight * _SLIGHT * lower))
+
+    def with_surplus(self, own: Vector) -> Vector:
+        """float64[u]: this figure of each unit, a gang's with that of its surplus."""
         led = self.leader >= 0
-        out: Vector = cost.copy()
-        np.add.at(out, self.leader[led], cost[led])
+        out: Vector = own.copy()
+        np.add.at(out, self.leader[led], own[led])
         return out
 
 
-def stand(snapshot: Snapshot, units: Sequence[Unit], priority: int) -> Standing:
-    """These units on this picture, for a gang of this priority."""
-    return standing_of(units, feasibility.free_for(snapshot, priority))
-
-
 def standing_of(units: Sequence[Unit], free: Matrix) -> Standing:
-    """These units where float64[n, r] is free without anybody leaving; rows of units count in it."""
+    """These units where float64[n, r] is free without any leaving; rows of units count in it."""
     line = tuple(sorted(units, key=lambda unit: (unit.gang, unit.kind, unit.uids)))
     gangs = {unit.gang: place for place, unit in enumerate(line) if unit.kind is Kind.GANG}
     leader = [gangs.get(unit.gang, -1) if unit.kind is Kind.SURPLUS else -1 for unit in line]
@@ -188,3 +187,69 @@ def standing_of(units: Sequence[Unit], free: Matrix) -> Standing:
         leader=np.array(leader, dtype=np.int64),
         level=np.array([levels[unit.priority] for unit in line], dtype=np.int64),
     )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much may leave together, on the units of one standing.
+
+    limit, unit: int64[e], value: float64[e], what a unit takes of a limit; few units take of more than one.
+    most: float64[l].
+    """
+
+    limit: Rows
+    unit: Rows
+    value: Vector
+    most: Vector
+
+    def keeps(self, taken: Mask) -> bool:
+        """The set bool[u] is within every limit."""
+        here = taken[self.unit]
+        sums = np.bincount(self.limit[here], self.value[here], len(self.most))
+        return bool((sums <= self.most + _SLACK).all())
+
+    def part(self, units: int) -> Vector:
+        """float64[u]: how much of the limits each unit takes, as a sum of shares."""
+        parts = self.value / np.maximum(self.most, _SLACK)[self.limit]
+        return np.bincount(self.unit, parts, units).astype(np.float64, copy=False)
+
+
+def limits_of(standing: Standing, terms: Terms) -> Limits:
+    """The limits of these terms on these units, without those that all of them together do not pass."""
+    owner = {uid: number for number, unit in enumerate(standing.units) for uid in unit.uids}
+    most: list[float] = []
+    entries: list[tuple[int, int, float]] = []
+    for limit in terms.limits:
+        takes: dict[int, float] = {}
+        for uid, value in limit.uses.items():
+            if uid in owner:
+                takes[owner[uid]] = takes.get(owner[uid], 0.0) + value
+        if sum(takes.values()) > limit.most + _SLACK:
+            entries += [(len(most), unit, value) for unit, value in takes.items()]
+            most.append(limit.most)
+    return Limits(
+        np.array([limit for limit, _, _ in entries], dtype=np.int64),
+        np.array([unit for _, unit, _ in entries], dtype=np.int64),
+        np.array([value for _, _, value in entries], dtype=float),
+        np.array(most, dtype=float),
+    )
+
+
+def needless(standing: Standing, taken: Mask, left: Matrix, terms: Terms, axis: ResourceAxis) -> Mask:
+    """bool[u]: leaves by a claim, and without it the gang would lack nothing of what is claimed where it sits.
+
+    left: float64[n, r], what is free once these have left and the gang sits.  Surplus goes with its gang.
+    """
+    claims = np.array([unit.by is By.CLAIM for unit in standing.units], dtype=bool)
+    asked: Mask = claims & taken & ~standing.forced(taken)
+    if not asked.any():
+        return asked
+    columns = [axis.index[name] for name in sorted(terms.claimed) if name in axis.index]
+    entries = standing.entries.of(taken[standing.entries.owner])
+    leader = standing.leader[entries.owner]
+    owner = np.where((leader >= 0) & taken[leader], leader, entries.owner)
+    gone = merged(owner, entries.row, entries.use, len(standing.free))
+    lacks = gone.use[:, columns] > np.maximum(left[gone.row][:, columns], 0.0) + _SLACK
+    needed = np.zeros_like(asked)
+    needed[gone.owner[lacks.any(axis=1)]] = True
+    return asked & ~needed

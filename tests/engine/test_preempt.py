@@ -109,28 +109,3 @@ def test_a_member_of_a_gang_preempts_nobody(case: str):
 def test_a_preemptor_that_nobody_has_seen_gets_nothing():
     """A pod of ours that our watch has not delivered might be of any gang."""
     assert not remaining(an_engine(running("single")), "unseen", "single")
-
-
-def rewritten(engine: Engine, *victims: str) -> tuple[str, ...]:
-    """Whom kube-scheduler is told to take on n1 instead of these."""
-    offer = {"n1": Victims(tuple(Uid(v) for v in victims))}
-    call = PreemptCall(Uid("p"), PodKey("default", "p"), "gangwright", native_group=False, candidates=offer)
-    return tuple(engine.preempt(call)["n1"].uids)
-
-
-def test_one_of_a_quorum_is_exchanged_for_a_pod_that_breaks_nothing():
-    """kube-scheduler names a member that its gang needs; a single pod of the same size is taken in its place."""
-    others = [running(f"s{i}") for i in range(12)]
-    engine = an_engine(*FOUR, *others, a_pod("p", priority=10))
-
-    (taken,) = rewritten(engine, "g0")
-
-    assert taken.startswith("s")
-
-
-def test_the_least_important_is_taken():
-    """Of pods that all make room the one of the lowest priority leaves, whomever kube-scheduler named."""
-    others = [running(f"s{i}", priority=5) for i in range(15)]
-    engine = an_engine(*others, running("cheap", priority=1), a_pod("p", priority=10))
-
-    assert rewritten(engine, "s3") == ("cheap",)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 
@@ -68,26 +67,6 @@ def forced(victims: Sequence[Unit]) -> list[Unit]:
     """Surplus whose gang leaves."""
     gangs = {unit.gang for unit in victims if unit.kind is Kind.GANG}
     return [unit for unit in victims if unit.kind is Kind.SURPLUS and unit.gang in gangs]
-
-
-def price(units: Sequence[Unit], victims: Sequence[Unit]) -> list[tuple[float, ...]]:
-    """What a set costs: by priority, highest first, work lost, gangs, pods, surplus, members."""
-    out = []
-    for level in sorted({unit.priority for unit in units}, reverse=True):
-        own = [unit for unit in victims if unit.priority == level]
-        count = [sum(unit.kind is kind for unit in own) for kind in (Kind.GANG, Kind.POD, Kind.SURPLUS)]
-        out.append((sum(unit.lost for unit in own), *count, sum(len(unit.uids) for unit in own)))
-    return out
-
-
-def cheapest(snapshot: Snapshot, gang: Gang, units: Sequence[Unit], allowed=None):
-    """The price of the cheapest set with which the planner seats the gang; every set is looked at. None: none does."""
-    sets = (
-        [unit for unit, taken in zip(units, chosen, strict=True) if taken]
-        for chosen in product((False, True), repeat=len(units))
-    )
-    line = sorted((price(units, own), number, own) for number, own in enumerate(sets) if closed(units, own))
-    return next((cost for cost, _, own in line if fits(snapshot, gang, own, allowed)), None)
 
 
 def closed(units: Sequence[Unit], victims: Sequence[Unit]) -> bool:

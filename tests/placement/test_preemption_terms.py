@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from scheduler.model.cluster import Snapshot
 from scheduler.model.preemption_units import FREELY, By, Kind, Limit, Terms, Unit
 from scheduler.model.workload import Gang
+from scheduler.placement.feasibility import free_for
 from scheduler.placement.victim_selection import choose
-from scheduler.placement.victims import stand
-from scheduler.placement.victims_exact import FEW
-from scheduler.placement.victims_terms import held
+from scheduler.placement.victims import limits_of, standing_of
 from tests.builders import GPU, a_cluster, a_demand, a_gang, a_role
 from tests.placement.asking import POLICY
 from tests.placement.crowds import a_unit, closed, filled, fits, irreducible
@@ -34,7 +33,7 @@ def gone(snapshot: Snapshot, units: Sequence[Unit], gang: Gang, terms: Terms) ->
     return None if found is None else sorted({unit.gang.name for unit in found.victims})
 
 
-@pytest.mark.parametrize("more", [0, FEW], ids=["a few", "many"])
+@pytest.mark.parametrize("more", [0, 12], ids=["a few", "many"])
 def test_the_limit_holds_for_the_set_and_not_for_the_cheapest_one_by_one(more: int) -> None:
     """Cheap units that stand on many nodes use the limit up in vain; the one that makes room alone is found."""
     snapshot = a_cluster(nodes=3 + more, gpu=4)
@@ -74,7 +73,6 @@ def test_the_place_is_found_where_nobody_takes_others_along() -> None:
     ]
     gang = a_gang(gpu=4, priority=HIGH)
 
-    assert len(units) > FEW
     assert gone(snapshot, units, gang, gpus(snapshot, units, 4)) == [f"alone-{number}" for number in range(4)]
 
 
@@ -87,10 +85,10 @@ def test_limits_take_as_much_memory_as_the_units_under_them() -> None:
         for number in range(2)
     ]
     pairs = [{uid: 1.0 for unit in units[at : at + 2] for uid in unit.uids} for at in range(0, len(units), 2)]
-    standing = stand(filled(snapshot, units), units, HIGH)
+    standing = standing_of(units, free_for(filled(snapshot, units), HIGH))
 
     def size(most: float) -> tuple[int, ...]:
-        terms = held(standing, Terms(tuple(Limit(most, uses) for uses in pairs)), snapshot.axis)
+        terms = limits_of(standing, Terms(tuple(Limit(most, uses) for uses in pairs)))
         return len(terms.limit), len(terms.unit), len(terms.value), len(terms.most)
 
     assert size(1.0) == (200, 200, 200, 100)
@@ -107,7 +105,7 @@ def test_nobody_leaves_by_a_claim_for_what_is_not_claimed(claimed: str) -> None:
     assert found == (["lodger"] if claimed == GPU else None)
 
 
-@pytest.mark.parametrize("more", [0, FEW + 1], ids=["a few", "many"])
+@pytest.mark.parametrize("more", [0, 12], ids=["a few", "many"])
 def test_each_who_leaves_by_a_claim_leaves_something_that_is_claimed(more: int) -> None:
     """Two who stand in the way of a CPU that is claimed are not both taken, where one of them has only what is not."""
     snapshot = a_cluster(nodes=2 + more, gpu=2, cpu=8)

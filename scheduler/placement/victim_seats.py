@@ -1,8 +1,8 @@
-"""How many seats a gang of one demand finds in given room: counted, without placing anybody.
+"""How many seats a gang of one demand finds in given room: counted, without placing any pod.
 
-Lives here: the question that most gangs come down to (so many seats, in one domain or anywhere), and who of a set
-of victims is not needed for it.
-Never here: gangs whose members differ, or that must lie evenly (preempt_mixed).
+Lives here: the question that most gangs come down to (so many seats, in one domain or anywhere), and which of a set
+of victims are not needed for it.
+Never here: gangs whose members differ, or that must lie evenly (victim_selection).
 """
 
 from collections.abc import Mapping
@@ -57,9 +57,9 @@ class Ask:
 def asks_of(
     snapshot: Snapshot, gang: Gang, allowed: Mapping[Uid, Mask] | None, masks: FeasibilityCache
 ) -> tuple[Ask, ...]:
-    """What each kind of members of the quorum needs, were they alone; nobody sits when one of these fails.
+    """What each kind of members of the quorum needs, were they alone; the gang has no seats when one of these fails.
 
-    Empty when nobody could ever sit, because no node has a resource that is asked for.
+    Empty when no node has a resource that is asked for.
     """
     asks: dict[tuple[Demand, bytes], Ask] = {}
     domain, domains = _domains(snapshot, gang)
@@ -75,7 +75,7 @@ def asks_of(
 
 
 def countable(gang: Gang, asks: tuple[Ask, ...]) -> bool:
-    """Whoever has so many seats has room for the gang: its members are alike, and need not lie evenly."""
+    """So many seats are room for the gang: its members are alike, and need not lie evenly."""
     return len(asks) == 1 and not (gang.required and gang.strategy is Strategy.SPREAD)
 
 
@@ -124,82 +124,40 @@ def _domains(snapshot: Snapshot, gang: Gang) -> tuple[NDArray[np.int64], int]:
     return codes, len(snapshot.topology.domains[level])
 
 
-class Trimming:
-    """A set of victims in one domain that suffices, from which one after the other is let go.
+def filled_back(
+    standing: Standing, ask: Ask, taken: Mask, rank: Vector, *, kept: Mask, per_seat: bool
+) -> Mask | None:
+    """bool[u]: the set less the units that are not needed, the largest rank first; None where it does not suffice.
 
-    It counts in the domain alone.  `excess` is how many seats more there are than are needed.
+    rank: float64[u].  kept: bool[u], units that stay in the set.  per_seat: the rank is divided by the seats that are lost.
     """
-
-    def __init__(self, standing: Standing, ask: Ask, inside: Mask, taken: Mask) -> None:
-        """inside: bool[n], the nodes of the domain."""
-        self._standing = standing
-        self._ask = ask
-        entries = standing.entries
-        kept = taken[entries.owner] & inside[entries.row]
-        self._owner, self._row = entries.owner[kept], entries.row[kept]
-        self._use = entries.use[kept][:, ask.columns]
-        self._room = standing.room(taken)[:, ask.columns]
-        self._seats = np.where(inside, ask.seats(self._room), 0.0)
-        self._alive = np.ones(len(self._owner), dtype=bool)
-        self._after = np.zeros(len(self._owner))
-        self._recount(np.arange(len(self._row)))
-        self.taken = taken.copy()
-        self.excess = float(self._seats.sum()) - ask.need
-
-    def _recount(self, entries: NDArray[np.int64]) -> None:
-        """How many seats the node of each of these entries keeps without it."""
-        left = self._room[self._row[entries]] - self._use[entries]
-        self._after[entries] = self._ask.seats(left)
-
-    def losses(self) -> Counts:
-        """Counts[u]: how many seats are lost when each unit stays after all."""
-        weights = (self._seats[self._row] - self._after) * self._alive
-        return np.bincount(self._owner, weights, len(self.taken)).astype(np.float64, copy=False)
-
-    def spare(self, units: NDArray[np.int64]) -> None:
-        """Let these stay, no two of whom stand on one node."""
-        staying = np.zeros(len(self.taken), dtype=bool)
-        staying[units] = True
-        own = staying[self._owner] & self._alive
-        rows = self._row[own]
-        self._room[rows] -= self._use[own]
-        before = self._seats[rows].sum()
-        self._seats[rows] = self._ask.seats(self._room[rows])
-        self.excess -= float(before - self._seats[rows].sum())
-        self._alive &= ~own
-        touched = np.zeros(len(self._seats), dtype=bool)
-        touched[rows] = True
-        self._recount(np.flatnonzero(self._alive & touched[self._row]))
-        self.taken[units] = False
-
-    def run(self, rank: Vector, *, per_seat: bool, kept: Mask) -> Mask:
-        """Let go whoever is not needed, the largest rank first (per seat lost, or whatever the seats).
-
-        rank: float64[u].  kept: bool[u], who is not to be looked at.
-        """
-        while True:
-            losses = self.losses()
-            free = self.taken & ~kept & (losses <= self.excess) & ~self._standing.forced(self.taken)
-            units = np.flatnonzero(free)
-            if not len(units):
-                return self.taken
-            weight = rank[units] / np.maximum(losses[units], 0.5) if per_seat else rank[units]
-            line = units[np.argsort(-weight, kind="stable")]
-            self.spare(self._apart(line, losses))
-
-    def _apart(self, line: NDArray[np.int64], losses: Counts) -> NDArray[np.int64]:
-        """The first of the line, and those behind him who stand on no node with anybody before them.
-
-        Each by itself changes nothing for the others, so all may go at once as long as seats are left.
-        """
-        place = np.full(len(self.taken), len(line))
-        place[line] = np.arange(len(line))
-        mine = place[self._owner]
-        first = np.full(len(self._seats), len(line))
-        np.minimum.at(first, self._row[self._alive], mine[self._alive])
-        beaten = self._alive & (mine > first[self._row])
-        alone = np.ones(len(self.taken), dtype=bool)
-        alone[self._owner[beaten]] = False
-        chosen = line[alone[line]]
-        upto = int(np.searchsorted(np.cumsum(losses[chosen]), self.excess, side="right"))
-        return chosen[: max(upto, 1)]
+    inside = ask.domain != NOWHERE
+    entries = standing.entries.of(taken[standing.entries.owner] & inside[standing.entries.row])
+    owner, row, use = entries.owner, entries.row, entries.use[:, ask.columns]
+    room = standing.room(taken)[:, ask.columns]
+    seats = np.where(inside, ask.seats(room), 0.0)
+    after = ask.seats(room[row] - use)  # of the node of each entry, were this unit put back
+    excess = float(seats.sum()) - ask.need
+    if excess < 0:
+        return None
+    taken, first = taken.copy(), np.searchsorted(owner, np.arange(len(taken) + 1)).tolist()
+    while True:
+        losses = np.bincount(owner, seats[row] - after, len(taken))
+        units = np.flatnonzero(taken & ~kept & (losses <= excess) & ~standing.forced(taken))
+        if not len(units):
+            return taken
+        weight = rank[units] / np.maximum(losses[units], 0.5) if per_seat else rank[units]
+        # Units that share no node change nothing for each other: they are put back at once.
+        touched, back = np.zeros(len(seats), dtype=bool), np.zeros_like(taken)
+        for unit in units[np.argsort(-weight, kind="stable")].tolist():
+            rows = row[first[unit] : first[unit + 1]]
+            if losses[unit] <= excess and not touched[rows].any():
+                touched[rows], back[unit] = True, True
+                excess -= float(losses[unit])
+        taken &= ~back
+        own = back[owner]
+        room[row[own]] -= use[own]
+        seats[row[own]] = after[own]
+        near = touched[row]
+        left = ask.seats(room[row[near]] - use[near])
+        after[near] = np.where(taken[owner[near]], left, seats[row[near]])

@@ -1,0 +1,276 @@
+"""The cheapest victims for so many seats: greedily by what a seat costs, less what is not needed, then exchanged.
+
+Lives here: which priorities must be touched at all, the highest first; in which domain it is cheapest; and the choice.
+Never here: whether the planner agrees, and gangs whose seats cannot be counted (victim_selection).
+
+    1. Each node sells seats: its units by their cost for a seat, as many of them as make the next seats cheapest.
+    2. An eighth of the missing seats is bought where they cost least, until none is missing. A gang costs once,
+       wherever it stands: what it costs is shared out over its nodes in three ways, and the cheapest result is kept.
+    3. The dearest for what it gives is put back first, as long as the seats suffice (Kueue: fill back).
+    4. One victim is exchanged for others, or one unit is added that makes others needless, as long as that is cheaper.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from scheduler.model.cluster import NOWHERE, Mask, Matrix
+from scheduler.model.resources import Vector
+from scheduler.placement.distribution import Counts
+from scheduler.placement.node_candidates import total
+from scheduler.placement.victim_seats import Ask, filled_back
+from scheduler.placement.victims import Entries, Limits, Rows, Standing
+
+_POWERS: Final = (1.0, 0.5, 0.0)
+"""How far the cost of a unit is divided by the number of nodes on which it stands; 0 is not at all."""
+
+_STEPS: Final = 8
+"""In one step an eighth of the seats that are missing is bought."""
+
+_FASTER: Final = 1.25
+"""Where only the planner knows whether a set suffices, each step buys so much more than the one before."""
+
+_DOMAINS: Final = 8
+"""Domains that are looked at closely: those that look cheapest."""
+
+_EXCHANGED: Final = 12
+"""Victims, the dearest, that are tried to be replaced; and units, the cheapest for a seat, that are tried to be added."""
+
+_TRIES: Final = (6, 48_000, 48)
+"""Exchanges that are tried: so many divided by the entries, but never fewer or more than these."""
+
+_NOTHING: Final = 1e-9
+"""Less than any part of a seat that a unit could give."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What seats cost next on each node that has some to sell, the cheapest first.
+
+    row: int64[q].  each: float64[q], the cost of a seat.  seats: Counts[q].
+    begin, end: int64[q], which of `unit` would leave.
+    """
+
+    row: Rows
+    each: Vector
+    seats: Counts
+    begin: Rows
+    end: Rows
+    unit: Rows
+
+
+@dataclass(frozen=True)
+class Search:
+    """Seats that are missing, and the units that may leave for them.
+
+    asks: what each kind of members needs; of one kind seats are counted, of several the parts of what each needs.
+    cost: float64[u], of a gang with its surplus.  usable: bool[u].
+    """
+
+    standing: Standing
+    asks: tuple[Ask, ...]
+    limits: Limits
+    cost: Vector
+    usable: Mask
+
+    @property
+    def need(self) -> float:
+        """Seats, or kinds of members."""
+        return float(self.asks[0].need if len(self.asks) == 1 else len(self.asks))
+
+    @cached_property
+    def entries(self) -> Entries:
+        """Of all usable units on the nodes that count, a gang's with those of its surplus."""
+        whole = self.standing.whole
+        inside = np.max([ask.domain for ask in self.asks], axis=0) != NOWHERE
+        return whole.of(self.usable[whole.owner] & inside[whole.row])
+
+    @cached_property
+    def sizes(self) -> Vector:
+        """float64[e]: how much of a seat each entry gives, the scarcest resource of its node counting most."""
+        full = self.standing.room(self.usable)
+        out = np.zeros(len(self.entries.row))
+        for ask in self.asks:
+            scarce = ask.wants / np.maximum(full[:, ask.columns], _NOTHING)
+            scarce = (scarce / scarce.max(axis=1, keepdims=True)) ** 4
+            out += (self.entries.use[:, ask.columns] / ask.wants * scarce[self.entries.row]).sum(axis=1)
+        return np.maximum(out, _NOTHING)
+
+    def worth(self, room: Matrix, rows: Rows | slice = slice(None)) -> Counts:
+        """Counts[...]: seats in room float64[..., r] on these nodes; of several kinds, parts of what each needs."""
+        worth = np.zeros(len(room))
+        for ask in self.asks:
+            seats = ask.seats(room[:, ask.columns])
+            seats = seats if len(self.asks) == 1 else np.minimum(seats, ask.need) / ask.need
+            worth += np.where(ask.domain[rows] == NOWHERE, 0.0, seats)
+        return worth
+
+    def shares(self, power: float) -> Vector:
+        """float64[e]: what each entry costs."""
+        owner = self.entries.owner
+        return self.cost[owner] / np.bincount(owner, minlength=len(self.cost))[owner] ** power
+
+    def lined_up(self, shares: Vector) -> Rows:
+        """int64[e]: the entries node by node, the cheapest for what they give first."""
+        return np.lexsort((shares / self.sizes, self.entries.row))
+
+    def offers(self, room: Matrix, line: Rows, shares: Vector, missing: float) -> Offers:
+        """The offers of these entries in this room, lined up.  More seats than are missing count for nothing."""
+        entries = self.entries
+        row, use, shares = entries.row[line], entries.use[line], shares[line]
+        begins = np.diff(row, prepend=-1) != 0
+        first, group = np.flatnonzero(begins), np.cumsum(begins) - 1
+        gone, spent = np.cumsum(use, axis=0), np.cumsum(shares)
+        gone -= (gone[first] - use[first])[group]
+        spent = np.maximum(spent - (spent[first] - shares[first])[group], 0.0)
+        seats = self.worth(room[row] + gone, row) - self.worth(room)[row]
+        each = np.full(len(row), np.inf)
+        np.divide(spent, np.minimum(seats, missing), out=each, where=seats > _NOTHING)
+        best = np.minimum.reduceat(each, first) if len(first) else each
+        hits = np.flatnonzero(each == best[group])[::-1]
+        last = np.zeros(len(first), dtype=np.int64)
+        last[group[hits]] = hits  # the one that is written last is the first of its node
+        order = np.argsort(best, kind="stable")
+        order = order[np.isfinite(best[order])]
+        last = last[order]
+        return Offers(row[last], each[last], seats[last], first[order], last + 1, entries.owner[line])
+
+    def grown(
+        self, start: Mask, shares: Vector, *, barred: int = NOWHERE, on: bool = False
+    ) -> Iterator[Mask]:
+        """Ever larger sets within the limits, until no seat is missing; on: until no more are to be had."""
+        taken, room, steps = start, self.standing.room(start), float(_STEPS)
+        line, owner = self.lined_up(shares), self.entries.owner
+        line = line[owner[line] != barred]
+        while True:
+            missing = self.need if on else self.need - float(self.worth(room).sum())
+            line = line[~taken[owner[line]]]
+            if missing <= 0 or not len(line):
+                return
+            more = self._bought(taken, self.offers(room, line, shares, missing), missing / steps)
+            if not (more & ~taken).any():
+                return
+            room = self.standing.gained(room, more & ~taken)
+            taken, steps = more, steps / _FASTER if on else steps
+            yield taken
+
+    def _bought(self, taken: Mask, offers: Offers, seats: float) -> Mask:
+        """The set and the units of the cheapest offers for so many seats, less offers that break a limit."""
+        for place, sold in enumerate(offers.seats.tolist()):
+            more = taken.copy()
+            more[offers.unit[offers.begin[place] : offers.end[place]]] = True
+            more = self.standing.closed(more)
+            if self.limits.keeps(more):
+                taken, seats = more, seats - sold
+            if seats <= 0:
+                break
+        return taken
+
+    def cheapest(self, fixed: Mask) -> Mask | None:
+        """The cheapest set found for one kind of members, on top of `fixed`; None when none suffices."""
+        frugal = self.standing.with_surplus(self.limits.part(len(fixed)))[self.entries.owner]
+        shares = [self.shares(power) for power in _POWERS] + ([frugal] if frugal.any() else [])
+        found = [taken for own in shares if (taken := self._enough(fixed, own, fixed)) is not None]
+        return self._exchanged(min(found, key=self.standing.price), fixed) if found else None
+
+    def _enough(self, start: Mask, shares: Vector, fixed: Mask, barred: int = NOWHERE) -> Mask | None:
+        taken = start
+        for taken in self.grown(start, shares, barred=barred):  # noqa: B007 - the last one
+            pass
+        return self._filled_back(taken, fixed)
+
+    def _filled_back(self, taken: Mask, fixed: Mask) -> Mask | None:
+        return filled_back(self.standing, self.asks[0], taken, self.cost, kept=fixed, per_seat=True)
+
+    def _exchanged(self, best: Mask, fixed: Mask) -> Mask:
+        least, work, most = _TRIES
+        price, left = self.standing.price(best), min(max(work // max(len(self.entries.row), 1), least), most)
+        better: Mask | None = best
+        while better is not None and left > 0:
+            better = None
+            for trial in self._neighbors(best, fixed):
+                left -= 1
+                if trial is not None and (cost := self.standing.price(trial)) < price:
+                    better, best, price = trial, trial, cost
+                if better is not None or left <= 0:
+                    break
+        return best
+
+    def _neighbors(self, taken: Mask, fixed: Mask) -> Iterator[Mask | None]:
+        """Sets with others in the place of one unit, and with one unit in the place of others; None does not suffice."""
+        shares, size = self.shares(1.0), np.bincount(self.entries.owner, self.sizes, len(self.cost))
+        own = np.flatnonzero(taken & ~fixed & ~self.standing.forced(taken))
+        for unit in own[np.argsort(-self.cost[own], kind="stable")][:_EXCHANGED].tolist():
+            rest = taken.copy()
+            rest[unit] = False
+            yield self._enough(rest, shares, fixed, unit)
+        others = np.flatnonzero(self.usable & ~taken & (size > 0))
+        for unit in others[np.argsort(self.cost[others] / size[others], kind="stable")][:_EXCHANGED].tolist():
+            more = taken.copy()
+            more[unit] = True
+            more = self.standing.closed(more)
+            yield self._filled_back(more, fixed) if self.limits.keeps(more) else None
+
+
+def counted(standing: Standing, ask: Ask, limits: Limits) -> Mask | None:
+    """bool[u]: the cheapest set found; None when none makes room.
+
+    The highest level in it is as low as the limits allow.
+    """
+    for level in range(-1, standing.levels):
+        able = ask.found(standing.room(standing.upto(level))) >= ask.need
+        if level < 0 and able.any():
+            return np.zeros(len(standing.units), dtype=bool)
+        found = [
+            taken
+            for inside in promising(standing, (ask,), limits, level, able)
+            if (taken := _in_domain(standing, ask.within(inside), limits, level)) is not None
+        ]
+        if found:
+            return min(found, key=standing.price)
+    return None
+
+
+def promising(
+    standing: Standing, asks: tuple[Ask, ...], limits: Limits, level: int, able: Mask
+) -> list[Mask]:
+    """bool[n], the nodes of each of the domains bool[d] that look cheapest: each node sells at its first offer."""
+    domain = np.max([ask.domain for ask in asks], axis=0)
+    domains = np.flatnonzero(able)
+    if len(domains) > 1:
+        search = Search(standing, asks, limits, standing.cost(level), standing.upto(level))
+        shares = search.shares(1.0)
+        offers = search.offers(standing.free, search.lined_up(shares), shares, search.need)
+        missing = search.need - total(domain, search.worth(standing.free), asks[0].domains)
+        line = np.argsort(domain[offers.row], kind="stable")  # in each domain the cheapest first
+        own, seats = domain[offers.row[line]], offers.seats[line]
+        before = np.cumsum(seats) - seats
+        before -= before[np.searchsorted(own, own)]
+        bought = np.clip(missing[own] - before, 0.0, seats)
+        looks = total(own, bought * offers.each[line], asks[0].domains)
+        domains = domains[np.argsort(looks[domains], kind="stable")][:_DOMAINS]
+    return [domain == one for one in domains.tolist()]
+
+
+def _in_domain(standing: Standing, ask: Ask, limits: Limits, level: int) -> Mask | None:
+    """Level by level downwards: what the higher levels must give is settled before the lower are asked."""
+    fixed = np.zeros(len(standing.units), dtype=bool)
+    answer: Mask | None = None
+    lower: int | None = level
+    while lower is not None and lower >= 0:
+        cost = standing.cost(lower)
+        cost[fixed] = 0.0
+        search = Search(standing, (ask,), limits, cost, standing.upto(lower) & ~fixed)
+        found = search.cheapest(fixed)
+        if found is None:
+            break
+        answer, fixed = found, standing.closed(found & (standing.level >= lower))
+        levels = ((one, standing.closed(fixed | standing.upto(one))) for one in range(-1, lower))
+        lower = next((one for one, most in levels if ask.found(standing.room(most))[0] >= ask.need), None)
+    if answer is None:
+        return None
+    rank = np.argsort(np.lexsort((standing.lost, standing.level))).astype(float)
+    return filled_back(standing, ask, answer, rank, kept=np.zeros_like(answer), per_seat=False)
