@@ -12,7 +12,7 @@ import yaml
 from scheduler import settings_reader as reader
 from scheduler.model import names
 from scheduler.model.policy import Policy
-from scheduler.model.queueing import Backfill, Order, Overrun, Reclaim, Share
+from scheduler.model.queueing import Backfill, Order, Reclaim, Share
 from scheduler.model.resources import Amounts, InvalidQuantity, amount
 
 _CORE: Final = Policy()
@@ -87,10 +87,6 @@ class Queue:
 
     default_runtime: Annotated[float, reader.seconds(1, 365 * _DAY)] = _CORE.default_runtime
     """How long a gang is taken to run of which nobody knows anything."""
-
-    overrun: Annotated[Overrun, reader.word(Overrun)] = _CORE.overrun
-    """A gang that passed another and runs longer than it said: `tolerate` it, or `suspend` it when the other could
-    start in its place."""
 
     preemption: Annotated[bool, reader.flag()] = _CORE.preemption
     """Whether pods of lower priority give way to a whole gang. Never part of a gang below its quorum."""

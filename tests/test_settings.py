@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scheduler.errors import SettingsError
 from scheduler.model.cluster import Level
 from scheduler.model.policy import Policy
-from scheduler.model.queueing import Backfill, Order, Overrun, Reclaim, Share
+from scheduler.model.queueing import Backfill, Order, Reclaim, Share
 from scheduler.model.workload import Pin, Strategy
 from scheduler.settings import NAMES, SECTIONS, Settings
 from scheduler.settings_loader import load
@@ -86,7 +86,6 @@ def test_every_field_of_the_policy_is_a_setting(written):
           ageFactor: 2.5
           lasQuantum: 11s
           defaultRuntime: 12s
-          overrun: suspend
           preemption: false
           reclaim: lower-priority
           evictionsPerNamespace: 13
@@ -121,7 +120,6 @@ def test_every_field_of_the_policy_is_a_setting(written):
         age_factor=2.5,
         las_quantum=11,
         default_runtime=12,
-        overrun=Overrun.SUSPEND,
         preemption=False,
         reclaim=Reclaim.LOWER,
         evictions_per_namespace=13,

@@ -2,11 +2,10 @@
 
 The rights, in this order of force: no pod is asked by a gang that must not preempt, or too soon after the last time;
 lower priority gives way; with the order `las` a gang that has had much gives way to one of equal priority that has had
-little, if it can be suspended; where the setting says so, who was let past another and runs longer than it was expected
-to is suspended for it; and a borrower gives way to the namespace whose guaranteed room it uses. No right reaches what
-another namespace uses within its guarantee, none more than disruption budgets allow, and none an owner whose pods come
-back by another scheduler (ledger.spared_owners).
-Never here: who of them is chosen (placement.victim_selection), or how they leave (ledger.preemption).
+little, if it can be suspended; and a borrower gives way to the namespace whose guaranteed room it uses. No right reaches
+what another namespace uses within its guarantee, none more than disruption budgets allow, and none an owner whose pods
+come back by another scheduler (ledger.spared_owners).
+Never here: which of them are chosen (placement.victim_selection), or how they leave (ledger.preemption).
 """
 
 import math
@@ -15,13 +14,13 @@ from dataclasses import replace
 
 from scheduler.engine.las import LasTurns
 from scheduler.engine.preemption_candidates import MayTake
-from scheduler.ledger import Ledger, attained_service, observed_runs, preemption, quorum
+from scheduler.ledger import Ledger, preemption, quorum
 from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.preemption_history import line
 from scheduler.model.policy import Policy
 from scheduler.model.preemption_units import FREELY, By, Limit, Terms, Unit, may_be_asked
-from scheduler.model.queueing import Order, Overrun, Reclaim
-from scheduler.model.workload import Gang, GangKey, GiveWay, Pod, Uid
+from scheduler.model.queueing import Order, Reclaim
+from scheduler.model.workload import Gang, GiveWay, Pod, Uid
 
 Right = Callable[[GangRecord | None, Pod], bool]
 """Whether it says that a pod, of the gang it is of if it is ours, gives way."""
@@ -44,9 +43,8 @@ class PreemptionPolicy:
         policy = self._policy
         if not policy.preemption:
             return math.inf
-        by_turns = policy.order is Order.LAS or policy.overrun is Overrun.SUSPEND
-        anybody = bool(policy.shares) or (by_turns and bool(self._ledger.suspendable))
-        return -math.inf if anybody else self._ledger.lowest
+        by_turns = policy.order is Order.LAS and bool(self._ledger.suspendable)
+        return -math.inf if policy.shares or by_turns else self._ledger.lowest
 
     def may_take(self, record: GangRecord, gang: Gang, now: float) -> MayTake | None:
         """Which pods may be taken for this gang; None: none."""
@@ -56,7 +54,7 @@ class PreemptionPolicy:
             return None
         if any(m.pod.nominated and m.hold is None and not m.bound for m in record.live()):
             return None  # kube-scheduler makes room for it; what stands on one that is bound is of the past
-        asked = (self._lower(gang), self._had_more(record, gang, now), self._overran(gang, now))
+        asked = (self._lower(gang), self._had_more(record, gang, now))
         by_order = [right for right in asked if right is not None]
         borrows = self._borrower(record, gang, now)
         if not by_order and borrows is None:
@@ -72,11 +70,9 @@ class PreemptionPolicy:
         return None if lower is None else _may_take(record, (lower,))
 
     def by_time(self, record: GangRecord, now: float) -> Hashable:
-        """Those who may be taken for this gang now and could not be a while ago, though nothing happened."""
-        policy = self._policy
-        over = self._turns.over_for(record, now) if policy.order is Order.LAS else frozenset()
-        late = self._late(now) if policy.overrun is Overrun.SUSPEND else ()
-        return over, frozenset(late), self._ledger.spared_owners.owners(now)
+        """What may be taken for this gang now and could not be a while ago, though nothing happened."""
+        over = self._turns.over_for(record, now) if self._policy.order is Order.LAS else frozenset()
+        return over, self._ledger.spared_owners.owners(now)
 
     def _lower(self, gang: Gang) -> Right | None:
         """Lower priority; of another namespace none that uses what is guaranteed to it, when it has no more than
@@ -128,31 +124,6 @@ class PreemptionPolicy:
             return None
         return lambda other, pod: other is not None and other.key in over and pod.priority == gang.priority
 
-    def _overran(self, gang: Gang, now: float) -> Right | None:
-        """Gangs that were let past, run longer than they were expected to, and have no higher priority than this gang."""
-        if self._policy.overrun is not Overrun.SUSPEND:
-            return None
-        late = self._late(now)
-        if not late:
-            return None
-        return lambda other, pod: other is not None and other.key in late and pod.priority <= gang.priority
-
-    def _late(self, now: float) -> set[GangKey]:
-        """Gangs that have run too long and can be suspended for it: no pod is evicted for that."""
-        ledger = self._ledger
-        return {
-            key
-            for key, other in ledger.suspendable.items()
-            if now >= self._overruns_at(other)
-            and attained_service.leaves_as_one(other, ledger.owners, ledger.registry)
-        }
-
-    def _overruns_at(self, other: GangRecord) -> float:
-        """When this gang has run longer than it was expected to at the longest; infinity where that harms no gang."""
-        if not other.passed or other.observed.since is None:
-            return float("inf")
-        return other.observed.since + observed_runs.expect(self._ledger, other).high
-
     def next_turn(self, record: GangRecord, now: float) -> float:
         """When the gang may ask others to leave that it may not ask now; infinity: never, unless something happens."""
         times = [
@@ -163,8 +134,6 @@ class PreemptionPolicy:
         ]
         if self._policy.order is Order.LAS and self._policy.preemption:
             times.append(self._turns.next_for(record, now))
-        if self._policy.overrun is Overrun.SUSPEND:
-            times += map(self._overruns_at, self._ledger.suspendable.values())
         return min((time for time in times if time > now), default=float("inf"))
 
     def terms(self, units: tuple[Unit, ...], gang: Gang) -> tuple[tuple[Unit, ...], Terms]:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from scheduler.ledger import gang_spec, quorum
 from scheduler.ledger.gang import Aside, GangRecord, Member, Spec
-from scheduler.ledger.messages import Notice, Overlooked
+from scheduler.ledger.messages import Mishap, Notice, Overlooked
 from scheduler.ledger.namespace_usage import Quotas
 from scheduler.ledger.phase import QUORUM_BOUND, State
 from scheduler.model.decision import TEXT, Reason, Refuse, Wait
@@ -22,6 +22,9 @@ AT_ODDS = (
     "; it and a gang of another namespace took their guaranteed room from each other by turns,"
     " so neither is asked to leave for the other for an hour"
 )
+NAMED = 3
+"""Members of one gang of which people are told by name at a time."""
+
 PATIENCE = 2.0
 """Seconds that a gang may lack members or room before people are told: most gangs need less."""
 
@@ -73,6 +76,7 @@ def due(
     now: float,
 ) -> Iterator[Effect]:
     """What is to be said now.  said: its `words`."""
+    yield from _mishaps(record, policy, now)
     yield from _aside(record, policy, now)
     if record.state in QUORUM_BOUND:
         yield from _late(record, policy, now)
@@ -95,6 +99,30 @@ def due(
             yield _announce(record, Reason.WARNING, text, now, seated=None)
 
 
+def note_mishaps(record: GangRecord, why: Reason, befell: Iterable[Mishap], action: str = "") -> None:
+    """Members were lost, did not start …, and what is done: to be told as soon as it may be."""
+    record.untold.setdefault(why, {}).setdefault(action, []).extend(befell)
+
+
+def _mishaps(record: GangRecord, policy: Policy, now: float) -> Iterator[Announce]:
+    """Of each reason all that is unsaid, in one notice on the first that it befell."""
+    for why in [why for why in record.untold if now >= _may_say(record, why, policy)]:
+        untold = record.untold.pop(why)
+        head = f"{TEXT[why]}: " if why is Reason.NOT_STARTED else ""
+        text = head + ". ".join(_sentence(befell, action) for action, befell in untold.items())
+        record.notices[why] = Notice(text, now, policy.announce_every)
+        pod = next(iter(untold.values()))[0].pod
+        yield Announce(record.key, pod.uid, pod.key, pod.owner, why, text)
+
+
+def _sentence(befell: list[Mishap], action: str) -> str:
+    """What befell the first few, how many they are, and what is done."""
+    text = ", ".join(own.text for own in befell[:NAMED])
+    count = f"{len(befell)} members: " if len(befell) > 1 else ""
+    more = f" and {len(befell) - NAMED} more" if len(befell) > NAMED else ""
+    return f"{count}{text}{more}; {action}" if action else f"{count}{text}{more}"
+
+
 def _aside(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
     """Why members do not count, on the first of each kind: the gang itself may be well."""
     for (why, text), speaker in _speakers_aside(record).items():
@@ -112,10 +140,9 @@ def _speakers_aside(record: GangRecord) -> dict[Aside, Member]:
 
 
 def aside_due(record: GangRecord, policy: Policy) -> float:
-    """When something unsaid of members that do not count may be said, if nothing else happens."""
-    return min(
-        (_again(record, why, text, policy) for why, text in _speakers_aside(record)), default=float("inf")
-    )
+    """When something unsaid of its members may be said, if nothing else happens."""
+    aside = (_again(record, why, text, policy) for why, text in _speakers_aside(record))
+    return min((*aside, *(_may_say(record, why, policy) for why in record.untold)), default=float("inf"))
 
 
 def _late(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:

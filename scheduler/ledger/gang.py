@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from scheduler.ledger.gang_parts import Backoff, BindLimit, Health, ObservedRun, Pinning, Preemption
-from scheduler.ledger.messages import Failure, Mishap, Notice, Overlooked, Sequel
+from scheduler.ledger.messages import Failure, Mishap, Notice, Overlooked
 from scheduler.ledger.verdict import Verdict
 from scheduler.model.cluster import Mask
 from scheduler.model.decision import Reason, Refuse, is_in_vain
@@ -258,8 +258,6 @@ class GangRecord:
     preemption: Preemption = field(default_factory=Preemption)
     pulse: int = 0
     """Grows whenever the gang is looked at: what was made of it before may be stale."""
-    passed: bool = False
-    """It was seated past a gang that waits, because it was to leave before that one's reservation begins."""
     faults: int = 0
     """Times that a step of ours failed on it, without a long time between two."""
     rests_until: float = float("-inf")
@@ -276,7 +274,7 @@ class GangRecord:
     """
     failed: Failure | None = None
     """The last write for it that failed and has not come true since."""
-    untold: dict[Reason, dict[Sequel, list[Mishap]]] = field(default_factory=dict)
+    untold: dict[Reason, dict[str, list[Mishap]]] = field(default_factory=dict)
     """What befell members since people were last told of it."""
     quota_full: str = ""
     """Which quota keeps its missing pods from being made; empty: none, or it lacks no pods."""

@@ -13,9 +13,9 @@ import numpy as np
 
 from scheduler.ledger import (
     backoff,
+    conditions,
     deadlines,
     healing,
-    member_mishaps,
     membership,
     migration,
     plans,
@@ -24,7 +24,7 @@ from scheduler.ledger import (
 )
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step
-from scheduler.ledger.messages import Failure, Mishap, Sequel
+from scheduler.ledger.messages import Failure, Mishap
 from scheduler.model import events as ev
 from scheduler.model.decision import Place, Reason, Wait
 from scheduler.model.effects import Announce, Effect, Evict, SetCondition, SuspendJob
@@ -192,7 +192,6 @@ def decided(cache: Cache, event: ev.Decided, now: float) -> None:
             return
         decision = Wait(Reason.NO_ROOM)
     if isinstance(decision, Place):
-        record.passed = event.short and event.fence > 0
         cache.counters.placements.append(decision.quality)
         cache.counters.decisions[Reason.SEATED] += 1
         plan = Plan(plans.name_of(record, decision.seats), dict(decision.seats))
@@ -227,7 +226,6 @@ def victims_chosen(cache: Cache, event: ev.VictimsChosen, now: float) -> None:
     if not preemption.start(cache, record, event.preempt, name, now):
         cache.pending.ask_again()
         return
-    record.passed = False  # it may have passed another with the seats that it had before
     cache.counters.decisions[Reason.MAKING_ROOM] += 1
     cache.counters.preempted(event.preempt)
     record.verdict.forget()
@@ -301,10 +299,7 @@ RETRY = {
 that refuses may still be reading the policies that allow us what we do."""
 
 
-_RUNS_ON: Final = Sequel(
-    "a disruption budget keeps it from being restarted with its gang, so it runs on",
-    "a disruption budget keeps them from being restarted with their gang, so they run on",
-)
+_RUNS_ON: Final = "not restarted with the gang, because a disruption budget keeps what runs"
 
 
 def effect_done(cache: Cache, record: GangRecord, effect: Effect, now: float) -> None:
@@ -346,9 +341,8 @@ def _eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: 
         return
     if member.bound and kind is FailureKind.BUDGET and member.stranded_since is None:
         if member.evicting is Reason.MEMBER_LOST:
-            member_mishaps.note(
-                record, Reason.MEMBER_LOST, [Mishap(member.pod, member.pod.key.name)], _RUNS_ON
-            )
+            befell = [Mishap(member.pod, member.pod.key.name)]
+            conditions.note_mishaps(record, Reason.MEMBER_LOST, befell, _RUNS_ON)
         member.evicting = None
     else:
         member.evict_again = now + RETRY.get(kind, 1.0)

@@ -9,11 +9,11 @@ Everything is bounded: each setback doubles the time until the next, until the g
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from scheduler.ledger import backoff, member_mishaps, pins, plans, quorum
+from scheduler.ledger import backoff, conditions, pins, plans, quorum
 from scheduler.ledger.backoff import doubled
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Member, Spec
-from scheduler.ledger.messages import Mishap, Sequel
+from scheduler.ledger.messages import Mishap
 from scheduler.ledger.phase import Facts
 from scheduler.model.cluster import Node
 from scheduler.model.decision import Reason
@@ -79,7 +79,7 @@ def heal(cache: Cache, record: GangRecord, facts: Facts, now: float) -> list[Eff
     if record.health.restart_for:
         effects += _restart(cache, record, lost, now)
     elif lost:
-        member_mishaps.note(record, Reason.MEMBER_LOST, lost, _AFTER_A_LOSS[_wish(record)])
+        conditions.note_mishaps(record, Reason.MEMBER_LOST, lost, _AFTER_A_LOSS[_wish(record)])
     cache.mark(record.key)
     return effects
 
@@ -128,10 +128,10 @@ def turned_away(cache: Cache, record: GangRecord, pod: Pod, now: float, *, news:
     if news:
         cache.counters.decisions[Reason.NOT_STARTED] += 1
         text = f"{pod.key.name} on {pod.node}: its kubelet refused the pod: {pod.refused}"
-        member_mishaps.note(record, Reason.NOT_STARTED, [Mishap(pod, text)], _ELSEWHERE)
+        conditions.note_mishaps(record, Reason.NOT_STARTED, [Mishap(pod, text)], _ELSEWHERE)
 
 
-_ELSEWHERE: Final = Sequel(*["the node is barred for its gang for a while"] * 2)
+_ELSEWHERE: Final = "the node is barred for its gang for a while"
 
 # ── lost ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -192,17 +192,12 @@ def _lose(cache: Cache, record: GangRecord, member: Member, what: str, now: floa
 
 
 _AFTER_A_LOSS: Final = {
-    OnMemberLoss.REPLACE: Sequel(
-        "who takes its place joins the gang where it is, if there is room",
-        "those who take their places join the gang where it is, if there is room",
-    ),
-    OnMemberLoss.RESTART: Sequel(),
-    OnMemberLoss.NONE: Sequel(*["nothing is done about it, as the gang asks"] * 2),
+    OnMemberLoss.REPLACE: "a successor joins the gang where it is, if there is room",
+    OnMemberLoss.RESTART: "",
+    OnMemberLoss.NONE: "nothing is done about it, as the gang asks",
 }
-_RESTARTED: Final = Sequel(*["the gang is restarted whole, as it asks"] * 2)
-_NOT_RESTARTED: Final = Sequel(
-    *["the gang is not restarted: not all of its pods would be made again at no cost"] * 2
-)
+_RESTARTED: Final = "the gang is restarted whole, as it asks"
+_NOT_RESTARTED: Final = "the gang is not restarted: not all of its pods would be made again at no cost"
 
 
 def _is_core(record: GangRecord, member: Member) -> bool:
@@ -236,14 +231,14 @@ def _restart(cache: Cache, record: GangRecord, lost: list[Mishap], now: float) -
     said, record.health.restart_for = record.health.restart_for, ""
     speaker = min(record.live(), key=lambda m: m.arrival, default=None)
     if speaker is None:
-        member_mishaps.note(record, Reason.MEMBER_LOST, lost, Sequel())
+        conditions.note_mishaps(record, Reason.MEMBER_LOST, lost)
         return []
     if all(own.text != said for own in lost):
         lost = [*lost, Mishap(speaker.pod, said)]
     if not pins.remakeable(record, cache.owners):
-        member_mishaps.note(record, Reason.MEMBER_LOST, lost, _NOT_RESTARTED)
+        conditions.note_mishaps(record, Reason.MEMBER_LOST, lost, _NOT_RESTARTED)
         return []
-    member_mishaps.note(record, Reason.MEMBER_LOST, lost, _RESTARTED)
+    conditions.note_mishaps(record, Reason.MEMBER_LOST, lost, _RESTARTED)
     record.health.setbacks += 1
     backoff.wait_until(record, now + _pause(cache, record))
     for member in record.live():
@@ -309,7 +304,7 @@ def _hurry(cache: Cache, record: GangRecord, late: list[Member], now: float) -> 
     cache.counters.decisions[Reason.NOT_STARTED] += len(late)
     again = _wish(record) is not OnMemberLoss.NONE and all(plans.remakes(m, cache.owners) for m in late)
     befell = [_lateness(m, limit) for m in late]
-    member_mishaps.note(record, Reason.NOT_STARTED, befell, _MADE_AGAIN if again else _LEFT_ALONE)
+    conditions.note_mishaps(record, Reason.NOT_STARTED, befell, _MADE_AGAIN if again else _LEFT_ALONE)
     if not again:
         _let_go(cache, record, now)
         return []
@@ -318,11 +313,8 @@ def _hurry(cache: Cache, record: GangRecord, late: list[Member], now: float) -> 
     return evict_all(cache, record, late, Reason.NOT_STARTED, now)
 
 
-_MADE_AGAIN: Final = Sequel("it is evicted, to be made again", "they are evicted, to be made again")
-_LEFT_ALONE: Final = Sequel(
-    "it is left alone: nobody would make it again at no cost",
-    "they are left alone: not all of them would be made again at no cost",
-)
+_MADE_AGAIN: Final = "evicted, to be made again"
+_LEFT_ALONE: Final = "left alone: not all of them would be made again at no cost"
 
 
 def _lateness(member: Member, limit: float) -> Mishap:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Final
 
 from scheduler.ledger import (
+    conditions,
     gang_spec,
     healing,
-    member_mishaps,
     migration,
     preemption,
     quorum,
@@ -19,7 +19,7 @@ from scheduler.ledger import (
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import Aside, GangRecord, Hold, Member, Spec, note_tried, was_tried
 from scheduler.ledger.gang_spec import SINGLE
-from scheduler.ledger.messages import Mishap, Sequel, called
+from scheduler.ledger.messages import Mishap, called
 from scheduler.model.decision import TEXT, Reason, Refuse
 from scheduler.model.workload import GangKey, Group, Owner, Pod, Uid, gang_of_one
 
@@ -109,10 +109,7 @@ def _taken_by(owner: Owner) -> str:
     )
 
 
-_TOOK: Final = Sequel(
-    "a pod of that controller is not evicted again within an hour",
-    "pods of those controllers are not evicted again within an hour",
-)
+_TOOK: Final = "pods of that controller are not evicted again within an hour"
 
 
 def seen(cache: Cache, pod: Pod, now: float) -> None:
@@ -202,7 +199,7 @@ def _took_room(cache: Cache, pod: Pod, now: float) -> None:
     hidden = pod.key.namespace != record.key.namespace
     taker = called("pod", str(pod.key), pod.uid, hidden=hidden)
     text = f"{member.pod.key.name}: {taker} of {pod.scheduler or 'no scheduler'} took its room on {pod.node}"
-    member_mishaps.note(record, Reason.PIN_BROKEN, [Mishap(member.pod, text)], _TOOK)
+    conditions.note_mishaps(record, Reason.PIN_BROKEN, [Mishap(member.pod, text)], _TOOK)
     cache.mark(record.key)
 
 

@@ -1,6 +1,7 @@
 """What people were told of a gang, and what they are still to be told.
 
-Lives here: the notes, and how one gang or pod is called to another. Never here: when something is told, and in which words (conditions, member_mishaps).
+Lives here: the notes, and how one gang or pod is called to another. Never here: when something is told, and in which
+words (conditions).
 """
 
 from dataclasses import dataclass
@@ -56,13 +57,6 @@ class Mishap(NamedTuple):
     pod: Pod
     text: str
     """Name and all: `train-1 failed on n2`."""
-
-
-class Sequel(NamedTuple):
-    """What follows a mishap of one member, and in other words one of many."""
-
-    one: str = ""
-    many: str = ""
 
 
 def called(kind: str, name: str, uid: Uid, *, hidden: bool) -> str:

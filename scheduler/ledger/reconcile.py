@@ -10,7 +10,6 @@ from scheduler.ledger import (
     conditions,
     deadlines,
     healing,
-    member_mishaps,
     membership,
     migration,
     observed_runs,
@@ -74,11 +73,9 @@ def tell(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect], fl
     """
     cache.quotas.note(record)
     said = conditions.words(record)
-    effects: list[Effect] = [*member_mishaps.due(record, cache.policy, now)] if record.untold else []
-    effects += conditions.due(record, said, cache.policy, cache.owners, cache.quotas, now)
+    effects = list(conditions.due(record, said, cache.policy, cache.owners, cache.quotas, now))
     cache.member_conditions.note(record, said, now)
     times = [conditions.next_due(record, said, cache.policy), conditions.aside_due(record, cache.policy)]
-    times += [member_mishaps.next_due(record, cache.policy)] if record.untold else []
     return effects, min((time for time in times if time > now), default=NEVER)
 
 

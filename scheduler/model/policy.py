@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scheduler.model.cluster import DEFAULT_LEVELS, Level
-from scheduler.model.queueing import Backfill, Order, Overrun, Reclaim, Share
+from scheduler.model.queueing import Backfill, Order, Reclaim, Share
 from scheduler.model.workload import Pin, Strategy
 
 
@@ -56,7 +56,6 @@ class Policy:
     turn, in seconds, that a gang has before another of its priority may take its place."""
     default_runtime: float = 3_600.0
     """How long a gang is taken to run that says nothing and of whose kind none has ended yet."""
-    overrun: Overrun = Overrun.TOLERATE
     shares: Mapping[str, Share] = field(default_factory=dict, hash=False)
     """By namespace."""
     reclaim: Reclaim = Reclaim.ANY

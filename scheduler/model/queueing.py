@@ -53,13 +53,6 @@ class Backfill(StrEnum):
     """Start where it does not delay the first gang that waits."""
 
 
-class Overrun(StrEnum):
-    """What happens to a gang that was let past another and runs longer than it said."""
-
-    TOLERATE = "tolerate"
-    SUSPEND = "suspend"
-
-
 class Reclaim(StrEnum):
     """Which namespaces it may take its guaranteed room back from."""
 

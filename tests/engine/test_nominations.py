@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from scheduler.model.policy import Policy
-from scheduler.model.queueing import Backfill, Order, Overrun, Reclaim
+from scheduler.model.queueing import Backfill, Order, Reclaim
 from tests.builders import a_node
 from tests.engine.cast import a_gang_of_pods
 from tests.engine.machine import Gangs
@@ -32,7 +32,6 @@ def test_who_is_nominated_no_more_may_ask_others_for_room() -> None:
         reclaim=Reclaim.LOWER,
         shares=0,
         preemption=True,
-        overrun=Overrun.TOLERATE,
     )
     story.begin(gpus=[1, 2], two=0, first=[wanted(2, 1, "ReplicaSet", 0)] * 2, laid=rules)
     story.submit(one=wanted(1, 2, "", 10))

@@ -13,7 +13,7 @@ from random import Random
 from scheduler.engine.forecast_request import foresee
 from scheduler.model import events as ev
 from scheduler.model.demand import TaintEffect
-from scheduler.model.queueing import Backfill, Order, Overrun, Reclaim, Share
+from scheduler.model.queueing import Backfill, Order, Reclaim, Share
 from scheduler.model.workload import GiveWay, Membership, OnMemberLoss, Pin, Pod
 from tests.builders import GPU, a_node, a_taint
 from tests.engine.api import Controller
@@ -156,7 +156,6 @@ class Upheavals(Gangs):
             backfill=chance.choice([*[usual.backfill] * 3, *Backfill]),
             preemption=chance.random() < 0.8,
             reclaim=chance.choice(list(Reclaim)),
-            overrun=chance.choice(list(Overrun)),
         )
         self.above = {name: used(self.world.engine, name, but=()) for name in NAMESPACES}
         self.world.adopt(self.policy)

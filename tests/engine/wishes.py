@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from scheduler.model.policy import Policy
-from scheduler.model.queueing import Backfill, Order, Overrun, Reclaim, Share
+from scheduler.model.queueing import Backfill, Order, Reclaim, Share
 from scheduler.model.workload import GiveWay, Pin, Strategy
 from tests.builders import GPU
 
@@ -66,7 +66,6 @@ class Rules:
     reclaim: Reclaim = Reclaim.ANY
     shares: int = 0
     preemption: bool = True
-    overrun: Overrun = Overrun.TOLERATE
 
     def policy(self) -> Policy:
         return replace(
@@ -76,7 +75,6 @@ class Rules:
             reclaim=self.reclaim,
             shares=SHARES[self.shares],
             preemption=self.preemption,
-            overrun=self.overrun,
         )
 
 
@@ -87,7 +85,6 @@ rules = st.builds(
     reclaim=st.sampled_from(Reclaim),
     shares=st.sampled_from([0, 0, 1, 2, 3, 3]),
     preemption=st.sampled_from([True, True, True, False]),
-    overrun=st.sampled_from(Overrun),
 )
 
 
@@ -98,7 +95,6 @@ def some_rules(chance: Random) -> Rules:
         reclaim=chance.choice(list(Reclaim)),
         shares=chance.choice([0, 0, 1, 2, 3, 3]),
         preemption=chance.random() < 0.75,
-        overrun=chance.choice(list(Overrun)),
     )
 
 

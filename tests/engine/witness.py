@@ -12,7 +12,6 @@ import numpy as np
 
 from scheduler.engine import Answer as Made
 from scheduler.engine import Engine, Question, decide
-from scheduler.ledger import observed_runs
 from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.ledger.healing import is_unreachable
 from scheduler.ledger.preemption import ASK_AGAIN
@@ -22,7 +21,7 @@ from scheduler.model.decision import Place, Reason
 from scheduler.model.effects import Effect, Evict, Nominate, SuspendJob, Ungate
 from scheduler.model.events import FailureKind
 from scheduler.model.preemption_units import Kind, Preempt, Unit
-from scheduler.model.queueing import Order, Overrun, Reclaim, Share
+from scheduler.model.queueing import Order, Reclaim, Share
 from scheduler.model.workload import GangKey, GiveWay, Phase, Pod, PodKey, Uid
 from scheduler.placement.order import LAST_BAND, band
 from tests.builders import GPU
@@ -129,11 +128,7 @@ class Witness:
             lacking = [
                 pod
                 for pod in pods
-                if not (
-                    pod.priority < record.priority
-                    or self._had_more(engine, record, unit, pod, now)
-                    or _overran(engine, record, unit, pod, now)
-                )
+                if not (pod.priority < record.priority or self._had_more(engine, record, unit, pod, now))
             ]
             if lacking and not _reclaimed(engine, record, question, answer, unit):
                 yield f"I8: {lacking[0].key} of priority {lacking[0].priority} for one of {record.priority}"
@@ -289,15 +284,6 @@ def _soon(question: Question) -> Snapshot:
     for stay in question.making.leaving if question.making is not None else ():
         picture = _freed(picture, stay.rows, stay.uses)
     return picture
-
-
-def _overran(engine: Engine, record: GangRecord, unit: Unit, pod: Pod, now: float) -> bool:
-    """It was let past another, and runs longer than was expected at the longest."""
-    other = engine.ledger.registry.gangs.get(unit.gang)
-    if engine.policy.overrun is not Overrun.SUSPEND or other is None or other.observed.since is None:
-        return False
-    late = other.passed and now >= other.observed.since + observed_runs.expect(engine.ledger, other).high
-    return late and unit.way is GiveWay.SUSPEND and pod.priority <= record.priority
 
 
 def _whole(engine: Engine, answer: Preempt) -> Iterator[str]:

@@ -249,7 +249,7 @@ def test_a_member_on_a_node_that_is_gone_is_evicted_so_that_it_is_made_again() -
     assert isinstance(evicted, Evict)
     assert (evicted.key.name, evicted.reason) == ("train-1", Reason.MEMBER_LOST)
     assert said(effects, Reason.MEMBER_LOST) == [
-        "train-1 was lost with its node n2; who takes its place joins the gang where it is, if there is room"
+        "train-1 was lost with its node n2; a successor joins the gang where it is, if there is room"
     ]
     assert "train-1" in {m.pod.key.name for m in desk.record("train").members.values() if not m.live}
 
@@ -356,7 +356,9 @@ def test_who_is_kept_from_a_restart_by_a_budget_is_told_of() -> None:
     for effect in told(_failed(desk), Evict):
         desk.failed(effect, FailureKind.BUDGET)
     (text,) = said(desk.wait(POLICY.announce_every + 1), Reason.MEMBER_LOST)
-    assert text.startswith("2 members: train-0, train-2; a disruption budget keeps them from being restarted")
+    assert text.startswith(
+        "2 members: train-0, train-2; not restarted with the gang, because a disruption budget"
+    )
     assert sorted(m.pod.key.name for m in desk.record("train").live()) == ["train-0", "train-2"]
 
 

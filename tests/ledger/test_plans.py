@@ -9,7 +9,6 @@ from scheduler.model import events as ev
 from scheduler.model.decision import Decision, Place, Quality, Reason, Wait
 from scheduler.model.effects import Nominate, Ungate, WritePlan
 from scheduler.model.events import FailureKind
-from scheduler.model.preemption_units import Preempt
 from scheduler.model.workload import Phase, Pin, Uid
 from tests.builders import a_demand, a_node, a_taint
 from tests.engine.cast import a_gang_of_pods, a_pod, an_owner, with_membership
@@ -411,30 +410,3 @@ def test_a_bound_gang_wants_nothing() -> None:
     assert desk.ledger.next_deadline() == float("inf")
     desk.change("train-0", phase=Phase.SUCCEEDED)
     assert desk.record("train").state == "running"
-
-
-def test_who_has_room_made_has_passed_nobody() -> None:
-    """Also where he was let past another before, and lost those seats: his overrunning delays nobody."""
-    desk = Desk(a_node("n1", gpu=1), a_node("n2", gpu=1))
-    (pod,) = a_gang_of_pods("train", 1, gpu=1)
-    desk.see(pod)
-    wanted, nodes = desk.wanted("train"), desk.ledger.nodes
-    assert wanted is not None
-    desk.tell(
-        ev.Decided(
-            wanted,
-            Place({pod.uid: "n1"}),
-            nodes.generation,
-            nodes.room_version,
-            fence=1,
-            shape=None,
-            short=True,
-        )
-    )
-    assert desk.record("train").passed
-    desk.tell(ev.NodeGone("n1"))
-    wanted = desk.wanted("train")
-    assert wanted is not None
-    desk.tell(ev.VictimsChosen(wanted, Preempt({pod.uid: "n2"}, ()), nodes.generation))
-    assert desk.seat("train-0") == "n2"
-    assert not desk.record("train").passed

@@ -8,9 +8,9 @@ import pytest
 from tests.plane import Fleet, where
 from tests.plane.client import Object
 from tests.plane.installation import Installation
-from tests.stories.cluster import Cluster, gated
+from tests.stories.cluster import Cluster
 from tests.stories.conftest import Tune
-from tests.stories.workloads import gang, made_by, pod
+from tests.stories.workloads import made_by, pod
 
 QUANTUM = {"queue.order": "las", "queue.lasQuantum": "3s", "queue.preemptionCooldown": "1s"}
 
@@ -66,34 +66,6 @@ async def test_who_does_not_ask_for_it_keeps_its_place(cluster: Cluster, tune: T
 
     assert await cluster.bound("keeps") == first
     assert await cluster.bound("waits") == {}
-
-
-async def test_who_stays_longer_than_it_said_gives_way(cluster: Cluster, tune: Tune):
-    """A Job that was let past since it said one second is suspended for the gang that it passed, and runs again
-    after that one.
-    """
-    await tune({"queue.overrun": "suspend", "queue.preemptionCooldown": "1s"})
-    await cluster.nodes(Fleet(racks=1, nodes_per_rack=1, gpus=4))
-    await cluster.submit(*gang("runs", 2, expected_runtime="10m"))
-    await cluster.running("runs", 2)
-    await cluster.submit(*gang("head", 2, gpus=2, expected_runtime="10m"))
-    await cluster.told("head", "NoRoom")
-    await cluster.submit(job("liar", expected_runtime="1s"))
-    before = await cluster.running("liar", 2)
-    await cluster.complete("runs")
-
-    await cluster.running("head", 2)
-    made_again = await cluster.until("liar", lambda pods: len(pods) == 2 and all(map(gated, pods)))
-    assert before.keys().isdisjoint(own["metadata"]["name"] for own in made_again)
-    await cluster.told("liar", "NoRoom")
-    liar = await seen(cluster, "liar")
-    assert not liar["spec"].get("suspend")
-    assert PAUSED not in liar["metadata"]["annotations"]
-    assert not liar["status"].get("failed")
-
-    await cluster.complete("head")
-    await cluster.running("liar", 2)
-    await cluster.nothing_held()
 
 
 async def a_while(cluster: Cluster, span: str) -> None:

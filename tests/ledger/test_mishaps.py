@@ -51,7 +51,7 @@ def test_a_node_with_many_members_is_told_of_once() -> None:
     assert one.message == (
         "30 members: train-0 was lost with its node n1, train-1 was lost with its node n1,"
         " train-2 was lost with its node n1 and 27 more;"
-        " those who take their places join the gang where it is, if there is room"
+        " a successor joins the gang where it is, if there is room"
     )
     assert (one.reason, one.key.name, one.owner) == (Reason.MEMBER_LOST, "train-0", an_owner(name="set"))
     assert len(names(effects)) == desk.ledger.counters.decisions[Reason.MEMBER_LOST] == 30
@@ -100,7 +100,7 @@ def test_a_restart_is_told_with_the_losses_that_are_its_cause() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "follows"),
-    [("ReplicaSet", "they are evicted, to be made again"), ("Job", "they are left alone")],
+    [("ReplicaSet", "evicted, to be made again"), ("Job", "left alone")],
 )
 def test_many_that_do_not_start_are_told_of_once(kind: str, follows: str) -> None:
     """How many, the first few with their nodes and what keeps them, and what is done."""
