@@ -59,8 +59,6 @@ class PreemptionPolicy:
         borrows = self._borrower(record, gang, now)
         if not by_order and borrows is None:
             return None
-        if self._policy.shares:
-            preemption.note_alternation(self._ledger, record, now)
         came_back = self._ledger.spared_owners.owners(now)
         return _may_take(record, by_order, borrows, preemption.spared(record, now), came_back)
 
@@ -129,7 +127,7 @@ class PreemptionPolicy:
         times = [
             record.preemption.at + self._policy.preemption_cooldown,
             *record.preemption.spared.values(),
-            record.preemption.at_odds,
+            self._ledger.preemption_cycles.ends(line(record), now),
             self._ledger.spared_owners.next_end,
         ]
         if self._policy.order is Order.LAS and self._policy.preemption:

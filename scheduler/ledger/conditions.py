@@ -18,10 +18,6 @@ from scheduler.model.policy import Policy
 from scheduler.model.workload import GangKey, OwnerTraits, Phase
 
 LONGEST = 300.0
-AT_ODDS = (
-    "; it and a gang of another namespace took their guaranteed room from each other by turns,"
-    " so neither is asked to leave for the other for an hour"
-)
 NAMED = 3
 """Members of one gang of which people are told by name at a time."""
 
@@ -159,15 +155,6 @@ def _unsaid(record: GangRecord) -> list[Overlooked]:
     return [own for own in record.overlooked if own.field not in record.warned]
 
 
-def resumed(record: GangRecord, pods: int, now: float) -> Iterator[Effect]:
-    """Room is not made after all: a Job that was to give way was resumed. Whose it is, not all may read."""
-    if pods and record.live():
-        stay = "1 pod stays" if pods == 1 else f"{pods} pods stay"
-        text = f"a Job was resumed before its pods had left, so {stay}; others are looked for"
-        why = Reason.MAKING_ROOM
-        yield _announce(record, why, f"{TEXT[why]}: {text}", now, seated=None)
-
-
 def _seated_unsaid(record: GangRecord) -> bool:
     return record.told_waiting and record.state in QUORUM_BOUND
 
@@ -227,8 +214,7 @@ def sentence(record: GangRecord, why: Reason) -> str:
         return f"{TEXT[why]}: {verdict.ceiling}"
     if isinstance(verdict, Wait) and verdict.behind is not None:
         return f"{TEXT[why]}: {_lets_pass(record, verdict.behind)}"
-    text = TEXT[why] + _lacks(record, verdict, ": ") + (AT_ODDS if _at_odds(record, why) else "")
-    text += _held_for(record, verdict, why) + _refused(record)
+    text = TEXT[why] + _lacks(record, verdict, ": ") + _held_for(record, verdict, why) + _refused(record)
     return text + _failed(record) if why in _WRITTEN else text
 
 
@@ -271,10 +257,6 @@ def _held_for(record: GangRecord, verdict: Wait | None, why: Reason) -> str:
     if holder.namespace != record.key.namespace:
         name = "a gang of another namespace"
     return f"; the rest of the free room is held for {name}"
-
-
-def _at_odds(record: GangRecord, why: Reason) -> bool:
-    return why in {Reason.NO_ROOM, Reason.NO_DOMAIN} and record.preemption.at_odds > float("-inf")
 
 
 def _lacks(record: GangRecord, verdict: Wait | Refuse | None, joined: str) -> str:

@@ -155,10 +155,6 @@ class Victim:
     """A disruption budget did not allow it."""
     again: float = float("-inf")
     """When it is asked, or asked once more."""
-    version: str = ""
-    """Of its Job, when that was asked to be suspended: any other that is seen later comes after it."""
-    resumed: float = float("inf")
-    """Since when, in the ledger's time, its Job is known to be resumed by others while some of its pods stay."""
 
 
 class Step(IntEnum):

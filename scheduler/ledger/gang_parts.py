@@ -89,7 +89,5 @@ class Preemption:
     """When others were last asked to leave for it."""
     gave_way: GaveWay | None = None
     """Kept in memory alone; what its pods say of it outlives a restart."""
-    at_odds: float = float("-inf")
-    """Until when it must not take back its room from a gang with which it did so by turns; in the past: from none."""
     spared: dict[Uid, float] = field(default_factory=dict)
     """Victims that would not go, and until when they are not asked again."""

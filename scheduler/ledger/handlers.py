@@ -276,8 +276,6 @@ def _begin_limits(cache: Cache, record: GangRecord, now: float) -> None:
     deadlines.extend(cache, record, now)
     if record.plan is not None and record.plan.step is Step.FREE:
         record.plan.free_by = max(record.plan.free_by, now + cache.policy.timeout)
-        for victim in record.plan.victims.values():
-            victim.resumed = max(victim.resumed, now)
     for member in record.members.values():
         if member.hold is not None and member.hold.until is not None:
             member.hold.until = max(member.hold.until, now + cache.policy.score_hold)

@@ -20,7 +20,7 @@ from scheduler.model.decision import TEXT, Reason
 from scheduler.model.effects import Announce, Effect, Evict, SuspendJob, WritePlan
 from scheduler.model.events import FailureKind
 from scheduler.model.preemption_units import Preempt, Unit
-from scheduler.model.workload import GangKey, GiveWay, Owner, Pod, Uid
+from scheduler.model.workload import GangKey, GiveWay, Pod, Uid
 
 ASK_AGAIN: Final[Mapping[FailureKind, float]] = {FailureKind.BUDGET: 5.0, FailureKind.FORBIDDEN: 3.0}
 """Seconds until a victim is asked again after such a refusal; a disruption budget changes slowly."""
@@ -30,11 +30,6 @@ RETRY: Final = 1.0
 
 SPARED: Final = 300.0
 """Seconds for which a victim that would not go is not asked again by the same gang: it tries others, or waits."""
-
-HEARD: Final = 5.0
-"""Seconds after which a Job that a person resumed is taken to keep its pods: what is told of a Job and what is told of
-its pods come in no order.
-"""
 
 
 def start(cache: Cache, record: GangRecord, preempt: Preempt, name: str, now: float) -> bool:
@@ -141,7 +136,6 @@ def carry_on(cache: Cache, record: GangRecord, plan: Plan, now: float) -> tuple[
     """Ask who is to be asked. True: all have left and the seats are free, so the plan goes on as any other."""
     for uid in [uid for uid in plan.victims if _is_gone(cache, cache.registry.pod(uid))]:
         _pass_on(plan, uid, plan.victims.pop(uid))
-    _note_resumed_jobs(cache, plan, now)
     if not plan.victims and not any(_overdrawn(cache, record, plan)):
         cache.freeing.pop(record.key, None)
         plan.step = Step.PERSIST
@@ -164,40 +158,7 @@ def _pass_on(plan: Plan, uid: Uid, gone: Victim) -> None:
             if victim.way is GiveWay.SUSPEND and victim.owner == gone.owner:
                 victim.sends_request, victim.again = True, gone.again if gone.request_sent else victim.again
                 victim.request_sent, victim.accepted = gone.accepted, gone.accepted
-                victim.version, victim.resumed = gone.version, gone.resumed
                 return
-
-
-def _note_resumed_jobs(cache: Cache, plan: Plan, now: float) -> None:
-    """A Job that was suspended for this is resumed by others: that counts more than our word, and pods that were not
-    told to go yet stay. Suspended once more, it gives way after all.
-    """
-    for victim in plan.victims.values():
-        if victim.way is not GiveWay.SUSPEND or not victim.sends_request:
-            continue
-        kept = _was_resumed(cache, victim) and _staying(cache, plan, {victim.owner}) > 0
-        if victim.accepted and kept:
-            victim.accepted, victim.resumed = False, now
-        elif victim.resumed < float("inf") and not kept:
-            victim.accepted, victim.resumed = True, float("inf")
-
-
-def _was_resumed(cache: Cache, victim: Victim) -> bool:
-    """What is known of its Job is what came after it was suspended, not before."""
-    traits = cache.owners.get(victim.owner.uid) if victim.owner is not None else None
-    return traits is not None and not traits.suspended and traits.version != victim.version
-
-
-def _staying(cache: Cache, plan: Plan, jobs: Collection[Owner | None]) -> int:
-    """Pods of these Jobs that are to leave and were not told to go yet."""
-    suspended = (uid for uid, own in plan.victims.items() if own.way is GiveWay.SUSPEND and own.owner in jobs)
-    return sum(not _leaves(cache.registry.pod(uid)) for uid in suspended)
-
-
-def resumed(cache: Cache, plan: Plan, now: float) -> int:
-    """Pods that stay, because their Jobs were resumed long enough ago to be sure of it."""
-    jobs = {victim.owner for victim in plan.victims.values() if victim.resumed + HEARD <= now}
-    return _staying(cache, plan, jobs) if jobs else 0
 
 
 def _is_gone(cache: Cache, pod: Pod | None) -> bool:
@@ -265,8 +226,8 @@ def _request(cache: Cache, record: GangRecord, uid: Uid, victim: Victim) -> Effe
     if victim.way is GiveWay.SUSPEND and victim.owner is not None:
         key = victim.key._replace(name=victim.owner.name)
         traits = cache.owners.get(victim.owner.uid)
-        victim.version = traits.version if traits is not None else ""
-        return SuspendJob(record.key, uid, key, victim.owner, victim.attained, victim.version)
+        version = traits.version if traits is not None else ""
+        return SuspendJob(record.key, uid, key, victim.owner, victim.attained, version)
     return Evict(record.key, uid, victim.key, Reason.PREEMPTED)
 
 
@@ -310,17 +271,14 @@ def _gave_way(cache: Cache, record: GangRecord, plan: Plan, uid: Uid, victim: Vi
 
 
 def is_stuck(cache: Cache, record: GangRecord, plan: Plan, now: float) -> bool:
-    """Nothing will come of it: a pod has refused to leave for as long as a gang may take to start, a budget that
-    never allows, for one, or one that takes a gang apart; or a Job was resumed and keeps its pods; or others took the
-    room, so that it will not be there when all have left; or nothing is heard any more of a node, which no pod leaves
-    then.
+    """Nothing will come of it: a pod does not leave for as long as a gang may take to start, as where a budget never
+    allows it, or where its Job was resumed; or a budget takes a gang apart; or others took the room, so that it will not
+    be there when all have left; or nothing is heard any more of a node, which no pod leaves then.
     """
     if plan.step is not Step.FREE:
         return False
-    refused = now >= plan.free_by and not all(_goes(v) for v in plan.victims.values())
     return (
-        refused
-        or resumed(cache, plan, now) > 0
+        (now >= plan.free_by and any(_staying(cache, plan)))
         or any(_taken_apart(cache, plan))
         or any(_is_silent(cache, record, plan))
         or any(_overdrawn(cache, record, plan, going(cache)))
@@ -346,32 +304,26 @@ def _taken_apart(cache: Cache, plan: Plan) -> Iterator[bool]:
         yield kept and gone
 
 
-def _goes(victim: Victim) -> bool:
-    return victim.accepted or not victim.sends_request
-
-
-def stuck_at(plan: Plan) -> float:
-    """When the plan will be given up, unless all victims are on their way out by then."""
-    stuck = plan.step is Step.FREE and not all(_goes(v) for v in plan.victims.values())
-    return plan.free_by if stuck else float("inf")
+def _staying(cache: Cache, plan: Plan) -> list[Uid]:
+    """Pods that are to leave and were not told to go yet."""
+    return [uid for uid in plan.victims if not _leaves(cache.registry.pod(uid))]
 
 
 def wakes(plan: Plan) -> Iterator[float]:
-    """Times at which a victim is to be asked again."""
+    """When victims are to be asked again, and when the plan is given up if one of them stays."""
     if plan.step is Step.FREE:
-        yield stuck_at(plan)
+        yield plan.free_by
         yield from (victim.again for victim in plan.victims.values())
-        yield from (victim.resumed + HEARD for victim in plan.victims.values())
 
 
 def give_up(cache: Cache, key: GangKey, plan: Plan, now: float) -> None:
     """No more pods are asked to leave for this plan; what has not gone yet counts again."""
     cache.freeing.pop(key, None)
-    staying = [uid for uid in plan.victims if not _leaves(cache.registry.pod(uid))]
+    staying = _staying(cache, plan)
     set_leaving(cache, staying, None)
     record = cache.registry.gangs.get(key)
     if record is not None:
-        stubborn = [uid for uid, victim in plan.victims.items() if victim.request_sent and not _goes(victim)]
+        stubborn = [uid for uid in staying if plan.victims[uid].request_sent]
         record.preemption.spared |= dict.fromkeys(stubborn, now + SPARED)
 
 
@@ -389,12 +341,3 @@ def spared(record: GangRecord, now: float) -> frozenset[Uid]:
     notes = record.preemption
     notes.spared = {uid: until for uid, until in notes.spared.items() if until > now}
     return frozenset(notes.spared)
-
-
-def note_alternation(cache: Cache, record: GangRecord, now: float) -> None:
-    """Note until when this gang leaves alone those with which it took turns in throwing each other out."""
-    record.preemption.at_odds = cache.preemption_cycles.at_odds(line(record), now)
-
-
-def end_alternation(record: GangRecord) -> None:
-    record.preemption.at_odds = float("-inf")

@@ -53,14 +53,14 @@ class PreemptionCycles:
         last, turns, at = self._turns.get(_pair(winner, loser), (winner, 0, now))
         return last == loser and turns >= MOST_ALTERNATIONS - 1 and now < at + WINDOW
 
-    def at_odds(self, winner: str, now: float) -> float:
-        """Until when there is a gang that `winner` must not evict once more; in the past: none."""
+    def ends(self, winner: str, now: float) -> float:
+        """When `winner` may evict a gang that it may not evict once more now; infinity: there is none."""
         ends = (
             at + WINDOW
             for pair, (last, turns, at) in self._turns.items()
             if winner in pair and last != winner and turns >= MOST_ALTERNATIONS - 1
         )
-        return max((end for end in ends if end > now), default=float("-inf"))
+        return min((end for end in ends if end > now), default=float("inf"))
 
     def __len__(self) -> int:
         return len(self._turns)

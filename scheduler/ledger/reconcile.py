@@ -80,9 +80,7 @@ def tell(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect], fl
 
 
 def _expire(cache: Cache, record: GangRecord, now: float) -> None:
-    """Holds, bars and quarrels that end by themselves."""
-    if record.preemption.at_odds <= now:
-        preemption.end_alternation(record)
+    """Holds and bars that end by themselves."""
     for member in record.members.values():
         if member.hold is not None and member.hold.until is not None and member.hold.until <= now:
             cache.release(member)
@@ -95,8 +93,7 @@ def _advance_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     if plan is None or plan.step is Step.DONE:
         return []
     if preemption.is_stuck(cache, record, plan, now):
-        stay = preemption.resumed(cache, plan, now)
-        return [*conditions.resumed(record, stay, now), *plans.drop(cache, record, now)]
+        return plans.drop(cache, record, now)
     undone = plan.step is Step.FREE or plans.is_reversible(record, plan)
     if undone and not _stands(cache, record, plan):
         effects = plans.drop(cache, record, now)
@@ -163,7 +160,6 @@ def _wake(cache: Cache, record: GangRecord, now: float) -> float:
         *pins.looks(record, cache.policy),
         record.backoff.not_before,
         record.health.look_at,
-        record.preemption.at_odds,
         observed_runs.doubted_at(record),
     ]
     times += [member.tidied_at + plans.TIDY_EVERY for member in plans.untidy(record)]
