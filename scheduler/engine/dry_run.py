@@ -95,15 +95,16 @@ class Sketch:
         if self.other is not None:
             names = f"{record.key.name} and {self.other.name}"
             return Refuse(Reason.CONFLICT, "the gang's name", names, "one gang")
+        there = record.live()
         record.members |= {pod.uid: Member(pod) for pod in self.pods}
         spec = gang_spec.spec(record, groups, policy)
-        beyond = set(quorum.beyond_size(record, spec)) if isinstance(spec, Spec) else set()
-        if isinstance(spec, Spec) and any(pod.uid in beyond for pod in self.pods):
-            remedy = "the gang is there, and complete"
-            return Refuse(Reason.CONFLICT, "gangwright.io/members", str(spec.size), remedy)
-        for uid in beyond:
-            del record.members[uid]  # these pods are needed in their place
-        return spec
+        size = spec.size if isinstance(spec, Spec) else None
+        if not isinstance(spec, Spec) or size is None or len(there) < size:
+            return spec
+        if quorum.QuorumCount(spec, there, of_all=True).left:
+            return spec
+        remedy = "the gang is there, and complete"
+        return Refuse(Reason.CONFLICT, "gangwright.io/members", str(size), remedy)
 
 
 def sketch(ledger: Ledger, pods: Sequence[Pod]) -> Sketch:

@@ -17,7 +17,7 @@ from scheduler.ledger.namespace_usage import Quotas, ShareUsage
 from scheduler.ledger.node_table import NodeTable
 from scheduler.ledger.pending_queue import ByArrival, PendingQueue, Turns
 from scheduler.ledger.preemption_history import PreemptionCycles, SparedOwners
-from scheduler.ledger.registry import ExcessPods, Registry
+from scheduler.ledger.registry import Registry
 from scheduler.ledger.runtimes import Runtimes
 from scheduler.ledger.suspended_jobs import JobsToResume
 from scheduler.ledger.timers import Timers
@@ -36,7 +36,6 @@ class Cache:
         self.policy = policy
         self.nodes = NodeTable(policy.levels)
         self.registry = Registry()
-        self.excess_pods = ExcessPods()
         self._gang_counts = GangCounts()
         self.groups: dict[tuple[str, GangKey], Group] = {}
         self.owners: dict[str, OwnerTraits] = {}

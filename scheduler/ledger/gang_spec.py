@@ -51,18 +51,20 @@ def spec(
 
 
 def overlooked(record: GangRecord) -> tuple[Overlooked, ...]:
-    """What its members say that is overlooked: each field once, the eldest's word for it; who is younger is named."""
+    """What its members say that is overlooked: each field once, the eldest's word for it; a younger one is named."""
     live = record.live()
-    complaining = [m for m in live if m.pod.complaints]
-    if not complaining:
-        return ()
     found: dict[str, Overlooked] = {}
-    eldest = min(live, key=lambda m: m.arrival)
-    for member in sorted(complaining, key=lambda m: m.arrival):
+    eldest = min(live, key=lambda m: m.arrival, default=None)
+    for member in sorted((m for m in live if m.pod.complaints), key=lambda m: m.arrival):
         whose = "" if member is eldest else f"{member.pod.key.name}: "
         for own in member.pod.complaints:
             if not own.fatal:
                 found.setdefault(own.field, Overlooked(own.field, f"{whose}{own}"))
+    size = record.spec.size if isinstance(record.spec, Spec) else None
+    if size is not None and len(live) > size:
+        field = "gangwright.io/members"
+        text = f"{field}: {size} are stated and {len(live)} are there; the others are surplus"
+        found.setdefault(field, Overlooked(field, text))
     return tuple(found.values())
 
 

@@ -106,7 +106,6 @@ class Ledger(Cache):
         return [
             *self._check_holds(),
             *self.registry.check(),
-            *self.excess_pods.check(self.registry),
             *self._gang_counts.check(self.registry.gangs),
             *self.share_usage.check(self.registry),
             *self.faults.check(),
@@ -225,7 +224,7 @@ class Ledger(Cache):
         effects, wake = reconcile.reconcile(self, record, now)
         observed_runs.forget(record)
         self._effects += effects
-        if record.key not in self.registry.gangs or membership.recalled(self, record):
+        if record.key not in self.registry.gangs:
             return
         suspended_jobs.note_suspendable(self.suspendable, record, self.owners)
         wanted = self.request(record, now)

@@ -215,7 +215,6 @@ def _enrolled(cache: Cache, pod: Pod) -> tuple[GangRecord, Member]:
     if known is not None:
         if gang_spec.gang_key(known.pod) != key:
             cache.release(known)  # its seat was given to it as a member of another gang
-            cache.excess_pods.drop(gang_spec.gang_key(known.pod), pod.uid)
             move(cache, pod.uid, key)
         return cache.registry.gangs[cache.registry.gang_of[pod.uid]], known
     record = cache.registry.gangs.get(key)
@@ -238,7 +237,6 @@ def forget(cache: Cache, uid: Uid, now: float) -> None:
     """Nothing of this pod is left."""
     member = cache.registry.member(uid)
     if member is not None:
-        cache.excess_pods.drop(gang_spec.gang_key(member.pod), uid)
         healing.left(cache, member)
         if member.bound:
             migration.keep_place(cache, member, now)
@@ -254,12 +252,9 @@ def _left(cache: Cache, key: GangKey) -> None:
         cache.mark(key, spec_too=True)
         return
     cache.drop(key)
-    for uid in cache.excess_pods.take(key, 1, cache.registry):
-        move(cache, uid, key)
-    if key not in cache.registry.gangs:
-        cache.pending.close(key)
-        migration.give_back_places(cache, key)
-        cache.quotas.forget(key)
+    cache.pending.close(key)
+    migration.give_back_places(cache, key)
+    cache.quotas.forget(key)
 
 
 def move(cache: Cache, uid: Uid, key: GangKey) -> None:
@@ -277,24 +272,8 @@ def move(cache: Cache, uid: Uid, key: GangKey) -> None:
     cache.mark(key, spec_too=True)
 
 
-def recalled(cache: Cache, record: GangRecord) -> bool:
-    """This plain pod went back to the gang that it names and that has had a place for it since."""
-    if not (cache.excess_pods.any_called and gang_spec.is_gang_of_one(record.key)):
-        return False
-    (member,) = record.members.values()
-    key = gang_spec.gang_key(member.pod)
-    if member.hold is not None or not cache.excess_pods.is_called(key, member.pod.uid):
-        return False
-    if key in cache.registry.gangs:
-        cache.mark(key, spec_too=True)
-        return False
-    for uid in cache.excess_pods.take(key, 1, cache.registry):
-        move(cache, uid, key)
-    return record.key not in cache.registry.gangs
-
-
 def resolve(cache: Cache, record: GangRecord) -> Spec | None:
-    """What the gang asks for; pods beyond its size, and those of an earlier run, leave it. None: nothing can be asked."""
+    """What the gang asks for; pods of an earlier run leave it. None: nothing can be asked."""
     if record.spec is None:
         set_aside(cache, record)
         record.spec = spec = gang_spec.spec(record, cache.groups, cache.policy)
@@ -304,31 +283,9 @@ def resolve(cache: Cache, record: GangRecord) -> Spec | None:
             record.verdict.forget()
         if isinstance(spec, Spec):
             if former := quorum.pods_of_earlier_controllers(record, spec):
-                _put_out(cache, record, former)
+                for uid in former:
+                    move(cache, uid, gang_of_one(record.key.namespace, uid))
                 quorum.forget_completions(record)  # what they completed counts for them alone
-            spare = quorum.beyond_size(record, spec)
-            cache.excess_pods.put(record.key, spare)
-            _put_out(cache, record, spare)
-            if not spare and _take_back(cache, record, spec):
-                return resolve(cache, record)
             record.spec = replace(spec, done=quorum.completed(record, spec, cache.owners))
         record.overlooked = gang_spec.overlooked(record)
     return record.spec if isinstance(record.spec, Spec) else None
-
-
-def _put_out(cache: Cache, record: GangRecord, uids: Iterable[Uid]) -> None:
-    for uid in uids:
-        move(cache, uid, gang_of_one(record.key.namespace, uid))
-
-
-def _take_back(cache: Cache, record: GangRecord, spec: Spec) -> bool:
-    """Pods that were beyond the stated size take the places that are free by now."""
-    if not cache.excess_pods.has(record.key) or not any(record.live()):
-        return False  # members that ended say nothing of the gang's size any more
-    if (room := quorum.places_left(record, spec)) == 0:
-        return False
-    taken = cache.excess_pods.take(record.key, room, cache.registry)
-    for uid in taken:
-        move(cache, uid, record.key)
-    record.spec = None  # those that came back speak for the gang again
-    return bool(taken)

@@ -67,30 +67,6 @@ def is_surplus(member: Member) -> bool:
     return bool(member.pod.membership and member.pod.membership.surplus)
 
 
-def beyond_size(record: GangRecord, spec: Spec) -> list[Uid]:
-    """Members beyond the stated size, the latest first counted out: they are plain pods. Members that the
-    quorum of their role needs are kept before surplus ones, or the gang would always lack them.
-    """
-    counting = _filling(record)
-    if spec.size is None or len(counting) <= spec.size:
-        return []
-    count = QuorumCount(spec, of_all=True)
-    needed: list[Member] = []
-    above: list[Member] = []
-    for member in sorted(counting, key=lambda m: (not (m.has_seat or m.pod.phase.ended), m.arrival)):
-        (needed if count.take(member) else above).append(member)
-    return [m.pod.uid for m in [*needed, *above][spec.size :] if not m.has_seat]
-
-
-def places_left(record: GangRecord, spec: Spec) -> int | None:
-    """How many members more the stated size has places for; None: any number."""
-    return None if spec.size is None else max(0, spec.size - len(_filling(record)))
-
-
-def _filling(record: GangRecord) -> list[Member]:
-    return [m for m in record.members.values() if m.live or m.pod.phase is Phase.SUCCEEDED]
-
-
 def pods_of_earlier_controllers(record: GangRecord, spec: Spec) -> list[Uid]:
     """Members of an earlier controller, when the gang's name was taken over by a new one.
 

@@ -34,7 +34,7 @@ EVICTIONS_EVERY = 1.0
 
 def reconcile(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect], float]:
     """What is to be done for this gang now, and when time alone will next call for a look."""
-    # 1. What its members ask for; excess pods, and pods of an earlier run, leave it.
+    # 1. What its members ask for; pods of an earlier run leave it.
     spec = membership.resolve(cache, record)
     # 2. Holds, bars and quarrels that end by themselves.
     _expire(cache, record, now)

@@ -142,7 +142,7 @@ def test_a_gang_that_is_complete_takes_nobody():
 
 
 def test_whom_the_quorum_lacks_joins_a_gang_that_has_a_pod_too_many():
-    """A second server waits in the place of the second worker: who comes in thought takes it, as who comes does."""
+    """A second server is surplus: the worker that is added completes the quorum, and all four are seated."""
     world = a_world(4)
     roles = {"ps": 1, "worker": 2}
     first, spare, worker, last = (
@@ -157,7 +157,7 @@ def test_whom_the_quorum_lacks_joins_a_gang_that_has_a_pod_too_many():
     )
 
     assert isinstance(seat, Place)
-    assert (len(seat.seats), room) == (3, None)
+    assert (len(seat.seats), room) == (4, None)
     world.submit([last])
     world.settle(5.0)
     members = world.record("train").members.values()

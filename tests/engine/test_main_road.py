@@ -56,13 +56,13 @@ def test_members_that_never_come_keep_the_others_waiting() -> None:
     assert seats(world, "train") == 4
 
 
-def test_members_beyond_the_size_are_bound_like_plain_pods() -> None:
+def test_pods_beyond_the_size_are_bound_as_surplus() -> None:
     """Four of a gang of three: the gang is whole with three, the fourth goes where there is room."""
     world = a_world(3, 1)
     world.submit(a_gang_of_pods("train", 4, quorum=3, size=3, gpu=1))
     world.settle(1)
     assert seats(world, "train") == 4
-    assert len(world.record("train").members) == 3
+    assert len(world.record("train").members) == 4
 
 
 def test_two_gangs_of_one_name_in_two_namespaces_go_their_own_ways() -> None:

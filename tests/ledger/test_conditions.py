@@ -166,13 +166,6 @@ def test_what_is_overlooked_of_many_members_is_said_once() -> None:
     assert warned(effects) == [f"{first}; train-1: {last}"]
 
 
-def test_what_a_pod_beyond_the_size_says_is_told_of_it_alone() -> None:
-    """It is a plain pod, and the gang that it names says nothing for it."""
-    first, second, beyond = a_gang_of_pods("train", 3, quorum=2, size=2, gpu=1, owner=an_owner())
-    desk = Desk()
-    assert warned(desk.see(first, second, replace(beyond, complaints=(slip("one"),)))) == [str(slip("one"))]
-
-
 def test_a_gang_that_runs_is_told_once_of_a_field() -> None:
     """What a member writes while it runs is said, and not again when it writes something else that is overlooked."""
     desk = a_desk()

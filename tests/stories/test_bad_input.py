@@ -73,7 +73,7 @@ async def test_members_that_never_come(cluster: Cluster):
 
 
 async def test_more_members_than_declared(cluster: Cluster):
-    """The gang is as large as it says; pods beyond that are plain pods, placed one by one as room allows."""
+    """The gang is whole with as many as it says; pods beyond that are surplus, placed one by one as room allows."""
     await cluster.nodes(Fleet(racks=1, nodes_per_rack=1, gpus=3))
     await cluster.submit(*gang("pair", 5, min_members=2, members=2))
 
