@@ -92,7 +92,7 @@ class PlanningCycle:
         self._needy, self._only_time = None, False
         # 3. The first that waits, whatever the pass has come to.
         first, candidacy = self.head.first(), self._candidacy(now)
-        if first is not None and candidacy.is_open(first):
+        if first is not None and any(candidacy.open((first,))):
             return first
         # 4. The next open gang of the pass. `room_version` is set back only in the step that raised it, so while the sum
         # is the same neither counter has changed.

@@ -9,8 +9,7 @@ that asks for more of anything. So at the same nodes, domains and priority a gan
 no less, finds no more room. Gangs of several demands do not compare, nor gangs that must be spread evenly. The least that
 many gangs ask for, resource by resource, is asked about like a gang: where even that is refused, all of them are.
 
-Lives here: shapes, what was answered to each, what was refused, and the look at those that wait, first as a glance and
-then closely. Never here: when to ask (cycle), or how the answer is worked out (planning).
+Lives here: shapes, what was answered to each, what was refused, and the look at those that wait. Never here: when to ask (cycle), or how the answer is worked out (planning).
 """
 
 import operator
@@ -257,34 +256,11 @@ class Candidacy:
         """The first of these, which are in the order of the queue, about which an answer would tell something new, and
         whose turn it is.
         """
-        doubtful = records if self.only is not None else self._doubtful(records)
-        return next(filter(self._is_next, filter(self.is_open, doubtful)), None)
+        return next(filter(self._is_next, self.open(records)), None)
 
     def _is_next(self, record: GangRecord) -> bool:
         """Strict order goes before turns, and so does the first that waits: others depend on their answers."""
         return record is self.only or record is self.first or self.has_turn(record)
-
-    def is_open(self, record: GangRecord) -> bool:
-        """An answer about this gang would tell something new, and is not known from a gang like it."""
-        wanted = record.wanted
-        if wanted is None or record.backoff.not_before > self.now:
-            return False
-        if self.only is not None and record is not self.only:
-            return False
-        decision = record.verdict.decision
-        if self.only is None and isinstance(decision, Wait) and decision.behind is not None:
-            return not self._lets_pass(record, decision)
-        if record.verdict.request is not wanted:
-            return True
-        fence = self.fence if self.fence and record.order > self.order else 0
-        takes = wanted.priority > self.above
-        if record.verdict.fence == fence:
-            if decision is not None and decision.reason in LASTING:
-                return record.verdict.version != self.version
-            if record.verdict.room == self.room and record.verdict.until > self.now:
-                untried = record.verdict.victims_version != self.victims_version
-                return takes and untried and self.may_try(record, self.now)
-        return (takes and self.may_try(record, self.now)) or not self._is_known(record, fence)
 
     def _lets_pass(self, record: GangRecord, told: Wait) -> bool:
         """A gang goes before this one still, or another one does by now: it is told so without being asked."""
@@ -295,28 +271,6 @@ class Candidacy:
         if other is not None:
             self.mark(record.key)
         record.verdict.wait_unasked(other, record.wanted, self.room)
-        return True
-
-    def _is_known(self, record: GangRecord, fence: int) -> bool:
-        """A gang of this shape was told to wait since there was so much room: so is this one, without being asked."""
-        if record.verdict.shape is None or record.verdict.until <= self.now or record is self.first:
-            return False
-        return self._tell(record, fence, short=fence > 0 and self.longest(record) <= self.spare)
-
-    def _tell(self, record: GangRecord, fence: int, *, short: bool) -> bool:
-        """Gives this gang the answer that is known of its shape or of less, if one is."""
-        told = self.told_short if short else self.told_behind if fence else self.told
-        shape = record.verdict.shape
-        known = None if shape is None else told.alike.get(shape)
-        size = None if shape is None else self.sizes.get(shape)
-        if known is None and size is not None:
-            known = self._no_less(record, told.refused.why(size))
-        if known is None:
-            return False
-        before = record.verdict.decision
-        if before is not known and (before is None or before.reason is not known.reason):
-            self.mark(record.key)
-        record.verdict.copy_answer(known, room=self.room, fence=fence, short=short)
         return True
 
     def _no_less(self, record: GangRecord, less: Wait | None) -> Wait | None:
@@ -336,63 +290,77 @@ class Candidacy:
             return own
         return Wait(less.reason, own.shortfall, held_for=less.held_for)
 
-    def _doubtful(self, records: Iterable[GangRecord]) -> Iterator[GangRecord]:
-        """Those of them whose case is not plain. A case is plain where a gang, behind the reservation if one stands,
-        cannot make any pod give way, and was told since there is so much room or is told now what is known of its
-        shape or of less.
+    def open(self, records: Iterable[GangRecord]) -> Iterator[GangRecord]:
+        """Those of them about which an answer would tell something new, and is not known from a gang like it.
 
-        All in one piece, `_tell` too, and what it looks up at hand, since thousands pass through it while a verb waits.
+        A gang that is not open is given the answer that is known of its shape or of less. All in one piece, and what it
+        looks up at hand, since thousands pass through it while a verb waits.
         """
-        now, first, room, fence, spare = self.now, self.first, self.room, self.fence, self.spare
-        above, some_take, longest, mark = self.above, self.highest > self.above, self.longest, self.mark
+        now, only, first, room, fence, spare = (
+            self.now,
+            self.only,
+            self.first,
+            self.room,
+            self.fence,
+            self.spare,
+        )
+        above, some_take, longest, may_try = self.above, self.highest > self.above, self.longest, self.may_try
         answers = (self.told_behind, self.told_short) if fence else (self.told, self.told)
-        alike, refused = [told.alike for told in answers], [told.refused for told in answers]
         sizes, many = self.sizes, len(self.sizes) > KEPT
         # What was answered to less, by shape: nothing is refused while this runs, so of few shapes each is looked up once.
         less: tuple[dict[int, Wait | None], ...] = ({}, {})
         behind = not fence
         for record in records:
-            behind = behind or record.order > self.order
             wanted, verdict = record.wanted, record.verdict
-            decision = verdict.decision
-            if (
-                not behind
-                or wanted is None
-                or decision is None
-                or verdict.request is not wanted
-                or record is first
-                or record.backoff.not_before > now
-                or verdict.until <= now
-                or (some_take and wanted.priority > above)
-                or decision.reason is Reason.QUEUED
-            ):
+            if wanted is None or record.backoff.not_before > now or (only is not None and record is not only):
+                continue
+            decision, under = verdict.decision, 0
+            # 1. A gang with rules that the planner does not model waits while another of them goes.
+            queued = decision is not None and decision.reason is Reason.QUEUED and only is None
+            if queued and isinstance(decision, Wait) and decision.behind is not None:
+                if not self._lets_pass(record, decision):
+                    yield record
+                continue
+            # 2. It asks for something else than before.
+            if verdict.request is not wanted:
                 yield record
                 continue
-            if verdict.fence == fence:
-                if decision.reason in LASTING:
-                    yield record
-                    continue
-                if verdict.room == room:
-                    continue
-            short = False
+            # 3. What it was told holds under this reservation, these nodes, this room, these victims.
             if fence:
+                behind = behind or record.order > self.order
+                under = fence if behind else 0
+            takes = some_take and wanted.priority > above
+            if verdict.fence == under:
+                if decision is not None and decision.reason in LASTING:
+                    if verdict.version != self.version:
+                        yield record
+                    continue
+                if verdict.room == room and verdict.until > now:
+                    if takes and verdict.victims_version != self.victims_version and may_try(record, now):
+                        yield record
+                    continue
+            # 4. Nothing is known: pods may give way to it, or no gang of its shape or of less was asked about.
+            shape = verdict.shape
+            if shape is None or verdict.until <= now or record is first or (takes and may_try(record, now)):
+                yield record
+                continue
+            short = False
+            if under:
                 seconds = record.observed.reach.high
                 short = (longest(record) if seconds is None else seconds) <= spare
-            shape = verdict.shape
-            if shape is None:
-                yield record
-                continue
-            known = alike[short].get(shape)
+            told = answers[short] if under else self.told
+            known = told.alike.get(shape)
             if known is None and (size := sizes.get(shape)) is not None:
-                if many:
-                    known = self._no_less(record, refused[short].why(size))
+                if many or not behind:
+                    known = self._no_less(record, told.refused.why(size))
                 else:
                     if shape not in less[short]:
-                        less[short][shape] = refused[short].why(size)
+                        less[short][shape] = told.refused.why(size)
                     known = self._no_less(record, less[short][shape])
             if known is None:
                 yield record
                 continue
-            if decision is not known and decision.reason is not known.reason:
-                mark(record.key)
-            verdict.copy_answer(known, room=room, fence=fence, short=short)
+            # 5. It is told what is known, and people are told when the reason is another.
+            if decision is None or decision.reason is not known.reason:
+                self.mark(record.key)
+            verdict.copy_answer(known, room=room, fence=under, short=short)
