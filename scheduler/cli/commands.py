@@ -41,7 +41,7 @@ TABLE: Final = (
     Row("resume", "suspend", "resume", PEOPLE, "Resume the Jobs, JobSets and ElasticJobs of a gang: its pods are made again, and wait in the queue like all."),
     Row("resize", "resize", "resize", PEOPLE, "Set how many workers an elastic job has, within its bounds, or let its policy decide again."),
     Row("drain", "drain", "drain", PEOPLE, "Move gangs away from a node; none is taken below its quorum, and none whose new seats were not found first."),
-    Row("defrag", "defrag", "defrag", PEOPLE, "Show which gangs could move so that the first gang that waits has room, and where everybody would be then."),
+    Row("defrag", "defrag", "defrag", PEOPLE, "Show which gangs could move so that the first gang that waits has room, and where their pods would be then."),
     Row("snapshot", "snapshot", "snapshot", PEOPLE, "Write all that decides about placement as JSON to standard output: gangwright snapshot > s.json."),
     Row("serve", "serve", "serve", OPERATION, "Answer kube-scheduler's verbs, plan gangs, and write their seats."),
     Row("agent", "agent", "agent", OPERATION, "Run a training as a worker of an ElasticJob; or write the agent as one file for images that have none."),

@@ -1,4 +1,4 @@
-"""`gangwright defrag --dry-run`: which moves would make room for the first gang that waits."""
+"""`gangwright defrag`: which moves would make room for the first gang that waits."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
@@ -9,30 +9,24 @@ from scheduler.cli import live, screen
 from scheduler.cli.options import NO, Context, Form, Kubeconfig, Reach, Settings, Shown
 from scheduler.engine import Engine
 from scheduler.engine.head import waits
-from scheduler.errors import SettingsError
 from scheduler.model.departures import Defrag
 from scheduler.model.workload import GangKey
 from scheduler.replay.decision_trace import judge
 
 
 def defrag(
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show the moves; there is no other way.")
-    ] = False,
+    _dry_run: Annotated[bool, typer.Option("--dry-run", hidden=True)] = False,  # scripts of before give it
     output: Shown = Form.TABLE,
     kubeconfig: Kubeconfig = "",
     context: Context = "",
     settings: Settings = None,
 ) -> None:
-    """Show which gangs could move so that the first gang that waits has room, and where everybody would be then.
+    """Show which gangs could move so that the first gang that waits has room, and where their pods would be then.
 
-    Only gangs are moved whose owners make lost pods again at no cost, and only onto seats that are there. Ends with 0
-    when nobody waits for room or the moves are found, with 1 when no moves help.
+    Nothing is moved: drain a node to have its gangs moved. Only gangs move whose owners make lost pods again at no cost,
+    and only onto seats that are there. Ends with 0 when no gang waits for room or the moves are found, with 1 when no
+    moves help.
     """
-    if not dry_run:
-        raise SettingsError(
-            "--dry-run", "not given", "moves are only shown; drain a node to have its gangs moved"
-        )
     engine = judge(live.reading(Reach(kubeconfig, context, settings)).document()).engine
     head = next((record.key for record in engine.ledger.pending.queue() if waits(record)), None)
     found = engine.defrag(head) if head is not None else None
@@ -40,7 +34,7 @@ def defrag(
     if output in {Form.JSON, Form.YAML}:
         screen.document(_plain(found, moves), output)
     elif found is None:
-        screen.note("nobody waits for room")
+        screen.note("no gang waits for room")
     else:
         _show(found, moves)
     if found is not None and not found.seats:

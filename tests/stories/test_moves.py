@@ -95,8 +95,8 @@ async def test_the_moves_that_defrag_shows_make_room(cluster: Cluster, ask: Ask)
     await cluster.told("large", "NoRoom")
     before = await places(cluster)
 
-    shown = await ask("defrag", "--dry-run")
-    told = await ask("defrag", "--dry-run", "-o", "json")
+    shown = await ask("defrag")
+    told = await ask("defrag", "-o", "json")
 
     assert told.code == 0, told.err
     (move,) = told.json["moves"]
@@ -122,7 +122,7 @@ async def test_no_moves_are_shown_where_none_help(cluster: Cluster, ask: Ask):
     await cluster.submit(*gang("large", 1, gpus=8))
     await cluster.told("large", "NoRoom")
 
-    said = await ask("defrag", "--dry-run")
+    said = await ask("defrag")
 
     assert said.code == 1
     assert "nobody would make it again at no cost" in said.out
