@@ -19,10 +19,9 @@ from rich.text import Text
 from scheduler import errors
 from scheduler.cli.options import Context, Kubeconfig, Reach, a_namespace
 from scheduler.cli.suspend import paused
-from scheduler.kube import api_call
 from scheduler.kube.actions import CALL_LIMIT, PASSING, RETRY_WITHIN, TRIES
 from scheduler.kube.changes import Malformed, Resource, Seen
-from scheduler.kube.client import Client
+from scheduler.kube.client import Client, send
 from scheduler.kube.credentials import find_access
 from scheduler.kube.listing import listed
 from scheduler.model.workload import PodKey, Uid
@@ -166,4 +165,4 @@ def _place(pod: Seen[_Pod]) -> str:
 @stamina.retry(on=PASSING, attempts=TRIES, timeout=RETRY_WITHIN, wait_initial=0.2)
 async def _send(client: Client, call: patches.Call) -> None:
     """Make the call, and again after a failure that may pass. Raises KubeError."""
-    await api_call.make(client, call, CALL_LIMIT)
+    await send(client, call, CALL_LIMIT)

@@ -28,8 +28,7 @@ import stamina
 import structlog
 
 from scheduler import errors
-from scheduler.kube import api_call
-from scheduler.kube.client import Client
+from scheduler.kube.client import Client, send
 from scheduler.model.effects import Announce, Effect, SetCondition
 from scheduler.model.events import EffectDone, EffectFailed, FailureKind
 from scheduler.model.workload import Uid
@@ -157,7 +156,7 @@ class Actions:
         if not self._acting():
             raise errors.Fenced(f"{call.method} {call.path}", "not sent: the Lease is no longer ours")
         try:
-            await api_call.make(self._client, call, CALL_LIMIT)
+            await send(self._client, call, CALL_LIMIT)
         except errors.Unreachable:
             self._silent = True
             raise

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import aiohttp
 
@@ -58,6 +58,21 @@ REFUSAL_LIMIT = 2**16
 """Bytes read of a refusal's body."""
 
 Params = Mapping[str, str]
+
+
+class Call(Protocol):
+    """A request as a value; `objects.patches` and the elastic master have their own."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def body(self) -> bytes | None: ...
+    @property
+    def content_type(self) -> str: ...
+    @property
+    def params(self) -> Mapping[str, str]: ...
 
 
 class Client:
@@ -226,6 +241,18 @@ class Client:
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
+
+
+async def send(client: Client, call: Call, within: float) -> bytes:
+    """The body of the answer, within so many seconds. Raises as `Client.request`."""
+    return await client.request(
+        call.method,
+        call.path,
+        params=call.params,
+        body=call.body,
+        content_type=call.content_type,
+        timeout=within,
+    )
 
 
 async def _whole(call: str, response: aiohttp.ClientResponse, most: int) -> bytes:

@@ -13,8 +13,7 @@ import structlog
 from scheduler.engine import Engine
 from scheduler.engine.explain import Found
 from scheduler.errors import KubeError
-from scheduler.kube import api_call
-from scheduler.kube.client import Client
+from scheduler.kube.client import Client, send
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Place, Reason, Refuse, Wait
 from scheduler.model.departures import Departure, Drain
@@ -90,7 +89,7 @@ class OperatorActions:
         call = patches.set_suspended(gang.namespace, owner, suspend=suspend)
         word = "suspended" if suspend else "resumed"
         try:
-            await api_call.make(self._client, call, WAIT)
+            await send(self._client, call, WAIT)
         except KubeError as error:
             raise DeskError(f"Job {owner.name} could not be {word}: {error}") from None
         _log.info(word, gang=str(gang), job=owner.name, by=by)

@@ -17,18 +17,16 @@ from scheduler.extender.app import Limits, build_app, limits, serve
 from scheduler.kube.actions import ANNOUNCERS, Actions, Outcome
 from scheduler.kube.client import SPARE, Client
 from scheduler.kube.credentials import find_access
-from scheduler.kube.freshness import Freshness
 from scheduler.kube.lease_follower import Follower, LeaseName
-from scheduler.kube.watch import Reflector
+from scheduler.kube.watch import Freshness, Reflector
 from scheduler.kube.watch_probe import UNGUARDED, Pace
 from scheduler.model.effects import Evict
 from scheduler.model.events import EffectDone, EffectFailed
 from scheduler.objects.watched_resources import RESOURCES
 from scheduler.service import operator_actions, status_server
 from scheduler.service.forecast_loop import keep_foreseeing
-from scheduler.service.gauges import Gauges
+from scheduler.service.gauges import Gauges, begin_all
 from scheduler.service.informers import Informers
-from scheduler.service.initial_series import begin_all
 from scheduler.service.operator_actions import OperatorActions
 from scheduler.service.service import Service
 from scheduler.service.settings_reload import keep_reading

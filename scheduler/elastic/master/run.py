@@ -27,10 +27,9 @@ from scheduler.elastic.rendezvous.server import Rendezvous, rendezvous
 from scheduler.elastic.workers import Kit
 from scheduler.kube.client import SPARE, Client
 from scheduler.kube.credentials import find_access
-from scheduler.kube.freshness import answered
 from scheduler.kube.leader_election import LeaderElection
 from scheduler.kube.lease_follower import LeaseName
-from scheduler.kube.watch import INACTIVITY, Reflector
+from scheduler.kube.watch import INACTIVITY, Reflector, answered
 from scheduler.serving import probes
 from scheduler.serving.server import serve, url
 from scheduler.settings import Settings

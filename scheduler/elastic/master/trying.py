@@ -12,9 +12,8 @@ from typing import Final, Literal, TypeAlias
 
 from scheduler import errors
 from scheduler.elastic.master.calls import Call
-from scheduler.kube import api_call
 from scheduler.kube.actions import PASSING
-from scheduler.kube.client import Client
+from scheduler.kube.client import Client, send
 
 CALL_LIMIT: Final = 10.0
 """Seconds for one request."""
@@ -80,7 +79,7 @@ class Trying:
         if not self._acting():
             raise errors.Unreachable(f"{call.method} {call.path}", "the Lease is no longer ours")
         try:
-            answer = await api_call.make(self._client, call, CALL_LIMIT)
+            answer = await send(self._client, call, CALL_LIMIT)
         except errors.KubeError as error:
             self._counted(what, result(error))
             raise

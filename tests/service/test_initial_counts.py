@@ -4,7 +4,7 @@ import pytest
 from prometheus_client import Counter
 
 from scheduler.elastic.master import beginnings
-from scheduler.service import initial_series
+from scheduler.service import gauges
 from scheduler.telemetry import elastic, metrics
 from scheduler.telemetry.metrics import Kind
 
@@ -28,7 +28,7 @@ def shown(registry, name: str) -> list[tuple[dict[str, str], float]]:
 
 def counters() -> list[tuple[str, object, metrics.Metric]]:
     serve, master = metrics.Metrics(), elastic.ElasticMetrics()
-    initial_series.begin_all(serve)
+    gauges.begin_all(serve)
     beginnings.begin_all(master)
     rows = [(serve.registry, row) for row in metrics.METRICS]
     rows += [(master.registry, row) for row in elastic.METRICS]
@@ -49,7 +49,7 @@ def test_every_counter_with_closed_labels_is_at_zero_at_the_start(registry, row:
 def test_what_alerts_and_panels_ask_for_is_there() -> None:
     """The kinds of victims, and a write that is forbidden, of either program."""
     serve, master = metrics.Metrics(), elastic.ElasticMetrics()
-    initial_series.begin_all(serve)
+    gauges.begin_all(serve)
     beginnings.begin_all(master)
 
     def value(own, name: str, **labels: str) -> float | None:
