@@ -56,7 +56,7 @@ class ForecastSetup:
     """What all scenarios have in common.
 
     running: the stays.  shape: of each waiting gang, its number among the shapes.  expected: float64[w], the seconds it
-    is expected to run.  queue: the places of those who can ever begin, and places: the same of each shape; ascending.
+    is expected to run.  queue: the places of those that can ever begin, ascending.
     quorum: of each shape float64[r], what its quorum needs.  ceilings: what namespaces use now.
     """
 
@@ -72,7 +72,6 @@ class ForecastSetup:
     shape: tuple[int, ...]
     expected: Vector
     queue: tuple[int, ...]
-    places: tuple[tuple[int, ...], ...]
     quorum: tuple[Vector, ...]
     ceilings: Ceilings
 
@@ -110,9 +109,6 @@ def forecast_setup_of(
     emptied = bare.freed(*((stay.rows, stay.uses) for stay in known))
     never = passed | _never(emptied, wants, shapes, policy, masks)
     queue = tuple(place for place, number in enumerate(shape) if number not in never)
-    places: list[list[int]] = [[] for _ in shapes]
-    for place in queue:
-        places[shape[place]].append(place)
     return ForecastSetup(
         snapshot=bare,
         waiting=waiting,
@@ -128,7 +124,6 @@ def forecast_setup_of(
         shape=tuple(shape),
         expected=np.array([leaves(one, policy, 0.0) for one in waiting], dtype=np.float64),
         queue=queue,
-        places=tuple(map(tuple, places)),
         quorum=quorum,
         ceilings=ceilings,
     )

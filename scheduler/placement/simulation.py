@@ -21,9 +21,41 @@ from scheduler.model.resources import Vector
 from scheduler.placement import planner
 from scheduler.placement.forecast_capacity import ForecastCapacity, Rows, growth, merged, snug
 from scheduler.placement.forecast_setup import ForecastSetup, Runs, Shape, holds
-from scheduler.placement.head_reservation import HeadReservation
 from scheduler.placement.reservation import Search, could_hold, departures, expected_ends, uses_of
-from scheduler.placement.shape_queue import ShapeQueue
+
+
+class HeadReservation:
+    """Room kept for the head of the queue from `start` on, and what others may use beside it.
+
+    left: float64[n, r], what is left then when the head has sat down.
+    full: shapes that found no seats beside the head since room last came.
+    """
+
+    def __init__(self, head: int, start: float, left: Matrix) -> None:
+        self.head: Final = head
+        self.start: Final = start
+        self.left: Final = left
+        self.full: Final[set[int]] = set()
+        self._beside: ForecastCapacity | None = None
+        self._stale: Final[set[int]] = set()
+
+    def changed(self, rows: Rows) -> None:
+        """What is free or left on these rows is not what it was."""
+        if self._beside is not None:
+            self._stale.update(rows.tolist())
+
+    def beside(self, capacity: ForecastCapacity) -> ForecastCapacity:
+        """What those may use who stay beyond the start; `capacity` is what is free now.
+
+        Counted when it is asked for, as more often than not another gang has begun or left before.
+        """
+        if self._beside is None:
+            self._beside = ForecastCapacity(capacity.demands, np.minimum(capacity.free, self.left))
+        elif self._stale:
+            rows = np.array(sorted(self._stale))
+            self._beside.put(rows, np.minimum(capacity.free[rows], self.left[rows]))
+            self._stale.clear()
+        return self._beside
 
 
 class Simulation:
@@ -42,7 +74,6 @@ class Simulation:
         self._queue: Final = setup.queue
         self._full: Final[set[int]] = set()  # shapes that found no seats since room last came
         self._upto = 0  # everybody in the queue before this place has begun
-        self._lines: Final = [ShapeQueue(places, setup.expected[list(places)]) for places in setup.places]
         self._ceilings: Final = setup.ceilings.copy()
         self._running: dict[int, Runs] = {}
         self._ends: list[tuple[float, int]] = []
@@ -122,33 +153,24 @@ class Simulation:
         return None
 
     def _behind(self) -> None:
-        """Those begin who find room past the head: of all shapes that may find room, whoever comes next in the queue.
+        """Those begin who find room past the head, in the order of the queue.
 
         A shape that finds none anywhere is not asked again before room comes; one that finds none beside the head, for
         those alone who leave before it starts.
         """
-        capacity, shapes = self._capacity, self._setup.shapes
-        held = [number for number, shape in enumerate(shapes) if holds(capacity, shape)]
-        turns = [(place, number) for number in held if (place := self._next(number, -1)) is not None]
-        heapq.heapify(turns)
-        while turns and self._tries > 0:
-            one, number = turns[0]
-            self._begin(one, behind=True)
-            place = self._next(number, one)
-            if place is None:
-                heapq.heappop(turns)
-            else:
-                heapq.heapreplace(turns, (place, number))
-
-    def _next(self, number: int, after: int) -> int | None:
-        """The next of this shape behind a place who may find room; who stays where `beside` is full may not."""
-        full = number in self._full or not holds(self._capacity, self._setup.shapes[number])
-        if full or self._is_at_ceiling(number):
-            return None
-        kept = self._kept
-        if kept is None or number not in kept.full:
-            return self._lines[number].first()
-        return self._lines[number].first_short(after, self._now, kept.start)
+        shapes, shape, starts = self._setup.shapes, self._setup.shape, self._starts
+        held = {number for number, own in enumerate(shapes) if holds(self._capacity, own)} - self._full
+        for one in self._queue[self._upto :]:
+            if not held or self._tries <= 0:
+                return
+            number, kept = shape[one], self._kept
+            if number not in held or one in starts or self._is_at_ceiling(number):
+                continue
+            beyond = kept is not None and self._now + self._expected[one] > kept.start
+            if kept is None or not (beyond and number in kept.full):
+                self._begin(one, behind=True)
+                held -= self._full
+                held -= {own for own in held if not holds(self._capacity, shapes[own])}
 
     def _is_at_ceiling(self, number: int) -> bool:
         """A gang of this shape would take its namespace above its ceiling now."""
@@ -165,7 +187,6 @@ class Simulation:
             return False
         rows, uses = seats
         self._starts[one] = self._now
-        self._lines[number].leave(one)
         self._capacity.put(rows, self._capacity.free.take(rows, axis=0) - uses)
         self._beside_goes(one, rows, uses, until)
         namespace = self._setup.shapes[number].namespace
