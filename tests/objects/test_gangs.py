@@ -30,8 +30,8 @@ MEMBERS = {
     ),
     "ours, surplus": (
         {OURS + "gang": "g", OURS + "surplus": "true"},
-        {OURS + "min-members": "2", OURS + "gain": "0.25"},
-        member("gangwright", quorum={"": 2}, surplus=True, gain=0.25),
+        {OURS + "min-members": "2"},
+        member("gangwright", quorum={"": 2}, surplus=True),
     ),
     "ours, with every wish": (
         {OURS + "gang": "g"},
@@ -221,7 +221,6 @@ REFUSED = {
     "a wrong flag": (GANG, {**FIVE, OURS + "level-required": "yes"}, OURS + "level-required"),
     "an endless timeout": (GANG, {**FIVE, OURS + "timeout": "inf"}, OURS + "timeout"),
     "a wrong surplus": ({**GANG, OURS + "surplus": "maybe"}, FIVE, OURS + "surplus"),
-    "a wrong gain": (GANG, {**FIVE, OURS + "gain": "NaN"}, OURS + "gain"),
     "a minimum without a gang": ({}, FIVE, OURS + "min-members"),
     "a role beside another format": (
         {"scheduling.x-k8s.io/pod-group": "g"},

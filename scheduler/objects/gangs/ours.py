@@ -16,7 +16,6 @@ from scheduler.objects.parsing import (
     Unfit,
     count,
     flag,
-    gain,
     name,
     runtime,
     timeout,
@@ -79,11 +78,9 @@ def wish(sheet: PodMetadata) -> Wish:
     )
 
 
-def surplus(sheet: PodMetadata) -> tuple[bool, float]:
-    """Whether the member is above the quorum, and what it is worth."""
-    above = sheet.label(key.SURPLUS, flag) or False
-    worth = sheet.annotation(key.GAIN, gain)
-    return above, worth or 0.0
+def surplus(sheet: PodMetadata) -> bool:
+    """Whether the member is above the quorum."""
+    return sheet.label(key.SURPLUS, flag) or False
 
 
 def stray(sheet: PodMetadata) -> None:
