@@ -70,7 +70,6 @@ class Strategy(StrEnum):
     PACK = "pack"
     SPREAD = "spread"
     COSINE = "cosine"
-    DOT = "dot"
 
 
 class Pin(StrEnum):

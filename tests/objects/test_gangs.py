@@ -395,6 +395,18 @@ def test_a_pod_without_a_gang_may_have_wishes() -> None:
     assert reading.alone.wish == Wish(expected_runtime=7200.0)
 
 
+def test_a_removed_strategy_is_read_as_its_nearest() -> None:
+    """The strategy `dot` is taken as `cosine`, and a complaint that refuses nothing says so."""
+    reading = said(GANG, {**FIVE, OURS + "strategy": "dot"})
+
+    assert reading.membership is not None
+    assert (reading.membership.wish.strategy, reading.membership.refused) == (Strategy.COSINE, False)
+    assert [(own.field, own.value, own.fatal) for own in reading.complaints] == [
+        (OURS + "strategy", "dot", False)
+    ]
+    assert reading.complaints[0].remedy.startswith("write cosine")
+
+
 def test_an_unfit_value_is_shown_shortened_and_escaped() -> None:
     """Nobody's terminal is written to by a stranger's annotation."""
     (complaint,) = said(GANG, {OURS + "min-members": "\x1b[2J\n" + "x" * 100}).complaints

@@ -66,7 +66,7 @@ def _read(sheet: PodMetadata, gang: GangKey, _levels: Levels) -> Membership:
 def wish(sheet: PodMetadata) -> Wish:
     """What our annotations ask of the placement."""
     return Wish(
-        strategy=sheet.annotation(key.STRATEGY, _strategy),
+        strategy=_strategy_of(sheet),
         level=sheet.annotation(key.LEVEL, name),
         required=sheet.annotation(key.LEVEL_REQUIRED, flag),
         timeout=sheet.annotation(key.TIMEOUT, timeout),
@@ -76,6 +76,15 @@ def wish(sheet: PodMetadata) -> Wish:
         on_member_loss=sheet.annotation(key.ON_MEMBER_LOSS, _loss),
         give_way=sheet.annotation(key.PREEMPTION, _give_way),
     )
+
+
+def _strategy_of(sheet: PodMetadata) -> Strategy | None:
+    """The strategy; a word of the version before this one is said to be gone, and its nearest is taken."""
+    said = sheet.annotations.get(key.STRATEGY)
+    if said != "dot":
+        return sheet.annotation(key.STRATEGY, _strategy)
+    sheet.complain(key.STRATEGY, said, "write cosine, which is taken; dot was removed", fatal=False)
+    return Strategy.COSINE
 
 
 def surplus(sheet: PodMetadata) -> bool:
