@@ -112,7 +112,7 @@ class Training:
         if view is not None:
             want = size([view], slots(view.max - view.held))[view.name]
             soon = want.soon
-            self._handle(events.Sized(want.size, want.by, want.reason, want.gains, want.ahead))
+            self._handle(events.Sized(want.size, want.by, want.reason, want.ahead))
         self._later(SOON if soon else ASKED, self._ask)
 
     def _handle(self, event: events.Event) -> None:

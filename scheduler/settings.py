@@ -77,7 +77,7 @@ class Placement:
 
     strategy: Annotated[Strategy, reader.word(Strategy)] = _CORE.strategy
     """`pack`: few domains, few hosts, which is what collectives want; `spread`: evenly over domains; `cosine`: as
-    pack, and inside a domain the node whose free vector points where the demand does; `dot`: likewise, unscaled."""
+    pack, and inside a domain the node whose free vector points where the demand does."""
 
     level: Annotated[str, _level_name] = _CORE.level
     """The level that the strategy speaks of; one of `cluster.levels`. Racks: where bandwidth usually drops."""

@@ -1,6 +1,7 @@
 """The settings in force, read and checked.
 
-Lives here: which source counts before which, and one row for each contradiction between settings. Never here: what is wrong in a setting by itself; its own kind says that.
+Lives here: which source counts before which, one row for each contradiction between settings, and
+one for each setting that was removed. Never here: what is wrong in a setting by itself; its own kind says that.
 """
 
 import ipaddress
@@ -131,6 +132,13 @@ RULES: Final = (
 """Checked in this order; the first that is broken is told."""
 
 
+REMOVED: Final[tuple[reader.Removed, ...]] = (
+    reader.Removed("placement.strategy", "dot was removed, and cosine is used: write that", "dot", "cosine"),
+    reader.Removed("queue.overrun", "no gang is suspended for overrunning any more: remove it"),
+)
+"""What the version before this one read: it is read with a warning, and leaves this table with the next version."""
+
+
 def check(settings: Settings) -> None:
     """Raises SettingsError for the first rule that is broken."""
     for rule in RULES:
@@ -155,15 +163,18 @@ def load(
     *,
     environ: Mapping[str, str] = os.environ,
     flags: Mapping[str, str] | None = None,
+    warn: Callable[[str], object] = lambda _: None,
 ) -> Settings:
     """The settings in force: defaults < file < environment < flags.
 
-    flags: YAML texts by dotted name, such as {"verbs.port": "0"}. Raises SettingsError, which names the setting, the
-    place where it was given and what would be right.
+    flags: YAML texts by dotted name, such as {"verbs.port": "0"}. warn: is told of each value of REMOVED. Raises
+    SettingsError, which names the setting, the place where it was given and what would be right.
     """
     given = reader.from_file(Path(file)) if file else {}
-    given |= reader.from_environment(environ, NAMES)
+    gone = {row.variable: row.setting for row in REMOVED if row.word is None}
+    given |= reader.from_environment(environ, {**NAMES, **gone})
     given |= reader.from_flags(flags or {})
+    given = reader.replaced(given, REMOVED, warn)
     reader.check_known(given, dict.fromkeys(NAMES.values()))
     settings = Settings(**{name: reader.section_of(kind, name, given) for name, kind in SECTIONS.items()})
     check(settings)

@@ -9,12 +9,12 @@ Why YAML's node tree and not its values: a node knows its line, and still knows 
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
 
 import yaml
 
@@ -61,6 +61,24 @@ class Given:
 
     def place(self, node: yaml.Node) -> str:
         return f"{self.source}, line {node.start_mark.line + 1}" if self.lines else self.source
+
+
+class Removed(NamedTuple):
+    """A setting that the version before this one read, or one word of it. It is read with a warning for one version."""
+
+    setting: str
+    """Its dotted name."""
+    remedy: str
+    word: str | None = None
+    """The word that is gone. None: the setting itself is, and what is given for it is left out."""
+    instead: str | None = None
+    """What is read for the word. None: the default."""
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that it had."""
+        section, name = self.setting.split(".")
+        return variable(section, re.sub(r"(?=[A-Z])", "_", name))
 
 
 def seconds(low: float, high: float) -> Kind:
@@ -264,6 +282,22 @@ def camel(name: str) -> str:
 def variable(section: str, name: str) -> str:
     """The environment variable of a setting: GANGWRIGHT_VERBS__HTTP_TIMEOUT."""
     return f"{ENV_PREFIX}{section.upper()}{ENV_JOINT}{name.upper()}"
+
+
+def replaced(
+    given: Mapping[str, Given], removed: Iterable[Removed], warn: Callable[[str], object]
+) -> dict[str, Given]:
+    """What was given, without what was removed. `warn` is told of each such value, with its place and the remedy."""
+    kept = dict(given)
+    for row in removed:
+        found = given.get(row.setting)
+        if found is None or (row.word is not None and _written(found.node) != row.word):
+            continue
+        warn(str(_located(row.setting, found, Wrong(found.node, row.remedy))))
+        del kept[row.setting]
+        if row.instead is not None:
+            kept[row.setting] = replace(found, node=_composed_text(row.instead, found.source))
+    return kept
 
 
 def check_known(given: Mapping[str, Given], names: Mapping[str, object]) -> None:

@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler import settings_loader
 from scheduler.errors import SettingsError
 from scheduler.model.cluster import Level
 from scheduler.model.policy import Policy
@@ -18,7 +19,7 @@ from scheduler.model.queueing import Backfill, Order, Reclaim, Share
 from scheduler.model.workload import Pin, Strategy
 from scheduler.settings import NAMES, SECTIONS, Settings
 from scheduler.settings_loader import load
-from scheduler.settings_reader import camel
+from scheduler.settings_reader import Removed, camel
 
 SHIPPED = Path(__file__).parents[1] / "extender_config" / "settings.yaml"
 
@@ -219,7 +220,7 @@ MISTAKES = [
     ("verbs:\n  bodyLimit: 1Ki", r"must be between"),
     ("placement:\n  required: yes", r"= 'yes': must be true or false"),
     ("placement:\n  required: 'true'", r"must be true or false"),
-    ("placement:\n  strategy: packed", r"must be one of pack, spread, cosine, dot"),
+    ("placement:\n  strategy: packed", r"must be one of pack, spread, cosine"),
     ("placement:\n  level: 5", r"is read as a int: put it in quotes"),
     ("placement:\n  level: row", r"placement\.level = 'row': must be the name of one of cluster\.levels"),
     ("cluster:\n  schedulerNames: []", r"must have 1 to 64 items"),
@@ -262,6 +263,48 @@ def test_a_mistake_is_told_with_its_place_and_remedy(written, text, said):
     """Nothing wrong is ever taken for something else, or ignored."""
     with pytest.raises(SettingsError, match=said):
         written(text)
+
+
+def test_a_removed_word_is_read_as_its_nearest_with_a_warning(tmp_path):
+    """A word that is gone is told with its place and the remedy, and another is used."""
+    file = tmp_path / "settings.yaml"
+    file.write_text("placement:\n  strategy: dot", encoding="utf-8")
+    told = []
+
+    assert load(file, environ={}, warn=told.append).placement.strategy is Strategy.COSINE
+    assert told == [
+        "placement.strategy (settings.yaml, line 2) = 'dot': dot was removed, and cosine is used: write that"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("environ", "flags", "place"),
+    [
+        ({"GANGWRIGHT_QUEUE__OLD_ORDER": "x"}, {}, "GANGWRIGHT_QUEUE__OLD_ORDER"),
+        ({}, {"queue.oldOrder": "[x]"}, "flag"),
+    ],
+)
+def test_a_removed_setting_is_left_out_with_a_warning(monkeypatch, environ, flags, place):
+    """A setting that is gone is no unknown one, wherever and whatever it is given; it changes nothing."""
+    gone = Removed("queue.oldOrder", "it has no effect any more; remove it")
+    monkeypatch.setattr(settings_loader, "REMOVED", (gone,))
+    told = []
+
+    assert load(environ=environ, flags=flags, warn=told.append) == load(environ={})
+    ((said, remedy),) = [each.split(": ") for each in told]
+    assert said.startswith(f"queue.oldOrder ({place}) = ")
+    assert remedy == gone.remedy
+
+
+def test_other_words_of_the_setting_stay():
+    """What was not removed is read as it is, without a warning."""
+    told = []
+
+    assert (
+        load(environ={}, flags={"placement.strategy": "spread"}, warn=told.append).placement.strategy
+        == "spread"
+    )
+    assert told == []
 
 
 @pytest.mark.parametrize(

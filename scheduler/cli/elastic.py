@@ -6,10 +6,8 @@ from typing import Annotated
 
 import typer
 
-from scheduler import settings_loader
-from scheduler.cli.running import flags_of, listening, until_told
+from scheduler.cli.running import flags_of, listening, settings_of, until_told
 from scheduler.elastic.master.run import run
-from scheduler.telemetry import log
 
 
 def elastic(
@@ -29,6 +27,5 @@ def elastic(
 
     Prints one line of JSON with the addresses of rendezvous and probes once it holds the Lease and they are open.
     """
-    chosen = settings_loader.load(settings, flags=flags_of(set_ or []))
-    log.configure(chosen.log)
+    chosen = settings_of(settings, flags_of(set_ or []))
     asyncio.run(until_told(run(chosen, listening)))

@@ -159,7 +159,7 @@ async def _leader(client: Client) -> str:
 async def policy(client: Client, file: Path | None) -> Policy:
     """The policy of the file, or of the cluster's Gangwright; the defaults where that cannot be read, which is said."""
     if file is not None:
-        return settings_loader.load(file).policy
+        return settings_loader.load(file, warn=screen.note).policy
     try:
         found = [one.object for one in await listed(client, CONFIG_MAPS) if isinstance(one, ch.Seen)]
         why = "there are none"

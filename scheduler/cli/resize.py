@@ -12,9 +12,9 @@ from scheduler.cli.options import NO, Context, Kubeconfig, Namespace, Reach, spl
 from scheduler.elastic.job.decode import policy_of
 from scheduler.elastic.master.calls import JOBS, inside
 from scheduler.errors import SettingsError
-from scheduler.kube.client import MERGE_PATCH, Client
+from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
-from scheduler.objects import labels
+from scheduler.objects import labels, patches
 
 AUTO: Final = "auto"
 MANAGER: Final = f"{labels.FIELD_MANAGER}-resize"
@@ -56,7 +56,7 @@ async def _resize(reach: Reach, namespace: str, name: str, wanted: int | None) -
     async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
         try:
             answer = await client.request(
-                "PATCH", path, params={"fieldManager": MANAGER}, body=body, content_type=MERGE_PATCH
+                "PATCH", path, params={"fieldManager": MANAGER}, body=body, content_type=patches.MERGE
             )
         except errors.NotFound:
             screen.note(f"no ElasticJob {name} in namespace {namespace}")

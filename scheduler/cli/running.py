@@ -4,11 +4,15 @@ import asyncio
 import json
 import signal
 from collections.abc import Coroutine, Mapping
+from pathlib import Path
 from typing import Any
 
 import structlog
 
+from scheduler import settings_loader
 from scheduler.errors import SettingsError
+from scheduler.settings import Settings
+from scheduler.telemetry import log
 
 _log = structlog.get_logger("serve")
 
@@ -22,6 +26,16 @@ def flags_of(pairs: list[str]) -> dict[str, str]:
             raise SettingsError("--set", pair, "must be NAME=VALUE, e.g. --set verbs.port=0")
         flags[name] = value
     return flags
+
+
+def settings_of(file: Path | None, flags: Mapping[str, str]) -> Settings:
+    """The settings in force, and the log set up by them; it tells what of them was removed. Raises SettingsError."""
+    told: list[str] = []
+    chosen = settings_loader.load(file, flags=flags, warn=told.append)
+    log.configure(chosen.log)
+    for each in told:
+        _log.warning("removed setting", message=each)
+    return chosen
 
 
 async def until_told(program: Coroutine[Any, Any, None]) -> None:

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from scheduler import settings_loader
-from scheduler.cli.running import flags_of, listening, until_told
+from scheduler.cli.running import flags_of, listening, settings_of, until_told
 from scheduler.service.run import Source, run
-from scheduler.telemetry import log
 
 
 def serve(
@@ -30,8 +29,7 @@ def serve(
     Prints one line of JSON with the addresses of verbs, probes and status once they are open.
     """
     flags = flags_of(set_ or [])
-    chosen = settings_loader.load(settings, flags=flags)
-    log.configure(chosen.log)
+    chosen = settings_of(settings, flags)
     source = None
     if settings is not None:
         source = Source(lambda: settings_loader.load(settings, flags=flags), lambda: _stamp(settings))

@@ -1,5 +1,6 @@
 """`gangwright snapshot`: the cluster in one file, to be judged again elsewhere; and the reading of such a file."""
 
+import secrets
 import sys
 from pathlib import Path
 from typing import Annotated, Final
@@ -18,7 +19,10 @@ LARGEST: Final = 512 * 2**20
 
 def snapshot(
     redacted: Annotated[
-        bool, typer.Option("--redact", help="Replace every name by a number; the same is decided on it.")
+        bool,
+        typer.Option(
+            "--redact", help="Replace every name by a hash; ties that names decide may end otherwise."
+        ),
     ] = False,
     kubeconfig: Kubeconfig = "",
     context: Context = "",
@@ -34,7 +38,7 @@ def snapshot(
     from scheduler.cli import live  # late: to read a snapshot needs no cluster
 
     found = live.look(Reach(kubeconfig, context, settings))
-    text = encode(redact(found) if redacted else found)
+    text = encode(redact(found, secrets.token_bytes(32)) if redacted else found)
     sys.stdout.write(text.decode() + "\n")
     screen.note(f"{len(found.nodes)} nodes, {len(found.pods)} pods, {len(text)} bytes")
 

@@ -19,14 +19,14 @@ from scheduler.clock import steady
 from scheduler.engine import Engine
 from scheduler.errors import SettingsError
 from scheduler.kube import changes as ch
-from scheduler.kube.client import APPLY_PATCH, Client
+from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.discovery import Discovery
 from scheduler.kube.listing import listed
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.events import GroupSeen
 from scheduler.model.workload import GangKey, Pod, Uid
-from scheduler.objects import api, labels
+from scheduler.objects import api, labels, patches
 from scheduler.replay import stand
 from scheduler.status import views
 
@@ -131,7 +131,7 @@ async def _apply(client: Client, path: str, thing: Thing, *, dry_run: bool, forc
     }
     body, name = msgspec.json.encode(thing), f"{thing['kind'].lower()}/{thing['metadata']['name']}"
     try:
-        answer = await client.request("PATCH", path, params=params, body=body, content_type=APPLY_PATCH)
+        answer = await client.request("PATCH", path, params=params, body=body, content_type=patches.APPLY)
     except errors.Invalid as refused:
         if "immutable" in str(refused):
             screen.note(

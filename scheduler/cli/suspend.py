@@ -14,11 +14,11 @@ from scheduler.cli import jobs, screen
 from scheduler.cli.options import NO, Context, GangName, Kubeconfig, Namespace, Reach, split
 from scheduler.errors import Forbidden, KubeError, SettingsError
 from scheduler.kube import changes as ch
-from scheduler.kube.client import MERGE_PATCH, Client
+from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.listing import listed
 from scheduler.model.cluster import DEFAULT_LEVELS
-from scheduler.objects import labels
+from scheduler.objects import labels, patches
 from scheduler.objects.gangs import read
 
 MANAGER: Final = f"{labels.FIELD_MANAGER}-suspend"
@@ -92,7 +92,7 @@ async def _set_one(client: Client, own: Maker, *, suspended: bool) -> str:
         change["metadata"] = {"annotations": {labels.STAYS: "true" if suspended else None}}
     body = msgspec.json.encode(change)
     await client.request(
-        "PATCH", own.path, params={"fieldManager": MANAGER}, body=body, content_type=MERGE_PATCH
+        "PATCH", own.path, params={"fieldManager": MANAGER}, body=body, content_type=patches.MERGE
     )
     return f"{word}; Gangwright had suspended it, and leaves it so now" if ours else word
 

@@ -80,12 +80,11 @@ class Owner(NamedTuple):
 
 
 class Worker(NamedTuple):
-    """One worker to be made. `gain`: relative speed-up that a surplus worker is expected to bring."""
+    """One worker to be made."""
 
     name: str
     number: int
     role: str = CORE
-    gain: float = 0.0
     avoid: tuple[str, ...] = ()
     """Nodes that it must not go to."""
 
@@ -230,7 +229,6 @@ def annotations(spec: Spec, worker: Worker) -> dict[str, str]:
         labels.STRATEGY: spec.strategy,
         labels.LEVEL: spec.level,
         labels.LEVEL_REQUIRED: "true" if spec.level_required else None,
-        labels.GAIN: f"{max(0.0, worker.gain):.4f}" if worker.role == SURPLUS else None,
         labels.ELASTIC_AVOIDS: ",".join(worker.avoid) or None,
     }
     return {key: str(value) for key, value in said.items() if value is not None}

@@ -32,6 +32,7 @@ from scheduler.model.effects import Effect
 from scheduler.model.events import Asked, Event, PolicyChanged, Scored
 from scheduler.model.policy import Policy
 from scheduler.model.verbs import (
+    MAX_SCORE,
     Allowed,
     Answer,
     Failed,
@@ -53,9 +54,6 @@ SCORES_KEPT: Final = 256
 
 DEMANDS_SHOWN: Final = 32
 """Distinct demands that the fragmentation metric is computed over."""
-
-MAX_SCORE: Final = 10
-"""kube-scheduler's MaxExtenderPriority."""
 
 
 class Engine:

@@ -21,11 +21,17 @@ from msgspec import Meta, Raw, Struct
 from scheduler.errors import GangwrightError, shortened
 from scheduler.extender.byte_cache import ByteCache
 from scheduler.model.decision import TEXT, Reason
-from scheduler.model.verbs import Allowed, Answer, Failed, FilterCall, PreemptCall, PrioritizeCall, Victims
+from scheduler.model.verbs import (
+    MAX_SCORE,
+    Allowed,
+    Answer,
+    Failed,
+    FilterCall,
+    PreemptCall,
+    PrioritizeCall,
+    Victims,
+)
 from scheduler.model.workload import PodKey, Uid
-
-MAX_SCORE: Final = 10
-"""The top of the scale; kube-scheduler multiplies by 10 and by the extender's weight."""
 
 KEPT: Final = 8 * 2**20
 """Bytes of node lists kept decoded, and again of refusals kept encoded. A refused pod is asked about with the same

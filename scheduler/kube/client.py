@@ -25,8 +25,6 @@ from scheduler.kube.credentials import Access
 from scheduler.kube.sockets import Sockets
 
 JSON = "application/json"
-MERGE_PATCH = "application/merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 
 CONNECTIONS = 32
 """Most connections at once, unless the caller knows how many it needs: who reads once lists about ten kinds in

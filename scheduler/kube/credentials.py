@@ -26,7 +26,7 @@ import yaml
 from yarl import URL
 
 from scheduler.errors import SettingsError
-from scheduler.kube.kubeconfig import wrong
+from scheduler.kube.kubeconfig import FAULTS, wrong
 
 if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 REREAD = 60.0
 """Seconds after which credentials are read again; client-go reads token files again once a minute too."""
 
-_FAULTS = (yaml.YAMLError, OSError, ValueError, LookupError, TypeError, AttributeError)
 
 Load = Callable[[], Awaitable["Configuration"]]
 
@@ -43,7 +42,7 @@ def _faults() -> tuple[type[Exception], ...]:
     """What a kubeconfig that is wrong may raise."""
     from kubernetes.aio.config import ConfigException
 
-    return (ConfigException, *_FAULTS)
+    return (ConfigException, *FAULTS)
 
 
 class Access:

@@ -12,7 +12,7 @@ import yaml
 
 from scheduler.errors import SettingsError, shortened
 
-_FAULTS: Final = (yaml.YAMLError, OSError, ValueError, LookupError, TypeError, AttributeError)
+FAULTS: Final = (yaml.YAMLError, OSError, ValueError, LookupError, TypeError, AttributeError)
 _INSIDE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 Things: TypeAlias = dict[str, dict[str, Any]]
@@ -38,7 +38,7 @@ def usual_namespace(
         if not path and environ.get("KUBERNETES_SERVICE_HOST"):
             return inside.read_text("utf-8").strip() or "default"
         return _of_file(path or str(Path("~/.kube/config").expanduser()), context)
-    except _FAULTS:
+    except FAULTS:
         return "default"
 
 
@@ -53,7 +53,7 @@ def wrong(path: str, context: str) -> SettingsError | None:
             return SettingsError("kubeconfig", path, "it must be YAML that has clusters, users and contexts")
         current = [own["current-context"] for own in files if "current-context" in own]
         return _wrong(path, context, str(current[-1] or "") if current else "", _things(files))
-    except _FAULTS:
+    except FAULTS:
         return None
 
 

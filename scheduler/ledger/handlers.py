@@ -22,6 +22,7 @@ from scheduler.ledger import (
     preemption,
     recovery,
 )
+from scheduler.ledger.backoff import RETRY_AFTER
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step
 from scheduler.ledger.messages import Failure, Mishap
@@ -287,16 +288,6 @@ def _begin_limits(cache: Cache, record: GangRecord, now: float) -> None:
             member.stranded_since = now
 
 
-RETRY = {
-    FailureKind.UNAVAILABLE: 1.0,
-    FailureKind.CONFLICT: 1.0,
-    FailureKind.BUDGET: 5.0,
-    FailureKind.FORBIDDEN: 3.0,
-}
-"""Seconds until an effect that failed for this is done again. A disruption budget changes slowly; an API server
-that refuses may still be reading the policies that allow us what we do."""
-
-
 _RUNS_ON: Final = "not restarted with the gang, because a disruption budget keeps what runs"
 
 
@@ -343,7 +334,7 @@ def _eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: 
             conditions.note_mishaps(record, Reason.MEMBER_LOST, befell, _RUNS_ON)
         member.evicting = None
     else:
-        member.evict_again = now + RETRY.get(kind, 1.0)
+        member.evict_again = now + RETRY_AFTER[kind]
 
 
 def _effect_failed(cache: Cache, record: GangRecord, event: EffectFailed, now: float) -> None:
@@ -353,7 +344,7 @@ def _effect_failed(cache: Cache, record: GangRecord, event: EffectFailed, now: f
         return
     _remember(record, plan, event)
     if event.kind is not FailureKind.INVALID:
-        plan.outstanding[event.effect] = now + RETRY[event.kind]
+        plan.outstanding[event.effect] = now + RETRY_AFTER[event.kind]
         return
     del plan.outstanding[event.effect]
     member = record.members.get(event.effect.uid)

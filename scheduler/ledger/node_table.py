@@ -180,12 +180,6 @@ class NodeTable:
         short = columns.capacity[row] - self._used[row] + self.used_by(node, but) < 0
         return bool((short & (self.vector(demand) > 0)).any())
 
-    def overdrawn(self) -> list[str]:
-        """Names of nodes on which more is used than there is, in any resource."""
-        columns = self._now()
-        rows = ((columns.capacity - self._used) < 0) & (self._used > 0)
-        return [columns.names[i] for i in np.flatnonzero(rows.any(axis=1))]
-
     def snapshot(self, nominations: Sequence[tuple[str, int, Demand]]) -> Snapshot:
         """One picture of the cluster; its arrays never change afterwards."""
         columns = self._now()

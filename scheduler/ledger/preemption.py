@@ -8,10 +8,11 @@ stays.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from scheduler.ledger import attained_service, gang_spec, healing, plans, quorum
+from scheduler.ledger.backoff import RETRY_AFTER
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Hold, Plan, Spec, Step, Victim
 from scheduler.ledger.messages import GaveWay, called
@@ -21,12 +22,6 @@ from scheduler.model.effects import Announce, Effect, Evict, SuspendJob, WritePl
 from scheduler.model.events import FailureKind
 from scheduler.model.preemption_units import Preempt, Unit
 from scheduler.model.workload import GangKey, GiveWay, Pod, Uid
-
-ASK_AGAIN: Final[Mapping[FailureKind, float]] = {FailureKind.BUDGET: 5.0, FailureKind.FORBIDDEN: 3.0}
-"""Seconds until a victim is asked again after such a refusal; a disruption budget changes slowly."""
-
-RETRY: Final = 1.0
-"""Seconds after any other."""
 
 SPARED: Final = 300.0
 """Seconds for which a victim that would not go is not asked again by the same gang: it tries others, or waits."""
@@ -245,7 +240,7 @@ def answered(cache: Cache, record: GangRecord, uid: Uid, kind: FailureKind | Non
     elif kind is FailureKind.INVALID:
         victim.again = float("inf")
     else:
-        victim.again = now + ASK_AGAIN.get(kind, RETRY)
+        victim.again = now + RETRY_AFTER[kind]
 
 
 def _gave_way(cache: Cache, record: GangRecord, plan: Plan, uid: Uid, victim: Victim, now: float) -> Announce:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeGuard
 
-from scheduler.model.queueing import OVERRUN_AT_LEAST, TAIL, UNKNOWN, Estimate
+from scheduler.model.queueing import UNKNOWN, Estimate
 
 KEPT: Final = 64
 """Ended gangs remembered of each owner and size: enough for a tenth quantile, few enough to follow a change."""
@@ -264,23 +264,6 @@ class Runtimes:
     def lies(self, namespace: str, kind: str) -> bool:
         """One of the owner's last gangs ran so much longer than declared that its declarations are not believed."""
         return any(ratio > LIE for ratio in self._ratios.of((namespace, kind, ALL)))
-
-    @staticmethod
-    def left(estimate: Estimate, ran: float) -> Estimate:
-        """How many more seconds, of a gang that was expected to run for `estimate` and has run for `ran`.
-
-        Its runtime is taken to be spread over the estimate's logarithm, a tenth below and a tenth above its bounds, as
-        `Estimate.at` has it; what is left is that spread, given that the gang still runs.  A gang that is beyond
-        all of it runs on for as long again as it overran its middle, at least OVERRUN_AT_LEAST.
-        """
-        gone = estimate.part(ran)
-        if gone >= 1:
-            middle = max(ran - estimate.middle, OVERRUN_AT_LEAST)
-            return Estimate(middle, middle / TAIL, middle * TAIL)
-        low, middle, high = (
-            max(estimate.at(gone + part * (1 - gone)) - ran, 0.0) for part in (0.1, 0.5, 0.9)
-        )
-        return Estimate(middle, low, high)
 
 
 def _valid(declared: float | None) -> TypeGuard[float]:

@@ -6,7 +6,6 @@ Times are seconds since the epoch, as the API server counts them; spans are seco
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import log
 from typing import Final
 
 import numpy as np
@@ -90,14 +89,6 @@ class Estimate:
         step = (part - 0.5) / 0.4
         bound = self.high if step > 0 else self.low
         return float(self.middle * (max(bound, TINY) / max(self.middle, TINY)) ** abs(step))
-
-    def part(self, span: float) -> float:
-        """The part of such spans that stays below `span`: `at` the other way round, 0 … 1."""
-        bound, sign = (self.high, 1) if span > self.middle else (self.low, -1)
-        width = abs(log(max(bound, TINY) / max(self.middle, TINY)))
-        way = abs(log(max(span, TINY) / max(self.middle, TINY)))
-        step = sign * (way / width if width else (1.25 if way else 0.0))
-        return min(max(0.5 + 0.4 * step, 0.0), 1.0)
 
 
 @dataclass(frozen=True, slots=True)

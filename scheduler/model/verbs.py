@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from scheduler.model.decision import Reason
 from scheduler.model.workload import PodKey, Uid
+
+MAX_SCORE: Final = 10
+"""kube-scheduler's MaxExtenderPriority; it multiplies a score by 10 and by the extender's weight."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,6 @@ class Strategy(StrEnum):
     PACK = "pack"
     SPREAD = "spread"
     COSINE = "cosine"
-    DOT = "dot"
 
 
 class Pin(StrEnum):
@@ -147,7 +146,6 @@ class Membership:
     quorum: Mapping[str, int] | None = None
     size: int | None = None
     surplus: bool = False
-    gain: float = 0.0
     wish: Wish = Wish()
     refused: bool = False
     """Something that it says cannot be read: it is of this gang, and none of its words count."""

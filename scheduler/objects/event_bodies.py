@@ -44,18 +44,18 @@ def event(
     """
     since = now if effect.since is None else effect.since
     said = f"{regarding['uid']} {effect.reason} {since} {effect.message}"
-    series = {"count": effect.count, "lastObservedTime": _micro(now)}
+    series = {"count": effect.count, "lastObservedTime": micro(now)}
     return (
         {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"namespace": effect.key.namespace, "name": _stem(regarding["name"]) + _digest(said)},
-            "eventTime": _micro(since),
+            "metadata": {"namespace": effect.key.namespace, "name": stem(regarding["name"]) + _digest(said)},
+            "eventTime": micro(since),
             "reportingController": labels.REPORTER,
             "reportingInstance": labels.REPORTER,
             "action": ACTION,
             "reason": effect.reason.value,
-            "note": _shortened(effect.message),
+            "note": shortened(effect.message),
             "type": "Normal" if effect.reason in NORMAL else "Warning",
             "regarding": regarding,
         }
@@ -94,7 +94,8 @@ def disruption(effect: Announce, now: float) -> dict[str, Any]:
     }
 
 
-def _stem(name: str) -> str:
+def stem(name: str) -> str:
+    """What the name of an event on an object of this name begins with."""
     return name[:_STEM].rstrip("-.") + "-"
 
 
@@ -102,7 +103,8 @@ def _digest(text: str) -> str:
     return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def _micro(now: float) -> str:
+def micro(now: float) -> str:
+    """`now`, seconds since the epoch, as a MicroTime of Kubernetes."""
     return _moment(now).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -110,7 +112,7 @@ def _moment(now: float) -> datetime:
     return datetime.fromtimestamp(now, UTC)
 
 
-def _shortened(message: str) -> str:
+def shortened(message: str) -> str:
     """The message within the API's limit, which counts bytes."""
     raw = message.encode("utf-8", "replace")
     if len(raw) <= NOTE_LIMIT:

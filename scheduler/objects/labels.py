@@ -36,8 +36,6 @@ suspended it.
 """
 SURPLUS: Final = OURS + "surplus"
 """Label: `true` above the quorum, taken first."""
-GAIN: Final = OURS + "gain"
-"""Annotation: expected relative speed-up of this surplus member."""
 
 # What we write
 PLAN: Final = OURS + "plan"

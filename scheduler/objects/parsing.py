@@ -6,7 +6,8 @@ is a stranger's text, and a number read wrongly moves a whole gang. Why nothing 
 rest.
 
 A key that is misspelled, or stands among the labels and not the annotations, says nothing, and a gang would be placed as
-if it were not there. A key that resembles none of ours is not our affair.
+if it were not there. A key that was removed is told of for one version. A key that resembles none of ours is not our
+affair.
 """
 
 import math
@@ -92,14 +93,6 @@ def flag(text: str) -> bool:
     if text not in _FLAGS:
         raise Unfit("true or false")
     return _FLAGS[text]
-
-
-def gain(text: str) -> float:
-    """A relative speed-up such as 0.25."""
-    number = float(text) if _NUMBER.fullmatch(text) else math.nan
-    if not 0 <= number <= 1000:
-        raise Unfit("a number from 0 to 1000, such as 0.25")
-    return number
 
 
 def duration(least: float, most: float) -> Parser[float]:
@@ -223,6 +216,9 @@ _WORDS: Final = sorted(
 CLOSE: Final = 0.75
 """So much of two words must agree: `stratgy` is a slip, `port` is another's word."""
 
+REMOVED: Final[Mapping[str, str]] = {labels.OURS + "gain": "remove it; it has no effect any more"}
+"""Keys that the version before this one read, and what to write instead."""
+
 MOST_KEYS: Final = 8
 """Keys of one pod that are looked at: a pod with thousands must not cost a second."""
 
@@ -232,9 +228,10 @@ def slips(texts: Mapping[str, str], *, are_labels: bool) -> Iterator[tuple[str, 
     odd = [key for key in texts if key.startswith(labels.OURS) and not _is_read(key, are_labels=are_labels)]
     for key in odd[:MOST_KEYS]:
         meant = _meant(key)
-        if meant:
-            place = "label" if meant in LABELS else "annotation"
-            yield key, texts[key][: SHOWN + 1], f"write the {place} {meant}; this is not read"
+        place = "label" if meant in LABELS else "annotation"
+        remedy = REMOVED.get(key, f"write the {place} {meant}; this is not read" if meant else "")
+        if remedy:
+            yield key, texts[key][: SHOWN + 1], remedy
 
 
 def _is_read(key: str, *, are_labels: bool) -> bool:

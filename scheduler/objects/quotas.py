@@ -6,13 +6,12 @@ namespace may have, and where others use so much of that now.
 
 from typing import Final
 
-from scheduler.model.resources import InvalidQuantity
+from scheduler.model.resources import PODS, InvalidQuantity
 from scheduler.model.workload import Quota
 from scheduler.objects import api
 from scheduler.objects.pod_demand import is_counted, thousandths, whole
 
 _REQUESTS: Final = "requests."
-_PODS: Final = "pods"
 
 
 def quota(found: api.ResourceQuota) -> Quota:
@@ -29,7 +28,7 @@ def _counted(said: api.Amounts) -> dict[str, int]:
     for full, text in (said or {}).items():
         name = full.removeprefix(_REQUESTS)
         try:
-            if name == _PODS:
+            if name == PODS:
                 amounts[name] = thousandths(text) // 1000
             elif is_counted(name):
                 amounts |= whole({name: thousandths(text)})

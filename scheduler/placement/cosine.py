@@ -38,10 +38,9 @@ class _Places:
         self.tier: Final = tier
         self.units: Final = units
         self.devices: Final = pool.devices[places]
-        self.alignment: Final = scoring.ALIGNMENTS[task.strategy]
         self.wanted: Final = scoring.shape(pool.snapshot.axis, pool.scale, pool.batches[batch].demand)
         self.free: Final = scoring.shapes(pool, scratch, places)
-        self.score: Final = -self.alignment(self.free, self.wanted)
+        self.score: Final = -scoring.rounded_cosine(self.free, self.wanted)
         self.need: Final = pool.needed_devices(batch)
 
     def entry(self, place: int, seats: int) -> _Entry:
@@ -53,7 +52,7 @@ class _Places:
             max(have.item(place) - seats * want, 0.0)
             for have, want in zip(self.free, self.wanted, strict=True)
         ]
-        return (self.tier.item(place), -float(self.alignment(free, self.wanted)), devices, place)
+        return (self.tier.item(place), -float(scoring.rounded_cosine(free, self.wanted)), devices, place)
 
     def ranked(self, among: NDArray[np.int64]) -> Iterator[_Entry]:
         """Those of them that have room, best first, as long as nobody sat down. Among: ascending."""

@@ -59,20 +59,6 @@ def free_for(snapshot: Snapshot, priority: int) -> Matrix:
     return free
 
 
-def fits(snapshot: Snapshot, demand: Demand, node: int) -> bool:
-    """This demand fits this node now: nothing rules it out, the ports and the room are free."""
-    rows = slice(node, node + 1)
-    if any(mask[0] for mask in obstacles(snapshot, demand, rows).values()):
-        return False
-    if any(mask[node] and clash(demand.ports, (port,)) for port, mask in snapshot.ports):
-        return False
-    column = snapshot.axis.index
-    return all(
-        name in column and bool(snapshot.free[node, column[name]] >= wanted)
-        for name, wanted in demand.requests
-    )
-
-
 class FeasibilityCache:
     """Remembers what the nodes alone decide, for one nodes_version. It changes no answer, it only saves the work.
 

@@ -19,7 +19,7 @@ from scheduler.model.workload import Strategy
 from scheduler.placement.cosine import realign
 from scheduler.placement.distribution import TIERS, Codes, Counts, fill
 from scheduler.placement.node_candidates import Scratch, SeatingProblem, total
-from scheduler.placement.scoring import ALIGNMENTS, snug
+from scheduler.placement.scoring import snug
 
 _NEARLY: Final = 1 - 1e-9
 """Sums over many nodes may lie above 2**53 and be rounded; a quick no must not hang on the last digit."""
@@ -285,7 +285,7 @@ def _kept(task: SeatingProblem, trial: Trial, group: int) -> Scratch:
     """Only what sits in this group; by alignment where the gang asks for it."""
     inside = trial.attempt.coarse == group
     takes = {batch: np.where(inside, trial.scratch.takes[batch], 0.0) for batch in trial.order}
-    if task.strategy in ALIGNMENTS:
+    if task.strategy is Strategy.COSINE:
         aligned = realign(task, takes, trial.attempt.fine, trial.attempt.fines)
         if aligned is not None:
             return aligned

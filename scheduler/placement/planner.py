@@ -18,7 +18,7 @@ from scheduler.model.obstacles import NO_NODES
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility, scoring
-from scheduler.placement.feasibility import FeasibilityCache, fits
+from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.node_candidates import (
     Batch,
     NodeCandidates,
@@ -32,7 +32,7 @@ from scheduler.placement.node_candidates import (
 from scheduler.placement.scoring import quality
 from scheduler.placement.seating import blocked, describe, seat, seat_surplus, shortfall
 
-__all__ = ["decide", "fits", "nearest", "rank"]
+__all__ = ["decide", "nearest", "rank"]
 
 _LEVEL_FIELD: Final = "gangwright.io/level"
 

@@ -9,8 +9,7 @@ node with fewest free devices 5 %.
 
 Alignment is the cosine between the free vector of a node and the demand, over CPU, memory and devices, each
 in units of the node that has most of it.  It is rounded to steps of 5 %: unrounded, two nodes never tie, and
-then nothing keeps free devices together.  `dot` is the product without the lengths, as Tetris (SIGCOMM '14)
-has it, kept for comparison.
+then nothing keeps free devices together.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,18 +49,6 @@ def cosine(free: Sequence[Number], demand: Sequence[float]) -> Number:
 def rounded_cosine(free: Sequence[Number], demand: Sequence[float]) -> Number:
     """Alignment in whole steps, 0 … STEPS."""
     return (cosine(free, demand) * STEPS + 0.5) // 1
-
-
-def dot(free: Sequence[Number], demand: Sequence[float]) -> Number:
-    """The dot product: prefers roomy nodes, whatever their shape."""
-    return sum(map(mul, free, demand))
-
-
-ALIGNMENTS: Final[Mapping[Strategy, Callable[[Sequence[Number], Sequence[float]], Number]]] = {
-    Strategy.COSINE: rounded_cosine,
-    Strategy.DOT: dot,
-}
-"""Strategies that choose node by node."""
 
 
 def compared(axis: ResourceAxis) -> tuple[int, ...]:
@@ -141,24 +128,17 @@ def evenest(view: View) -> Keys:
     ]
 
 
-def aligned(strategy: Strategy) -> Callable[[View], Keys]:
+def aligned(view: View) -> Keys:
     """Nearest first, then the best aligned node."""
-    alignment = ALIGNMENTS[strategy]
-
-    def keys(view: View) -> Keys:
-        snapshot = view.pool.snapshot
-        wanted = shape(snapshot.axis, view.pool.scale, view.pool.batches[view.batch].demand)
-        free = shapes(view.pool, view.scratch, np.arange(len(view.pool)))
-        return [view.codes < 0, view.distance, -alignment(free, wanted)]
-
-    return keys
+    wanted = shape(view.pool.snapshot.axis, view.pool.scale, view.pool.batches[view.batch].demand)
+    free = shapes(view.pool, view.scratch, np.arange(len(view.pool)))
+    return [view.codes < 0, view.distance, -rounded_cosine(free, wanted)]
 
 
 STRATEGIES: Final[Mapping[Strategy, Callable[[View], Keys]]] = {
     Strategy.PACK: tightest,
     Strategy.SPREAD: evenest,
-    Strategy.COSINE: aligned(Strategy.COSINE),
-    Strategy.DOT: aligned(Strategy.DOT),
+    Strategy.COSINE: aligned,
 }
 
 

@@ -5,7 +5,7 @@ near the nearest domain came, and what stands in the way of how many nodes. They
 Never here: the reason itself (planner).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -66,19 +66,13 @@ def spread(task: SeatingProblem) -> Scratch | None:
     return None if task.required else last_resort(task)
 
 
-SEATINGS: Final[Mapping[Strategy, Callable[[SeatingProblem], Scratch | None]]] = {
-    Strategy.PACK: pack,
-    Strategy.COSINE: pack,
-    Strategy.DOT: pack,
-    Strategy.SPREAD: spread,
-}
-
-
 def seat(task: SeatingProblem) -> Scratch | None:
     """Seats for the whole quorum; None when there are none."""
     if any(units.sum() < need for units, need in zip(task.pool.units, task.needs, strict=False)):
         return None  # in the whole pool, were each batch alone in it; most gangs that wait are told so
-    return SEATINGS[task.strategy](task) if task.quorum else task.scratch()
+    if not task.quorum:
+        return task.scratch()
+    return spread(task) if task.strategy is Strategy.SPREAD else pack(task)
 
 
 def seat_surplus(task: SeatingProblem, scratch: Scratch) -> None:

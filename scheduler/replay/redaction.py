@@ -1,20 +1,16 @@
-"""A snapshot without names: everything that a person chose is a number, and the same thing is decided.
+"""A snapshot without names: each becomes a keyed hash, the same one wherever it stands in one snapshot.
 
-Lives here: which texts of the model are no names and stay: KEPT. Every other text goes, also those of fields that
-nobody has thought of yet. Labels of nodes that no gang asks for are left out, and complaints say no more what they
-quote.
-
-Why names are cut into parts: ties are broken by the order of names, of nodes, pods and domains, and a domain's path
-joins labels with `/`. A name's parts, between `-`, `.` and `/`, become numbers in the order of all parts, and what
-joins them stays, since it sorts before whatever a part may hold. So any two names, and any two paths made of them,
-lie to each other as before.
+Lives here: which texts of the model are no names and stay: KEPT. Every other text goes, also in fields that are added
+later. Labels of nodes that no gang asks for are left out. A text with a space is no name but may quote one: it goes
+whole. The same is decided on the document, but for ties, which the order of names breaks.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any, Final, TypeAlias, TypeVar
+from hashlib import blake2b
+from typing import Any, Final
 
 import msgspec
 
@@ -24,8 +20,6 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share
 from scheduler.model.workload import (
     Asleep,
-    Complaint,
-    GangKey,
     Group,
     Membership,
     Owner,
@@ -38,10 +32,8 @@ from scheduler.model.workload import (
 )
 from scheduler.replay.snapshot import Document
 
-T = TypeVar("T")
-Rename: TypeAlias = Callable[[str], str]
-
 KEPT: Final[Mapping[type, frozenset[str]]] = {
+    Document: frozenset({"kind", "gangwright"}),
     Node: frozenset({"capacity"}),
     Taint: frozenset({"key"}),
     Toleration: frozenset({"key", "effect"}),
@@ -64,143 +56,89 @@ KEPT: Final[Mapping[type, frozenset[str]]] = {
 
 HIDDEN: Final = "(redacted)"
 
-_JOINTS: Final = re.compile(r"([-./])")
-_ALONE: Final = "uid:"
-"""How the key of a gang of one begins (`workload.gang_of_one`); names that sort before it must go on doing so."""
-_COMPARED: Final = {Operator.GREATER, Operator.LESS}
+_HEAD: Final = re.compile(r"uid:|kube-|gangwright-system$")
+"""How names begin by which is decided: a pod without a gang, and namespaces of which no pod gives way."""
 
 
-def redact(document: Document) -> Document:
-    """The document without names."""
-    return _Hand(document, renaming(document)).document()
+def redact(document: Document, key: bytes) -> Document:
+    """The document without names. key: at most 64 bytes of chance. Who has it can recognize a name."""
+    found: Document = _Hand(document, hashing(key)).of(document)
+    return msgspec.structs.replace(found, redacted=True)
 
 
-def renaming(document: Document) -> Rename:
-    """What every name of this document becomes; texts that are no name of it come back as they are."""
-    met: dict[str, None] = {}
+def hashing(key: bytes) -> Callable[[str], str]:
+    """What a text becomes under this key: a name 16 hexadecimal digits, any other text HIDDEN."""
 
-    def meet(text: str) -> str:
-        met.setdefault(text)
-        return text
+    def hashed(text: str) -> str:
+        if " " in text or not text:
+            return HIDDEN if text else ""
+        head = _HEAD.match(text)
+        if head is not None:
+            return head.group() + hashed(text[head.end() :])
+        return blake2b(text.encode(), key=key, digest_size=8).hexdigest()
 
-    _Hand(document, meet).document()
-    parts = sorted({part for text in met for part in _JOINTS.split(text)[::2] if part})
-    width = len(str(len(parts)))
-    number = {
-        part: f"{'n' if part < _ALONE else 'z'}{position:0{width}}"
-        for position, part in enumerate(parts, start=1)
-    }
-    return lambda text: "".join(number.get(part, part) for part in _JOINTS.split(text))
+    return hashed
 
 
 class _Hand:
-    """Goes over a document and passes every name through `rename`."""
+    """Goes over a document and passes every name through `hashed`."""
 
-    def __init__(self, document: Document, rename: Rename) -> None:
-        self._document = document
-        self._rename = rename
-        asked = list(_requirements(document))
-        self._numbers = {own.key for own in asked if own.operator in _COMPARED}
+    def __init__(self, document: Document, hashed: Callable[[str], str]) -> None:
+        self._hashed = hashed
+        asked = {
+            own
+            for pod in document.pods
+            for any_of in (*pod.demand.constraints, pod.affinity)
+            for term in any_of
+            for own in term.labels
+        }
+        self._numbers = {own.key for own in asked if own.operator in {Operator.GREATER, Operator.LESS}}
         """Labels whose values are compared as numbers: they stay."""
         self._asked = {
             *(own.key for own in asked),
-            *(key for pod in document.pods for key, _ in pod.demand.selector),
+            *(label for pod in document.pods for label, _ in pod.demand.selector),
             *(level.label for level in document.policy.levels),
         }
-        self._known: dict[Demand, Demand] = {}
-        self._special: Mapping[type, Callable[[Any], Any]] = {
-            GangKey: self._gang,
-            Complaint: _silenced,
-            Node: self._node,
-            Demand: self._demand,
-            Requirement: self._requirement,
-            Pod: self._pod,
-        }
 
-    def document(self) -> Document:
-        own = self._document
-        return msgspec.structs.replace(
-            own,
-            redacted=True,
-            policy=self._any(own.policy),
-            nodes=self._any(own.nodes),
-            groups=self._any(own.groups),
-            owners=self._any(own.owners),
-            quotas=self._any(own.quotas),
-            budgets=self._any(own.budgets),
-            pods=self._any(own.pods),
-        )
+    def of(self, own: Any) -> Any:
+        """The same value with every name in it hashed."""
+        match own:
+            case Enum():
+                return own
+            case str():
+                return self._hashed(own)
+            case Node(labels=labels):
+                asked = {label: text for label, text in labels.items() if label in self._asked}
+                return self._made(own, labels=dict(self._labels(asked)))
+            case Pod(labels=labels):
+                return self._made(own, labels=labels_text(dict(self._labels(read_labels(labels)))))
+            case Demand(selector=selector):
+                return self._made(own, selector=self._labels(dict(selector)))
+            case Requirement(key=label, values=values):
+                return self._made(own, values=tuple(self._value(label, text) for text in values))
+            case Mapping():
+                return {self.of(name): self.of(part) for name, part in own.items()}
+            case tuple() | frozenset() if not hasattr(own, "_fields"):
+                return type(own)(map(self.of, own))
+            case _:
+                return self._made(own) if _names(own) else own
 
-    def _any(self, value: T) -> T:
-        """The same value with every name in it renamed."""
-        found: Any = value
-        special = self._special.get(type(value))
-        if special is not None:
-            found = special(value)
-        elif isinstance(value, str) and not isinstance(value, Enum):
-            found = self._rename(value)
-        elif is_dataclass(value):
-            found = self._parts(value)
-        elif isinstance(value, tuple) and hasattr(value, "_fields"):
-            found = type(value)(**{name: self._field(value, name) for name in value._fields})
-        elif isinstance(value, tuple | frozenset):
-            found = type(value)(self._any(part) for part in value)
-        elif isinstance(value, Mapping):
-            found = {self._any(key): self._any(part) for key, part in value.items()}
-        return found  # type: ignore[no-any-return]
+    def _made(self, own: Any, **given: Any) -> Any:
+        """A value of the same type; what is neither given nor kept is looked at."""
+        kept = KEPT.get(type(own), frozenset())
+        values = {name: getattr(own, name) for name in _names(own)}
+        looked = {name: part if name in kept else self.of(part) for name, part in values.items()}
+        return type(own)(**looked | given)
 
-    def _parts(self, value: Any) -> Any:
-        changed = {field.name: self._field(value, field.name) for field in fields(value) if field.init}
-        return replace(value, **changed)
+    def _labels(self, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        return tuple((label, self._value(label, text)) for label, text in labels.items())
 
-    def _field(self, value: Any, name: str) -> Any:
-        part = getattr(value, name)
-        return part if name in KEPT.get(type(value), ()) else self._any(part)
-
-    # What is not renamed field by field
-
-    def _gang(self, own: GangKey) -> GangKey:
-        alone = own.name.startswith(_ALONE)
-        name = _ALONE + self._rename(own.name.removeprefix(_ALONE)) if alone else self._rename(own.name)
-        return GangKey(self._rename(own.namespace), name)
-
-    def _node(self, own: Node) -> Node:
-        labels = {key: self._value(key, text) for key, text in own.labels.items() if key in self._asked}
-        bare: Node = self._parts(replace(own, labels={}))
-        return replace(bare, labels=labels)
-
-    def _pod(self, own: Pod) -> Pod:
-        labels = {key: self._value(key, text) for key, text in read_labels(own.labels).items()}
-        bare: Pod = self._parts(replace(own, labels=""))
-        return replace(bare, labels=labels_text(labels))
-
-    def _demand(self, own: Demand) -> Demand:
-        """Most pods demand alike, and stay so: one value for all of them."""
-        if own not in self._known:
-            selector = tuple((key, self._value(key, text)) for key, text in own.selector)
-            self._known[own] = replace(self._parts(replace(own, selector=())), selector=selector)
-        return self._known[own]
-
-    def _requirement(self, own: Requirement) -> Requirement:
-        return replace(own, values=tuple(self._value(own.key, text) for text in own.values))
-
-    def _value(self, key: str, text: str) -> str:
-        return text if key in self._numbers else self._rename(text)
+    def _value(self, label: str, text: str) -> str:
+        return text if label in self._numbers else self._hashed(text)
 
 
-def _requirements(document: Document) -> Iterator[Requirement]:
-    """Every condition on a node's labels that any gang has."""
-    for demand in {pod.demand for pod in document.pods}:
-        yield from _labels(demand.constraints)
-    yield from _labels(pod.affinity for pod in document.pods)
-
-
-def _labels(constraints: Iterable[Iterable[Any]]) -> Iterator[Requirement]:
-    for any_of in constraints:
-        for term in any_of:
-            yield from term.labels
-
-
-def _silenced(own: Complaint) -> Complaint:
-    """Complaints quote what people wrote; that there are some decides, and what they say does not."""
-    return Complaint(HIDDEN, HIDDEN, HIDDEN, own.fatal)
+def _names(own: Any) -> tuple[str, ...]:
+    """The fields of a NamedTuple, a Struct or a dataclass; none of anything else."""
+    if is_dataclass(own):
+        return tuple(field.name for field in fields(own) if field.init)
+    return getattr(own, "_fields", ()) or getattr(own, "__struct_fields__", ())

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from scheduler.engine import Question
+from scheduler.ledger.backoff import RETRY_AFTER
 from scheduler.ledger.gang import Step
-from scheduler.ledger.preemption import ASK_AGAIN, SPARED
+from scheduler.ledger.preemption import SPARED
 from scheduler.ledger.preemption_history import MOST_ALTERNATIONS
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Evict, SuspendJob, Ungate
@@ -396,7 +397,7 @@ def test_a_budget_that_never_allows_is_asked_now_and_then() -> None:
     important(world, 1)
     world.settle(POLICY.timeout)
     asked = sum(isinstance(e, Evict) for e in world.said)
-    assert 1 < asked <= POLICY.timeout / ASK_AGAIN[FailureKind.BUDGET] + 1
+    assert 1 < asked <= POLICY.timeout / RETRY_AFTER[FailureKind.BUDGET] + 1
     world.settle(SPARED / 2)
     assert sum(isinstance(e, Evict) for e in world.said) == asked
     world.api.protected.clear()

@@ -10,7 +10,7 @@ from scheduler.model import events as ev
 from scheduler.model.decision import Reason
 from scheduler.model.demand import TaintEffect
 from scheduler.model.effects import Evict
-from scheduler.model.workload import OwnerTraits, Phase
+from scheduler.model.workload import OwnerTraits, Phase, Strategy
 from tests.builders import a_node, a_taint
 from tests.engine.api import Controller
 from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner
@@ -122,7 +122,7 @@ def test_a_gang_does_not_wait_for_room_on_a_node_that_fell_silent(priority: int)
 def test_a_gang_does_not_wait_for_who_leaves_elsewhere_on_a_node_that_fell_silent() -> None:
     """Of a gang of two that gives way one has left, from the only node that is wanted."""
     world = a_stage(2, 1)
-    world.submit(a_gang_of_pods("pair", 2, gpu=1, wish={"strategy": "spread", "level": "host"}))
+    world.submit(a_gang_of_pods("pair", 2, gpu=1, wish={"strategy": Strategy.SPREAD, "level": "host"}))
     world.settle(1)
     assert nodes_of(world.bound("pair")) == ["n0", "n1"]
     world.api.grace = lambda pod: FOREVER if pod.node == "n1" else 0.0

@@ -86,7 +86,7 @@ class Upheavals(Gangs):
                 count, kind, grace, each | {"membership": replace(told, role=role), "priority": priority}
             )
         if chance.random() < 0.5:
-            spare = replace(told, role=chance.choice(list(roles)), surplus=True, gain=chance.random())
+            spare = replace(told, role=chance.choice(list(roles)), surplus=True)
             words = {"membership": spare, "priority": chance.choice([priority, 0, -5])}
             words["preempts"] = chance.random() < 0.5
             self._made(chance.randint(1, 2), kind, grace, each | words)

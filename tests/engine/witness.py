@@ -12,9 +12,9 @@ import numpy as np
 
 from scheduler.engine import Answer as Made
 from scheduler.engine import Engine, Question, decide
+from scheduler.ledger.backoff import RETRY_AFTER
 from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.ledger.healing import is_unreachable
-from scheduler.ledger.preemption import ASK_AGAIN
 from scheduler.model import events as ev
 from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import Place, Reason
@@ -162,7 +162,7 @@ class Witness:
         known = ([own] if own is not None else []) + before  # a pod may have been of another gang then
         assert any(effect.uid in making.uids for making in known), f"{effect} was not chosen"
         refused = self.refused.get((effect.gang, effect.uid), float("-inf"))
-        assert self.world.now >= refused + ASK_AGAIN[FailureKind.BUDGET], f"{effect} once more"
+        assert self.world.now >= refused + RETRY_AFTER[FailureKind.BUDGET], f"{effect} once more"
 
     def _lets_go(self, effect: Ungate | Nominate) -> None:
         """I6: of several gated pods nobody is let go before the plan is written. Nor is anybody let go to a seat while

@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from scheduler.ledger import Ledger
 from scheduler.ledger.gang import GangRecord, Member
+from scheduler.ledger.node_table import NodeTable
 from scheduler.model import events as ev
 from scheduler.model.cluster import Node
 from scheduler.model.decision import Decision, Place, Reason, Wait
@@ -23,6 +24,12 @@ POLICY = Policy()
 
 QUICK = settings(deadline=None, derandomize=True, database=None)
 """For properties: the same cases every time, on a slow machine too."""
+
+
+def overdrawn(table: NodeTable) -> list[str]:
+    """Names of nodes on which more is used than there is, in any resource."""
+    picture = table.snapshot([])
+    return [name for name, free in zip(picture.names, picture.free, strict=True) if (free < 0).any()]
 
 
 class Desk:

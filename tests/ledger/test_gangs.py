@@ -135,11 +135,11 @@ def test_a_member_with_a_fatal_complaint_stops_its_gang() -> None:
 def test_a_mild_complaint_is_only_said() -> None:
     """The rest is honoured."""
     desk = Desk()
-    mild = Complaint("gangwright.io/gain", "lots", "a number", fatal=False)
+    mild = Complaint("gangwright.io/stratgy", "pack", "a key", fatal=False)
     effects = desk.see(a_pod("alone", complaints=(mild,)))
     warnings = [e for e in effects if isinstance(e, Announce) and e.reason is Reason.WARNING]
     assert len(warnings) == 1
-    assert "lots" in warnings[0].message
+    assert "pack" in warnings[0].message
     assert warnings[0].seated is None
 
 

@@ -10,7 +10,7 @@ from scheduler.model.workload import Pending, Phase, PlanNote, Pod, PodKey, Seat
 from tests.builders import a_node
 from tests.engine.api import pin
 from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
-from tests.ledger.desk import POLICY, Desk, names, told
+from tests.ledger.desk import POLICY, Desk, names, overdrawn, told
 
 OWNER = an_owner("ReplicaSet", "set")
 
@@ -77,7 +77,7 @@ def test_a_forged_seat_is_believed_only_if_it_fits() -> None:
     forged = [nominated(a_pod(f"forged-{n}", gpu=1), "n1") for n in range(3)]
     desk, _ = restarted(thief, *forged)
     assert [desk.seat(pod.key.name) for pod in forged] == ["n1", None, None]
-    assert desk.ledger.nodes.overdrawn() == []
+    assert overdrawn(desk.ledger.nodes) == []
 
 
 def test_a_seat_on_a_node_that_is_not_there_is_nothing() -> None:

@@ -48,7 +48,7 @@ async def a_worker(admin, role=workers.CORE, **spec):
     made = decode(await admin.create(JOBS, a_job(**spec)))
     owner = workers.Owner(made.namespace, made.name, made.uid)
     name = workers.worker_name(made.name, 1, "abcde")
-    return owner, workers.manifest(owner, made.spec, workers.Worker(name, 1, role, 0.25), KIT)
+    return owner, workers.manifest(owner, made.spec, workers.Worker(name, 1, role), KIT)
 
 
 def a_worker_in(namespace=TEAM, **spec):

@@ -30,8 +30,8 @@ MEMBERS = {
     ),
     "ours, surplus": (
         {OURS + "gang": "g", OURS + "surplus": "true"},
-        {OURS + "min-members": "2", OURS + "gain": "0.25"},
-        member("gangwright", quorum={"": 2}, surplus=True, gain=0.25),
+        {OURS + "min-members": "2"},
+        member("gangwright", quorum={"": 2}, surplus=True),
     ),
     "ours, with every wish": (
         {OURS + "gang": "g"},
@@ -221,7 +221,6 @@ REFUSED = {
     "a wrong flag": (GANG, {**FIVE, OURS + "level-required": "yes"}, OURS + "level-required"),
     "an endless timeout": (GANG, {**FIVE, OURS + "timeout": "inf"}, OURS + "timeout"),
     "a wrong surplus": ({**GANG, OURS + "surplus": "maybe"}, FIVE, OURS + "surplus"),
-    "a wrong gain": (GANG, {**FIVE, OURS + "gain": "NaN"}, OURS + "gain"),
     "a minimum without a gang": ({}, FIVE, OURS + "min-members"),
     "a role beside another format": (
         {"scheduling.x-k8s.io/pod-group": "g"},
@@ -394,6 +393,18 @@ def test_a_pod_without_a_gang_may_have_wishes() -> None:
     assert reading.membership is None
     assert reading.alone is not None
     assert reading.alone.wish == Wish(expected_runtime=7200.0)
+
+
+def test_a_removed_strategy_is_read_as_its_nearest() -> None:
+    """The strategy `dot` is taken as `cosine`, and a complaint that refuses nothing says so."""
+    reading = said(GANG, {**FIVE, OURS + "strategy": "dot"})
+
+    assert reading.membership is not None
+    assert (reading.membership.wish.strategy, reading.membership.refused) == (Strategy.COSINE, False)
+    assert [(own.field, own.value, own.fatal) for own in reading.complaints] == [
+        (OURS + "strategy", "dot", False)
+    ]
+    assert reading.complaints[0].remedy.startswith("write cosine")
 
 
 def test_an_unfit_value_is_shown_shortened_and_escaped() -> None:

@@ -5,7 +5,7 @@ import yaml
 
 from scheduler.model.workload import Complaint
 from scheduler.objects import labels
-from scheduler.objects.parsing import MOST_KEYS, slips
+from scheduler.objects.parsing import KNOWN, MOST_KEYS, REMOVED, slips
 from tests.objects.reading import pod_of
 
 OURS = labels.OURS
@@ -40,6 +40,17 @@ def test_a_slip_is_said_and_refuses_nothing(own, annotations, key, meant):
     (complaint,) = pod.complaints
     assert (complaint.field, complaint.fatal) == (key, False)
     assert f"{meant}; this is not read" in complaint.remedy
+
+
+@pytest.mark.parametrize("key", REMOVED)
+def test_a_removed_key_is_said_and_refuses_nothing(key):
+    """What the version before this one read is not read, and the complaint says what to write instead."""
+    pod = a_pod(GANG, {**TWO, key: "0.25"})
+
+    assert pod.membership is not None
+    assert pod.complaints == (Complaint(key, "0.25", REMOVED[key], fatal=False),)
+    assert REMOVED[key].startswith("remove it")
+    assert key not in KNOWN
 
 
 def test_a_pod_without_a_gang_is_told_too():

@@ -11,8 +11,10 @@ from scheduler.model.demand import (
     Term,
     Toleration,
 )
-from scheduler.placement.feasibility import FeasibilityCache, fits, where
-from tests.builders import HOST, a_cluster, a_demand, a_node, a_snapshot, a_taint, some_nodes
+from scheduler.placement import planner
+from scheduler.placement.feasibility import FeasibilityCache, where
+from tests.builders import a_demand, a_gang, a_mask, a_node, a_role, a_snapshot, a_taint, some_nodes
+from tests.placement.asking import POLICY
 
 WORLD = a_snapshot(
     [
@@ -159,32 +161,25 @@ def test_masks_save_work_only():
             np.testing.assert_array_equal(masks.of(snapshot, demand).open, where(snapshot, demand).open)
 
 
-def test_fits_one_node():
-    """A node fits when nothing rules it out and room and ports are free."""
+def test_a_node_holds_a_demand():
+    """A node holds a demand when nothing rules it out and room and ports are free."""
     snapshot = a_snapshot(
         [a_node("a", gpu=2, labels={"disk": "ssd"}), a_node("b", gpu=2, schedulable=False)],
         used={"a": a_demand(gpu=1)},
         ports={"a": [HostPort("TCP", 80, "10.0.0.1")]},
     )
 
-    assert fits(snapshot, a_demand(gpu=1), 0)
-    assert fits(snapshot, a_demand(gpu=1, selector={"disk": "ssd"}, ports=[81]), 0)
-    assert not fits(snapshot, a_demand(gpu=2), 0)
-    assert not fits(snapshot, a_demand(selector={"disk": "hdd"}), 0)
-    assert not fits(snapshot, a_demand(ports=[80]), 0)
-    assert fits(snapshot, a_demand(ports=[HostPort("TCP", 80, "10.0.0.2")]), 0)
-    assert not fits(snapshot, a_demand(more={"example.com/unknown": 1}), 0)
-    assert not fits(snapshot, a_demand(gpu=1), 1)
+    def held(**demand) -> list[bool]:
+        gang = a_gang(roles=[a_role("", 1, demand=a_demand(**demand))])
+        return planner.rank(snapshot, gang, POLICY, a_mask(snapshot, "a", "b"))[0].tolist()
 
-
-def test_fits_agrees_with_masks():
-    """One node at a time or all at once, the answer is the same."""
-    snapshot = a_cluster(areas=2, racks=2, nodes=2, labels={"pool": "x"})
-    for name in snapshot.names:
-        demand = by_label(HOST, Operator.NOT_IN, name)
-        expected = where(snapshot, demand).open
-
-        assert [fits(snapshot, demand, row) for row in range(len(snapshot.names))] == expected.tolist()
+    assert held(gpu=1) == [True, False]
+    assert held(gpu=1, selector={"disk": "ssd"}, ports=[81]) == [True, False]
+    assert held(gpu=2) == [False, False]
+    assert held(selector={"disk": "hdd"}) == [False, False]
+    assert held(ports=[80]) == [False, False]
+    assert held(ports=[HostPort("TCP", 80, "10.0.0.2")]) == [True, False]
+    assert held(more={"example.com/unknown": 1}) == [False, False]
 
 
 def test_empty_cluster():

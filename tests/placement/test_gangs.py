@@ -119,10 +119,9 @@ class TestAnchors:
             "a0/a0-r0": 1,
         }
 
-    @pytest.mark.parametrize("strategy", ["cosine", "dot"])
-    def test_aligned_newcomers_join_too(self, strategy):
-        """Strategies that align choose within the domain of those who sit."""
-        gang = a_gang(2, gpu=1, strategy=strategy, anchors=["a0-r2-n0"])
+    def test_aligned_newcomers_join_too(self):
+        """Cosine chooses within the domain of those who sit."""
+        gang = a_gang(2, gpu=1, strategy="cosine", anchors=["a0-r2-n0"])
 
         assert per_domain(RACKS, place(RACKS, gang), "rack") == {"a0/a0-r2": 2}
 

@@ -311,9 +311,10 @@ def test_rank_and_decide_agree(ledger, demand, strategy, level, required, data):
     mask, scores = planner.rank(snapshot, gang, POLICY, candidates)
     decision = planner.decide(snapshot, gang, POLICY, dict.fromkeys(gang.roles[0].quorum, candidates))
 
+    held = ledger.holds(gang, demand)
     for row, node in enumerate(ledger.nodes):
         inside = not required or domain(node, level) is not None
-        assert mask[row] == (bool(candidates[row]) and inside and planner.fits(snapshot, demand, row))
+        assert mask[row] == (bool(candidates[row]) and inside and bool(held.get(node.name)))
     assert ((scores >= 0) & (scores <= 1)).all()
     assert not scores[~mask].any()
     if isinstance(decision, Place):

@@ -19,7 +19,6 @@ EVERY = np.ones(4, dtype=bool)
     [
         ("pack", ["a0-r0-n0", "a0-r1-n0", "a0-r0-n1"]),
         ("spread", ["a0-r0-n0", "a0-r0-n1", "a0-r1-n0"]),
-        ("dot", ["a0-r0-n1", "a0-r1-n0", "a0-r0-n0"]),
     ],
 )
 def test_scores_follow_the_strategy(strategy, order):

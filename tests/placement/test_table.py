@@ -281,20 +281,13 @@ class TestAligned:
         assert per_node(place(snapshot, gang)) == {"b": 2}
         assert per_node(place(snapshot, a_gang(3, strategy="cosine", cpu=4, memory=2))) == {"a": 1, "b": 2}
 
-    @pytest.mark.parametrize("strategy", ["cosine", "dot"])
-    def test_one_domain_or_wait(self, strategy):
+    def test_one_domain_or_wait(self):
         """Domains are chosen as by pack: the tightest that holds all, required: that or none."""
         snapshot = with_free(RACKS, GPU, {"a0-r0-n0": 0, "a0-r1-n0": 3})
-        gang = a_gang(7, gpu=1, strategy=strategy, required=True)
+        gang = a_gang(7, gpu=1, strategy="cosine", required=True)
 
         assert per_domain(snapshot, place(snapshot, gang), "rack") == {"a0/a0-r1": 7}
-        assert wait(snapshot, a_gang(9, gpu=1, strategy=strategy, required=True))[0] == Reason.NEVER_FITS
-
-    def test_dot_prefers_the_roomiest(self):
-        """The dot product takes the node with most room."""
-        snapshot = with_free(a_cluster(nodes=2, gpu=4), GPU, {"a0-r0-n0": 3})
-
-        assert place(snapshot, a_gang(1, gpu=1, strategy="dot")).seats == {"pod-0": "a0-r0-n1"}
+        assert wait(snapshot, a_gang(9, gpu=1, strategy="cosine", required=True))[0] == Reason.NEVER_FITS
 
     def test_fewest_racks_when_none_holds_all(self):
         """A gang that no rack holds spans as few racks as by pack."""

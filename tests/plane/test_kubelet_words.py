@@ -24,7 +24,7 @@ POD = {
         "namespace": "team",
         "uid": "u-1",
         "labels": {"app": "a", "tier": 'the "first"'},
-        "annotations": {"gangwright.io/gain": "0.8"},
+        "annotations": {"gangwright.io/members": "8"},
     },
     "spec": {"nodeName": "n0", "containers": []},
 }
@@ -75,7 +75,7 @@ def test_a_variable_may_refer_to_those_before_it():
         ("metadata.namespace", "team"),
         ("metadata.labels['app']", "a"),
         ("metadata.labels['none']", ""),
-        ("metadata.annotations['gangwright.io/gain']", "0.8"),
+        ("metadata.annotations['gangwright.io/members']", "8"),
         ("metadata.labels", 'app="a"\ntier="the \\"first\\""'),
         ("spec.nodeName", "n0"),
         ("spec.serviceAccountName", "default"),

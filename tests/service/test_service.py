@@ -19,6 +19,7 @@ from scheduler.model.verbs import Allowed, Failed, FilterCall, PreemptCall, Vict
 from scheduler.model.workload import GangKey, Membership, Pod, PodKey, Uid
 from scheduler.service import service as room
 from scheduler.service.service import Service
+from tests.ledger.desk import overdrawn
 
 GANG = GangKey("team", "g")
 
@@ -184,7 +185,7 @@ async def test_an_answer_that_comes_too_late_is_dropped(world: World, monkeypatc
 
     assert taken.is_set()
     assert {effect.node for effect in ungated} == {"n0001"}
-    assert world.engine.ledger.nodes.overdrawn() == []
+    assert overdrawn(world.engine.ledger.nodes) == []
 
 
 @pytest.mark.parametrize("beside", [False, True])

@@ -33,7 +33,7 @@ def a_scene(*, acting: bool = True) -> World:
         world.settle(30)
     world.submit(a_gang_of_pods("huge", 12, namespace="team-b", gpu=4))
     world.submit(a_gang_of_pods("late", 2, quorum=3, namespace="team-b", gpu=1))
-    complaint = Complaint("gangwright.io/strategy", HOSTILE, "one of pack, spread, cosine, dot")
+    complaint = Complaint("gangwright.io/strategy", HOSTILE, "one of pack, spread, cosine")
     world.submit(a_gang_of_pods("wrong", 1, namespace="team-a", complaints=(complaint,)))
     world.settle(30)
     return world

@@ -24,7 +24,7 @@ WRONG = {
     "digits of another script": ("min-members", "٤", "a whole number from 1 to"),
     "half a surrogate's cousin": ("min-members", "4\u202e\U0001f600", "a whole number from 1 to"),
     "a role twice": ("min-members", "ps=1,ps=2", "each role once"),
-    "no such strategy": ("strategy", "magic", "one of cosine, dot, pack, spread"),
+    "no such strategy": ("strategy", "magic", "one of cosine, pack, spread"),
     "neither yes nor no": ("level-required", "maybe", "true or false"),
     "negative time": ("timeout", "-5s", "a duration such as 90s"),
     "endless time": ("timeout", "1e99h", "a duration such as 90s"),

@@ -6,7 +6,6 @@ given once, a deletion names the uid, a status names the version that it replace
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -14,11 +13,9 @@ import msgspec
 
 from scheduler.elastic.workers import Owner, Thing, reference
 from scheduler.objects import labels
+from scheduler.objects.event_bodies import micro, shortened, stem
+from scheduler.objects.patches import APPLY, JSON, MERGE
 from scheduler.settings_elastic import Confinement
-
-JSON: Final = "application/json"
-MERGE: Final = "application/merge-patch+json"
-APPLY: Final = "application/apply-patch+yaml"
 
 JOBS: Final = f"/apis/{labels.OURS}v1alpha1/elasticjobs"
 PODS: Final = "/api/v1/pods"
@@ -29,13 +26,7 @@ EVENTS: Final = "/apis/events.k8s.io/v1/events"
 REPORTER: Final = f"{labels.OURS}elastic"
 """Reporting controller of our events."""
 
-NOTE_LIMIT: Final = 1024
-"""Bytes of an event's note that the API server accepts."""
-
 DNS_PORT: Final = 53
-
-_STEM: Final = 50
-"""Characters of a name that an event's own begins with; the API server appends the rest."""
 
 
 class Call(NamedTuple):
@@ -86,15 +77,14 @@ def patch_status(owner: Owner, version: str, change: Thing) -> Call:
 
 def tell(owner: Owner, kind: str, reason: str, message: str, now: float) -> Call:
     """An Event on the ElasticJob. kind: Normal or Warning. now: seconds since the epoch."""
-    moment = datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     event = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {
             "namespace": owner.namespace,
-            "generateName": owner.name[:_STEM].rstrip("-.") + "-",
+            "generateName": stem(owner.name),
         },
-        "eventTime": moment,
+        "eventTime": micro(now),
         "reportingController": REPORTER,
         "reportingInstance": REPORTER,
         "action": "Training",
@@ -110,14 +100,6 @@ def tell(owner: Owner, kind: str, reason: str, message: str, now: float) -> Call
         },
     }
     return Call("POST", inside(EVENTS, owner.namespace), _encoded(event))
-
-
-def shortened(message: str) -> str:
-    """The message within the API's limit, which counts bytes."""
-    raw = message.encode("utf-8", "replace")
-    if len(raw) <= NOTE_LIMIT:
-        return raw.decode()
-    return raw[: NOTE_LIMIT - 3].decode("utf-8", "ignore") + "…"
 
 
 def confine(owner: Owner, kind: Confinement, port: int) -> Call:

@@ -119,7 +119,7 @@ class Carrying:
         if error is not None:
             self._refused(effect.number, f"without its NetworkPolicy no worker starts: {error.words}")
             return
-        worker = Worker(name, effect.number, effect.role, effect.gain, effect.avoid)
+        worker = Worker(name, effect.number, effect.role, effect.avoid)
         try:
             pod = manifest(self._owner, spec, worker, self._site.kit)
         except (TypeError, ValueError, LookupError, AttributeError) as wrong:

@@ -69,8 +69,6 @@ class StartWorker(Struct, frozen=True):
     """Counts the pods of this job; never used twice by one master."""
     role: str
     """`core` (a member of the quorum, at the job's priority) or `surplus`."""
-    gain: float
-    """Relative speed-up that this worker is expected to bring; 0 for a core."""
     avoid: tuple[str, ...] = ()
     """Nodes that it had better not go to."""
 

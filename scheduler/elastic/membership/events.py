@@ -210,8 +210,6 @@ class Sized(Struct, frozen=True):
     want: int
     by: str = ""
     reason: str = ""
-    gains: tuple[float, ...] = ()
-    """Relative speed-up of each worker above the minimum, in order."""
     ahead: int = 0
     """So many workers may be there, those beyond `want` as newcomers that no round takes yet; 0: `want`."""
 

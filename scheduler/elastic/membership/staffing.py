@@ -78,28 +78,12 @@ def _stood(s: State, now: float) -> int:
 
 def _start(s: State, now: float) -> None:
     """Cores up to the quorum, surplus up to what has been wanted for a moment."""
-    least = s.spec.min_workers if s.spec else 0
-    lacking, waits = _missing(s, _stood(s, now)), delayed(s, now)
-    present = len(roll.lasting(s)) + len(s.starts) + lacking["core"]
-    for _ in range(lacking["core"] if "core" not in waits else 0):
-        _ask(s, "core", 0.0, now)
-    for place in range(lacking["surplus"] if "surplus" not in waits else 0):
-        _ask(s, "surplus", _gain(s, present + place - least), now)
-
-
-def _ask(s: State, role: str, gain: float, now: float) -> None:
-    s.counter += 1
-    s.starts[s.counter] = Start(role, now)
-    s.do(StartWorker(s.counter, role, gain, ending.avoided(s, now)))
-
-
-def _gain(s: State, place: int) -> float:
-    """What the policy expects of that worker above the quorum; without its word, as if workers scaled perfectly."""
-    gains = s.sized.gains if s.sized else ()
-    if 0 <= place < len(gains):
-        return gains[place]
-    base = s.spec.min_workers if s.spec else 1
-    return 1.0 / max(1, base + max(0, place))
+    waits = delayed(s, now)
+    for role, count in _missing(s, _stood(s, now)).items():
+        for _ in range(count if role not in waits else 0):
+            s.counter += 1
+            s.starts[s.counter] = Start(role, now)
+            s.do(StartWorker(s.counter, role, ending.avoided(s, now)))
 
 
 def _forget_unseen(s: State, now: float) -> None:

@@ -26,12 +26,6 @@ def rate(measured: Mapping[int, Measured], size: int) -> float:
     return _beyond(measured, known, size)
 
 
-def gain(measured: Mapping[int, Measured], size: int) -> float:
-    """Expected relative speed-up by the last of `size` workers; 0 where fewer would be faster."""
-    before = rate(measured, size - 1)
-    return max(0.0, rate(measured, size) / before - 1.0) if before > 0 else 1.0
-
-
 def _line(measured: Mapping[int, Measured], low: int, high: int, size: int) -> float:
     """As a mean by weight: what a slope takes off a large rate may leave nothing of a small one."""
     part = (size - low) / (high - low)

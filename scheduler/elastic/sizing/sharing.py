@@ -193,15 +193,11 @@ def _gain(job: JobView, low: int, high: int) -> float:
 
 
 def _want(share: _Share) -> Want:
-    job, ahead = share.job, share.ahead if share.ahead > share.size else 0
     return Want(
         size=share.size,
         reason=_reason(share),
-        by=policy(job),
-        ahead=ahead,
-        gains=tuple(
-            curve.gain(job.measured, size) for size in range(job.min + 1, max(ahead, share.size) + 1)
-        ),
+        by=policy(share.job),
+        ahead=share.ahead if share.ahead > share.size else 0,
         coming=share.desire.coming,
         soon=share.desire.soon and not share.short,
     )

@@ -233,9 +233,6 @@ class Want(Struct, frozen=True, kw_only=True):
     ahead: int = 0
     """So many workers may be there, `size` of them training: the others start already for the size that comes next if
     the present one proves itself. 0: none do."""
-    gains: tuple[float, ...] = ()
-    """Expected relative speed-up of each worker above the minimum, in order: of the first, the second … up to the last
-    of `size`, or of `ahead`. What the annotation `gangwright.io/gain` of that surplus worker says."""
     coming: Stage | None = None
     """The next change that is planned already, of a schedule."""
     soon: bool = False

@@ -61,11 +61,9 @@ def read(
     membership = form.read(sheet, GangKey(namespace, gang), levels)
     if form is not ours.FORMAT:
         ours.stray(sheet)
-    above, worth = ours.surplus(sheet)
     whole = replace(
         membership,
-        surplus=above,
-        gain=worth,
+        surplus=ours.surplus(sheet),
         wish=wish.over(membership.wish),
         refused=sheet.refused,
         keys={said: key for said, key in membership.keys.items() if getattr(wish, said, None) is None},

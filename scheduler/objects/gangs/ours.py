@@ -16,7 +16,6 @@ from scheduler.objects.parsing import (
     Unfit,
     count,
     flag,
-    gain,
     name,
     runtime,
     timeout,
@@ -67,7 +66,7 @@ def _read(sheet: PodMetadata, gang: GangKey, _levels: Levels) -> Membership:
 def wish(sheet: PodMetadata) -> Wish:
     """What our annotations ask of the placement."""
     return Wish(
-        strategy=sheet.annotation(key.STRATEGY, _strategy),
+        strategy=_strategy_of(sheet),
         level=sheet.annotation(key.LEVEL, name),
         required=sheet.annotation(key.LEVEL_REQUIRED, flag),
         timeout=sheet.annotation(key.TIMEOUT, timeout),
@@ -79,11 +78,18 @@ def wish(sheet: PodMetadata) -> Wish:
     )
 
 
-def surplus(sheet: PodMetadata) -> tuple[bool, float]:
-    """Whether the member is above the quorum, and what it is worth."""
-    above = sheet.label(key.SURPLUS, flag) or False
-    worth = sheet.annotation(key.GAIN, gain)
-    return above, worth or 0.0
+def _strategy_of(sheet: PodMetadata) -> Strategy | None:
+    """The strategy; a word of the version before this one is said to be gone, and its nearest is taken."""
+    said = sheet.annotations.get(key.STRATEGY)
+    if said != "dot":
+        return sheet.annotation(key.STRATEGY, _strategy)
+    sheet.complain(key.STRATEGY, said, "write cosine, which is taken; dot was removed", fatal=False)
+    return Strategy.COSINE
+
+
+def surplus(sheet: PodMetadata) -> bool:
+    """Whether the member is above the quorum."""
+    return sheet.label(key.SURPLUS, flag) or False
 
 
 def stray(sheet: PodMetadata) -> None:

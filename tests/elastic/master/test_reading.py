@@ -20,7 +20,7 @@ def pod(worker=None, status=None, **meta):
 
 def test_what_was_made_is_known_again():
     """Number, role, gate and quorum of a worker as it was written."""
-    found = known(pod(Worker("train-3-x", 3, SURPLUS, 0.5)))
+    found = known(pod(Worker("train-3-x", 3, SURPLUS)))
 
     assert (found.owner, found.quorum) == (OWNER, "2")
     seen = found.seen

@@ -294,7 +294,7 @@ def test_a_pod_that_appears_while_its_job_waits_is_looked_at(monkeypatch: pytest
     world = refused_alone(1, 140, monkeypatch)
     monkeypatch.undo()
     number = world.sentences(effects.StartWorker)[-1].number
-    world._startworker(effects.StartWorker(number, "core", 0.0))
+    world._startworker(effects.StartWorker(number, "core"))
 
     assert world.run(15, lambda: world.trains(1)), world.status.reason
 

@@ -83,13 +83,12 @@ def test_the_scheduler_knows_it_as_a_member_of_the_jobs_gang():
 
 
 def test_surplus_is_labelled_and_less_important():
-    """It has the surplus label, its gain, and the priority class of surplus, whatever admission made of the other."""
+    """It has the surplus label and the priority class of surplus, whatever admission made of the other."""
     spec = changed(priority=1000, preemptionPolicy="Never")
-    pod = made(spec, role=SURPLUS, gain=0.25)
+    pod = made(spec, role=SURPLUS)
 
     assert pod["metadata"]["labels"]["gangwright.io/surplus"] == "true"
     assert pod["metadata"]["labels"]["gangwright.io/elastic-role"] == "surplus"
-    assert pod["metadata"]["annotations"]["gangwright.io/gain"] == "0.2500"
     assert pod["spec"]["priorityClassName"] == "gangwright-surplus"
     assert pod["spec"].keys().isdisjoint({"priority", "preemptionPolicy"})
 
@@ -100,7 +99,6 @@ def test_a_core_has_the_priority_of_the_job():
 
     assert pod["spec"]["priorityClassName"] == "training"
     assert "gangwright.io/surplus" not in pod["metadata"]["labels"]
-    assert "gangwright.io/gain" not in pod["metadata"]["annotations"]
 
 
 def test_it_is_gated_and_goes_with_the_job():
@@ -332,7 +330,6 @@ OURS = (
         "surplus",
         "seat",
         "plan",
-        "gain",
         "gang",
         "min-members",
         "members",

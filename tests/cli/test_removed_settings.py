@@ -1,0 +1,18 @@
+"""Settings that were removed, at the start of `serve` and `elastic`."""
+
+import json
+
+from scheduler.cli.running import settings_of
+from scheduler.model.workload import Strategy
+
+
+def test_a_removed_word_is_one_warning_in_the_log(tmp_path, capsys):
+    """The program starts with the nearest word, and one line of the log says so."""
+    file = tmp_path / "settings.yaml"
+    file.write_text("placement:\n  strategy: dot\nlog:\n  format: json", encoding="utf-8")
+
+    assert settings_of(file, {}).placement.strategy is Strategy.COSINE
+
+    (line,) = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert (line["event"], line["level"]) == ("removed setting", "warning")
+    assert line["message"].startswith("placement.strategy (settings.yaml, line 2) = 'dot': ")
