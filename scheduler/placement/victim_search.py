@@ -7,7 +7,7 @@ Never here: whether the planner agrees, and gangs whose seats cannot be counted 
     2. An eighth of the missing seats is bought where they cost least, until none is missing. A gang costs once,
        wherever it stands: what it costs is shared out over its nodes in three ways, and the cheapest result is kept.
     3. The dearest for what it gives is put back first, as long as the seats suffice (Kueue: fill back).
-    4. One victim is exchanged for others, or one unit is added that makes others needless, as long as that is cheaper.
+    4. One unit is added that makes others needless, as long as that is cheaper.
 """
 
 from collections.abc import Iterator
@@ -33,14 +33,14 @@ _STEPS: Final = 8
 _FASTER: Final = 1.25
 """Where only the planner knows whether a set suffices, each step buys so much more than the one before."""
 
-_DOMAINS: Final = 8
+_DOMAINS: Final = 4
 """Domains that are looked at closely: those that look cheapest."""
 
 _EXCHANGED: Final = 12
-"""Victims, the dearest, that are tried to be replaced; and units, the cheapest for a seat, that are tried to be added."""
+"""Units, the cheapest for what they give, that are tried to be added."""
 
-_TRIES: Final = (6, 48_000, 48)
-"""Exchanges that are tried: so many divided by the entries, but never fewer or more than these."""
+_TRIES: Final = 36
+"""Exchanges that are tried for one answer."""
 
 _NOTHING: Final = 1e-9
 """Less than any part of a seat that a unit could give."""
@@ -138,13 +138,10 @@ class Search:
         last = last[order]
         return Offers(row[last], each[last], seats[last], first[order], last + 1, entries.owner[line])
 
-    def grown(
-        self, start: Mask, shares: Vector, *, barred: int = NOWHERE, on: bool = False
-    ) -> Iterator[Mask]:
+    def grown(self, start: Mask, shares: Vector, *, on: bool = False) -> Iterator[Mask]:
         """Ever larger sets within the limits, until no seat is missing; on: until no more are to be had."""
         taken, room, steps = start, self.standing.room(start), float(_STEPS)
         line, owner = self.lined_up(shares), self.entries.owner
-        line = line[owner[line] != barred]
         while True:
             missing = self.need if on else self.need - float(self.worth(room).sum())
             line = line[~taken[owner[line]]]
@@ -172,47 +169,36 @@ class Search:
     def cheapest(self, fixed: Mask) -> Mask | None:
         """The cheapest set found for one kind of members, on top of `fixed`; None when none suffices."""
         frugal = self.standing.with_surplus(self.limits.part(len(fixed)))[self.entries.owner]
-        shares = [self.shares(power) for power in _POWERS] + ([frugal] if frugal.any() else [])
-        found = [taken for own in shares if (taken := self._enough(fixed, own, fixed)) is not None]
+        found = []
+        for shares in (*map(self.shares, _POWERS), *([frugal] if frugal.any() else [])):
+            taken = fixed
+            for taken in self.grown(fixed, shares):  # noqa: B007 - the last one
+                pass
+            if (answer := self._filled_back(taken, fixed)) is not None:
+                found.append(answer)
         return self._exchanged(min(found, key=self.standing.price), fixed) if found else None
-
-    def _enough(self, start: Mask, shares: Vector, fixed: Mask, barred: int = NOWHERE) -> Mask | None:
-        taken = start
-        for taken in self.grown(start, shares, barred=barred):  # noqa: B007 - the last one
-            pass
-        return self._filled_back(taken, fixed)
 
     def _filled_back(self, taken: Mask, fixed: Mask) -> Mask | None:
         return filled_back(self.standing, self.asks[0], taken, self.cost, kept=fixed, per_seat=True)
 
     def _exchanged(self, best: Mask, fixed: Mask) -> Mask:
-        least, work, most = _TRIES
-        price, left = self.standing.price(best), min(max(work // max(len(self.entries.row), 1), least), most)
-        better: Mask | None = best
-        while better is not None and left > 0:
-            better = None
-            for trial in self._neighbors(best, fixed):
-                left -= 1
-                if trial is not None and (cost := self.standing.price(trial)) < price:
-                    better, best, price = trial, trial, cost
-                if better is not None or left <= 0:
+        """One unit more, the cheapest for what it gives first, and less what it makes needless, as long as that is
+        cheaper.
+        """
+        price, tries = self.standing.price(best), _TRIES
+        size = np.bincount(self.entries.owner, self.sizes, len(self.cost))
+        line = np.argsort(self.cost / np.maximum(size, _NOTHING), kind="stable")
+        again = True
+        while again and tries > 0:
+            again = False
+            for unit in line[(self.usable & ~best & (size > 0))[line]][: min(_EXCHANGED, tries)].tolist():
+                tries -= 1
+                more = best | (np.arange(len(best)) == unit)
+                trial = self._filled_back(self.standing.closed(more), fixed)
+                if trial is not None and self.standing.price(trial) < price and self.limits.keeps(trial):
+                    best, price, again = trial, self.standing.price(trial), True
                     break
         return best
-
-    def _neighbors(self, taken: Mask, fixed: Mask) -> Iterator[Mask | None]:
-        """Sets with others in the place of one unit, and with one unit in the place of others; None does not suffice."""
-        shares, size = self.shares(1.0), np.bincount(self.entries.owner, self.sizes, len(self.cost))
-        own = np.flatnonzero(taken & ~fixed & ~self.standing.forced(taken))
-        for unit in own[np.argsort(-self.cost[own], kind="stable")][:_EXCHANGED].tolist():
-            rest = taken.copy()
-            rest[unit] = False
-            yield self._enough(rest, shares, fixed, unit)
-        others = np.flatnonzero(self.usable & ~taken & (size > 0))
-        for unit in others[np.argsort(self.cost[others] / size[others], kind="stable")][:_EXCHANGED].tolist():
-            more = taken.copy()
-            more[unit] = True
-            more = self.standing.closed(more)
-            yield self._filled_back(more, fixed) if self.limits.keeps(more) else None
 
 
 def counted(standing: Standing, ask: Ask, limits: Limits) -> Mask | None:
@@ -272,5 +258,4 @@ def _in_domain(standing: Standing, ask: Ask, limits: Limits, level: int) -> Mask
         lower = next((one for one, most in levels if ask.found(standing.room(most))[0] >= ask.need), None)
     if answer is None:
         return None
-    rank = np.argsort(np.lexsort((standing.lost, standing.level))).astype(float)
-    return filled_back(standing, ask, answer, rank, kept=np.zeros_like(answer), per_seat=False)
+    return filled_back(standing, ask, answer, standing.by_price(), kept=np.zeros_like(answer), per_seat=False)

@@ -26,14 +26,11 @@ from scheduler.model.workload import Gang, Uid
 from scheduler.placement import planner
 from scheduler.placement.feasibility import FeasibilityCache, free_for
 from scheduler.placement.victim_search import Search, counted, promising
-from scheduler.placement.victim_seats import Ask, asks_of, countable
+from scheduler.placement.victim_seats import Ask, asks_of, countable, filled_back
 from scheduler.placement.victims import Limits, Standing, limits_of, needless, standing_of
 
 _ROUNDS: Final = 4
 """How often it is chosen anew without those that would leave by a claim for nothing that is claimed."""
-
-_PLACES: Final = 4
-"""Domains that are tried where only the planner can say whether a set suffices: those that look cheapest."""
 
 _IN_VAIN: Final = frozenset({Reason.NEVER_FITS, Reason.NO_NODE_MATCHES})
 """No pod's leaving helps."""
@@ -161,31 +158,31 @@ class _Case:
             most = standing.upto(level)
             if self.seated(most) is None:
                 continue
-            trials = [self._in_the_way(most)]
-            for inside in promising(standing, self.asks, self.limits, level, self._able(most))[:_PLACES]:
+            trials = [most]
+            for inside in promising(standing, self.asks, self.limits, level, self._able(most)):
                 asks = tuple(ask.within(inside & (ask.domain != NOWHERE)) for ask in self.asks)
                 search = Search(standing, asks, self.limits, standing.cost(level), most)
                 grown = search.grown(np.zeros_like(most), search.shares(1.0), on=True)
-                trials += [self._in_the_way(taken) for taken in islice(filter(self.seated, grown), 1)]
+                trials += islice(filter(self.seated, grown), 1)
             able = [taken for taken in trials if self.limits.keeps(taken)]
             if able:
-                return self._filled_back(min(able, key=standing.price))
+                return self._filled_back(min(map(self._in_the_way, able), key=standing.price))
         return None
 
     def _in_the_way(self, taken: Mask) -> Mask:
-        """The cheapest units without which the seats that this set gives would not be free; or the set."""
+        """The set without the units that are not in the way of the very seats that it gives: one "seat" a node, which
+        is there where each column holds what is needed.
+        """
         place = self.seated(taken)
         if place is None:
             return taken
         needed = self.needed(place)
-        used = needed.any(axis=1)
-        # One "seat" a node: what is free there less what is needed, plus one, so that none is left wanting
-        # exactly where every column is at least one.
-        short = np.where(needed > 0, self.standing.free - needed + 1.0, 1.0)
-        width, domain = short.shape[1], np.where(used, 0, NOWHERE)
-        ask = Ask(int(used.sum()), np.arange(width), np.ones(width), 1.0, domain, 1)
-        found = counted(replace(self.standing, free=short), ask, self.limits)
-        return taken if found is None or self.seated(found) is None else found
+        room = np.where(needed > 0, self.standing.free - needed + 1.0, 1.0)
+        ones, domain = np.ones(room.shape[1]), np.where(needed.any(axis=1), 0, NOWHERE)
+        ask = Ask(int((domain == 0).sum()), np.arange(len(ones)), ones, 1.0, domain, 1)
+        rank, none = self.standing.by_price(), np.zeros_like(taken)
+        left = filled_back(replace(self.standing, free=room), ask, taken, rank, kept=none, per_seat=False)
+        return taken if left is None else left
 
     def _filled_back(self, taken: Mask) -> Mask:
         """The set without what is not needed: the highest level first, and in it the dearest.
@@ -196,7 +193,7 @@ class _Case:
         standing, again = self.standing, True
         while again:
             again = False
-            for unit in np.lexsort((standing.lost, standing.level))[::-1].tolist():
+            for unit in np.argsort(-standing.by_price()).tolist():
                 rest = taken & (np.arange(len(taken)) != unit)
                 if taken[unit] and not standing.forced(taken)[unit] and self.seated(rest) is not None:
                     taken, again = rest, True

@@ -146,6 +146,10 @@ class Standing:
         )
         return tuple(parts.T[::-1].ravel().tolist())
 
+    def by_price(self) -> Vector:
+        """float64[u]: the rank of each unit by its level, and in it by the work lost; 0 is the cheapest."""
+        return np.argsort(np.lexsort((self.lost, self.level))).astype(np.float64)
+
     def cost(self, level: int) -> Vector:
         """float64[u]: what taking each costs at this level, a gang with its surplus.
 
@@ -153,12 +157,9 @@ class Standing:
         """
         here = self.level == level
         lost = np.where(here, self.lost, 0.0)
-        least = lost[lost > 0].min(initial=np.inf)
-        slight = _SLIGHT * (least if np.isfinite(least) else 1.0)
-        kinds = np.array([_TIE[unit.kind] for unit in self.units]) + _MEMBER * self.kinds[3]
-        below = np.where(self.level < level, self.lost, 0.0)
-        lower = below / max(below.sum(), 1.0) + _SLIGHT * kinds
-        return self.with_surplus(np.where(here, lost + slight * kinds, slight * _SLIGHT * lower))
+        slight = _SLIGHT * lost[lost > 0].min(initial=1.0)
+        ties = np.array([_TIE[unit.kind] for unit in self.units]) + _MEMBER * self.kinds[3]
+        return self.with_surplus(lost + slight * np.where(here, ties, _SLIGHT * ties))
 
     def with_surplus(self, own: Vector) -> Vector:
         """float64[u]: this figure of each unit, a gang's with that of its surplus."""
