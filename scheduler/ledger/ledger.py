@@ -199,7 +199,7 @@ class Ledger(Cache):
                 self._effects += effects
                 self.wake(record.key, wake)
         guard = partial(fault_isolation.guard, self, now=now)
-        self._effects += self.member_conditions.due(self.registry.gangs, self.pending, guard, now)
+        self._effects += self.member_conditions.due(self.registry.gangs, guard, now)
 
     def _sweep(self, now: float) -> None:
         """Plans whose gang is gone, or has another plan by now, are given up; the others are looked at when there is more

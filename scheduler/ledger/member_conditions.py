@@ -1,22 +1,20 @@
 """What every member of a gang says of it: the condition `gangwright.io/Seated`, beside the event on the first of them.
 
-Lives here: which members lack the reason that holds now, and when they are written: once it has stood for a while, the
-front of the queue first, a few at a time. Never here: the reason and its text (`conditions`), and the first member, which
+Lives here: which members lack the reason that holds now, and when they are written: once it has stood for a while, a
+few at a time. Never here: the reason and its text (`conditions`), and the first member, which
 is told at once. A member is written again for another reason, not for other numbers. A gang that has its seats is
 written only where a member says that it waits.
 """
 
-import heapq
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from scheduler.ledger import conditions
 from scheduler.ledger.backoff import doubled
 from scheduler.ledger.gang import GangRecord, Member
-from scheduler.ledger.pending_queue import PendingQueue
 from scheduler.ledger.phase import QUORUM_BOUND
 from scheduler.ledger.timers import Timers
 from scheduler.model.decision import TEXT, Reason
@@ -41,18 +39,12 @@ MATURED: Final = 200
 UNDER_WAY: Final = 50
 """Writes without an outcome at most: a slow API server is asked more slowly."""
 
-SPARE: Final = 64
-"""Entries of gangs that are not ready any more, beyond as many as those that are, up to which they are left lying."""
-
 LONGEST: Final = 300.0
 """Seconds between two tries for a gang of which writes fail, at most; each takes twice as long as the last."""
 
 
 Guard: TypeAlias = Callable[[GangKey], AbstractContextManager[None]]
 """What fails inside is the fault of this gang alone."""
-
-Place: TypeAlias = tuple[bool, tuple[Any, ...]]
-"""Whether a gang is out of the queue, and its turn there or its number; smaller goes first."""
 
 
 @dataclass(slots=True)
@@ -73,9 +65,7 @@ class MemberConditions:
         self._standing: dict[GangKey, Standing] = {}
         self._timers = Timers()
         self._ready: dict[GangKey, None] = {}
-        """Gangs whose time has come."""
-        self._line: list[tuple[Place, GangKey]] = []
-        """A heap of them, by the place in the queue that each had when its time came."""
+        """Gangs whose time has come, in that order."""
         self._rests_until = float("-inf")
         self._under_way: set[SetCondition] = set()
 
@@ -105,25 +95,23 @@ class MemberConditions:
             return float("inf")
         return self._rests_until if self._ready else max(self._rests_until, self._timers.next())
 
-    def due(
-        self, gangs: Mapping[GangKey, GangRecord], pending: PendingQueue, guard: Guard, now: float
-    ) -> Iterator[SetCondition]:
+    def due(self, gangs: Mapping[GangKey, GangRecord], guard: Guard, now: float) -> Iterator[SetCondition]:
         """What is to be written now."""
         left = min(BATCH, UNDER_WAY - len(self._under_way))
         if left <= 0 or now < self._rests_until:
             return
         for ripe in islice(self._timers.due(now), MATURED):
             self._ready[ripe] = None
-            heapq.heappush(self._line, (_place(pending, gangs[ripe]), ripe))
             self._rests_until = now + BATCH / RATE
         looked = 0
-        while left and looked < LOOKED and (key := self._first()) is not None:
-            record, effects = gangs[key], list[SetCondition]()
-            del self._ready[key]
+        for key in list(islice(self._ready, LOOKED)):
+            if not left or looked >= LOOKED:
+                return
+            record, effects, more = gangs[key], list[SetCondition](), False
             with guard(key):
                 effects, more = _effects(record, self._standing[key].why, left)
-                if more:
-                    self._ready[key] = None
+            if not more:
+                del self._ready[key]
             left, looked = left - len(effects), looked + len(record.members)
             self._under_way.update(effects)
             self._rests_until = now + BATCH / RATE
@@ -147,22 +135,6 @@ class MemberConditions:
         standing.failures += 1
         self._ready.pop(record.key, None)
         self._timers.set(record.key, standing.due)
-
-    def _first(self) -> GangKey | None:
-        """Of the gangs that are ready the first in the queue."""
-        if len(self._line) > 2 * len(self._ready) + SPARE:
-            places = {key: place for place, key in self._line if key in self._ready}
-            self._line = [(place, key) for key, place in places.items()]
-            heapq.heapify(self._line)
-        while self._line and self._line[0][1] not in self._ready:
-            heapq.heappop(self._line)
-        return self._line[0][1] if self._line else None
-
-
-def _place(pending: PendingQueue, record: GangRecord) -> Place:
-    """Gangs that are not in the queue come last."""
-    waits = pending.has(record)
-    return not waits, record.order if waits else (record.number,)
 
 
 def _why(record: GangRecord, said: conditions.Words) -> Reason | None:

@@ -268,24 +268,15 @@ def _gave_way(cache: Cache, record: GangRecord, plan: Plan, uid: Uid, victim: Vi
 def is_stuck(cache: Cache, record: GangRecord, plan: Plan, now: float) -> bool:
     """Nothing will come of it: a pod does not leave for as long as a gang may take to start, as where a budget never
     allows it, or where its Job was resumed; or a budget takes a gang apart; or others took the room, so that it will not
-    be there when all have left; or nothing is heard any more of a node, which no pod leaves then.
+    be there when all have left.
     """
     if plan.step is not Step.FREE:
         return False
     return (
         (now >= plan.free_by and any(_staying(cache, plan)))
         or any(_taken_apart(cache, plan))
-        or any(_is_silent(cache, record, plan))
         or any(_overdrawn(cache, record, plan, going(cache)))
     )
-
-
-def _is_silent(cache: Cache, record: GangRecord, plan: Plan) -> Iterator[bool]:
-    """Where nothing is heard of the node of a seat, and the pod would not be let onto it either."""
-    for uid, name in plan.seats.items():
-        node, member = cache.nodes.get(name), record.members.get(uid)
-        if node is not None and member is not None and healing.is_unreachable(node):
-            yield bool(member.pod.demand.untolerated(node.taints))
 
 
 def _taken_apart(cache: Cache, plan: Plan) -> Iterator[bool]:

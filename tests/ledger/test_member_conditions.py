@@ -162,17 +162,6 @@ def test_at_most_fifty_are_written_in_a_second() -> None:
     assert times[-1] - times[0] == pytest.approx(300 / member_conditions.RATE, abs=0.5)
 
 
-def test_the_front_of_the_queue_is_written_first() -> None:
-    """Whichever gang has waited longer for its turn to be told."""
-    desk = Desk()
-    for name, priority in [("low", 1), ("high", 9), ("middle", 5)]:
-        a_waiting_gang(desk, name, 15, priority=priority)
-
-    gangs = [own.gang.name for _, own in wait(desk, 20)]
-
-    assert list(dict.fromkeys(gangs)) == ["high", "middle", "low"]
-
-
 def test_a_slow_api_server_is_not_swamped() -> None:
     """Of what has no outcome yet there are never more than fifty; the next go with the outcomes."""
     desk = Desk()
