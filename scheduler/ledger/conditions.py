@@ -44,15 +44,11 @@ def reason(record: GangRecord) -> Reason:
         return Reason.MAKING_ROOM
     if record.state == State.LEAVING:
         return Reason.GONE
-    if record.was_bound or _some_bound(record):
+    if record.was_bound or any(member.bound for member in record.live()):
         return Reason.PARTLY_BOUND
     if record.state == State.GATHERING:
         return Reason.MISSING_MEMBERS
     return record.verdict.decision.reason if record.verdict.decision is not None else Reason.QUEUED
-
-
-def _some_bound(record: GangRecord) -> bool:
-    return any(member.bound for member in record.live())
 
 
 def words(record: GangRecord) -> Words:
@@ -232,11 +228,8 @@ def _lets_pass(record: GangRecord, first: GangKey) -> str:
     whose = (
         f"{first.name} is" if first.namespace == record.key.namespace else "a gang of another namespace is"
     )
-    return f"{whose} let go and not whole yet; gangs with {', '.join(_rules(record))} go one at a time"
-
-
-def _rules(record: GangRecord) -> list[str]:
-    return sorted({rule for member in record.live() for rule in member.pod.unmodelled})
+    rules = ", ".join(sorted({rule for member in record.live() for rule in member.pod.unmodelled}))
+    return f"{whose} let go and not whole yet; gangs with {rules} go one at a time"
 
 
 _WRITTEN = frozenset({Reason.BACKING_OFF, Reason.SEATED})

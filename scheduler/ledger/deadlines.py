@@ -5,7 +5,7 @@ Lives here: the clock of one try. Never here: the members that were lost of a ga
 
 from scheduler.ledger import backoff, pins, plans, quorum
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import GangRecord, Member, Spec, Step
+from scheduler.ledger.gang import GangRecord, Spec, Step
 from scheduler.ledger.phase import Facts
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect
@@ -40,7 +40,9 @@ def enforce(cache: Cache, record: GangRecord, spec: Spec | None, now: float) -> 
         if member.hold is not None:
             pins.bar(record, member.hold.node, cache.policy, now, doubles=facts.bound > 0)
     effects: list[Effect] = []
-    for member in _as_they_leave(record):
+    # Bound members go first, and of those the one that carries the plan goes last. Should we die between two evictions, the
+    # next start still reads that the gang was never whole, for as long as a member is bound.
+    for member in sorted(record.live(), key=lambda m: 1 + (m.pod.plan is not None) if m.bound else 3):
         remade = roll_back and plans.remakes(member, cache.owners)
         wanted = remade if member.bound else pins.evictable(member)
         if wanted:
@@ -104,10 +106,3 @@ def _lacks_room(record: GangRecord, policy: Policy, now: float) -> bool:
     if record.bind_limit.roomless_since is None:
         record.bind_limit.roomless_since = now
     return now - record.bind_limit.roomless_since >= policy.pin_grace
-
-
-def _as_they_leave(record: GangRecord) -> list[Member]:
-    """Bound members go first, and of those the one that carries the plan goes last. Should we die between two evictions, the
-    next start still reads that the gang was never whole, for as long as a member is bound.
-    """
-    return sorted(record.live(), key=lambda member: 1 + (member.pod.plan is not None) if member.bound else 3)

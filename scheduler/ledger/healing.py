@@ -144,8 +144,10 @@ def _wish(record: GangRecord) -> OnMemberLoss:
 def _how(cache: Cache, record: GangRecord, member: Member, now: float) -> str:
     """How this member was lost; empty: it was not."""
     pod = member.pod
-    if pod.node is None or pod.phase is Phase.SUCCEEDED or _is_our_doing(member):
+    if pod.node is None or pod.phase is Phase.SUCCEEDED:
         return ""
+    if member.evicting is not None and member.stranded_since is None:
+        return ""  # it is evicted for something else than that its node is gone
     if member.stranded_since is not None:
         return f"was lost with its node {pod.node}" if now >= member.stranded_since + GONE_FOR else ""
     node = cache.nodes.get(pod.node)
@@ -156,11 +158,6 @@ def _how(cache: Cache, record: GangRecord, member: Member, now: float) -> str:
     if pod.phase is Phase.FAILED:
         return f"failed on {pod.node}"
     return f"was ended by the cluster on {pod.node}" if pod.deleting and pod.disrupted else ""
-
-
-def _is_our_doing(member: Member) -> bool:
-    """We had it evicted, for something else than that its node is gone."""
-    return member.evicting is not None and member.stranded_since is None
 
 
 def _lost(cache: Cache, record: GangRecord, now: float, effects: list[Effect]) -> list[Mishap]:
@@ -303,7 +300,11 @@ def _hurry(cache: Cache, record: GangRecord, late: list[Member], now: float) -> 
     record.health.setbacks += 1
     cache.counters.decisions[Reason.NOT_STARTED] += len(late)
     again = _wish(record) is not OnMemberLoss.NONE and all(plans.remakes(m, cache.owners) for m in late)
-    befell = [_lateness(m, limit) for m in late]
+    pods = [m.pod for m in late]
+    befell = [
+        Mishap(pod, f"{pod.key.name} on {pod.node} for {limit:g} s: {pod.stuck or 'ContainerCreating'}")
+        for pod in pods
+    ]
     conditions.note_mishaps(record, Reason.NOT_STARTED, befell, _MADE_AGAIN if again else _LEFT_ALONE)
     if not again:
         _let_go(cache, record, now)
@@ -315,12 +316,6 @@ def _hurry(cache: Cache, record: GangRecord, late: list[Member], now: float) -> 
 
 _MADE_AGAIN: Final = "evicted, to be made again"
 _LEFT_ALONE: Final = "left alone: not all of them would be made again at no cost"
-
-
-def _lateness(member: Member, limit: float) -> Mishap:
-    pod = member.pod
-    why = pod.stuck or "ContainerCreating"
-    return Mishap(pod, f"{pod.key.name} on {pod.node} for {limit:g} s: {why}")
 
 
 def _is_nodes_fault(record: GangRecord, member: Member) -> bool:

@@ -52,11 +52,8 @@ def _unread(staying: Sequence[Member]) -> dict[Uid, Aside]:
     wrong = [m for m in staying if m.pod.membership is not None and m.pod.membership.refused]
     if len(wrong) == len(staying):
         return {}
-    return {m.pod.uid: Aside(Reason.INVALID, _complaint_of(m)) for m in wrong if not m.has_seat}
-
-
-def _complaint_of(member: Member) -> str:
-    return f"{TEXT[Reason.INVALID]}: {next(own for own in member.pod.complaints if own.fatal)}"
+    fatal = {m.pod.uid: next(own for own in m.pod.complaints if own.fatal) for m in wrong if not m.has_seat}
+    return {uid: Aside(Reason.INVALID, f"{TEXT[Reason.INVALID]}: {own}") for uid, own in fatal.items()}
 
 
 def _later_runs(

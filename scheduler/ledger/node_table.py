@@ -95,7 +95,9 @@ class NodeTable:
     def put(self, uid: Uid, node: str, demand: Demand) -> None:
         """This pod uses room on this node, and on no other."""
         before = self._places.get(uid)
-        if before is not None and before[0] == node and _equal_room(before[1], demand):
+        # A pin changes what a pod demands of nodes, not how much it needs.
+        room = (node, demand.requests, demand.ports)
+        if before is not None and (before[0], before[1].requests, before[1].ports) == room:
             self._places[uid] = (node, demand)
             return
         self.take(uid)
@@ -249,11 +251,6 @@ class NodeTable:
             order = sorted(masks.items(), key=lambda item: (item[0].protocol, item[0].port, item[0].address))
             self._port_picture = (made_for, tuple(order))
         return self._port_picture[1]
-
-
-def _equal_room(one: Demand, other: Demand) -> bool:
-    """The two use the same room: a pin changes what a pod demands of nodes, not how much it needs."""
-    return one.requests == other.requests and one.ports == other.ports
 
 
 def _columns(nodes: Sequence[Node], axis: ResourceAxis, levels: tuple[Level, ...]) -> _Columns:

@@ -157,7 +157,8 @@ class PendingQueue:
     def queue(self) -> Sequence[GangRecord]:
         """In order; another list as soon as anything changes, so that a reader reads one to its end."""
         if self._stale:
-            self._sorted = self._mended() or self._made_again()
+            stay = (record for record in self._sorted if id(record) not in self._left)
+            self._sorted = self._mended() or sorted([*stay, *self._added.values()], key=_ORDER)
             self._added, self._left, self._stale, self._shuffled = {}, {}, False, False
         return self._sorted
 
@@ -174,10 +175,6 @@ class PendingQueue:
         for record in self._added.values():
             insort(mended, record, key=_ORDER)
         return mended
-
-    def _made_again(self) -> list[GangRecord]:
-        stay = [record for record in self._sorted if id(record) not in self._left]
-        return sorted([*stay, *self._added.values()], key=_ORDER)
 
     def note(self, record: GangRecord, waiting: Waiting | None, now: float) -> None:
         """What this gang wants now; None: nothing."""

@@ -192,7 +192,8 @@ def request(record: GangRecord, spec: Spec, policy: Policy) -> Gang | None:
         )
         for role, number in sorted({*quorum, *surplus})
     )
-    return asked(record, spec, policy, roles, tuple(sorted(_anchors(record))))
+    seats = (m.pod.node or (m.hold.node if m.hold is not None else None) for m in record.live())
+    return asked(record, spec, policy, roles, tuple(sorted(filter(None, seats))))
 
 
 def alone(record: GangRecord, spec: Spec, policy: Policy, member: Member) -> Gang:
@@ -231,14 +232,6 @@ def absent(record: GangRecord, spec: Spec) -> dict[str, int]:
 
 def _succeeded(member: Member) -> bool:
     return member.pod.phase is Phase.SUCCEEDED
-
-
-def _anchors(record: GangRecord) -> Iterable[str]:
-    for member in record.live():
-        if member.pod.node is not None:
-            yield member.pod.node
-        elif member.hold is not None:
-            yield member.hold.node
 
 
 def survives(record: GangRecord, gone: set[Uid]) -> bool:

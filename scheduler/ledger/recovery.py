@@ -157,7 +157,9 @@ def _adopt_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
         gated = [m for uid in note.seats if (m := record.members.get(uid)) is not None and m.pod.gated]
         if _adopt_freeing(cache, record, writer, now):
             continue
-        astray = bool(note.victims) and any(map(_is_astray, _of(record, note)))
+        astray = bool(note.victims) and any(
+            m.live and not m.pod.gated and m.pod.node is None and m.hold is None for m in _of(record, note)
+        )  # it never had our gate, or was let go before, and has no seat
         if gated and not astray and _believable(cache, record, note, gated, now):
             record.plan = Plan(note.plan, dict(note.seats), Step.PERSIST, writer=writer.pod.uid, begun=begun)
         elif writer.pod.gated:
@@ -168,11 +170,6 @@ def _adopt_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
 
 def _of(record: GangRecord, note: PlanNote) -> list[Member]:
     return [m for uid in note.seats if (m := record.members.get(uid)) is not None]
-
-
-def _is_astray(member: Member) -> bool:
-    """It never had our gate, or was let go before, and has no seat."""
-    return member.live and not member.pod.gated and member.pod.node is None and member.hold is None
 
 
 def _was_let_go(member: Member, note: PlanNote) -> bool:
