@@ -5,7 +5,7 @@ count is asked for: a reader that asks every other second pays for the gangs tha
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -114,17 +114,6 @@ class GangCounts:
                 del self.demands[demand]
         self._since.pop(key, None)
 
-    def check(self, gangs: Mapping[GangKey, GangRecord]) -> list[str]:
-        """Sentences about what must never be true."""
-        self.refresh(gangs)
-        late = [key for key, record in gangs.items() if self._entries.get(key) != entry(record)]
-        wrong = [f"gang {key} changed and was not counted again" for key in late]
-        if len(self._entries) != len(gangs) or self.cases.total() != len(gangs):
-            wrong.append("the counts have gangs that are not there")
-        if self.demands != _sum(self._entries.values()):
-            wrong.append("the counts have demands that are not there")
-        return wrong
-
 
 def entry(record: GangRecord) -> Entry:
     return Entry((record.state, conditions.reason(record).value), _demands(record), record.waiting_since)
@@ -142,14 +131,6 @@ def _demands(record: GangRecord) -> tuple[tuple[Demand, int], ...]:
         counts[id(demand)] = counts.get(id(demand), 0) + 1
         known[id(demand)] = demand
     return tuple((known[number], count) for number, count in counts.items())
-
-
-def _sum(entries: Iterable[Entry]) -> Counter[Demand]:
-    whole: Counter[Demand] = Counter()
-    for own in entries:
-        for demand, count in own.demands:
-            whole[demand] += count
-    return whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +159,3 @@ class Faults:
         """What was noted since."""
         untold, self._untold = self._untold, []
         return untold
-
-    def check(self) -> list[str]:
-        """For tests: what no test may bring about by chance."""
-        return [f"a step failed on {fault.gang}: {fault.error!r}" for fault in self._untold]

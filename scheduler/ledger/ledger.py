@@ -101,36 +101,6 @@ class Ledger(Cache):
         times += [self.budgets.next_due()] if self.budgets.eased else []
         return min(times)
 
-    def check(self) -> list[str]:
-        """Sentences about what must never be true; empty when all is well. For tests, and cheap enough for them."""
-        return [
-            *self._check_holds(),
-            *self.registry.check(),
-            *self._gang_counts.check(self.registry.gangs),
-            *self.share_usage.check(self.registry),
-            *self.faults.check(),
-        ]
-
-    def _check_holds(self) -> list[str]:
-        """Holds are told by the members, by an index and by the use of room; no unknown pod uses room."""
-        held = {
-            uid: member.hold.node
-            for record in self.registry.gangs.values()
-            for uid, member in record.members.items()
-            if member.hold is not None
-        }
-        leased = self.migrations.names()
-        strays = (uid for uid, _, _ in self.nodes.places() if not (self.registry.knows(uid) or uid in leased))
-        return [
-            *(
-                f"hold of {uid} on {node} is not counted"
-                for uid, node in held.items()
-                if self.nodes.place(uid) != node
-            ),
-            *([] if held == self._holding else ["the index of holds differs from the holds"]),
-            *(f"{uid} uses room and is not known" for uid in strays),
-        ]
-
     # ── pods ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _pod_seen(self, event: ev.PodSeen, now: float) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from scheduler.ledger import quorum
 from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.ledger.phase import State
-from scheduler.ledger.registry import Registry
 from scheduler.model.demand import Demand
 from scheduler.model.preemption_units import Limit
 from scheduler.model.queueing import Share, Usage
@@ -191,20 +190,6 @@ class ShareUsage:
         for name, least in share.guaranteed:
             if least and wants.get(name):
                 yield (place[0], name), float(wants[name])
-
-    def check(self, registry: Registry) -> list[str]:
-        """Sentences about what must never be true: the sums are those of exactly the pods with a place."""
-        pods = {
-            uid: m.pod
-            for record in registry.gangs.values()
-            for uid, m in record.members.items()
-            if m.has_seat
-        }
-        wanted = {uid: (pod.key.namespace, pod.demand.requests) for uid, pod in pods.items()}
-        for old, (name, namespace, demand) in self._kept.items():
-            wanted |= {} if old in pods else {name: (namespace, demand.requests)}
-        counted = {uid: (namespace, demand.requests) for uid, (namespace, demand) in self._places.items()}
-        return [] if counted == wanted else ["the use of namespaces is not that of their pods"]
 
 
 def beyond_ceiling(

@@ -195,14 +195,6 @@ class Registry:
             record.backoff = Backoff(not_before=before.not_before)
             record.preemption = Preemption(before.preempted_at, before.gave_way)
 
-    def check(self) -> list[str]:
-        """Sentences about what must never be true."""
-        members = {uid: key for key, record in self.gangs.items() for uid in record.members}
-        wrong = [] if members == self.gang_of else ["the registry and the gangs disagree"]
-        return wrong + [
-            f"gang {key} has no members" for key, record in self.gangs.items() if not record.members
-        ]
-
 
 def lineage(key: GangKey, pod: Pod) -> str:
     """What stays when a gang is made again: its name, or of a gang of one the controller."""

@@ -23,6 +23,7 @@ from tests.engine.cast import OURS, a_membership, a_pod, an_owner, traits_of
 from tests.engine.wishes import GOINGS, MISHAPS, OUTCOMES, SPANS, Rules, Wanted, few, rules, wanted
 from tests.engine.witness import Witness, used
 from tests.engine.world import World
+from tests.ledger.invariants import broken
 
 AFTER_FAULTS = 400.0
 """Seconds until everybody is seated, rolled back or shown waiting: several back-offs and bars."""
@@ -331,7 +332,7 @@ class Gangs(RuleBasedStateMachine):
     @invariant()
     def books_are_right(self) -> None:
         if hasattr(self, "world"):
-            assert self.world.engine.ledger.check() == []
+            assert broken(self.world.engine.ledger) == []
 
     @invariant()
     def nothing_is_overdrawn(self) -> None:
@@ -401,7 +402,7 @@ class Gangs(RuleBasedStateMachine):
     def _everybody_is_somewhere(self) -> None:
         """I3, I4, I6: whole, rolled back, waiting for what is not there, or shown in part."""
         ledger = self.world.engine.ledger
-        assert ledger.check() == []
+        assert broken(ledger) == []
         assert accountant.overdrawn(self.world.api, self.world.engine) == {}
         if self.policy.order is not Order.LAS:  # then turns are taken for ever
             assert not ledger.freeing, f"room is still being made: {ledger.freeing}"

@@ -11,6 +11,7 @@ from scheduler.ledger.gang import Plan
 from scheduler.ledger.registry import Registry
 from scheduler.model.workload import GangKey, Phase, Uid
 from tests.engine.cast import a_pod, an_owner
+from tests.ledger.invariants import of_registry
 
 KEY = GangKey("default", "train")
 
@@ -30,7 +31,7 @@ def test_who_enters_is_found_and_who_leaves_is_not() -> None:
     roll.leave(two.uid)
     assert roll.gangs == {}
     assert roll.leave(two.uid) is None
-    assert roll.check() == []
+    assert list(of_registry(roll)) == []
 
 
 def test_a_pod_is_gone_as_soon_as_it_is_on_its_way() -> None:
@@ -74,7 +75,7 @@ def test_a_gang_without_members_is_found_out() -> None:
     roll = Registry()
     roll.enter(a_pod("one"), KEY)
     roll.gangs[KEY].members.clear()
-    assert len(roll.check()) == 2
+    assert len(list(of_registry(roll))) == 2
     assert not roll.knows(Uid("two"))
 
 
