@@ -2,27 +2,17 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from scheduler.ledger.gang import GangRecord, Member
 from scheduler.ledger.gang_parts import Backoff, Health, Pinning, Preemption
-from scheduler.ledger.messages import GaveWay
 from scheduler.model.workload import Asleep, GangKey, Owner, OwnerTraits, Pod, Uid
 
 SCARS_KEPT: Final = 4096
 """Gangs whose broken pins are remembered after their last pod; the oldest are forgotten first."""
 
 
-class Scars(NamedTuple):
-    """What outlives a gang, as its record has it: no more, since a plan names every seat and every pod that left for it."""
-
-    barred: dict[str, tuple[float, float]]
-    broken_pins: int
-    soft: bool
-    preempted_at: float
-    setbacks: int
-    not_before: float
-    gave_way: GaveWay | None
+Scars = tuple[Pinning, Health, Backoff, Preemption]
 
 
 class SuspendedJobs:
@@ -174,26 +164,24 @@ class Registry:
         So does the time at which others last had to leave for it.
         """
         line = lineage(record.key, pod)
-        self._scars[line] = Scars(
-            dict(record.pinning.barred),
-            record.pinning.broken,
-            record.pinning.soft,
-            record.preemption.at,
-            record.health.setbacks,
-            record.backoff.not_before,
-            record.preemption.gave_way,
-        )
+        self._scars[line] = _scars(record.pinning, record.health, record.backoff, record.preemption)
         self._scars.move_to_end(line)
         if len(self._scars) > SCARS_KEPT:
             self._scars.popitem(last=False)
 
     def _remember_scars(self, record: GangRecord, pod: Pod) -> None:
-        before = self._scars.get(lineage(record.key, pod))
-        if before is not None:
-            record.pinning = Pinning(before.soft, before.broken_pins, dict(before.barred))
-            record.health = Health(before.setbacks)
-            record.backoff = Backoff(not_before=before.not_before)
-            record.preemption = Preemption(before.preempted_at, before.gave_way)
+        if (before := self._scars.get(lineage(record.key, pod))) is not None:
+            record.pinning, record.health, record.backoff, record.preemption = _scars(*before)
+
+
+def _scars(pinning: Pinning, health: Health, backoff: Backoff, preemption: Preemption) -> Scars:
+    """A copy of what outlives a gang: no more, since a plan names every seat and every pod that left for it."""
+    return (
+        Pinning(pinning.soft, pinning.broken, dict(pinning.barred)),
+        Health(health.setbacks),
+        Backoff(not_before=backoff.not_before),
+        Preemption(preemption.at, preemption.gave_way),
+    )
 
 
 def lineage(key: GangKey, pod: Pod) -> str:
