@@ -131,12 +131,6 @@ def _speakers_aside(record: GangRecord) -> dict[Aside, Member]:
     return {m.aside: m for m in first.values() if m.aside is not None}
 
 
-def aside_due(record: GangRecord, policy: Policy) -> float:
-    """When something unsaid of its members may be said, if nothing else happens."""
-    aside = (_again(record, why, text, policy) for why, text in _speakers_aside(record))
-    return min((*aside, *(_may_say(record, why, policy) for why in record.untold)), default=float("inf"))
-
-
 def _late(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
     """What is overlooked of a gang that has its seats: once a field, for it may be written at every checkpoint."""
     unsaid = _unsaid(record)
@@ -160,16 +154,15 @@ def _may_say(record: GangRecord, why: Reason, policy: Policy) -> float:
     return said.at + policy.announce_every if said is not None else float("-inf")
 
 
-def next_due(record: GangRecord, said: Words, policy: Policy) -> float:
+def next_due(record: GangRecord, said: Words, policy: Policy, now: float) -> float:
     """When something unsaid may be said, if nothing else happens.  said: its `words`."""
+    free = list(record.untold)
     if record.state in QUORUM_BOUND:
-        whys = ([Reason.SEATED] if record.told_waiting else []) + (
-            [Reason.WARNING] if _unsaid(record) else []
-        )
-        return min((_may_say(record, why, policy) for why in whys), default=float("inf"))
-    if said is None:
-        return float("inf")
-    return _again(record, *said, policy)
+        free += [Reason.SEATED] * record.told_waiting + [Reason.WARNING] * bool(_unsaid(record))
+    times = [_may_say(record, why, policy) for why in free]
+    times += [_again(record, *own, policy) for own in _speakers_aside(record)]
+    times += [_again(record, *said, policy)] if said is not None and record.state not in QUORUM_BOUND else []
+    return min((time for time in times if time > now), default=float("inf"))
 
 
 def _again(record: GangRecord, why: Reason, message: str, policy: Policy) -> float:
@@ -295,14 +288,13 @@ def _held_back(record: GangRecord) -> str:
 def _speak(record: GangRecord, why: Reason, message: str, policy: Policy, now: float) -> bool:
     said = record.notices.get(why)
     if said is None:
-        record.notices[why] = Notice(message if why not in _PATIENT else "", now, PATIENCE)
-        if why not in _PATIENT:
-            record.notices[why].span = policy.announce_every
-            return True
+        patient = why in _PATIENT
+        span = PATIENCE if patient else policy.announce_every
+        record.notices[why] = Notice("" if patient else message, now, span)
+        return not patient
+    if now < _again(record, why, message, policy):
         return False
     changed = message != said.message
-    if now < said.at + (min(said.span, policy.announce_every) if changed else said.span):
-        return False
     span = policy.announce_every if changed else min(2 * said.span, LONGEST)
     again = (said.since, said.count, said.uid) if not changed else ()
     record.notices[why] = Notice(message, now, span, *again)

@@ -75,8 +75,7 @@ def tell(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect], fl
     said = conditions.words(record)
     effects = list(conditions.due(record, said, cache.policy, cache.owners, cache.quotas, now))
     cache.member_conditions.note(record, said, now)
-    times = [conditions.next_due(record, said, cache.policy), conditions.aside_due(record, cache.policy)]
-    return effects, min((time for time in times if time > now), default=NEVER)
+    return effects, conditions.next_due(record, said, cache.policy, now)
 
 
 def _expire(cache: Cache, record: GangRecord, now: float) -> None:
