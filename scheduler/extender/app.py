@@ -67,10 +67,7 @@ def limits(nodes: int, pods: int, ceiling: int) -> Limits:
 
 
 def build_app(
-    verbs: Verbs,
-    settings: VerbsServer,
-    metrics: Metrics,
-    limit: Callable[[], Limits] | None = None,
+    verbs: Verbs, settings: VerbsServer, metrics: Metrics, limit: Callable[[], Limits] | None = None
 ) -> web.Application:
     """The application that answers POST /v1/filter, /v1/prioritize and /v1/preempt.
 
@@ -81,11 +78,7 @@ def build_app(
     bodies, most = Bodies(settings.body_limit), limit or (lambda: Limits(settings.body_limit))
     wait = min(settings.http_timeout / 2, LONGEST_WAIT)
     for name, verb in VERBS.items():
-        app.router.add_post(
-            f"/v1/{name}",
-            _handler(verb, verbs, wait, bodies, most),
-            name=name,
-        )
+        app.router.add_post(f"/v1/{name}", _handler(verb, verbs, wait, bodies, most), name=name)
     return app
 
 
@@ -98,18 +91,19 @@ def _handler(verb: Verb, verbs: Verbs, wait: float, bodies: Bodies, limit: Calla
                 body = await bodies.read(request, most.body)
                 return Answered(await verb.answer(verbs, body, most.candidates))
         except WireError as error:
-            return _given_up(request, verb.failed(str(error), "Malformed"))
+            reply = verb.failed(str(error), "Malformed")
         except TooLarge:
-            return _given_up(request, verb.failed(TOO_LARGE, "Malformed"))
+            reply = verb.failed(TOO_LARGE, "Malformed")
         except Crowded:
-            return _given_up(request, verb.failed(CROWDED, "Malformed"))
+            reply = verb.failed(CROWDED, "Malformed")
         except TimeoutError:
-            return _given_up(request, verb.failed(TOO_SLOW, "TooSlow"))
+            reply = verb.failed(TOO_SLOW, "TooSlow")
         except ConnectionError:
             raise  # no caller is left to answer
         except Exception:  # noqa: BLE001 - whatever it was, kube-scheduler gets an answer, and the log the trace
             _log.exception("verb failed")
             return Answered(verb.failed(BROKEN, "Broken"))
+        return _given_up(request, Answered(reply))
 
     return handle
 
@@ -121,8 +115,8 @@ def _check_headers(request: web.Request) -> None:
         raise web.HTTPUnsupportedMediaType(text="the body must not be compressed")
 
 
-def _given_up(request: web.Request, reply: Reply) -> web.Response:
-    response = Answered(reply)
+def _given_up(request: web.Request, response: web.Response) -> web.Response:
+    """The response, after which the connection is closed where the body was not read to its end."""
     if not request.content.at_eof():
         response.force_close()
     return response
@@ -157,9 +151,7 @@ def _refusal(request: web.Request, error: web.HTTPException) -> web.Response:
     response = web.json_response({"error": text}, status=error.status)
     if "Allow" in error.headers:
         response.headers["Allow"] = error.headers["Allow"]
-    if not request.content.at_eof():
-        response.force_close()
-    return response
+    return _given_up(request, response)
 
 
 def _account(metrics: Metrics, verb: str, reply: Reply, took: float) -> None:

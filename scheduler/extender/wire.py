@@ -13,7 +13,7 @@ FailedNodes is an invitation to do just that.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -247,11 +247,5 @@ def _refused(candidates: tuple[str, ...], reason: Reason) -> bytes:
 
 
 def _filter_result(names: Sequence[str] | None, refused: Mapping[str, str], error: str = "") -> bytes:
-    result: dict[str, Any] = {
-        "Nodes": None,
-        "NodeNames": names,
-        "FailedNodes": {},
-        "FailedAndUnresolvableNodes": refused,
-        "Error": error,
-    }
-    return _ENCODE(result)
+    lists = {"Nodes": None, "NodeNames": names, "FailedNodes": {}, "FailedAndUnresolvableNodes": refused}
+    return _ENCODE({**lists, "Error": error})

@@ -118,19 +118,18 @@ class Actions:
     async def _carry_out(self, effect: Effect) -> None:
         try:
             for call in patches.calls(effect, self._epoch()):
-                if self._is_moot(effect):
+                if isinstance(effect, Told) and effect.seated is not None and self._gone(effect.uid):
                     break
                 await self._call(call)
         except errors.KubeError as error:
-            self._tell(EffectFailed(effect, _kind(error), _words(error)))
+            # For people. A refusal may hold anything; its end, which says what would be right, is kept.
+            words = errors.abridged(parsing.printable(error.words))
+            self._tell(EffectFailed(effect, _kind(error), words))
         except Exception:  # noqa: BLE001 - whatever it was, it is the fault of this one effect
             _log.exception("an effect broke", gang=str(effect.gang), kind=("an effect broke", effect.gang))
             self._tell(EffectFailed(effect, FailureKind.INVALID, BROKEN))
         else:
             self._tell(EffectDone(effect))
-
-    def _is_moot(self, effect: Effect) -> bool:
-        return isinstance(effect, Told) and effect.seated is not None and self._gone(effect.uid)
 
     async def _call(self, call: patches.Call) -> None:
         """The first try is made by itself: nearly all succeed, and the set-up of the others costs a third of a call."""
@@ -157,11 +156,8 @@ class Actions:
             raise errors.Fenced(f"{call.method} {call.path}", "not sent: the Lease is no longer ours")
         try:
             await send(self._client, call, CALL_LIMIT)
-        except errors.Unreachable:
-            self._silent = True
-            raise
-        except errors.KubeError:
-            self._silent = False  # it answered
+        except errors.KubeError as error:
+            self._silent = isinstance(error, errors.Unreachable)  # every other one is an answer
             raise
         self._silent = False
 
@@ -228,13 +224,6 @@ def _refused_by_budget(error: Exception) -> bool:
 
 def _passes(error: Exception) -> bool:
     return isinstance(error, PASSING) and not _refused_by_budget(error)
-
-
-def _words(error: errors.KubeError) -> str:
-    """What went wrong, for people: they know which pod it was, and a refusal may hold anything. Its end, which says what
-    would be right, is kept.
-    """
-    return errors.abridged(parsing.printable(error.words))
 
 
 def _kind(error: errors.KubeError) -> FailureKind:

@@ -60,16 +60,13 @@ def refusal(call: str, code: int, status: Status, retry_after: str | None = None
     """
     kind = BY_STATUS.get(code, errors.ServerError if code >= 500 else errors.KubeError)
     details = status.details or Details()
+    text = (retry_after or "").strip()
+    seconds = float(text) if text.isdecimal() and len(text) < 10 else 0.0
     return kind(
         call,
         errors.abridged(status.message),
         status=code,
         reason=errors.shortened(status.reason, 64),
         causes=tuple(errors.shortened(cause.reason, 64) for cause in details.causes or ()),
-        retry_after=_seconds(retry_after) or float(details.retryAfterSeconds) or None,
+        retry_after=seconds or float(details.retryAfterSeconds) or None,
     )
-
-
-def _seconds(header: str | None) -> float:
-    text = (header or "").strip()
-    return float(text) if text.isdecimal() and len(text) < 10 else 0.0

@@ -26,7 +26,7 @@ import yaml
 from yarl import URL
 
 from scheduler.errors import SettingsError
-from scheduler.kube.kubeconfig import FAULTS, wrong
+from scheduler.kube.kubeconfig import FAULTS, files, wrong
 
 if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration
@@ -69,9 +69,8 @@ class Access:
         self._read_at = float("-inf")
 
     async def _read_again(self) -> None:
-        self._read_at = (
-            self._clock()
-        )  # first, so that one request reads and the others go on with the old ones
+        # First, so that one request reads and the others go on with the old ones.
+        self._read_at = self._clock()
         try:
             fresh = await self._load()
             headers = _headers(fresh)
@@ -109,7 +108,7 @@ def _chosen(kubeconfig: str, context: str, environ: Mapping[str, str]) -> Load:
 
 
 async def _from_kubeconfig(path: str, context: str) -> "Configuration":
-    if not _exists(path):
+    if not files(path):
         raise SettingsError("kubeconfig", path, "no such file; name a kubeconfig that can be read")
     from kubernetes.aio.client import Configuration
     from kubernetes.aio.config import load_kube_config
@@ -121,10 +120,6 @@ async def _from_kubeconfig(path: str, context: str) -> "Configuration":
     except _faults() as error:
         raise wrong(path, context) or SettingsError("kubeconfig", path, _told(error)) from None
     return configuration
-
-
-def _exists(path: str) -> bool:
-    return any(Path(part).expanduser().is_file() for part in path.split(os.pathsep) if part)
 
 
 async def _from_service_account() -> "Configuration":

@@ -4,7 +4,7 @@ Never here: credentials (`credentials`).
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -48,11 +48,11 @@ def wrong(path: str, context: str) -> SettingsError | None:
     Names are told, and nothing else of the files.
     """
     try:
-        files = list(_files(path))
-        if not all(isinstance(own, dict) for own in files):
+        found = [yaml.safe_load(place.read_text("utf-8")) for place in files(path)]
+        if not all(isinstance(own, dict) for own in found):
             return SettingsError("kubeconfig", path, "it must be YAML that has clusters, users and contexts")
-        current = [own["current-context"] for own in files if "current-context" in own]
-        return _wrong(path, context, str(current[-1] or "") if current else "", _things(files))
+        current = [own["current-context"] for own in found if "current-context" in own]
+        return _wrong(path, context, str(current[-1] or "") if current else "", _things(found))
     except FAULTS:
         return None
 
@@ -88,14 +88,14 @@ def _things(files: Iterable[dict[str, Any]]) -> Things:
     return found
 
 
-def _files(path: str) -> Iterator[Any]:
-    for place in (Path(part).expanduser() for part in path.split(os.pathsep) if part):
-        if place.is_file():
-            yield yaml.safe_load(place.read_text("utf-8"))
+def files(path: str) -> list[Path]:
+    """The files of this path that exist."""
+    places = (Path(part).expanduser() for part in path.split(os.pathsep) if part)
+    return [place for place in places if place.is_file()]
 
 
 def _of_file(path: str, context: str) -> str:
-    if not any(Path(part).expanduser().is_file() for part in path.split(os.pathsep) if part):
+    if not files(path):
         return "default"
     from kubernetes.aio.config import ConfigException, kube_config  # late, as in `access`
 

@@ -12,7 +12,6 @@ So a container that was started again goes on at once instead of waiting for its
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Final, Never
 
 import msgspec
@@ -20,7 +19,8 @@ import msgspec
 from scheduler import errors
 from scheduler.clock import steady
 from scheduler.kube.client import Client
-from scheduler.kube.lease_follower import DURATION, LeaseName
+from scheduler.kube.lease_follower import DURATION, LeaseName, decoded
+from scheduler.objects.event_bodies import micro
 
 RENEW: Final = 2.0
 """Seconds between two renewals, and between two looks of who waits (`retryPeriod` of client-go)."""
@@ -54,9 +54,6 @@ class Lease(msgspec.Struct, rename="camel", frozen=True):
     spec: Record = Record()
     api_version: str = "coordination.k8s.io/v1"
     kind: str = "Lease"
-
-
-_LEASE: Final = msgspec.json.Decoder(Lease)
 
 
 class LeaderElection:
@@ -148,7 +145,7 @@ class LeaderElection:
         except errors.NotFound:
             self._seen, self.holder = None, ""
             return
-        self._keep(_read(f"GET {self._lease.path}", body), began)
+        self._keep(decoded(Lease, f"GET {self._lease.path}", body), began)
 
     async def _take(self) -> None:
         """Write ourselves in, where we may."""
@@ -169,7 +166,7 @@ class LeaderElection:
 
     def _ours(self, now: float, before: Record | None) -> Record:
         kept = before is not None and before.holder_identity == self._identity
-        time = _moment(now)
+        time = micro(now)
         count = (before.lease_transitions or 0) if before else -1
         return Record(
             holder_identity=self._identity,
@@ -184,20 +181,9 @@ class LeaderElection:
         began = self._clock()
         sent = msgspec.json.encode(Lease(meta, record))
         body = await self._client.request(method, path, body=sent, timeout=CALL_LIMIT)
-        self._keep(_read(f"{method} {path}", body), began)
+        self._keep(decoded(Lease, f"{method} {path}", body), began)
 
     def _keep(self, lease: Lease, now: float) -> None:
         if self._seen is None or lease.spec != self._seen.spec:
             self._unchanged_since = now
         self._seen, self.holder = lease, lease.spec.holder_identity or ""
-
-
-def _moment(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def _read(call: str, body: bytes) -> Lease:
-    try:
-        return _LEASE.decode(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise errors.Garbled(call, f"not a Lease: {error}") from error

@@ -12,13 +12,16 @@ cut off, takes back what it had. `leaseTransitions` tells: each new holder adds 
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Never
+from typing import NamedTuple, Never, TypeVar
 
 import msgspec
 
 from scheduler import errors
 from scheduler.clock import steady
+from scheduler.kube.changes import BROKEN
 from scheduler.kube.client import Client
+
+T = TypeVar("T")
 
 POLL = 0.5
 """Seconds between two looks; kube-scheduler renews as often (`retryPeriod` in extender_config)."""
@@ -60,9 +63,6 @@ class Meta(msgspec.Struct, frozen=True):
 class Lease(msgspec.Struct, frozen=True):
     metadata: Meta = Meta()
     spec: Spec = Spec()
-
-
-_LEASE = msgspec.json.Decoder(Lease)
 
 
 class Follower:
@@ -113,7 +113,8 @@ class Follower:
         try:
             body = await self._client.request("GET", path, timeout=LOOK_LIMIT)
             if self._lease:
-                self._observe(_read(path, body), began)
+                lease = decoded(Lease, f"GET {path}", body)
+                self._observe(msgspec.structs.replace(lease.spec, uid=lease.metadata.uid), began)
         except errors.NotFound as error:
             self._observe(None, began)
             return error
@@ -152,9 +153,9 @@ def passed_on(before: Spec | None, now: Spec | None, ours: str) -> bool:
     return (now.lease_transitions or 0) - (before.lease_transitions or 0) != taken
 
 
-def _read(path: str, body: bytes) -> Spec:
+def decoded(form: type[T], call: str, body: bytes) -> T:
+    """The Lease, of which this form tells what is read. Raises Garbled."""
     try:
-        lease = _LEASE.decode(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise errors.Garbled(f"GET {path}", f"not a Lease: {error}") from error
-    return msgspec.structs.replace(lease.spec, uid=lease.metadata.uid)
+        return msgspec.json.decode(body, type=form)
+    except BROKEN as error:
+        raise errors.Garbled(call, f"not a Lease: {error}") from error

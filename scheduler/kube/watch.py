@@ -33,7 +33,6 @@ from scheduler.clock import steady
 from scheduler.kube.api_errors import read_status, refusal
 from scheduler.kube.changes import (
     Change,
-    Event,
     Gone,
     Lines,
     Malformed,
@@ -291,17 +290,12 @@ class Reflector(Generic[T]):
         if isinstance(meta, Malformed):
             yield meta
             return
-        yield from self._apply(event, meta)
+        if event.type in {"ADDED", "MODIFIED"}:
+            yield from self._see(meta, event.object)
+        elif event.type == "DELETED":
+            yield self._leave(meta, event.object)
+        # Of a BOOKMARK, and of what later versions may bring, nothing but the version counts.
         self._version = meta.version or self._version
-
-    def _apply(self, event: Event, meta: Meta) -> Iterator[Change[T]]:
-        match event.type:
-            case "ADDED" | "MODIFIED":
-                yield from self._see(meta, event.object)
-            case "DELETED":
-                yield self._leave(meta, event.object)
-            case _:  # BOOKMARK, and what later versions may bring: the version counts, nothing else
-                return
 
     # What is known
 

@@ -130,12 +130,7 @@ async def kept(probe: WatchProbe) -> AsyncIterator[None]:
 
 async def happened(client: Client, resource: Resource[Any], version: str) -> bool:
     """Whether anything of this kind happened after this version. Raises a KubeError when that is not to be learned."""
-    params = {
-        **resource.selectors,
-        "watch": "1",
-        "resourceVersion": version,
-        "timeoutSeconds": str(LOOK),
-    }
+    params = {**resource.selectors, "watch": "1", "resourceVersion": version, "timeoutSeconds": str(LOOK)}
     lines = Lines()
     async with client.stream(resource.path, params, inactivity=LOOK_LIMIT) as chunks:
         async for chunk in chunks:

@@ -101,47 +101,41 @@ def _any_of(nodes: Nodes, terms: AnyOf, rows: slice) -> Mask:
     return reduce(np.logical_or, (_term(nodes, term, rows) for term in terms), nothing)
 
 
-def _selector(nodes: Nodes, demand: Demand, rows: slice) -> Mask | None:
-    wants = [Requirement(key, Operator.IN, (value,)) for key, value in demand.selector]
-    parts = [_label(nodes, requirement, rows) for requirement in wants]
-    return ~reduce(np.logical_and, parts) if parts else None
+def _selector(nodes: Nodes, demand: Demand, rows: slice) -> list[Mask]:
+    return [~_label(nodes, Requirement(key, Operator.IN, (value,)), rows) for key, value in demand.selector]
 
 
-def _affinity(nodes: Nodes, demand: Demand, rows: slice) -> Mask | None:
-    parts = [_any_of(nodes, terms, rows) for terms in demand.constraints]
-    return ~reduce(np.logical_and, parts) if parts else None
+def _affinity(nodes: Nodes, demand: Demand, rows: slice) -> list[Mask]:
+    return [~_any_of(nodes, terms, rows) for terms in demand.constraints]
 
 
-def _taint(nodes: Nodes, demand: Demand, rows: slice) -> Mask | None:
-    unwelcome = set(demand.untolerated(taint for taint, _ in nodes.taints))
-    parts = [
-        mask[rows] for taint, mask in nodes.taints if taint in unwelcome and taint.key != UNSCHEDULABLE.key
-    ]
-    return reduce(np.logical_or, parts) if parts else None
+def _taint(nodes: Nodes, demand: Demand, rows: slice) -> list[Mask]:
+    foreign = (taint for taint, _ in nodes.taints if taint.key != UNSCHEDULABLE.key)
+    unwelcome = set(demand.untolerated(foreign))
+    return [mask[rows] for taint, mask in nodes.taints if taint in unwelcome]
 
 
-def _cordon(nodes: Nodes, demand: Demand, rows: slice) -> Mask | None:
-    unwelcome = set(demand.untolerated([UNSCHEDULABLE, *(taint for taint, _ in nodes.taints)]))
-    parts = [
-        mask[rows] for taint, mask in nodes.taints if taint in unwelcome and taint.key == UNSCHEDULABLE.key
-    ]
-    if UNSCHEDULABLE in unwelcome:
-        parts.append(~nodes.schedulable[rows])
-    return reduce(np.logical_or, parts) if parts else None
+def _cordon(nodes: Nodes, demand: Demand, rows: slice) -> list[Mask]:
+    marks = [(taint, mask[rows]) for taint, mask in nodes.taints if taint.key == UNSCHEDULABLE.key]
+    marks.append((UNSCHEDULABLE, ~nodes.schedulable[rows]))
+    unwelcome = set(demand.untolerated(taint for taint, _ in marks))
+    return [mask for taint, mask in marks if taint in unwelcome]
 
 
 CORDON: Final = "cordon"
 
-_OBSTACLES: Final[Mapping[str, Callable[[Nodes, Demand, slice], Mask | None]]] = {
+_OBSTACLES: Final[Mapping[str, Callable[[Nodes, Demand, slice], list[Mask]]]] = {
     "selector": _selector,
     "affinity": _affinity,
     "taint": _taint,
     CORDON: _cordon,
 }
-"""In the order in which a node that several rule out is counted."""
+"""By kind, the masks of the nodes that one part of the demand rules out, in the order in which a node that several
+rule out is counted.
+"""
 
 
 def obstacles(nodes: Nodes, demand: Demand, rows: slice = ALL) -> dict[str, Mask]:
     """By kind of obstacle, bool[rows]: the nodes that it rules out. A kind that rules out none may be missing."""
     found = {kind: test(nodes, demand, rows) for kind, test in _OBSTACLES.items()}
-    return {kind: mask for kind, mask in found.items() if mask is not None}
+    return {kind: reduce(np.logical_or, masks) for kind, masks in found.items() if masks}

@@ -74,7 +74,7 @@ UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "", TaintEffect
 """What a cordon means: kube-scheduler treats a cordoned node as one that carries this taint."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Toleration:
     """What a pod tolerates; an empty key with Exists tolerates everything, an empty effect every effect."""
 
@@ -91,7 +91,7 @@ class Toleration:
         return self.exists or (bool(self.key) and self.value == taint.value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class HostPort:
     """A port taken on the node itself; the empty or unspecified address means every address."""
 

@@ -12,30 +12,35 @@ from scheduler.model.workload import GangKey, Owner, PodKey, Uid
 
 
 @dataclass(frozen=True, slots=True)
-class WritePlan:
+class _Effect:
+    """For which gang, and on which object."""
+
+    gang: GangKey
+    uid: Uid
+    """Of the pod; of one of a Job's pods, such as the victim for which the Job is suspended."""
+    key: PodKey
+    """Namespace and name of the pod, or of the Job."""
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan(_Effect):
     """Write the plan on the gang's first member, before anything else happens. No seats: take the plan away.
 
     `victims` are asked to leave only when this has come true.
     """
 
-    gang: GangKey
-    uid: Uid
-    key: PodKey
     plan: str
     seats: Mapping[Uid, str] = field(hash=False)
     victims: tuple[Uid, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Ungate:
+class Ungate(_Effect):
     """One PATCH: our gate goes, the seat annotation comes, and with `pin` the node affinity of the seat.
 
     `affinity` is the pod's own required node affinity; the pin narrows each of its terms.
     """
 
-    gang: GangKey
-    uid: Uid
-    key: PodKey
     plan: str
     node: str
     pin: bool
@@ -43,36 +48,27 @@ class Ungate:
 
 
 @dataclass(frozen=True, slots=True)
-class Nominate:
+class Nominate(_Effect):
     """Set `status.nominatedNodeName`; an empty node clears it."""
 
-    gang: GangKey
-    uid: Uid
-    key: PodKey
     plan: str
     node: str
 
 
 @dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(_Effect):
     """Evict through the Eviction API, which honours disruption budgets."""
 
-    gang: GangKey
-    uid: Uid
-    key: PodKey
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
-class Announce:
+class Announce(_Effect):
     """Tell people: an event on one member and on its owner, and the condition `gangwright.io/Seated` on the member.
 
     `seated` is the condition's status; None leaves the condition as it is.
     """
 
-    gang: GangKey
-    uid: Uid
-    key: PodKey
     owner: Owner | None
     reason: Reason
     message: str
@@ -89,12 +85,9 @@ class Announce:
 
 
 @dataclass(frozen=True, slots=True)
-class SetCondition:
+class SetCondition(_Effect):
     """Set the condition `gangwright.io/Seated` on one member, without an event: how its gang stands."""
 
-    gang: GangKey
-    uid: Uid
-    key: PodKey
     reason: Reason
     message: str
     seated: bool
@@ -103,14 +96,9 @@ class SetCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class SuspendJob:
+class SuspendJob(_Effect):
     """Suspend the Job whose pods give way to `gang`, and write on it that it was us, and what it has had so far."""
 
-    gang: GangKey
-    uid: Uid
-    """Of one of its pods: the victim for which it is suspended."""
-    key: PodKey
-    """Namespace and name of the Job."""
     owner: Owner
     attained: float
     """Device-seconds."""
@@ -119,13 +107,9 @@ class SuspendJob:
 
 
 @dataclass(frozen=True, slots=True)
-class ResumeJob:
+class ResumeJob(_Effect):
     """Resume a Job that we suspended, and take our word off it: its new pods wait in the queue like all others."""
 
-    gang: GangKey
-    uid: Uid
-    key: PodKey
-    """Namespace and name of the Job."""
     owner: Owner
     version: str = ""
     """Of the Job when it was last seen, and said that it was we who suspended it."""

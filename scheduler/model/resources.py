@@ -83,22 +83,18 @@ def amounts(pairs: Mapping[str, int]) -> Amounts:
 
 def written(resource: str, value: float) -> str:
     """A whole number of units of `resource` as people write it: `0.5` of cpu, `64Gi` of memory, `8` of a device."""
-    whole = int(value)
+    whole, power = int(value), 0
     if resource == CPU:
         return f"{(Decimal(whole) / 1000).normalize():f}"
-    return _bytes(whole) if is_bytes(resource) else str(whole)
+    if is_bytes(resource):
+        while whole and whole % 1024 == 0 and power < len(_BINARY) - 1:
+            whole, power = whole // 1024, power + 1
+    return f"{whole}{_BINARY[power]}"
 
 
 def is_bytes(resource: str) -> bool:
     """Its unit is a byte."""
     return resource in {MEMORY, EPHEMERAL_STORAGE} or resource.startswith(HUGE_PAGES)
-
-
-def _bytes(value: int) -> str:
-    power = 0
-    while value and value % 1024 == 0 and power < len(_BINARY) - 1:
-        value, power = value // 1024, power + 1
-    return f"{value}{_BINARY[power]}"
 
 
 @dataclass(frozen=True, slots=True)

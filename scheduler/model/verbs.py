@@ -12,13 +12,19 @@ MAX_SCORE: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class FilterCall:
-    """Which of the candidates may hold this pod?"""
+class _Call:
+    """The pod that every verb asks about."""
 
     uid: Uid
     key: PodKey
     scheduler: str
     native_group: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCall(_Call):
+    """Which of the candidates may hold this pod?"""
+
     candidates: tuple[str, ...]
 
 
@@ -49,13 +55,9 @@ Answer: TypeAlias = Allowed | Refused | Failed
 
 
 @dataclass(frozen=True, slots=True)
-class PrioritizeCall:
+class PrioritizeCall(_Call):
     """How good is each candidate for this pod?"""
 
-    uid: Uid
-    key: PodKey
-    scheduler: str
-    native_group: bool
     candidates: tuple[str, ...]
 
 
@@ -68,11 +70,7 @@ class Victims:
 
 
 @dataclass(frozen=True, slots=True)
-class PreemptCall:
+class PreemptCall(_Call):
     """May these victims be taken for this pod? An empty tuple of uids is legal from 1.38 on."""
 
-    uid: Uid
-    key: PodKey
-    scheduler: str
-    native_group: bool
     candidates: Mapping[str, Victims]

@@ -43,6 +43,10 @@ class Meta(_Part):
     owner_references: list[OwnerReference] | None = None
 
 
+class _Object(_Part):
+    metadata: Meta
+
+
 # Pod
 
 
@@ -189,8 +193,7 @@ class PodStatus(_Part):
     resources: ResourceRequirements | None = None
 
 
-class Pod(_Part):
-    metadata: Meta
+class Pod(_Object):
     spec: PodSpec = field(default_factory=PodSpec)
     status: PodStatus = field(default_factory=PodStatus)
 
@@ -213,8 +216,7 @@ class NodeStatus(_Part):
     allocatable: Amounts = None
 
 
-class Node(_Part):
-    metadata: Meta
+class Node(_Object):
     spec: NodeSpec = field(default_factory=NodeSpec)
     status: NodeStatus = field(default_factory=NodeStatus)
 
@@ -230,8 +232,7 @@ class VolumeSpec(_Part):
     node_affinity: VolumeAffinity | None = None
 
 
-class PersistentVolume(_Part):
-    metadata: Meta
+class PersistentVolume(_Object):
     spec: VolumeSpec = field(default_factory=VolumeSpec)
 
 
@@ -244,8 +245,7 @@ class ClaimStatus(_Part):
     phase: str = ""
 
 
-class PersistentVolumeClaim(_Part):
-    metadata: Meta
+class PersistentVolumeClaim(_Object):
     spec: ClaimSpec = field(default_factory=ClaimSpec)
     status: ClaimStatus = field(default_factory=ClaimStatus)
 
@@ -311,8 +311,7 @@ class StatefulSetSpec(_Part):
     pod_management_policy: str = "OrderedReady"
 
 
-class StatefulSet(_Part):
-    metadata: Meta
+class StatefulSet(_Object):
     spec: StatefulSetSpec = field(default_factory=StatefulSetSpec)
 
 
@@ -329,8 +328,7 @@ class QuotaStatus(_Part):
     used: Amounts = None
 
 
-class ResourceQuota(_Part):
-    metadata: Meta
+class ResourceQuota(_Object):
     spec: QuotaSpec = field(default_factory=QuotaSpec)
     status: QuotaStatus = field(default_factory=QuotaStatus)
 
@@ -351,8 +349,7 @@ class BudgetStatus(_Part):
     disruptions_allowed: int = 0
 
 
-class PodDisruptionBudget(_Part):
-    metadata: Meta
+class PodDisruptionBudget(_Object):
     spec: BudgetSpec = field(default_factory=BudgetSpec)
     status: BudgetStatus = field(default_factory=BudgetStatus)
 
@@ -360,8 +357,7 @@ class PodDisruptionBudget(_Part):
 # Pod groups, one type a format
 
 
-class _PodGroup(_Part):
-    metadata: Meta
+class _PodGroup(_Object):
     spec: Any = None
 
 

@@ -43,13 +43,14 @@ def event(
     which the API server demands. `now`: seconds since the epoch.
     """
     since = now if effect.since is None else effect.since
-    said = f"{regarding['uid']} {effect.reason} {since} {effect.message}"
+    said = f"{regarding['uid']} {effect.reason} {since} {effect.message}".encode("utf-8", "replace")
+    name = stem(regarding["name"]) + blake2b(said, digest_size=8).hexdigest()
     series = {"count": effect.count, "lastObservedTime": micro(now)}
     return (
         {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"namespace": effect.key.namespace, "name": stem(regarding["name"]) + _digest(said)},
+            "metadata": {"namespace": effect.key.namespace, "name": name},
             "eventTime": micro(since),
             "reportingController": labels.REPORTER,
             "reportingInstance": labels.REPORTER,
@@ -75,7 +76,7 @@ def condition(effect: Announce | SetCondition, *, seated: bool, now: float) -> d
         "message": effect.message,
     }
     if effect.turned:
-        told["lastTransitionTime"] = _moment(now).isoformat(timespec="seconds").replace("+00:00", "Z")
+        told["lastTransitionTime"] = _time(now, "seconds")
     return told
 
 
@@ -90,7 +91,7 @@ def disruption(effect: Announce, now: float) -> dict[str, Any]:
         "status": "True",
         "reason": labels.PREEMPTED_BY_GANG,
         "message": effect.message,
-        "lastTransitionTime": _moment(now).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "lastTransitionTime": _time(now, "seconds"),
     }
 
 
@@ -99,17 +100,13 @@ def stem(name: str) -> str:
     return name[:_STEM].rstrip("-.") + "-"
 
 
-def _digest(text: str) -> str:
-    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
-
-
 def micro(now: float) -> str:
     """`now`, seconds since the epoch, as a MicroTime of Kubernetes."""
-    return _moment(now).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return _time(now, "microseconds")
 
 
-def _moment(now: float) -> datetime:
-    return datetime.fromtimestamp(now, UTC)
+def _time(now: float, timespec: str) -> str:
+    return datetime.fromtimestamp(now, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def shortened(message: str) -> str:

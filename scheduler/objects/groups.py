@@ -52,7 +52,8 @@ def _koordinator(sheet: PodMetadata, spec: Spec, key: GangKey, levels: Levels) -
 
 def _volcano(sheet: PodMetadata, spec: Spec, _key: GangKey, _levels: Levels) -> _Says:
     least = _least(sheet, spec)
-    tasks = _tasks(sheet, spec)
+    said = _part(sheet, spec, "minTaskMember")
+    tasks = {task: _number(sheet, f"{MIN_TASKS}.{task}", minimum, 0) for task, minimum in said.items()}
     topology = _part(sheet, spec, "networkTopology")
     mode = topology.get("mode", "hard") if topology else None
     hard = volcano.MODES.get(mode) if isinstance(mode, str) else None
@@ -62,15 +63,9 @@ def _volcano(sheet: PodMetadata, spec: Spec, _key: GangKey, _levels: Levels) -> 
     return _task_quorum(sheet, least, tasks), None, volcano.topology(hard=hard)
 
 
-def _tasks(sheet: PodMetadata, spec: Spec) -> dict[str, int]:
-    """The least number of each task; tasks that need none are left out."""
-    said = _part(sheet, spec, "minTaskMember")
-    tasks = {task: _number(sheet, f"{MIN_TASKS}.{task}", least, 0) for task, least in said.items()}
-    return {task: least for task, least in tasks.items() if least}
-
-
-def _task_quorum(sheet: PodMetadata, least: int, tasks: dict[str, int]) -> Mapping[str, int]:
-    """Volcano looks at the tasks only when their minima do not go beyond the group's."""
+def _task_quorum(sheet: PodMetadata, least: int, minima: dict[str, int]) -> Mapping[str, int]:
+    """Volcano looks at the tasks only when their minima do not go beyond the group's. Tasks that need none are left out."""
+    tasks = {task: minimum for task, minimum in minima.items() if minimum}
     total = sum(tasks.values())
     if not tasks or least < total:
         return {"": least}
@@ -121,9 +116,8 @@ def _least(sheet: PodMetadata, spec: Spec) -> int:
 
 def _timeout(sheet: PodMetadata, spec: Spec) -> Wish:
     said = spec.get("scheduleTimeoutSeconds")
-    if said is None:
-        return Wish()
-    return Wish(timeout=sheet.parsed("spec.scheduleTimeoutSeconds", _text(said), timeout, fatal=False))
+    text = None if said is None else _text(said)
+    return Wish(timeout=sheet.parsed("spec.scheduleTimeoutSeconds", text, timeout, fatal=False))
 
 
 def _part(sheet: PodMetadata, spec: Spec, field: str) -> Spec:

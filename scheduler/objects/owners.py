@@ -4,7 +4,6 @@ Never here: what follows from it (`ledger`).
 """
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from scheduler.model.cluster import DEFAULT_LEVELS, Level
@@ -34,19 +33,21 @@ def of_reference(owner: Owner) -> OwnerTraits | None:
 def job(found: api.Job, levels: tuple[Level, ...] = DEFAULT_LEVELS) -> OwnerTraits:
     """A Job counts the loss of a pod that never ran as a failure, unless one of two policies says otherwise."""
     spec, meta = found.spec, found.metadata
-    free = spec.pod_replacement_policy == "Failed" or any(map(_ignores_disruption, _rules(spec)))
+    rules = (spec.pod_failure_policy.rules if spec.pod_failure_policy else None) or ()
+    free = spec.pod_replacement_policy == "Failed" or any(map(_ignores_disruption, rules))
     said = meta.annotations or {}
+    attained = re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,3})?", said.get(labels.ATTAINED, ""))  # as we write it
     stays = spec.suspend and labels.STAYS in said
     paused = labels.PAUSED in said and not stays
     return OwnerTraits(
         meta.uid,
         free,
-        tuple(_job_warnings(spec)),
+        _deadline_warnings(spec.active_deadline_seconds),
         suspends=True,
         suspended=spec.suspend,
         paused=Owner("Job", meta.name, meta.uid, "batch/v1") if paused else None,
         namespace=meta.namespace,
-        attained=_attained(said.get(labels.ATTAINED, "")),
+        attained=float(attained.group()) if attained else 0.0,
         created=epoch(meta.creation_timestamp) or None,
         asleep=_asleep(found, levels, paused=paused),
         succeeded=found.status.succeeded or 0,
@@ -72,15 +73,6 @@ def _asleep(found: api.Job, levels: tuple[Level, ...], *, paused: bool) -> Aslee
     return Asleep(meta.name, template.spec.scheduler_name, own, paused) if own is not None else None
 
 
-def _attained(text: str) -> float:
-    """Device-seconds that we wrote; 0 for anything else that stands there."""
-    return float(text) if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,3})?", text) else 0.0
-
-
-def _rules(spec: api.JobSpec) -> list[api.FailureRule]:
-    return (spec.pod_failure_policy.rules if spec.pod_failure_policy else None) or []
-
-
 def _ignores_disruption(rule: api.FailureRule) -> bool:
     patterns = rule.on_pod_conditions or ()
     return rule.action == "Ignore" and any(
@@ -88,14 +80,11 @@ def _ignores_disruption(rule: api.FailureRule) -> bool:
     )
 
 
-def _job_warnings(spec: api.JobSpec) -> Iterator[Complaint]:
-    if spec.active_deadline_seconds is not None:
-        yield Complaint(
-            "spec.activeDeadlineSeconds",
-            str(spec.active_deadline_seconds),
-            "it also runs while the gang waits: leave it out, or allow for the wait",
-            fatal=False,
-        )
+def _deadline_warnings(limit: int | None) -> tuple[Complaint, ...]:
+    if limit is None:
+        return ()
+    remedy = "it also runs while the gang waits: leave it out, or allow for the wait"
+    return (Complaint("spec.activeDeadlineSeconds", str(limit), remedy, fatal=False),)
 
 
 def stateful_set(found: api.StatefulSet) -> OwnerTraits:

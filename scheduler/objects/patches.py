@@ -57,19 +57,20 @@ def calls(effect: Effect, now: float) -> tuple[Call, ...]:
         case Announce():
             return _announce(effect, now)
         case SetCondition():
-            return (_set_condition(effect, now, seated=effect.seated),)
+            return (_add_condition(effect, condition(effect, seated=effect.seated, now=now)),)
         case WritePlan():
             return (_write_plan(effect),)
         case Ungate():
             return (_ungate(effect),)
         case Nominate():
-            return (_nominate(effect),)
+            status = {"nominatedNodeName": effect.node or None}
+            return (_patch(effect.key, effect.uid, MERGE, {"status": status}, "/status"),)
         case Evict():
             return (_evict(effect),)
         case SuspendJob():
             return (_suspend(effect, now),)
         case ResumeJob():
-            return (_resume(effect),)
+            return (_patch_job(effect.key, effect.owner, _NOBODY, effect.version, suspend=False),)
 
 
 def _patch(key: PodKey, uid: Uid, kind: str, change: dict[str, Any], sub: str = "") -> Call:
@@ -105,11 +106,6 @@ def _without_our_gate() -> dict[str, Any]:
     return {"schedulingGates": [{"$patch": "delete", "name": labels.GATE}]}
 
 
-def _nominate(effect: Nominate) -> Call:
-    status = {"nominatedNodeName": effect.node or None}
-    return _patch(effect.key, effect.uid, MERGE, {"status": status}, "/status")
-
-
 def _evict(effect: Evict) -> Call:
     body = {
         "apiVersion": "policy/v1",
@@ -133,10 +129,6 @@ _NOBODY: Final = {labels.PAUSED: None, labels.STAYS: None}
 """Nobody's word stands on a Job that runs, nor on one whose suspension is not ours to end."""
 
 
-def _resume(effect: ResumeJob) -> Call:
-    return _patch_job(effect.key, effect.owner, _NOBODY, effect.version, suspend=False)
-
-
 def _patch_job(
     key: PodKey, owner: Owner, said: Mapping[str, str | None], version: str, *, suspend: bool
 ) -> Call:
@@ -154,34 +146,25 @@ def set_suspended(namespace: str, owner: Owner, *, suspend: bool) -> Call:
 
 def _announce(effect: Announce, now: float) -> tuple[Call, ...]:
     """Events first: most people read those."""
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "namespace": effect.key.namespace,
-        "name": effect.key.name,
-        "uid": effect.uid,
-    }
+    namespace, name = effect.key
+    pod = _reference(namespace, Owner("Pod", name, effect.uid, "v1"))
     told = [_event(effect, pod, None, now)]
     if effect.owner is not None:
-        owner = {
-            "apiVersion": effect.owner.api_version,
-            "kind": effect.owner.kind,
-            "namespace": effect.key.namespace,
-            "name": effect.owner.name,
-            "uid": effect.owner.uid,
-        }
-        told.append(_event(effect, owner, pod, now))
+        told.append(_event(effect, _reference(namespace, effect.owner), pod, now))
     if effect.seated is not None:
-        told.append(_set_condition(effect, now, seated=effect.seated))
+        told.append(_add_condition(effect, condition(effect, seated=effect.seated, now=now)))
     if effect.disrupted:
-        status = {"conditions": [disruption(effect, now)]}
-        told.append(_patch(effect.key, effect.uid, STRATEGIC, {"status": status}, "/status"))
+        told.append(_add_condition(effect, disruption(effect, now)))
     return tuple(told)
 
 
-def _set_condition(effect: Announce | SetCondition, now: float, *, seated: bool) -> Call:
-    status = {"conditions": [condition(effect, seated=seated, now=now)]}
-    return _patch(effect.key, effect.uid, STRATEGIC, {"status": status}, "/status")
+def _reference(namespace: str, to: Owner) -> dict[str, str]:
+    head = {"apiVersion": to.api_version, "kind": to.kind}
+    return {**head, "namespace": namespace, "name": to.name, "uid": to.uid}
+
+
+def _add_condition(effect: Announce | SetCondition, told: dict[str, Any]) -> Call:
+    return _patch(effect.key, effect.uid, STRATEGIC, {"status": {"conditions": [told]}}, "/status")
 
 
 def _event(effect: Announce, regarding: dict[str, str], related: dict[str, str] | None, now: float) -> Call:

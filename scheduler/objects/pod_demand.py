@@ -41,7 +41,6 @@ Counted: TypeAlias = dict[str, int]
 """Thousandths by resource."""
 
 _NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
-_POD_LEVEL: Final = frozenset({CPU, MEMORY})
 _PREFIXED: Final = (HUGE_PAGES, "attachable-volumes-")
 _Reading: TypeAlias = Callable[[api.Container], api.Amounts]
 
@@ -85,8 +84,9 @@ def _counted(said: api.Amounts) -> Counted:
     return {name: thousandths(text) for name, text in said.items()} if said else {}
 
 
-def _asked(resources: api.ResourceRequirements | None) -> api.Amounts:
+def _of_spec(container: api.Container) -> api.Amounts:
     """Requests; a limit without one stands for it, as the API server fills in."""
+    resources = container.resources
     if resources is None:
         return None
     if not resources.limits:
@@ -110,10 +110,6 @@ def _requests(pod: api.Pod) -> Counted:
     _put_pod_level(pod, total)
     _add(total, _counted(pod.spec.overhead))
     return total
-
-
-def _of_spec(container: api.Container) -> api.Amounts:
-    return _asked(container.resources)
 
 
 def _together(spec: api.PodSpec, reading: _Reading) -> Counted:
@@ -156,7 +152,7 @@ def _put_pod_level(pod: api.Pod, total: Counted) -> None:
 
 
 def _is_pod_level(name: str) -> bool:
-    return name in _POD_LEVEL or name.startswith(HUGE_PAGES)
+    return name in {CPU, MEMORY} or name.startswith(HUGE_PAGES)
 
 
 # A pod that was resized in place
@@ -215,11 +211,6 @@ _UNSETTLED: Final = {
     Unsettled.MISSING: "spec.volumes: a claim does not exist yet",
     Unsettled.UNBOUND: "spec.volumes: a claim is not bound yet",
 }
-_ALONE: Final = "spec.volumes: a claim is ReadWriteOncePod"
-_IN_TREE: Final = "spec.volumes: a disk is named directly"
-_COMPARING: Final = "spec.tolerations: an operator other than Equal and Exists"
-_EMPTY_TERM: Final = "spec.affinity.nodeAffinity: a term without requirements"
-_JUST_ROOM: Final[Amounts] = ((PODS, 1),)
 
 
 class Wanted(NamedTuple):
@@ -247,9 +238,10 @@ def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
     pin: the node that our pin names; empty: we gave none, and a node that the affinity names is its owner's wish.
     """
     amounts, complaints = _room(pod)
-    ports = tuple(sorted(set(_ports(pod.spec)), key=_port_order))
-    affinity = _required_affinity(pod.spec)
-    pinned = pinned_to(affinity) if affinity else None
+    ports = tuple(sorted(set(_ports(pod.spec))))
+    near = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    affinity = terms(near.required if near is not None else None)
+    pinned = pinned_to(affinity)
     if pod.spec.node_name and pod.spec.scheduler_name in {"", DEFAULT}:
         return Wanted(Demand(amounts, ports=ports), pinned=pinned, complaints=complaints)
     if pod.spec.node_name and pin == pod.spec.node_name:
@@ -275,13 +267,7 @@ def _room(pod: api.Pod) -> tuple[Amounts, tuple[Complaint, ...]]:
         return needs(pod), ()
     except InvalidQuantity as wrong:
         remedy = "write quantities such as 500m, 4Gi or 2"
-        return _JUST_ROOM, (Complaint("spec.containers.resources", shown(str(wrong)), remedy),)
-
-
-def _required_affinity(spec: api.PodSpec) -> AnyOf:
-    if spec.affinity is None or spec.affinity.node_affinity is None:
-        return ()
-    return terms(spec.affinity.node_affinity.required)
+        return ((PODS, 1),), (Complaint("spec.containers.resources", shown(str(wrong)), remedy),)
 
 
 def _tolerations(said: Iterable[api.Toleration]) -> tuple[Toleration, ...]:
@@ -291,7 +277,7 @@ def _tolerations(said: Iterable[api.Toleration]) -> tuple[Toleration, ...]:
         for own in said
         if own.operator in {"", "Equal", "Exists"} and own.effect != "PreferNoSchedule"
     }
-    return tuple(sorted(kept, key=lambda own: (own.key, own.exists, own.value, own.effect)))
+    return tuple(sorted(kept))
 
 
 def _ports(spec: api.PodSpec) -> Iterator[HostPort]:
@@ -302,10 +288,6 @@ def _ports(spec: api.PodSpec) -> Iterator[HostPort]:
             if port.host_port > 0:
                 address = "" if port.host_ip == "0.0.0.0" else port.host_ip  # noqa: S104 - read, not bound
                 yield HostPort(port.protocol or "TCP", port.host_port, address)
-
-
-def _port_order(port: HostPort) -> tuple[str, int, str]:
-    return port.protocol, port.port, port.address
 
 
 def claims_of(pod: api.Pod) -> list[ClaimKey]:
@@ -332,9 +314,9 @@ def _gaps(spec: api.PodSpec, affinity: AnyOf) -> Iterator[str]:
     if spec.resource_claims:
         yield "spec.resourceClaims"
     if any(t.operator not in {"", "Equal", "Exists"} for t in spec.tolerations or ()):
-        yield _COMPARING
+        yield "spec.tolerations: an operator other than Equal and Exists"
     if not can_be_narrowed(affinity):
-        yield _EMPTY_TERM
+        yield "spec.affinity.nodeAffinity: a term without requirements"
 
 
 def _volume_gaps(
@@ -344,8 +326,8 @@ def _volume_gaps(
         if isinstance(found, Unsettled):
             yield _UNSETTLED[found]
         if volumes.for_one_pod(claim):
-            yield _ALONE
+            yield "spec.volumes: a claim is ReadWriteOncePod"
     if any(
         v.gce_persistent_disk or v.aws_elastic_block_store or v.iscsi or v.rbd for v in spec.volumes or ()
     ):
-        yield _IN_TREE
+        yield "spec.volumes: a disk is named directly"

@@ -3,7 +3,7 @@
 Never here: what the pod needs (`demand`), or which gang it is of (`gangs`); they are only put together.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from scheduler.model.cluster import Level
@@ -23,7 +23,7 @@ from scheduler.model.workload import (
     labels_text,
 )
 from scheduler.objects import api, labels, pod_annotations
-from scheduler.objects.gangs import Reading, read
+from scheduler.objects.gangs import Reading, ours, read
 from scheduler.objects.interner import Interner
 from scheduler.objects.parsing import PodMetadata, Unfit, moment, printable, shown, slips
 from scheduler.objects.pod_demand import wanted
@@ -37,10 +37,12 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
     meta, spec, status = found.metadata, found.spec, found.status
     reading = _reading(meta, levels, interner)
     seat, plan, marked = _marks(meta.annotations or {}, interner)
-    saved_at, doubted = _saved(meta.annotations or {})
+    sheet = PodMetadata(None, meta.annotations)
+    saved_at = sheet.annotation(labels.CHECKPOINTED_AT, moment, fatal=False)
     want = wanted(found, volumes, seat.node if seat is not None and seat.pin else "")
     gates = [gate.name for gate in spec.scheduling_gates or ()]
-    complaints = (*want.complaints, *reading.complaints, *marked, *doubted)
+    complaints = (*want.complaints, *reading.complaints, *marked, *sheet.complaints)
+    bound, waits = _condition(status, "PodScheduled", "True"), _condition(status, labels.SEATED, "False")
     return Pod(
         uid=Uid(meta.uid),
         key=PodKey(interner.one(meta.namespace), meta.name),
@@ -62,19 +64,17 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         plan=plan,
         owner=_owner(meta.owner_references or (), interner),
         unmodelled=interner.one(want.unmodelled),
-        pending=_pending(status.conditions or (), heard=bool(want.unmodelled)),
+        pending=_pending(status, heard=bool(want.unmodelled)),
         complaints=interner.one(complaints),
-        bound_at=_bound_at(status.conditions or ()),
+        bound_at=epoch(bound.last_transition_time) or None if bound is not None else None,
         preempts=spec.preemption_policy != "Never",
         saved_at=saved_at,
-        told=_told(status.conditions or ()),
+        told=waits.reason or "" if waits is not None else None,
         stuck=interner.one(_stuck(status)),
         labels=labels_text(meta.labels or {}),
         preempted=_preempted(status.conditions or ()),
         refused=interner.one(_refused(status)) if spec.node_name else "",
-        disrupted=any(
-            own.type == labels.DISRUPTED and own.status == "True" for own in status.conditions or ()
-        ),
+        disrupted=_condition(status, labels.DISRUPTED, "True") is not None,
     )
 
 
@@ -133,7 +133,7 @@ def _reading(meta: api.Meta, levels: tuple[Level, ...], interner: Interner) -> R
         tuple((key, value) for key, value in texts.items() if key in labels.SAID) if texts else ()
         for texts in (meta.labels, meta.annotations)
     )
-    odd = _slips(meta.labels, meta.annotations)
+    odd = (*slips(meta.labels or {}, are_labels=True), *slips(meta.annotations or {}, are_labels=False))
     if not any(said) and not odd:
         return NOTHING
     key = (Reading, meta.namespace, levels, said, odd)
@@ -143,19 +143,10 @@ def _reading(meta: api.Meta, levels: tuple[Level, ...], interner: Interner) -> R
     if reading.alone is None:
         return reading
     own = gang_of_one(meta.namespace, Uid(meta.uid))
-    return Reading(
-        Membership(own, reading.alone.format, quorum={"": 1}, wish=reading.alone.wish), reading.complaints
-    )
+    return Reading(Membership(own, ours.NAME, quorum={"": 1}, wish=reading.alone), reading.complaints)
 
 
 NOTHING: Final = Reading()
-
-
-def _slips(
-    own: Mapping[str, str] | None, annotations: Mapping[str, str] | None
-) -> tuple[tuple[str, str, str], ...]:
-    """Keys that look like ours and are read by nobody."""
-    return (*slips(own or {}, are_labels=True), *slips(annotations or {}, are_labels=False))
 
 
 def _with(reading: Reading, odd: tuple[tuple[str, str, str], ...]) -> Reading:
@@ -185,14 +176,6 @@ def _marks(
     return seat, plan, complaints
 
 
-def _saved(annotations: dict[str, str]) -> tuple[float | None, list[Complaint]]:
-    """When the training's last checkpoint was safe, by its own word."""
-    if labels.CHECKPOINTED_AT not in annotations:
-        return None, []
-    sheet = PodMetadata(None, annotations)
-    return sheet.annotation(labels.CHECKPOINTED_AT, moment, fatal=False), sheet.complaints
-
-
 def _owner(references: Iterable[api.OwnerReference], interner: Interner) -> Owner | None:
     """The controller among the owners."""
     for own in references:
@@ -205,13 +188,18 @@ _LINE: Final = 200
 """Characters of kube-scheduler's words that are kept."""
 
 
-def _pending(conditions: Sequence[api.Condition], *, heard: bool) -> Pending | None:
+def _condition(status: api.PodStatus, kind: str, truth: str) -> api.Condition | None:
+    found = (own for own in status.conditions or () if own.type == kind and own.status == truth)
+    return next(found, None)
+
+
+def _pending(status: api.PodStatus, *, heard: bool) -> Pending | None:
     """heard: kube-scheduler's words are kept too. They change often, so of other pods nothing is made of them."""
-    for own in conditions:
-        if own.type == "PodScheduled" and own.status == "False":
-            said = _in_the_way(own.message or "") if heard and own.reason == "Unschedulable" else ""
-            return Pending(own.reason or "", epoch(own.last_transition_time), said)
-    return None
+    own = _condition(status, "PodScheduled", "False")
+    if own is None:
+        return None
+    said = _in_the_way(own.message or "") if heard and own.reason == "Unschedulable" else ""
+    return Pending(own.reason or "", epoch(own.last_transition_time), said)
 
 
 def _in_the_way(message: str) -> str:
@@ -220,20 +208,8 @@ def _in_the_way(message: str) -> str:
     return said if len(said) <= _LINE else f"{said[: _LINE - 1]}…"
 
 
-def _bound_at(conditions: Sequence[api.Condition]) -> float | None:
-    for own in conditions:
-        if own.type == "PodScheduled" and own.status == "True":
-            return epoch(own.last_transition_time) or None
-    return None
-
-
 def _preempted(conditions: Sequence[api.Condition]) -> Preempted | None:
     for own in conditions:
         if own.type == labels.DISRUPTED and own.reason == labels.PREEMPTED_BY_GANG:
             return Preempted(printable(own.message or ""), epoch(own.last_transition_time))
     return None
-
-
-def _told(conditions: Sequence[api.Condition]) -> str | None:
-    told = (own.reason or "" for own in conditions if own.type == labels.SEATED and own.status == "False")
-    return next(told, None)

@@ -5,9 +5,6 @@ what one kind of object needs of another: where claims are bound, which unbound 
 are known by their kind alone. Never here: what is bound, held or waiting (`ledger`).
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 from scheduler.model.cluster import DEFAULT_LEVELS, Level
 from scheduler.model.events import (
     BudgetGone,
@@ -45,56 +42,69 @@ class Translator:
         self._claims: dict[Uid, list[ClaimKey]] = {}
         self._owned: dict[str, set[Uid]] = {}
         self._owners: dict[Uid, str] = {}
-        self._on_seen: Mapping[type, Callable[[Any], list[Event]]] = {
-            api.Pod: self._pod,
-            api.Node: self._node,
-            api.PersistentVolume: self._volume,
-            api.PersistentVolumeClaim: self._claim,
-            api.Job: self._job,
-            api.StatefulSet: self._stateful_set,
-            api.ResourceQuota: self._quota,
-            api.PodDisruptionBudget: self._budget,
-            **dict.fromkeys(groups.KINDS, self._group),
-        }
-        self._on_gone: Mapping[type, Callable[[Any, str, str, str], list[Event]]] = {
-            api.Pod: self._pod_gone,
-            api.Node: self._node_gone,
-            api.PersistentVolume: self._volume_gone,
-            api.PersistentVolumeClaim: self._claim_gone,
-            api.Job: self._owner_gone,
-            api.StatefulSet: self._owner_gone,
-            api.ResourceQuota: self._quota_gone,
-            api.PodDisruptionBudget: self._budget_gone,
-            **dict.fromkeys(groups.KINDS, self._group_gone),
-        }
 
     def seen(self, found: api.ApiObject) -> list[Event]:
         """What follows from the object's being as it is."""
-        return self._on_seen[type(found)](found)
+        match found:
+            case api.Pod():
+                return self._pod(found)
+            case api.Node():
+                return self._node(found)
+            case api.PersistentVolume():
+                return self._again(self.volumes.see_volume(found))
+            case api.PersistentVolumeClaim():
+                return self._again(self.volumes.see_claim(found))
+            case api.Job():
+                return [OwnerSeen(owners.job(found, self._levels))]
+            case api.StatefulSet():
+                return [OwnerSeen(owners.stateful_set(found))]
+            case api.ResourceQuota():
+                return [QuotaSeen(quotas.quota(found))]
+            case api.PodDisruptionBudget():
+                return [BudgetSeen(pod_disruption_budgets.budget(found))]
+            case _:
+                return [GroupSeen(groups.group(found, self._levels))]
 
     def gone(self, kind: type[api.ApiObject], namespace: str, name: str, uid: str) -> list[Event]:
         """What follows from the object's being gone."""
-        return self._on_gone[kind](kind, namespace, name, uid)
+        if issubclass(kind, api.Pod):
+            return self._pod_gone(Uid(uid), PodKey(namespace, name))
+        if issubclass(kind, api.Node):
+            self.node_complaints.pop(name, None)
+            return [NodeGone(name)]
+        if issubclass(kind, api.PersistentVolume):
+            return self._again(self.volumes.lose_volume(name))
+        if issubclass(kind, api.PersistentVolumeClaim):
+            self.volumes.lose_claim(key := ClaimKey(namespace, name))
+            return self._again(key)
+        if issubclass(kind, api.Job | api.StatefulSet):
+            return [OwnerGone(uid)]
+        if issubclass(kind, api.ResourceQuota):
+            return [QuotaGone(namespace, name)]
+        if issubclass(kind, api.PodDisruptionBudget):
+            return [BudgetGone(namespace, name)]
+        return [GroupGone(groups.format_of(kind), GangKey(namespace, name))]
 
     # Pods
 
     def _pod(self, found: api.Pod) -> list[Event]:
         pod = pods.pod(found, self.volumes, self._levels, self._interner)
         self._forget_claims(pod.uid)
-        if pod.node is None and not pod.phase.ended:
-            self._remember_claims(pod.uid, found)
+        if pod.node is None and not pod.phase.ended and (claims := claims_of(found)):
+            self._claims[pod.uid] = claims
+            for claim in claims:
+                self._claiming.setdefault(claim, {})[pod.uid] = found
         told: list[Event] = []
         if pod.owner is not None and pod.uid not in self._owners:
             told += self._meet(pod.owner, pod.uid)
         return [*told, PodSeen(pod)]
 
-    def _pod_gone(self, _kind: type, namespace: str, name: str, uid: str) -> list[Event]:
-        gone = Uid(uid)
-        self._forget_claims(gone)
-        owner = self._owners.pop(gone, None)
-        told: list[Event] = [PodGone(gone, PodKey(namespace, name))]
+    def _pod_gone(self, uid: Uid, key: PodKey) -> list[Event]:
+        self._forget_claims(uid)
+        owner = self._owners.pop(uid, None)
+        told: list[Event] = [PodGone(uid, key)]
         if owner is not None:
-            self._owned[owner].discard(gone)
+            self._owned[owner].discard(uid)
             if not self._owned[owner]:
                 del self._owned[owner]
                 told.append(OwnerGone(owner))
@@ -109,13 +119,6 @@ class Translator:
         fresh = owner.uid not in self._owned
         self._owned.setdefault(owner.uid, set()).add(uid)
         return [OwnerSeen(traits)] if fresh else []
-
-    def _remember_claims(self, uid: Uid, found: api.Pod) -> None:
-        claims = claims_of(found)
-        for claim in claims:
-            self._claiming.setdefault(claim, {})[uid] = found
-        if claims:
-            self._claims[uid] = claims
 
     def _forget_claims(self, uid: Uid) -> None:
         for claim in self._claims.pop(uid, ()):
@@ -132,35 +135,7 @@ class Translator:
         waiting = self._claiming.get(claim) if claim else None
         return [event for found in list((waiting or {}).values()) for event in self._pod(found)]
 
-    def _claim(self, found: api.PersistentVolumeClaim) -> list[Event]:
-        return self._again(self.volumes.see_claim(found))
-
-    def _claim_gone(self, _kind: type, namespace: str, name: str, _uid: str) -> list[Event]:
-        key = ClaimKey(namespace, name)
-        self.volumes.lose_claim(key)
-        return self._again(key)
-
-    def _volume(self, found: api.PersistentVolume) -> list[Event]:
-        return self._again(self.volumes.see_volume(found))
-
-    def _volume_gone(self, _kind: type, _namespace: str, name: str, _uid: str) -> list[Event]:
-        return self._again(self.volumes.lose_volume(name))
-
-    # Quotas and budgets
-
-    def _quota(self, found: api.ResourceQuota) -> list[Event]:
-        return [QuotaSeen(quotas.quota(found))]
-
-    def _quota_gone(self, _kind: type, namespace: str, name: str, _uid: str) -> list[Event]:
-        return [QuotaGone(namespace, name)]
-
-    def _budget(self, found: api.PodDisruptionBudget) -> list[Event]:
-        return [BudgetSeen(pod_disruption_budgets.budget(found))]
-
-    def _budget_gone(self, _kind: type, namespace: str, name: str, _uid: str) -> list[Event]:
-        return [BudgetGone(namespace, name)]
-
-    # Everything else
+    # Nodes
 
     def _node(self, found: api.Node) -> list[Event]:
         node, complaints = nodes.node(found, self._interner)
@@ -169,22 +144,3 @@ class Translator:
         else:
             self.node_complaints.pop(node.name, None)
         return [NodeSeen(node)]
-
-    def _node_gone(self, _kind: type, _namespace: str, name: str, _uid: str) -> list[Event]:
-        self.node_complaints.pop(name, None)
-        return [NodeGone(name)]
-
-    def _job(self, found: api.Job) -> list[Event]:
-        return [OwnerSeen(owners.job(found, self._levels))]
-
-    def _stateful_set(self, found: api.StatefulSet) -> list[Event]:
-        return [OwnerSeen(owners.stateful_set(found))]
-
-    def _owner_gone(self, _kind: type, _namespace: str, _name: str, uid: str) -> list[Event]:
-        return [OwnerGone(uid)]
-
-    def _group(self, found: api.PodGroup) -> list[Event]:
-        return [GroupSeen(groups.group(found, self._levels))]
-
-    def _group_gone(self, kind: type, namespace: str, name: str, _uid: str) -> list[Event]:
-        return [GroupGone(groups.format_of(kind), GangKey(namespace, name))]

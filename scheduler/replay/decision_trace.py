@@ -82,9 +82,8 @@ def stand(document: Document, more: Iterable[ev.Event] = ()) -> Engine:
     engine.observe([*document.events(), *more, ev.Synced(), ev.TookOver()], now)
     engine.observe(_asked(engine), now)
     for record in engine.ledger.registry.gangs.values():
-        if (
-            record.waiting_since is not None
-        ):  # its quorum is there since the last of its pods came, not since we look
+        # Its quorum is there since the last of its pods came, not since we look.
+        if record.waiting_since is not None:
             record.waiting_since = min(now, max((m.pod.created for m in record.live()), default=now))
     return engine
 

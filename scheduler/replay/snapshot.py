@@ -93,7 +93,7 @@ def encode(found: Document) -> bytes:
 
 
 def decode(text: bytes) -> Document:
-    """The document that `encode` wrote. Raises Torn, which names the place of what is wrong."""
+    """The document that `encode` wrote. Raises InvalidSnapshot, which names the place of what is wrong."""
     try:
         head = _HEAD.decode(text)
         if head.kind != "GangwrightSnapshot":

@@ -5,12 +5,14 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, get_args
 
+from prometheus_client import Counter as CounterMetric
+
 from scheduler.engine import Engine
 from scheduler.extender.verb_handlers import VERBS, Result
 from scheduler.kube.retry_backoff import CAUSES
 from scheduler.kube.watch import Reflector
 from scheduler.ledger import pins
-from scheduler.model.decision import Quality, Reason
+from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect
 from scheduler.model.events import FailureKind
 from scheduler.model.preemption_units import Kind
@@ -28,7 +30,7 @@ class Gauges:
         self._engine = engine
         self._metrics = metrics
         self._reflectors = reflectors
-        self._told: Counter[tuple[str, ...]] = Counter()
+        self._told: Counter[CounterMetric] = Counter()
         self._lost = 0.0
         self._guarantees = ShareGuarantees(engine)
         self.fragments: Mapping[str, float] = {}
@@ -41,27 +43,22 @@ class Gauges:
         self._show_watches(now)
         self._show_cluster()
 
-    def _grown(self, *key: str, total: int) -> int:
-        growth = total - self._told[key]
-        self._told[key] = total
-        return growth
+    def _raise(self, counter: CounterMetric, total: int) -> None:
+        counter.inc(total - self._told[counter])
+        self._told[counter] = total
 
     def _count_tally(self) -> None:
         metrics, tally = self._metrics, self._engine.ledger.counters
         for reason, total in tally.decisions.items():
-            metrics.decisions_total.labels(str(reason)).inc(
-                self._grown("decisions", str(reason), total=total)
-            )
+            self._raise(metrics.decisions_total.labels(str(reason)), total)
         for cause, total in tally.pins_broken.items():
-            metrics.pins_broken_total.labels(cause).inc(self._grown("pins", cause, total=total))
-        metrics.gang_faults_total.inc(self._grown("faults", total=self._engine.ledger.faults.total))
-        metrics.reseats_total.inc(self._grown("reseats", total=tally.reseats))
+            self._raise(metrics.pins_broken_total.labels(cause), total)
+        self._raise(metrics.gang_faults_total, self._engine.ledger.faults.total)
+        self._raise(metrics.reseats_total, tally.reseats)
         for kind, total in tally.victims.items():
-            metrics.victims_total.labels(kind).inc(self._grown("victims", kind, total=total))
+            self._raise(metrics.victims_total.labels(kind), total)
         for kind, total in tally.refusals.items():
-            metrics.victims_refused_total.labels(str(kind)).inc(
-                self._grown("refusals", str(kind), total=total)
-            )
+            self._raise(metrics.victims_refused_total.labels(str(kind)), total)
         metrics.lost_device_seconds_total.inc(max(0.0, tally.lost - self._lost))
         self._lost = tally.lost
         started, tally.starts = tally.starts, []
@@ -71,13 +68,10 @@ class Gauges:
         for wait in waits:
             metrics.gang_wait_seconds.observe(wait)
         for placement in placements:
-            self._show_placement(placement)
-
-    def _show_placement(self, placement: Quality) -> None:
-        self._metrics.alignment.observe(placement.alignment)
-        for level, (spanned, fewest) in placement.spans.items():
-            if fewest:
-                self._metrics.domains_spanned_ratio.labels(level).observe(spanned / fewest)
+            metrics.alignment.observe(placement.alignment)
+            for level, (spanned, fewest) in placement.spans.items():
+                if fewest:
+                    metrics.domains_spanned_ratio.labels(level).observe(spanned / fewest)
 
     def _show_gangs(self, now: float) -> None:
         """A replica that does not act only keeps facts: it judges no gang, so it has nothing to say of gangs."""
@@ -100,9 +94,7 @@ class Gauges:
                 metrics.cache_age_seconds.labels(name).set(max(0.0, age))
             metrics.cache_objects.labels(name).set(reflector.count)
             for cause, total in reflector.restarts.items():
-                metrics.watch_restarts_total.labels(name, cause).inc(
-                    self._grown("watch", name, cause, total=total)
-                )
+                self._raise(metrics.watch_restarts_total.labels(name, cause), total)
 
     def _show_cluster(self) -> None:
         picture = self._engine.snapshot()

@@ -16,7 +16,6 @@ from scheduler.model.events import Event
 from scheduler.model.workload import Complaint
 from scheduler.objects import api
 from scheduler.objects.translate import Translator
-from scheduler.objects.volumes import Volumes
 from scheduler.objects.watched_resources import RESOURCES, Resource
 
 Observe = Callable[[Sequence[Event]], None]
@@ -42,16 +41,9 @@ class Informers:
         self._whole = whole
         self._unreadable = unreadable
         self._missing = {resource.path for resource in RESOURCES}
-        self._synced = False
-
-    @property
-    def synced(self) -> bool:
-        return self._synced
-
-    @property
-    def volumes(self) -> Volumes:
+        self.synced = False
+        self.volumes = self._translator.volumes
         """What claims are bound to, as it is read."""
-        return self._translator.volumes
 
     def missing(self) -> list[str]:
         """Collections whose list has not been read yet."""
@@ -77,8 +69,8 @@ class Informers:
             events = [event for change in batch for event in self._understood(row, change)]
             if events:
                 self._observe(events)
-            if not self._missing and not self._synced:
-                self._synced = True
+            if not self._missing and not self.synced:
+                self.synced = True
                 self._whole()
 
         return sink
@@ -117,7 +109,8 @@ class Informers:
             )
 
     def _leave_out(self, row: Resource, key: ch.Key | None, message: str, *, trace: bool = False) -> None:
-        name, place = _name(row), _place(key)
+        name = _name(row)
+        place = "/".join(filter(None, key)) if key else ""  # the name alone of what belongs to the cluster
         self._unreadable(name)
         _log.warning(
             "object left out",
@@ -127,11 +120,6 @@ class Informers:
             exc_info=trace,
             kind=("object left out", name, place),  # a few lines an object, however often it changes
         )
-
-
-def _place(key: ch.Key | None) -> str:
-    """`namespace/name`, or the name alone of what belongs to the cluster; empty when even that was unreadable."""
-    return "/".join(filter(None, key)) if key else ""
 
 
 def _name(row: Resource) -> str:

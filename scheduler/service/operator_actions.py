@@ -135,18 +135,14 @@ async def drain_node(service: Service, node: str, _by: str) -> Drained:
 
 def drained(told: Drain) -> Drained:
     """What was begun, gang by gang."""
-    return Drained(told.done, tuple(Moved(own.gang, _count(own), _outcome(own)) for own in told.departures))
+    moved = [
+        Moved(own.gang, len({*own.seats, *own.stays, *own.leaving}), "; ".join(_outcome(own)))
+        for own in told.departures
+    ]
+    return Drained(told.done, tuple(moved))
 
 
-def _count(own: Departure) -> int:
-    return len({*own.seats, *own.stays, *own.leaving})
-
-
-def _outcome(own: Departure) -> str:
-    return "; ".join(_parts(own))
-
-
-def _parts(own: Departure) -> Iterator[str]:
+def _outcome(own: Departure) -> Iterator[str]:
     if own.seats:
         nodes = ", ".join(
             f"{node} × {count}" if count > 1 else node

@@ -212,7 +212,8 @@ class Service:
                 break
             self.submit(self.engine.settle(question, decision, self.clock()))
             if self.clock() - turned > PLANNING_SLICE:
-                await _turn()
+                for _ in range(YIELDS):
+                    await asyncio.sleep(0)
                 turned = self.last_turn = self.clock()
         if asked:
             self._planned(self.clock() - began)
@@ -273,9 +274,3 @@ class Service:
             if not waiters:
                 self._expected.pop(uid, None)
         return True
-
-
-async def _turn() -> None:
-    """Let the event loop do what is to be done by now."""
-    for _ in range(YIELDS):
-        await asyncio.sleep(0)

@@ -49,13 +49,7 @@ async def serving(
     )
     alias = aliases(secrets.token_bytes(32))
     answers = Answers(
-        engine,
-        reviews,
-        alias=alias,
-        clock=steady,
-        desk=desk,
-        fragmentation=fragmentation,
-        volumes=volumes,
+        engine, reviews, alias=alias, clock=steady, desk=desk, fragmentation=fragmentation, volumes=volumes
     )
     app = build_app(answers, reviews, metrics, steady)
     async with serve(

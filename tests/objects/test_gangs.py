@@ -391,8 +391,7 @@ def test_a_pod_without_a_gang_may_have_wishes() -> None:
     """They are told apart from a membership, which has a gang's name."""
     reading = said({}, {OURS + "expected-runtime": "2h"})
     assert reading.membership is None
-    assert reading.alone is not None
-    assert reading.alone.wish == Wish(expected_runtime=7200.0)
+    assert reading.alone == Wish(expected_runtime=7200.0)
 
 
 def test_a_removed_strategy_is_read_as_its_nearest() -> None:

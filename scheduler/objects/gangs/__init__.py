@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from scheduler.model.workload import Complaint, GangKey, Membership, Wish
 from scheduler.objects.gangs import kai, koordinator, kueue, ours, scheduler_plugins, volcano, yunikorn
-from scheduler.objects.gangs.form import Format, Levels, Naming
+from scheduler.objects.gangs.form import Format, Levels
 from scheduler.objects.parsing import PodMetadata, name, shown
 
 FORMATS: Final[tuple[Format, ...]] = (
@@ -29,19 +29,12 @@ FORMATS: Final[tuple[Format, ...]] = (
 """In this order: where two formats name the same gang, the first counts."""
 
 
-class Alone(NamedTuple):
-    """What a pod without a gang asks of its placement."""
-
-    format: str
-    wish: Wish
-
-
 class Reading(NamedTuple):
-    """What a pod says of its gang; `alone` where it only says how it is to be placed itself."""
+    """What a pod says of its gang; `alone` where it is of none and only says how it is to be placed itself."""
 
     membership: Membership | None = None
     complaints: tuple[Complaint, ...] = ()
-    alone: Alone | None = None
+    alone: Wish | None = None
 
 
 def read(
@@ -52,10 +45,15 @@ def read(
     found = [(form, naming) for form in FORMATS if (naming := form.naming(sheet)) is not None]
     wish = ours.wish(sheet)
     if not found:
-        return _alone(sheet, wish)
+        ours.stray(sheet)
+        alone = None if wish == Wish() or sheet.refused else wish
+        return Reading(None, tuple(sheet.complaints), alone)
     form, naming = found[0]
     gang = sheet.parsed(naming.key, naming.gang, name)
-    _check_agreement(sheet, [naming for _, naming in found])
+    for _, other in found[1:]:  # where two formats name different gangs, nothing tells which of them is meant
+        if other.gang != naming.gang:
+            said = f"{shown(naming.gang)} and {shown(other.gang)}"
+            sheet.complain(naming.key, said, f"name one gang: {other.key} names another")
     if gang is None:
         return Reading(None, tuple(sheet.complaints))
     membership = form.read(sheet, GangKey(namespace, gang), levels)
@@ -69,18 +67,3 @@ def read(
         keys={said: key for said, key in membership.keys.items() if getattr(wish, said, None) is None},
     )
     return Reading(whole, tuple(sheet.complaints))
-
-
-def _alone(sheet: PodMetadata, wish: Wish) -> Reading:
-    ours.stray(sheet)
-    alone = None if wish == Wish() or sheet.refused else Alone(ours.NAME, wish)
-    return Reading(None, tuple(sheet.complaints), alone)
-
-
-def _check_agreement(sheet: PodMetadata, namings: list[Naming]) -> None:
-    """Complain when two formats name different gangs: nothing tells which of them is meant."""
-    counts, others = namings[0], namings[1:]
-    for other in others:
-        if other.gang != counts.gang:
-            said = f"{shown(counts.gang)} and {shown(other.gang)}"
-            sheet.complain(counts.key, said, f"name one gang: {other.key} names another")

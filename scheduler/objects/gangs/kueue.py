@@ -19,13 +19,12 @@ def _read(sheet: PodMetadata, gang: GangKey, levels: Levels) -> Membership:
     for field in _UNKNOWN:
         if field in sheet.annotations:
             sheet.overlooked(field, sheet.annotations[field], "a gang is placed as one piece")
-    wish = placement(sheet, levels, key.KUEUE_REQUIRED, key.KUEUE_PREFERRED)
     return Membership(
         gang,
         NAME,
         quorum=None if total is None else {"": total},
         size=total,
-        wish=wish,
+        wish=placement(sheet, levels, key.KUEUE_REQUIRED, key.KUEUE_PREFERRED),
         keys={
             "quorum": key.KUEUE_TOTAL,
             "size": key.KUEUE_TOTAL,

@@ -10,17 +10,7 @@ from typing import Final
 from scheduler.model.workload import GangKey, GiveWay, Membership, OnMemberLoss, Pin, Strategy, Wish
 from scheduler.objects import labels as key
 from scheduler.objects.gangs.form import Format, Levels, labeled
-from scheduler.objects.parsing import (
-    MOST,
-    PodMetadata,
-    Unfit,
-    count,
-    flag,
-    name,
-    runtime,
-    timeout,
-    word,
-)
+from scheduler.objects.parsing import MOST, PodMetadata, Unfit, count, flag, name, runtime, timeout, word
 
 NAME: Final = "gangwright"
 
