@@ -19,7 +19,7 @@ from scheduler.model.workload import Strategy
 from scheduler.placement.cosine import realign
 from scheduler.placement.distribution import TIERS, Codes, Counts, fill
 from scheduler.placement.node_candidates import Scratch, SeatingProblem, total
-from scheduler.placement.scoring import snug
+from scheduler.placement.scoring import of_domain, snug
 
 _NEARLY: Final = 1 - 1e-9
 """Sums over many nodes may lie above 2**53 and be rounded; a quick no must not hang on the last digit."""
@@ -222,7 +222,7 @@ def best(task: SeatingProblem, trial: Trial) -> int | None:
         return int(whole[0]) if len(whole) else None
     slack = attempt.sums(task.slack)
     if attempt.hosts:
-        outer = np.append(total(task.codes, task.slack, task.domains), 0.0)[task.codes]
+        outer = of_domain(task, total(task.codes, task.slack, task.domains))
         keys = [outer, *reversed(snug(task.pool, task.slack))]
     else:
         sat = trial.scratch.sat()

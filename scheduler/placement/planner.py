@@ -255,7 +255,5 @@ def rank(
         return nobody, np.zeros(len(nobody))
     ground = as_is(snapshot, gang, masks or FeasibilityCache())
     task = ground.task([Batch(demand, (Uid(""),), candidates)], [])
-    view = scoring.View(task.pool, task.scratch(), 0, task.codes, task.have, task.distance)
-    best_first = scoring.ranking(view, gang.strategy)
     nobody[task.pool.rows] = True
-    return nobody, scoring.spread_out(task.pool.rows, best_first, len(nobody))
+    return nobody, scoring.spread_out(task.pool.rows, scoring.ranking(task), len(nobody))
