@@ -167,7 +167,7 @@ class Snapshot:
     def named(self, names: Iterable[str]) -> Mask:
         """bool[n]: these nodes, of which some may be gone."""
         out = np.zeros(len(self.names), dtype=bool)
-        out[[self.index[name] for name in names if name in self.index]] = True
+        out[[row for name in names if (row := self.index.get(name)) is not None]] = True
         return out
 
     @property

@@ -64,6 +64,12 @@ def uses_of(snapshot: Snapshot, gang: Gang, place: Place) -> tuple[NDArray[np.in
     return np.array(rows, dtype=np.int64), np.array(uses, dtype=np.float64).reshape(shape)
 
 
+def seated(snapshot: Snapshot, gang: Gang, place: Place) -> Snapshot:
+    """The picture once the gang has these seats."""
+    rows, uses = uses_of(snapshot, gang, place)
+    return snapshot.freed((rows, -uses))
+
+
 def seats_of(snapshot: Snapshot, gang: Gang, place: Place) -> Matrix:
     """float64[n, r]: what the seats of a placement use on each node."""
     seats = np.zeros_like(snapshot.free)

@@ -125,10 +125,8 @@ class Simulation:
         backfill = self._setup.policy.backfill
         if head is None or backfill is Backfill.NONE:
             return
-        others = (
-            self._kept is None or self._kept.head != head
-        )  # the one before it may be at its ceiling by now
-        if backfill is Backfill.RESERVE and others:
+        # Another gang may be the head now: the one before it may be at its ceiling by now.
+        if backfill is Backfill.RESERVE and (self._kept is None or self._kept.head != head):
             found = self._reserve(head)
             self._kept = None if found is None else HeadReservation(head, *found)
         self._behind()
