@@ -78,7 +78,12 @@ class PlanningCycle:
         while self.away is None and self._ledger.ready and (record := self._next(now)) is not None:
             # One that cannot be asked about leaves the queue.
             with fault_isolation.guard(self._ledger, record.key, now):
-                return self._about(record, record.wanted, now) if record.wanted is not None else None
+                if record.wanted is None:
+                    return None
+                if record is not self._needy:
+                    return self.about(record, record.wanted, now)
+                first, only_time = self.head.is_first(record), self._only_time
+                return self.about_room(record, record.wanted, now, front=first, only_time=only_time)
         return None
 
     def _next(self, now: float) -> GangRecord | None:
@@ -106,12 +111,6 @@ class PlanningCycle:
             self._due = min((time for time in later if time > now), default=float("inf"))
         return record
 
-    def _about(self, record: GangRecord, gang: Gang, now: float) -> Question:
-        if record is not self._needy:
-            return self.about(record, gang, now)
-        first = self.head.is_first(record)
-        return self.about_room(record, gang, now, front=first, only_time=self._only_time)
-
     def next_deadline(self) -> float:
         """When time alone makes an answer worth asking for again, at the latest."""
         return self._due
@@ -122,7 +121,7 @@ class PlanningCycle:
 
     def _may_try(self, record: GangRecord, now: float) -> bool:
         """A pod that was not asked about yet may give way to this gang. Where not, it is not looked at again."""
-        if waits(record) and not self._is_hopeless(record, now) and self._may_take(record, now):
+        if waits(record) and self._may_still_take(record, now):
             return True
         record.verdict.tried(self._ledger.victims_version)
         return False
@@ -270,16 +269,16 @@ class PlanningCycle:
             return []
 
     def _taken(self, question: Question, answer: Answer, now: float) -> list[Effect]:
-        if isinstance(answer, Place | Preempt) and (not_now := self._not_now(question.gang)) is not None:
-            return self._settle_seat(question, not_now, now)
+        if isinstance(answer, Place | Preempt):
+            # It may not have the place any more: its ceiling may be lower by now, or another gang goes first.
+            record = self._ledger.registry.gangs.get(question.gang.key)
+            over = self._over_ceiling(question.gang)
+            not_now = over or (None if record is None else self._behind(record))
+            if not_now is not None:
+                return self._settle_seat(question, not_now, now)
         if question.making is not None:
             return self._settle_room(question, answer, now)
         return [] if isinstance(answer, Preempt | Reservation) else self._settle_seat(question, answer, now)
-
-    def _not_now(self, gang: Gang) -> Wait | None:
-        """It has a place, and may not have it: its ceiling may be lower by now, or another gang goes first."""
-        record = self._ledger.registry.gangs.get(gang.key)
-        return self._over_ceiling(gang) or (None if record is None else self._behind(record))
 
     def _settle_seat(self, question: Question, decision: Decision, now: float) -> list[Effect]:
         ledger = self._ledger
@@ -302,8 +301,11 @@ class PlanningCycle:
             self._sat_down(question, decision, record)
         elif fresh or record.verdict.room == ledger.nodes.room_version:
             self.head.told_to_wait(record)
-            self._needy = record if self._may_make_room(record, now) else None
-            self._look_again(record, now)
+            if self.head.is_due(record, now) or self._may_still_take(record, now):
+                self._needy = record
+            # When time alone may bring it room: it may ask others to leave then, or its reservation is due again.
+            turn, due_again = self.preemption.next_turn(record, now), self.head.due_again(record, now)
+            self._ask_by(record, min(turn, due_again))
         return effects
 
     def _learn(self, question: Question, decision: Decision, *, fresh: bool) -> None:
@@ -344,19 +346,14 @@ class PlanningCycle:
         if record is not None and record.plan is not None and record.plan.seats == decision.seats:
             self.head.narrow(question.gang, decision, self.snapshot())
 
-    def _may_make_room(self, record: GangRecord, now: float) -> bool:
-        due = self.head.is_due(record, now)
-        return due or (not self._is_hopeless(record, now) and self._may_take(record, now))
-
-    def _is_hopeless(self, record: GangRecord, now: float) -> bool:
-        """No pod's leaving made room for a gang that is like this one and may do what it may."""
+    def _may_still_take(self, record: GangRecord, now: float) -> bool:
+        """It may ask others to leave, and that was not in vain for a gang that is like it and may do what it may."""
         kind = self._kind(record, now)
-        return kind is not None and kind in self._hopeless()
+        return (kind is None or kind not in self._hopeless()) and self._may_take(record, now)
 
     def _hopeless(self) -> set[Hashable]:
-        return self._shapes.no_room(
-            (self._ledger.nodes.room_version, self._ledger.nodes.version, self._ledger.victims_version)
-        )
+        nodes = self._ledger.nodes
+        return self._shapes.no_room((nodes.room_version, nodes.version, self._ledger.victims_version))
 
     def _kind(self, record: GangRecord, now: float) -> Hashable:
         """Gangs of one kind may ask the same others to leave, and fit in the same places; None: this one is like no
@@ -369,10 +366,6 @@ class PlanningCycle:
 
     def _may_take(self, record: GangRecord, now: float) -> bool:
         return record.wanted is not None and self.preemption.may_take(record, record.wanted, now) is not None
-
-    def _look_again(self, record: GangRecord, now: float) -> None:
-        """When time alone may bring this gang room: it may ask others to leave then, or its reservation is due again."""
-        self._ask_by(record, min(self.preemption.next_turn(record, now), self.head.due_again(record, now)))
 
     def _ask_by(self, record: GangRecord, time: float) -> None:
         record.verdict.ask_by(time)

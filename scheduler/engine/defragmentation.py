@@ -6,7 +6,6 @@ here: a move.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -14,7 +13,6 @@ import numpy as np
 from scheduler.engine.drain import NOBODY
 from scheduler.ledger import Ledger, attained_service, gang_spec, migration, plans, quorum
 from scheduler.ledger.gang import GangRecord, Spec
-from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Place
 from scheduler.model.departures import Defrag, Departure
 from scheduler.model.preemption_units import Kind, Preempt, Unit
@@ -37,15 +35,11 @@ def defrag(ledger: Ledger, key: GangKey, masks: FeasibilityCache) -> Defrag:
     if record is None or record.wanted is None:
         return Defrag(key, told=NOT_WAITING)
     gang = reservation.quorum_alone(record.wanted)
-    if not _is_there(record, gang):
+    # All for which seats were wanted at the last look wait still: more may have been taken in since.
+    members = (record.members.get(uid) for role in gang.roles for uid in role.quorum)
+    if not all(member is not None and record.is_plannable(member) and member.live for member in members):
         return Defrag(key, told=CHANGING)
     return _Search(ledger, record, gang, masks).run()
-
-
-def _is_there(record: GangRecord, gang: Gang) -> bool:
-    """All gangs for which seats were wanted at the last look wait still: more may have been taken in since."""
-    members = (record.members.get(uid) for role in gang.roles for uid in role.quorum)
-    return all(member is not None and record.is_plannable(member) and member.live for member in members)
 
 
 class _Search:
@@ -64,7 +58,7 @@ class _Search:
                 break
             moves, homeless = self._moves(chosen)
             if homeless is None:
-                return Defrag(self._gang.key, self._names(chosen.seats), moves)
+                return Defrag(self._gang.key, _named(self._record, chosen.seats), moves)
             del units[homeless]
         return Defrag(self._gang.key, told=told)
 
@@ -93,35 +87,22 @@ class _Search:
 
     def _moves(self, chosen: Preempt) -> tuple[tuple[Departure, ...], GangKey | None]:
         """Other seats for all who would leave, the largest first; or the first gang that finds none."""
-        free = self._picture.free.copy()
-        for unit in chosen.victims:
-            np.add.at(free, unit.rows, unit.uses)
-        self._seat(free, self._gang, chosen.seats)
+        picture = self._picture.freed(*((unit.rows, unit.uses) for unit in chosen.victims))
+        picture = reservation.seated(picture, self._gang, Place(chosen.seats))
         moves: list[Departure] = []
         for unit in sorted(chosen.victims, key=lambda unit: (-len(unit.uids), unit.gang)):
             record = self._ledger.registry.gangs[unit.gang]
-            gang = self._as_it_asks(record)
-            picture: Snapshot = replace(self._picture, free=free)
-            place = planner.decide(picture, gang, self._ledger.policy, None, self._masks) if gang else None
-            if gang is None or not isinstance(place, Place) or place.unseated:
+            if not isinstance(record.spec, Spec):
                 return (), unit.gang
-            self._seat(free, gang, place.seats)
-            seats = {record.members[uid].pod.key: node for uid, node in place.seats.items()}
-            moves.append(Departure(unit.gang, seats, whole=True))
+            core, surplus = quorum.core(record, record.spec, record.live())
+            gang = migration.gang_of(self._ledger, record, record.spec, core, surplus, "")
+            place = planner.decide(picture, gang, self._ledger.policy, None, self._masks)
+            if not isinstance(place, Place) or place.unseated:
+                return (), unit.gang
+            picture = reservation.seated(picture, gang, place)
+            moves.append(Departure(unit.gang, _named(record, place.seats), whole=True))
         return tuple(moves), None
 
-    def _as_it_asks(self, record: GangRecord) -> Gang | None:
-        if not isinstance(record.spec, Spec):
-            return None
-        core, surplus = quorum.core(record, record.spec, record.live())
-        return migration.gang_of(self._ledger, record, record.spec, core, surplus, "")
 
-    def _seat(self, free: Matrix, gang: Gang, seats: Mapping[Uid, str]) -> None:
-        for role in gang.roles:
-            needs = self._ledger.nodes.vector(role.demand)
-            for uid in (*role.quorum, *role.surplus):
-                if uid in seats:
-                    free[self._picture.index[seats[uid]]] -= needs
-
-    def _names(self, seats: Mapping[Uid, str]) -> dict[PodKey, str]:
-        return {self._record.members[uid].pod.key: node for uid, node in seats.items()}
+def _named(record: GangRecord, seats: Mapping[Uid, str]) -> dict[PodKey, str]:
+    return {record.members[uid].pod.key: node for uid, node in seats.items()}

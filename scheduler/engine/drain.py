@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.ledger import Ledger, migration, plans, quorum
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
 from scheduler.model.cluster import Snapshot
-from scheduler.model.decision import TEXT, Ceiling, Decision, Place, Reason
+from scheduler.model.decision import TEXT, Ceiling, Place, Reason, Refuse, Wait
 from scheduler.model.departures import Departure, Drain
 from scheduler.model.effects import Effect
 from scheduler.model.events import MoveFound
@@ -75,7 +75,11 @@ class NodeDrain:
         return sorted(records, key=lambda record: (-record.priority, record.arrived, record.key))
 
     def _depart(self, record: GangRecord, node: str, now: float) -> tuple[Departure, list[Effect]]:
-        there = [m for m in record.members.values() if self._is_there(m, node)]
+        there = [
+            m
+            for m in record.members.values()
+            if not m.pod.phase.ended and (m.pod.node == node or (m.hold is not None and m.hold.node == node))
+        ]
         leaving = tuple(m.pod.key for m in there if not m.live)
         going = [m for m in there if m.live]
         found: _Found | str = self._obstacle(record, going)
@@ -85,10 +89,6 @@ class NodeDrain:
             return Departure(record.key, stays={m.pod.key: found for m in going}, leaving=leaving), []
         effects = self._ledger.handle([_event(record, found)], now)
         return _departure(record, found, leaving), effects
-
-    def _is_there(self, member: Member, node: str) -> bool:
-        own = member.hold.node if member.hold is not None else None
-        return not member.pod.phase.ended and node in {member.pod.node, own}
 
     def _obstacle(self, record: GangRecord, going: Sequence[Member]) -> str:
         """Why none of these can go now, whatever seats there are; empty: nothing keeps them."""
@@ -164,9 +164,11 @@ class NodeDrain:
         if why:
             return f"all of its gang would have to move: {why}"
         core, surplus = quorum.core(record, spec, [*bound, *record.waiting()])
-        over = self._over_ceiling(record, spec, core)
+        # Those of the quorum who wait may take their namespace above its ceiling; who is bound counts already.
+        waiting = migration.gang_of(self._ledger, record, spec, [m for m in core if not m.bound], (), "")
+        over = self._ledger.share_usage.over_ceiling(waiting)
         if over is not None:
-            return f"{AT_CEILING}: {over}"
+            return f"{AT_CEILING}: {Ceiling(*over)}"
         if self._ledger.share_usage.below(record.key.namespace) is not None:
             # who waits is seated as room and ceiling allow, once the gang stands
             surplus = [m for m in surplus if m.bound]
@@ -178,21 +180,13 @@ class NodeDrain:
         in_order = sorted(bound, key=lambda m: (m.pod.node != node, not quorum.is_surplus(m), m.arrival))
         return _Found(dict(decision.seats), tuple(in_order), True, decision.unseated)
 
-    def _over_ceiling(self, record: GangRecord, spec: Spec, core: Sequence[Member]) -> Ceiling | None:
-        """Those of the quorum who wait would take their namespace above its ceiling; who is bound counts already."""
-        waiting = migration.gang_of(self._ledger, record, spec, [m for m in core if not m.bound], (), "")
-        over = self._ledger.share_usage.over_ceiling(waiting)
-        return None if over is None else Ceiling(*over)
-
     def _without(self, members: Sequence[Member]) -> Snapshot:
         picture, nodes = self._ledger.snapshot(), self._ledger.nodes
         there = [(row, m) for m in members if (row := picture.index.get(m.pod.node or "")) is not None]
         return picture.freed(*((np.array([row]), nodes.vector(m.pod.demand)) for row, m in there))
 
 
-def _told(decision: Decision) -> str:
-    if isinstance(decision, Place):
-        return ""
+def _told(decision: Refuse | Wait) -> str:
     lacks = getattr(decision, "shortfall", None)
     return f"{NO_OTHER_ROOM}: {lacks or TEXT[decision.reason]}"
 

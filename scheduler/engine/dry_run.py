@@ -112,7 +112,10 @@ def sketch(ledger: Ledger, pods: Sequence[Pod]) -> Sketch:
     these pods beside its own.
     """
     first, *others = sorted({gang_spec.gang_key(pod) for pod in pods})
-    record = _begun(ledger.registry.gangs.get(first)) or GangRecord(first, number=LAST)
+    known = ledger.registry.gangs.get(first)
+    # A copy of a gang that is there and has not ended: its members say once more what it is.
+    record = known.copy() if known is not None and known.live() else GangRecord(first, number=LAST)
+    record.spec = None
     return Sketch(pods, record, _stamp(ledger, record, pods), others[0] if others else None)
 
 
@@ -130,7 +133,10 @@ def trial(ledger: Ledger, asking: PlanningCycle, sketched: Sketch, now: float) -
     # 2. What the ledger would ask for it.
     gang = sketched.wanted if ledger.is_idle(record, now) else None
     if gang is None or migration.match(ledger, record, gang) is not None:
-        return Trial(None, Wait(_why_not(record, now)))
+        if isinstance(record.spec, Reason):
+            return Trial(None, Wait(record.spec))
+        backs_off = record.backoff.not_before > now
+        return Trial(None, Wait(Reason.BACKING_OFF if backs_off else Reason.MISSING_MEMBERS))
     # 3. Its place in the queue, and its questions.
     record.wanted = gang
     record.order = ledger.pending.turns.turn(as_waiting(ledger, record, gang), now)
@@ -150,18 +156,3 @@ def _stamp(ledger: Ledger, record: GangRecord, pods: Sequence[Pod]) -> Stamp:
     known = ledger.registry.gangs.get(key)
     groups = {name: ledger.groups[name] for name in names if name in ledger.groups}
     return known, known.pulse if known is not None else 0, ledger.policy, groups
-
-
-def _why_not(record: GangRecord, now: float) -> Reason:
-    if isinstance(record.spec, Reason):
-        return record.spec
-    return Reason.BACKING_OFF if record.backoff.not_before > now else Reason.MISSING_MEMBERS
-
-
-def _begun(known: GangRecord | None) -> GangRecord | None:
-    """A copy of a gang that is there and has not ended, whose members say once more what it is."""
-    if known is None or not known.live():
-        return None
-    begun = known.copy()
-    begun.spec = None
-    return begun

@@ -230,7 +230,7 @@ class Engine:
     def _beside(self, member: Member, call: FilterCall, now: float) -> tuple[Answer, list[Effect]]:
         effects = self.observe([], now)  # first what was taken in before: it may say whose member the pod is
         before = member.hold.node if member.hold is not None and member.hold.until is not None else None
-        allowed = self._mask(call.candidates)
+        allowed = self.snapshot().named(call.candidates)
         possible = self._possible(member, allowed)
         effects += self.observe([Asked(call.uid, possible, self.ledger.nodes.version)], now)
         record = self.ledger.registry.gangs[self.ledger.registry.gang_of[call.uid]]
@@ -278,10 +278,11 @@ class Engine:
         if not len(rows):
             return None
         names = [question.snapshot.names[row] for row in rows]
-        self._remember(
-            call.uid,
-            {name: round(MAX_SCORE * float(scores[row])) for name, row in zip(names, rows, strict=True)},
-        )
+        self._scores.pop(call.uid, None)  # the last that was asked about is the last to be forgotten
+        points = (round(MAX_SCORE * float(scores[row])) for row in rows)
+        self._scores[call.uid] = dict(zip(names, points, strict=True))
+        if len(self._scores) > SCORES_KEPT:
+            self._scores.popitem(last=False)
         best = before if before in names else names[int(np.argmax(scores[rows]))]
         effects += self.observe([Scored(call.uid, best)], now)
         return Allowed(tuple(names), Reason.SCORED)
@@ -299,18 +300,6 @@ class Engine:
         if own is not None:
             full[own] = False
         return np.logical_or(offered, full)
-
-    def _mask(self, candidates: Iterable[str]) -> Mask:
-        picture = self.snapshot()
-        mask = np.zeros(len(picture.names), dtype=np.bool_)
-        mask[[row for name in candidates if (row := picture.index.get(name)) is not None]] = True
-        return mask
-
-    def _remember(self, uid: Uid, scores: Mapping[str, int]) -> None:
-        self._scores[uid] = scores
-        self._scores.move_to_end(uid)
-        if len(self._scores) > SCORES_KEPT:
-            self._scores.popitem(last=False)
 
     # ── prioritize, preempt ─────────────────────────────────────────────────────────────────────────────
 

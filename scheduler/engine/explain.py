@@ -15,7 +15,7 @@ from scheduler.model.decision import Shortfall
 from scheduler.model.policy import Policy
 from scheduler.model.preemption_units import FREELY, Terms, Unit
 from scheduler.model.workload import GangKey
-from scheduler.placement import planner, reservation, victim_selection
+from scheduler.placement import planner, victim_selection
 from scheduler.placement.feasibility import FeasibilityCache
 
 
@@ -38,13 +38,11 @@ class Explanation:
     def answer(self, policy: Policy) -> Found:
         """Any thread may ask."""
         snapshot, masks = self.seat.snapshot, FeasibilityCache()
-        gang = reservation.quorum_alone(self.seat.gang)
-        nearest = planner.nearest(snapshot, gang, policy, self.seat.allowed, masks)
+        gang, allowed = self.seat.gang, self.seat.allowed
+        nearest = planner.nearest(snapshot, gang, policy, allowed, masks)
         if not self.lower or self.seat.told is not None:
             return Found(nearest)
-        freed = victim_selection.choose(
-            snapshot, gang, self.lower, policy, self.seat.allowed, masks, self.terms
-        )
+        freed = victim_selection.choose(snapshot, gang, self.lower, policy, allowed, masks, self.terms)
         return Found(nearest, freed.victims if freed is not None else ())
 
 
@@ -58,6 +56,5 @@ def inquire(ledger: Ledger, asking: PlanningCycle, key: GangKey, now: float) -> 
     behind = asking.preemption.behind(record, gang)
     if behind is None:
         return Explanation(seat, ())
-    return Explanation(
-        seat, *asking.preemption.terms(asking.candidates.units(seat.snapshot, behind, now), gang)
-    )
+    units = asking.candidates.units(seat.snapshot, behind, now)
+    return Explanation(seat, *asking.preemption.terms(units, gang))

@@ -40,9 +40,6 @@ class _Had:
     def so_far(self, now: float) -> float:
         return self.before + sum(devices * max(0.0, now - since) for devices, since in self.runs)
 
-    def turn_is_over(self, now: float, quantum: float) -> bool:
-        return self.began is not None and now - self.began >= quantum
-
     def gives_way_at(self, enough: float, now: float, quantum: float) -> float:
         """When it will have had `enough` device-seconds, and its turn; infinity where that is not after now."""
         lacks = enough - self.so_far(now)
@@ -80,7 +77,7 @@ class LasTurns:
 
     def over_for(self, record: GangRecord, now: float) -> frozenset[GangKey]:
         """Gangs that have had at least a band more than this one, or the last band and are younger; and their turn."""
-        moment = self._moment(now)
+        moment = (now, self._ledger.looks, self._quantum)
         if self._over is None or self._over[0] != moment:
             self._over = moment, Over(self._turn_is_over(now))
         return self._over[1].after(self._service(record, now))
@@ -100,9 +97,6 @@ class LasTurns:
     def _quantum(self) -> float:
         return self._ledger.policy.las_quantum
 
-    def _moment(self, now: float) -> Moment:
-        return now, self._ledger.looks, self._quantum
-
     def _service(self, record: GangRecord, now: float) -> Service:
         had = self._had(record)
         return order.band(had.so_far(now), self._quantum), had.born
@@ -110,7 +104,8 @@ class LasTurns:
     def _turn_is_over(self, now: float) -> Iterator[tuple[Service, GangKey]]:
         ledger = self._ledger
         for key, other in ledger.suspendable.items():
-            over = self._had(other).turn_is_over(now, self._quantum)
+            began = self._had(other).began
+            over = began is not None and now - began >= self._quantum
             if over and attained_service.leaves_as_one(other, ledger.owners, ledger.registry):
                 yield self._service(other, now), key
 

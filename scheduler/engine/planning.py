@@ -97,8 +97,12 @@ def decide(question: Question, policy: Policy, masks: FeasibilityCache | None = 
     if question.making is not None:
         return _make_room(question, question.making, policy, masks)
     decision = planner.decide(question.snapshot, question.gang, policy, question.allowed, masks)
-    if isinstance(decision, Wait):
-        return _because_reserved(question, decision, masks or FeasibilityCache())
+    lack = {Reason.NO_ROOM, Reason.NO_DOMAIN}
+    if isinstance(decision, Wait) and decision.reason in lack and question.kept is not None:
+        masks = masks or FeasibilityCache()
+        # A gang that would have room, were none of it reserved, is told so.
+        if reservation.could_hold(question.snapshot, question.kept, question.gang, masks):
+            return Wait(Reason.RESERVED, decision.shortfall, held_for=question.held_for)
     return below_ceiling(question.usage, question.gang, decision)
 
 
@@ -111,15 +115,6 @@ def below_ceiling(usage: Usage | None, gang: Gang, decision: Decision) -> Decisi
     if beyond and not seats:
         return Wait(Reason.OVER_CEILING, ceiling=Ceiling(*next(iter(beyond.values()))))
     return replace(decision, seats=seats, unseated=(*decision.unseated, *beyond)) if beyond else decision
-
-
-def _because_reserved(question: Question, wait: Wait, masks: FeasibilityCache) -> Wait:
-    """A gang that would have room, were none of it reserved, is told so."""
-    if question.kept is None or wait.reason not in {Reason.NO_ROOM, Reason.NO_DOMAIN}:
-        return wait
-    if reservation.could_hold(question.snapshot, question.kept, question.gang, masks):
-        return Wait(Reason.RESERVED, wait.shortfall, held_for=question.held_for)
-    return wait
 
 
 def _make_room(

@@ -9,7 +9,6 @@ Never here: other victims than kube-scheduler proposes.  It also knows reasons t
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -37,7 +36,7 @@ class PreemptVerb:
         registry, policy = self._ledger.registry, self._ledger.policy
         member = registry.member(call.uid)
         ours = call.scheduler in policy.scheduler_names and not call.native_group
-        if ours and (member is None or self._keeps_off(call.uid, member)):
+        if ours and (member is None or self._in_vain(registry.gangs[registry.gang_of[call.uid]], member)):
             return {}
         offers = {node: own for node, own in call.candidates.items() if self._spares(own.uids)}
         if member is None:
@@ -45,15 +44,12 @@ class PreemptVerb:
         given = self._given(member, offers)
         return {node: own for node, own in offers.items() if not own.uids or node in given}
 
-    def _keeps_off(self, uid: Uid, member: Member) -> bool:
-        record = self._ledger.registry.gangs[self._ledger.registry.gang_of[uid]]
-        alone = gang_spec.is_gang_of_one(record.key)
-        return not alone or member.tied is not None or member.pod.gated or self._in_vain(record, member)
-
     def _in_vain(self, record: GangRecord, member: Member) -> bool:
-        """It would not get the room of those who left: it has a seat or waits for one, or for something else than
-        room.
+        """It would not get the room of those who left: its gang makes its own, it has a seat or waits for one, or for
+        something else than room.
         """
+        if not gang_spec.is_gang_of_one(record.key) or member.tied is not None or member.pod.gated:
+            return True
         if member.hold is not None or not isinstance(record.spec, Spec):
             return True
         ledger = self._ledger
@@ -75,12 +71,12 @@ class PreemptVerb:
             return frozenset()
         gang = quorum.alone(record, record.spec, self._ledger.policy, member)
         picture = self._ledger.snapshot(but=record.members)
-        free, mask = picture.free.copy(), np.zeros(len(picture.names), dtype=np.bool_)
-        for node, own in offers.items():
-            row = picture.index[node]
-            mask[row] = True
-            free[row] += self._ledger.nodes.used_by(node, own.uids)
-        fits, _ = planner.rank(replace(picture, free=free), gang, self._ledger.policy, mask, self._masks)
+        leaving = [
+            (np.array([picture.index[node]]), self._ledger.nodes.used_by(node, own.uids))
+            for node, own in offers.items()
+        ]
+        then, offered = picture.freed(*leaving), picture.named(offers)
+        fits, _ = planner.rank(then, gang, self._ledger.policy, offered, self._masks)
         return frozenset(picture.names[row] for row in np.flatnonzero(fits))
 
     def _spares(self, uids: Iterable[Uid]) -> bool:

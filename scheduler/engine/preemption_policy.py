@@ -18,7 +18,7 @@ from scheduler.ledger import Ledger, preemption, quorum
 from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.preemption_history import line
 from scheduler.model.policy import Policy
-from scheduler.model.preemption_units import FREELY, By, Limit, Terms, Unit, may_be_asked
+from scheduler.model.preemption_units import FREELY, By, Terms, Unit, may_be_asked
 from scheduler.model.queueing import Order, Reclaim
 from scheduler.model.workload import Gang, GiveWay, Pod, Uid
 
@@ -138,19 +138,16 @@ class PreemptionPolicy:
         """Those of them that could leave by guarantees and disruption budgets, and on which terms all together.
 
         Only its own namespace takes what one uses within its guarantee, by whatever right. Units of the gang's
-        own pass as if there were no shares. Of a Job that is suspended no budget is asked.
+        own pass as if there were no shares. Of a Job that is suspended no budget is asked: its pods are deleted,
+        not evicted.
         """
         units, terms = self._within_shares(units, gang)
-        limits = self._eviction_limits(units)
-        return units, replace(terms, limits=(*terms.limits, *limits)) if limits else terms
-
-    def _eviction_limits(self, units: Iterable[Unit]) -> tuple[Limit, ...]:
-        """What budgets allow of these units. None is asked when a Job is suspended: its pods are deleted, not evicted."""
         ledger = self._ledger
         if not ledger.budgets:
-            return ()
+            return units, terms
         evicted = (uid for unit in units if unit.way is GiveWay.EVICT for uid in unit.uids)
-        return ledger.budgets.limits(filter(None, map(ledger.registry.pod, evicted)), self._uncounted())
+        limits = ledger.budgets.limits(filter(None, map(ledger.registry.pod, evicted)), self._uncounted())
+        return units, replace(terms, limits=(*terms.limits, *limits))
 
     def _uncounted(self) -> Iterator[Pod]:
         """Pods that are to be evicted for plans that are made, and were not yet: their budgets still count them."""

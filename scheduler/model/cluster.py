@@ -5,7 +5,7 @@ path from the coarsest level down (`area/rack/host`), so two racks of one name i
 A node without a level's label is in no domain of that level.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -163,6 +163,12 @@ class Snapshot:
             np.add.at(free, rows, uses)
         free.flags.writeable = False
         return replace(self, free=free)
+
+    def named(self, names: Iterable[str]) -> Mask:
+        """bool[n]: these nodes, of which some may be gone."""
+        out = np.zeros(len(self.names), dtype=bool)
+        out[[row for name in names if (row := self.index.get(name)) is not None]] = True
+        return out
 
     @property
     def scale(self) -> Vector:

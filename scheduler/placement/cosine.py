@@ -108,18 +108,9 @@ def realign(task: SeatingProblem, takes: Mapping[int, Counts], fine: Codes, fine
         take = np.where((quota == room)[fine] & (fine >= 0), units, 0.0)
         partly = (quota > 0) & (quota < room)
         if partly.any():
-            _choose(task, scratch, batch, take, quota, np.where(partly[fine], fine, -1))
+            some = np.flatnonzero(partly[fine] & (fine >= 0))
+            places = _Places(task, scratch, batch, some, units[some], np.zeros(len(some), dtype=np.int64))
+            for domain in np.unique(fine[some]).tolist():
+                take[some] += _seat(places, np.flatnonzero(fine[some] == domain), int(quota[domain]))
         scratch.put(batch, take)
     return scratch
-
-
-def _choose(
-    task: SeatingProblem, scratch: Scratch, batch: int, take: Counts, quota: Counts, fine: Codes
-) -> None:
-    """Add to the take, Counts[m], what each domain is due, on the best aligned of its nodes; -1: in none of them."""
-    some = np.flatnonzero(fine >= 0)
-    places = _Places(
-        task, scratch, batch, some, scratch.units(batch)[some], np.zeros(len(some), dtype=np.int64)
-    )
-    for domain in np.unique(fine[some]).tolist():
-        take[some] += _seat(places, np.flatnonzero(fine[some] == domain), int(quota[domain]))

@@ -43,19 +43,17 @@ def clash(some: tuple[HostPort, ...], others: tuple[HostPort, ...]) -> bool:
 
 def ports_taken(snapshot: Snapshot, demand: Demand) -> Mask | None:
     """bool[n]: a host port that the demand wants is in use there. None: nowhere."""
-    parts = [mask for port, mask in snapshot.ports if clash(demand.ports, (port,))]
+    parts = [mask for port, mask in snapshot.ports if clash(demand.ports, (port,))] if demand.ports else []
     return reduce(np.logical_or, parts) if parts else None
 
 
-def free_for(snapshot: Snapshot, priority: int) -> Matrix:
+def free_for(snapshot: Snapshot, priority: float) -> Matrix:
     """float64[n, r]: free room for a gang of this priority, less what others of equal or higher one are promised."""
     kept = [nomination for nomination in snapshot.nominations if nomination.priority >= priority]
     if not kept:
         return snapshot.free
-    free = snapshot.free.copy()
-    np.subtract.at(
-        free, [nomination.node for nomination in kept], np.stack([nomination.needs for nomination in kept])
-    )
+    free, rows = snapshot.free.copy(), [nomination.node for nomination in kept]
+    np.subtract.at(free, rows, np.stack([nomination.needs for nomination in kept]))
     return free
 
 

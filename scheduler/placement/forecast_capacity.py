@@ -19,6 +19,7 @@ from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang, Strategy
 from scheduler.placement.distribution import MOST, Counts
 from scheduler.placement.feasibility import FeasibilityCache
+from scheduler.placement.node_candidates import held
 
 Rows = NDArray[np.int64]
 
@@ -61,13 +62,9 @@ class Demands:
 
     def count_one(self, demand: int, free: Matrix, rows: Rows | slice = slice(None)) -> Counts:
         """Counts[k]: as `count`, of one demand."""
-        columns = np.flatnonzero(self.wants[demand])
-        room = np.full(len(free), MOST)
-        for column in columns.tolist():
-            np.minimum(room, np.floor(free[:, column] / self.wants[demand, column]), out=room)
-        np.maximum(room, 0.0, out=room)
-        out: Counts = room * self.open[demand, rows]
-        return out
+        wants = enumerate(self.wants[demand].tolist())
+        amounts = ((free[:, column], wanted) for column, wanted in wants if wanted)
+        return held(np.full(len(free), MOST), amounts) * self.open[demand, rows]
 
 
 class ForecastCapacity:

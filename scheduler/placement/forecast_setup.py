@@ -18,7 +18,7 @@ from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang
 from scheduler.placement import planner
 from scheduler.placement.ceilings import Ceilings
-from scheduler.placement.feasibility import FeasibilityCache
+from scheduler.placement.feasibility import FeasibilityCache, free_for
 from scheduler.placement.forecast_capacity import Demands, ForecastCapacity, Rows, is_plain, merged
 from scheduler.placement.reservation import leaves
 
@@ -90,7 +90,7 @@ def forecast_setup_of(
     usages: by namespace, what it uses now, that of the stays included; one that is missing has no ceiling.
     The planner is asked once for each shape that counting cannot tell about.
     """
-    bare = _without_nominations(snapshot)
+    bare = replace(snapshot, free=free_for(snapshot, -np.inf), nominations=())
     ceilings = Ceilings(bare.axis, usages or {})
     numbers: dict[object, int] = {}
     demands: dict[Demand, int] = {}
@@ -100,10 +100,16 @@ def forecast_setup_of(
         namespace = ceilings.of(one.gang.key.namespace)
         number = numbers.setdefault((namespace, one.gang.shape), len(shapes))
         if number == len(shapes):
-            shapes.append(_shape(one.gang, demands, namespace))
+            needs = tuple(
+                (demands.setdefault(role.demand, len(demands)), len(role.quorum))
+                for role in one.gang.roles
+                if role.quorum
+            )
+            shapes.append(Shape(one.gang, is_plain(one.gang), needs, namespace))
         shape.append(number)
     wants = Demands(bare, list(demands), masks)
-    quorum = tuple(_quorum(shape, wants) for shape in shapes)
+    nothing = np.zeros(len(bare.axis))
+    quorum = tuple(sum((n * wants.wants[d] for d, n in shape.needs), nothing) for shape in shapes)
     passed = _passed(ceilings.copy(), stays, shapes, quorum)
     known = (stay for stay in stays if np.isfinite(stay.ends.middle))
     emptied = bare.freed(*((stay.rows, stay.uses) for stay in known))
@@ -127,14 +133,6 @@ def forecast_setup_of(
         quorum=quorum,
         ceilings=ceilings,
     )
-
-
-def _without_nominations(snapshot: Snapshot) -> Snapshot:
-    """The same picture, in which what is promised is used."""
-    free = snapshot.free.copy()
-    for nomination in snapshot.nominations:
-        free[nomination.node] -= nomination.needs
-    return replace(snapshot, free=free, nominations=())
 
 
 def _never(
@@ -162,22 +160,6 @@ def _passed(
             ceilings.take(stay.namespace, stay.uses)
     above = (ceilings.is_passed(own.namespace, needs) for own, needs in zip(shapes, quorum, strict=True))
     return frozenset(number for number, passed in enumerate(above) if passed)
-
-
-def _quorum(shape: Shape, demands: Demands) -> Vector:
-    needs = np.zeros(demands.wants.shape[1])
-    for demand, members in shape.needs:
-        needs += members * demands.wants[demand]
-    return needs
-
-
-def _shape(gang: Gang, demands: dict[Demand, int], namespace: str) -> Shape:
-    needs = [
-        (demands.setdefault(role.demand, len(demands)), len(role.quorum))
-        for role in gang.roles
-        if role.quorum
-    ]
-    return Shape(gang, is_plain(gang), tuple(needs), namespace)
 
 
 def holds(capacity: ForecastCapacity, shape: Shape) -> bool:

@@ -6,7 +6,7 @@ Never here: a choice.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Final
 
 import numpy as np
@@ -62,17 +62,19 @@ def counted(free: Matrix, axis_index: Mapping[str, int], demand: Demand) -> Coun
     """
     if any(name not in axis_index for name, _ in demand.requests):
         return np.zeros(len(free))
-    room = np.full(len(free), 1.0 if demand.ports else MOST)
-    for name, wanted in demand.requests:
-        column = free[:, axis_index[name]]
-        np.minimum(room, column if wanted == 1 else column / wanted, out=room)
-    return _whole(room)
+    most = np.full(len(free), 1.0 if demand.ports else MOST)
+    return held(most, ((free[:, axis_index[name]], wanted) for name, wanted in demand.requests))
 
 
-def _whole(room: Counts) -> Counts:
-    """The same array, rounded down to whole members: once, for the floor of the least is the least of the floors."""
-    np.floor(room, out=room)
-    return np.maximum(room, 0, out=room)
+def held(most: Counts, amounts: Iterable[tuple[Vector, float]]) -> Counts:
+    """The array `most`, lowered to how many members fit: amounts are of each resource what is free, and what one wants.
+
+    It is rounded once, for the floor of the least is the least of the floors.
+    """
+    for free, wanted in amounts:
+        np.minimum(most, free if wanted == 1 else free / wanted, out=most)
+    np.floor(most, out=most)
+    return np.maximum(most, 0, out=most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +120,9 @@ def gather(snapshot: Snapshot, free: Matrix, members: Iterable[tuple[Batch, Mask
     pairs = tuple(members)
     index = snapshot.axis.index
     free = np.ascontiguousarray(free.T).T  # all below goes column by column
-    known: dict[Demand, Counts] = {}
-    for batch, _ in pairs:
-        if batch.demand not in known:
-            known[batch.demand] = counted(free, index, batch.demand)
+    known = {demand: counted(free, index, demand) for demand in {batch.demand for batch, _ in pairs}}
     everywhere = [known[batch.demand] * mask for batch, mask in pairs]
-    some = np.zeros(len(free), dtype=bool)
-    for units in everywhere:
-        some |= units > 0
-    rows = np.flatnonzero(some)
+    rows = np.flatnonzero(anywhere(everywhere, len(free)))
     scale, columns = snapshot.scale, device_columns(snapshot.axis)
     kinds = [free[:, column][rows] for column in columns]
     devices = sum((kind / scale[c] for c, kind in zip(columns, kinds, strict=True)), np.zeros(len(rows)))
@@ -150,6 +146,11 @@ def gather(snapshot: Snapshot, free: Matrix, members: Iterable[tuple[Batch, Mask
     )
 
 
+def anywhere(counts: Iterable[Counts], places: int) -> Mask:
+    """bool[m]: some of these counts, each Counts[m], is not 0 there."""
+    return reduce(np.logical_or, (own > 0 for own in counts), np.zeros(places, dtype=bool))
+
+
 class Scratch:
     """One trial: who sits where so far, and what room that leaves. It never changes its pool.
 
@@ -169,27 +170,20 @@ class Scratch:
     def units(self, batch: int) -> Counts:
         """Counts[m]: how many more of this batch each node holds."""
         if batch in self._stale:
-            self._units[batch] = self._recount(batch)
+            self._settle()
+            most = self._pool.units[batch].copy()  # room only ever shrinks
+            wants = self._pool.requests[batch]
+            self._units[batch] = held(most, ((self._free[column], wanted) for column, wanted in wants))
+            if batch in self._closed:
+                most[self._closed[batch]] = 0
             self._stale.discard(batch)
         return self._units[batch]
-
-    def _recount(self, batch: int) -> Counts:
-        self._settle()
-        room = self._pool.units[batch].copy()  # room only ever shrinks
-        for column, wanted in self._pool.requests[batch]:
-            left = self._free[column]
-            np.minimum(room, left if wanted == 1 else left / wanted, out=room)
-        _whole(room)
-        if batch in self._closed:
-            room[self._closed[batch]] = 0
-        return room
 
     def free(self, column: int) -> Vector:
         """float64[m]: what is left of one resource."""
         self._settle()
-        left = self._free.get(column)
-        whole: Vector = self._pool.free[column]
-        return whole if left is None else left
+        left: Vector = self._free.get(column, self._pool.free[column])
+        return left
 
     def _settle(self) -> None:
         """Take what was seated off the free room: not before somebody asks, for after the last seat nobody does."""
@@ -200,10 +194,7 @@ class Scratch:
 
     def sat(self) -> Mask:
         """bool[m]: places that somebody took in this trial."""
-        out = np.zeros(len(self._pool), dtype=bool)
-        for take in self.takes:
-            out |= take > 0
-        return out
+        return anywhere(self.takes, len(self._pool))
 
     def put(self, batch: int, take: Counts) -> None:
         """Seat take[m] members of this batch. The array is kept: nobody may write to it afterwards."""
@@ -287,15 +278,9 @@ class SeatingProblem:
 
     @cached_property
     def slack(self) -> Counts:
-        """float64[m]: how often each place could hold the quorum, were its batches alone there, summed."""
-        out = np.zeros(len(self.pool))
-        for units, need in zip(self.pool.units, self.needs, strict=False):
-            out += units / need
-        return out
-
-    def slack_of(self, codes: Codes, groups: int) -> Counts:
-        """float64[g]: the slack of each group. What has least of it is tightest."""
-        return total(codes, self.slack, groups)
+        """float64[m]: how often each place could hold the quorum, were its batches alone there, summed: least is tightest."""
+        held_by = zip(self.pool.units, self.needs, strict=False)
+        return sum((units / need for units, need in held_by), np.zeros(len(self.pool)))
 
     def scratch(self) -> Scratch:
         """A fresh trial, in which nobody sits but the anchors."""
@@ -324,31 +309,23 @@ def task_of(
     asked = snapshot.topology.level(gang.level) or 0
     level = effective(snapshot, asked)
     if level is not None:
-        everywhere = snapshot.topology.columns[level]
-        codes, domains = pool.coords[level], pool.domains(level)
+        everywhere, domains = snapshot.topology.columns[level], pool.domains(level)
     elif gang.strategy is Strategy.SPREAD:  # no domains to be even over: over single nodes, then
-        everywhere = np.arange(len(snapshot.names))
-        codes, domains = pool.rows, len(snapshot.names)
+        everywhere, domains = np.arange(len(snapshot.names)), len(snapshot.names)
     else:
-        everywhere = np.full(len(snapshot.names), NOWHERE, dtype=np.int64)
-        codes, domains = np.full(len(pool), NOWHERE, dtype=np.int64), 0
+        everywhere, domains = np.full(len(snapshot.names), NOWHERE, dtype=np.int64), 0
     here = everywhere[list(anchors)] if anchors else everywhere[:0]
+    might = np.zeros(domains + 1, dtype=bool)
+    might[everywhere[eligible]] = True  # nodes without a domain, -1, mark the last entry
     return SeatingProblem(
         pool=pool,
         quorum=quorum,
         strategy=gang.strategy,
         required=gang.required,
         level=len(snapshot.topology.levels) if level is None else level,
-        codes=codes,
+        codes=everywhere[pool.rows],
         domains=domains,
         have=total(here, np.ones(len(here)), domains),
-        eligible=_among(everywhere, eligible, domains),
+        eligible=might[:-1],
         anchors=anchors,
     )
-
-
-def _among(codes: Codes, nodes: Mask, domains: int) -> Mask:
-    """bool[d]: the domains of these nodes, bool[n], whose domains are `codes`."""
-    out = np.zeros(domains + 1, dtype=bool)
-    out[codes[nodes]] = True  # nodes without a domain, -1, mark the last entry
-    return out[:-1]

@@ -106,14 +106,7 @@ def turn(waiting: Waiting, policy: Policy, now: float, dominant: float) -> Turn:
     measure = 0.0 if aged else _MEASURE[policy.order](waiting, policy, dominant)
     since = waiting.arrived if aged or waiting.born is None else waiting.born
     gang = waiting.gang
-    return (
-        not waiting.first,
-        -gang.priority,
-        not aged,
-        measure,
-        since,
-        gang.key,
-    )
+    return (not waiting.first, -gang.priority, not aged, measure, since, gang.key)
 
 
 def shifted(turn: Turn, dominant: float) -> Turn:

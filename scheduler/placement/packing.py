@@ -6,9 +6,9 @@ demands the largest goes first, and when that fails in every domain, other order
 Never here: the choice of nodes by alignment (cosine), the surplus (seating).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import permutations, product
 from typing import Final
 
 import numpy as np
@@ -19,7 +19,7 @@ from scheduler.model.workload import Strategy
 from scheduler.placement.cosine import realign
 from scheduler.placement.distribution import TIERS, Codes, Counts, fill
 from scheduler.placement.node_candidates import Scratch, SeatingProblem, total
-from scheduler.placement.scoring import snug
+from scheduler.placement.scoring import of_domain, snug
 
 _NEARLY: Final = 1 - 1e-9
 """Sums over many nodes may lie above 2**53 and be rounded; a quick no must not hang on the last digit."""
@@ -54,11 +54,6 @@ class Attempt:
         return total(self.coarse, weights, self.coarses)
 
 
-def one_of(codes: Codes, groups: int) -> Attempt:
-    """Inside one of these groups."""
-    return Attempt(codes, groups, codes, groups)
-
-
 def one_domain(task: SeatingProblem) -> Attempt:
     """Inside one domain of the level."""
     return Attempt(task.codes, task.domains, task.codes, task.domains, lone=task.lone)
@@ -82,8 +77,14 @@ def attempts(task: SeatingProblem) -> Iterator[Attempt]:
     Newcomers of a gang that sits already go straight to the nearest room.
     """
     inside = task.codes >= 0
+    on_one_host = task.strategy is Strategy.PACK and not task.anchors
     if task.required or not task.anchors:
-        yield from _in_one(task, inside)
+        if on_one_host:
+            yield one_host(np.where(inside, np.arange(len(inside)), -1))
+        if task.strategy is not Strategy.PACK and sum(task.needs) == 1:  # alone, it is in one domain anywhere
+            labelled = np.where(inside, 0, -1)
+            yield Attempt(labelled, 1, labelled, 1)
+        yield one_domain(task)
     if task.required:
         return
     if not task.anchors:
@@ -92,17 +93,9 @@ def attempts(task: SeatingProblem) -> Iterator[Attempt]:
             yield Attempt(task.codes, task.domains, coarse, task.pool.domains(level), lone=task.lone)
     yield Attempt(task.codes, task.domains, np.where(inside, 0, -1), 1, lone=task.lone)
     if not inside.all():
-        if task.strategy is Strategy.PACK and not task.anchors:
+        if on_one_host:
             yield one_host(np.arange(len(inside)))
         yield everywhere(task)
-
-
-def _in_one(task: SeatingProblem, inside: NDArray[np.bool_]) -> Iterator[Attempt]:
-    if task.strategy is Strategy.PACK and not task.anchors:
-        yield one_host(np.where(inside, np.arange(len(inside)), -1))
-    if task.strategy is not Strategy.PACK and sum(task.needs) == 1:  # alone, it is in one domain anywhere
-        yield one_of(np.where(inside, 0, -1), 1)
-    yield one_domain(task)
 
 
 def orders(task: SeatingProblem) -> list[tuple[int, ...]]:
@@ -126,7 +119,6 @@ class Trial:
     """What came of one attempt: seated[b, g] members of each batch in each coarse group."""
 
     attempt: Attempt
-    order: tuple[int, ...]
     scratch: Scratch
     seated: NDArray[np.float64]
 
@@ -164,22 +156,18 @@ def tried(
     for batch in order:
         units, need = scratch.units(batch), float(task.needs[batch])
         quota = shares.of(units, np.where(alive, need, 0.0))
-        take = _inside(attempt, units, quota, scratch.used, tightest=tightest)
+        if attempt.lone:  # a domain's only place takes what it can
+            take = np.minimum(units, np.append(quota, 0.0)[attempt.fine])
+        elif tightest:
+            take = fill(units, attempt.fine, quota, np.minimum(units, TIERS - 1).astype(np.int64))
+        else:  # nodes that are used already come first
+            take = fill(units, attempt.fine, quota, np.where(scratch.used, 0, 1))
         scratch.put(batch, take)
         shares.taken(take)
         seated[batch] = attempt.sums(take)
         if groups is not None:
             alive = alive & (seated[batch] == need)
-    return Trial(attempt, order, scratch, seated)
-
-
-def _inside(attempt: Attempt, units: Counts, quota: Counts, used: Mask, *, tightest: bool) -> Counts:
-    """Counts[m]: quota[f] members in each fine domain, on the fewest nodes, those that are used already first."""
-    if attempt.lone:  # a domain's only place takes what it can
-        alone: Counts = np.minimum(units, np.append(quota, 0.0)[attempt.fine])
-        return alone
-    nodes = np.minimum(units, TIERS - 1).astype(np.int64) if tightest else np.where(used, 0, 1)
-    return fill(units, attempt.fine, quota, nodes)
+    return Trial(attempt, scratch, seated)
 
 
 class _Shares:
@@ -234,7 +222,7 @@ def best(task: SeatingProblem, trial: Trial) -> int | None:
         return int(whole[0]) if len(whole) else None
     slack = attempt.sums(task.slack)
     if attempt.hosts:
-        outer = np.append(task.slack_of(task.codes, task.domains), 0.0)[task.codes]
+        outer = of_domain(task, total(task.codes, task.slack, task.domains))
         keys = [outer, *reversed(snug(task.pool, task.slack))]
     else:
         sat = trial.scratch.sat()
@@ -254,13 +242,9 @@ def pack(task: SeatingProblem) -> Scratch | None:
     """Seats for the whole quorum, close together; None when there are none."""
     for attempt in attempts(task):
         groups = promising(task, attempt)
-        if not groups.any():
-            continue
-        for order in orders(task):
-            trial = tried(task, attempt, order, groups)
-            group = best(task, trial)
-            if group is not None:
-                return _kept(task, trial, group)
+        found = _first(task, attempt, groups, product(orders(task), (False,))) if groups.any() else None
+        if found is not None:
+            return found
     return last_resort(task)
 
 
@@ -270,26 +254,29 @@ def last_resort(task: SeatingProblem) -> Scratch | None:
     if not 1 < task.quorum <= _FEW:
         return None
     groups = promising(task, attempt)
-    if not groups.any():
-        return None
-    for order in permutations(range(task.quorum)):
-        for tightest in (False, True):
-            trial = tried(task, attempt, order, groups, tightest=tightest)
-            group = best(task, trial)
-            if group is not None:
-                return _kept(task, trial, group)
+    ways = product(permutations(range(task.quorum)), (False, True))
+    return _first(task, attempt, groups, ways) if groups.any() else None
+
+
+def _first(
+    task: SeatingProblem, attempt: Attempt, groups: Mask, ways: Iterable[tuple[tuple[int, ...], bool]]
+) -> Scratch | None:
+    """The seats of the first way (an order, and `tightest`) that seats the quorum inside one of these groups.
+
+    Only what sits in the best group is kept; by alignment where the gang asks for it.
+    """
+    for order, tightest in ways:
+        trial = tried(task, attempt, order, groups, tightest=tightest)
+        group = best(task, trial)
+        if group is None:
+            continue
+        takes = {b: np.where(attempt.coarse == group, trial.scratch.takes[b], 0.0) for b in order}
+        if task.strategy is Strategy.COSINE:
+            aligned = realign(task, takes, attempt.fine, attempt.fines)
+            if aligned is not None:
+                return aligned
+        scratch = task.scratch()
+        for batch, take in takes.items():
+            scratch.put(batch, take)
+        return scratch
     return None
-
-
-def _kept(task: SeatingProblem, trial: Trial, group: int) -> Scratch:
-    """Only what sits in this group; by alignment where the gang asks for it."""
-    inside = trial.attempt.coarse == group
-    takes = {batch: np.where(inside, trial.scratch.takes[batch], 0.0) for batch in trial.order}
-    if task.strategy is Strategy.COSINE:
-        aligned = realign(task, takes, trial.attempt.fine, trial.attempt.fines)
-        if aligned is not None:
-            return aligned
-    scratch = task.scratch()
-    for batch, take in takes.items():
-        scratch.put(batch, take)
-    return scratch

@@ -32,13 +32,11 @@ from scheduler.placement.node_candidates import (
 from scheduler.placement.scoring import quality
 from scheduler.placement.seating import blocked, describe, seat, seat_surplus, shortfall
 
-__all__ = ["decide", "nearest", "rank"]
-
 _LEVEL_FIELD: Final = "gangwright.io/level"
 
 
 @dataclass(frozen=True, slots=True)
-class _Ground:
+class Ground:
     """A cluster to try in: the one that is, or the same without anybody in it.
 
     free: float64[n, r].  anchors: nodes of members that sit already.
@@ -60,31 +58,26 @@ class _Ground:
 
     def _of_gang(self, batch: Batch) -> dict[str, Mask]:
         """By kind bool[n]: what is in the way of these members, but not of everybody with their demand."""
-        found = {} if self.empty else self._passing(batch)
+        found = {}
+        if self.gang.barred and not self.empty:
+            found["barred"] = self.snapshot.named(self.gang.barred)
+        if batch.allowed is not None and not self.empty:
+            found["candidates"] = ~batch.allowed
+        taken = None if self.empty else feasibility.ports_taken(self.snapshot, batch.demand)
+        if taken is not None:
+            found["ports"] = taken
         if self.gang.required:
             found["level"] = ~self._in_level()
         return found
-
-    def _passing(self, batch: Batch) -> dict[str, Mask]:
-        """What would not be there in an empty cluster."""
-        found = {}
-        if self.gang.barred:
-            found["barred"] = _named(self.snapshot, self.gang.barred)
-        if batch.allowed is not None:
-            found["candidates"] = ~batch.allowed
-        taken = feasibility.ports_taken(self.snapshot, batch.demand) if batch.demand.ports else None
-        return found if taken is None else {**found, "ports": taken}
 
     def _in_level(self) -> Mask:
         """bool[n]: in a domain of the required level, in one of those that sit already where somebody does."""
         codes = self.snapshot.topology.columns[self.snapshot.topology.level(self.gang.level) or 0]
         core = np.unique(codes[list(self.anchors)]) if self.anchors else codes[:0]
         core = core[core != NOWHERE]
-        if len(core) and self.gang.strategy is not Strategy.SPREAD:
-            inside: Mask = np.isin(codes, core)
-            return inside
-        labelled: Mask = codes != NOWHERE
-        return labelled
+        around_core = len(core) and self.gang.strategy is not Strategy.SPREAD
+        inside: Mask = np.isin(codes, core) if around_core else codes != NOWHERE
+        return inside
 
     def open_to(self, batch: Batch) -> Mask:
         """bool[n]: no obstacle."""
@@ -99,7 +92,7 @@ class _Ground:
         out = np.zeros(len(self.snapshot.names), dtype=bool)
         if self.gang.strategy is not Strategy.SPREAD or not self.gang.required:
             return out
-        barred = _named(self.snapshot, self.gang.barred)
+        barred = self.snapshot.named(self.gang.barred)
         for demand in {batch.demand: None for batch in members}:
             where = self.masks.of(self.snapshot, demand)
             room = counted(self.snapshot.capacity, self.snapshot.axis.index, demand)
@@ -113,23 +106,15 @@ class _Ground:
         return task_of(self.snapshot, self.gang, pool, len(quorum), self.eligible(members), self.anchors)
 
 
-def _quorum(gang: Gang, allowed: Mapping[Uid, Mask] | None) -> list[Batch]:
+def batches_of_quorum(gang: Gang, allowed: Mapping[Uid, Mask] | None) -> list[Batch]:
+    """The members that sit all together or not at all."""
     return [batch for role in gang.roles for batch in batches(role.demand, role.quorum, allowed)]
 
 
-def _named(snapshot: Snapshot, names: frozenset[str]) -> Mask:
-    out = np.zeros(len(snapshot.names), dtype=bool)
-    out[[snapshot.index[name] for name in names if name in snapshot.index]] = True
-    return out
-
-
-def _as_is(snapshot: Snapshot, gang: Gang, masks: FeasibilityCache) -> _Ground:
+def as_is(snapshot: Snapshot, gang: Gang, masks: FeasibilityCache) -> Ground:
+    """The cluster that is."""
     anchors = tuple(snapshot.index[name] for name in gang.anchors if name in snapshot.index)
-    return _Ground(snapshot, gang, masks, False, feasibility.free_for(snapshot, gang.priority), anchors)
-
-
-def _emptied(snapshot: Snapshot, gang: Gang, easier: Strategy, masks: FeasibilityCache) -> _Ground:
-    return _Ground(snapshot, replace(gang, strategy=easier), masks, True, snapshot.capacity, ())
+    return Ground(snapshot, gang, masks, False, feasibility.free_for(snapshot, gang.priority), anchors)
 
 
 def decide(
@@ -149,20 +134,21 @@ def decide(
     refused = _unknown_level(snapshot, gang, policy)
     if refused is not None:
         return refused
-    quorum = _quorum(gang, allowed)
+    quorum = batches_of_quorum(gang, allowed)
     surplus = [b for role in gang.roles for b in batches(role.demand, role.surplus, allowed)]
     if quorum and not snapshot.names:
         text = describe(quorum[0].demand)
         short = Shortfall(len(quorum[0].uids), text, gang.level, "", 0, {NO_NODES: 0})
         return Wait(Reason.NEVER_FITS, short)
-    ground = _as_is(snapshot, gang, masks)
+    ground = as_is(snapshot, gang, masks)
     excluded = next((b for b in quorum if not masks.of(snapshot, b.demand).matches.any()), None)
     if excluded is not None:
-        return Wait(Reason.NO_NODE_MATCHES, _of_nobody(ground, excluded, len(excluded.uids)))
+        text, stands = describe(excluded.demand), _blocked(ground, excluded)
+        return Wait(Reason.NO_NODE_MATCHES, Shortfall(len(excluded.uids), text, gang.level, "", 0, stands))
     task = ground.task(quorum, surplus)
     scratch = seat(task)
     if scratch is None:
-        return _wait(ground, task, quorum)
+        return _wait(ground, task)
     seat_surplus(task, scratch)
     return _place(task, scratch, masks)
 
@@ -180,13 +166,13 @@ def nearest(
     Left out are levels of which one domain could hold the whole quorum. A gang that is spread looks for no domain:
     nothing is told.
     """
-    quorum = _quorum(gang, allowed)
+    quorum = batches_of_quorum(gang, allowed)
     if gang.strategy is Strategy.SPREAD or not quorum or _unknown_level(snapshot, gang, policy) is not None:
         return ()
     masks, topology = masks or FeasibilityCache(), snapshot.topology
     found = []
     for level, known in zip(topology.levels, topology.known, strict=True):
-        ground = _as_is(snapshot, replace(gang, level=level.name, required=True), masks)
+        ground = as_is(snapshot, replace(gang, level=level.name, required=True), masks)
         task = ground.task(quorum, []) if known else None
         if task is not None and seat(task) is None:
             found.append(shortfall(task, ground.gang)[1])
@@ -210,42 +196,31 @@ def _unknown_level(snapshot: Snapshot, gang: Gang, policy: Policy) -> Refuse | N
     return Refuse(Reason.UNKNOWN_LEVEL, _LEVEL_FIELD, gang.level, remedy)
 
 
-def _of_nobody(ground: _Ground, batch: Batch, needed: int) -> Shortfall:
-    text = describe(batch.demand)
-    return Shortfall(needed, text, ground.gang.level, "", 0, _blocked(ground, batch))
-
-
-def _blocked(ground: _Ground, batch: Batch) -> dict[str, int]:
+def _blocked(ground: Ground, batch: Batch) -> dict[str, int]:
     room = counted(ground.free, ground.snapshot.axis.index, batch.demand) > 0
     return blocked(ground.obstacles(batch), room)
 
 
-def _wait(ground: _Ground, task: SeatingProblem, quorum: list[Batch]) -> Wait:
-    """Why nobody could be seated; the empty cluster is asked first, for then waiting is in vain."""
-    in_vain = _in_vain(ground)
-    if in_vain is not None:
-        return in_vain
-    short, text = shortfall(task, ground.gang)
-    reason = Reason.NO_DOMAIN if ground.gang.required else Reason.NO_ROOM
-    return Wait(reason, replace(text, blocked=_blocked(ground, quorum[short])))
+def _refusal(reason: Reason, ground: Ground, task: SeatingProblem) -> Wait:
+    batch, short = shortfall(task, ground.gang)
+    return Wait(reason, replace(short, blocked=_blocked(ground, task.pool.batches[batch])))
 
 
-def _in_vain(ground: _Ground) -> Wait | None:
-    """Why the quorum could not be seated in an empty cluster; None: it could."""
+def _wait(ground: Ground, task: SeatingProblem) -> Wait:
+    """Why no member could be seated; the empty cluster is asked first, for then waiting is in vain."""
     snapshot, gang, masks = ground.snapshot, ground.gang, ground.masks
     easier = Strategy.SPREAD if gang.strategy is Strategy.SPREAD else Strategy.PACK
-    quorum = _quorum(gang, None)
+    quorum = batches_of_quorum(gang, None)
 
     def ask() -> Wait | None:
-        emptied = _emptied(snapshot, gang, easier, masks)
+        emptied = Ground(snapshot, replace(gang, strategy=easier), masks, True, snapshot.capacity, ())
         hope = emptied.task(quorum, [])
-        if seat(hope) is not None:
-            return None
-        short, text = shortfall(hope, emptied.gang)
-        return Wait(Reason.NEVER_FITS, replace(text, blocked=_blocked(emptied, quorum[short])))
+        return _refusal(Reason.NEVER_FITS, emptied, hope) if seat(hope) is None else None
 
     sizes = tuple((batch.demand, len(batch.uids)) for batch in quorum)
-    return masks.in_vain(snapshot, (sizes, easier, gang.level, gang.required), ask)
+    in_vain = masks.in_vain(snapshot, (sizes, easier, gang.level, gang.required), ask)
+    reason = Reason.NO_DOMAIN if gang.required else Reason.NO_ROOM
+    return in_vain or _refusal(reason, ground, task)
 
 
 def _place(task: SeatingProblem, scratch: Scratch, masks: FeasibilityCache) -> Place:
@@ -278,9 +253,7 @@ def rank(
     demand = next((role.demand for role in gang.roles if role.quorum or role.surplus), None)
     if demand is None or _unknown_level(snapshot, gang, policy) is not None:
         return nobody, np.zeros(len(nobody))
-    ground = _as_is(snapshot, gang, masks or FeasibilityCache())
+    ground = as_is(snapshot, gang, masks or FeasibilityCache())
     task = ground.task([Batch(demand, (Uid(""),), candidates)], [])
-    view = scoring.View(task.pool, task.scratch(), 0, task.codes, task.have, task.distance)
-    best_first = scoring.ranking(view, gang.strategy)
     nobody[task.pool.rows] = True
-    return nobody, scoring.spread_out(task.pool.rows, best_first, len(nobody))
+    return nobody, scoring.spread_out(task.pool.rows, scoring.ranking(task), len(nobody))

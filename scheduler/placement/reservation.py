@@ -64,6 +64,19 @@ def uses_of(snapshot: Snapshot, gang: Gang, place: Place) -> tuple[NDArray[np.in
     return np.array(rows, dtype=np.int64), np.array(uses, dtype=np.float64).reshape(shape)
 
 
+def seated(snapshot: Snapshot, gang: Gang, place: Place) -> Snapshot:
+    """The picture once the gang has these seats."""
+    rows, uses = uses_of(snapshot, gang, place)
+    return snapshot.freed((rows, -uses))
+
+
+def seats_of(snapshot: Snapshot, gang: Gang, place: Place) -> Matrix:
+    """float64[n, r]: what the seats of a placement use on each node."""
+    seats = np.zeros_like(snapshot.free)
+    np.add.at(seats, *uses_of(snapshot, gang, place))
+    return seats
+
+
 def could_hold(snapshot: Snapshot, free: Matrix, gang: Gang, masks: FeasibilityCache) -> bool:
     """A cheap question before a dear one: False means that the planner would find no seats for the quorum in this room.
 
@@ -173,12 +186,8 @@ class Search:
         found = self._ask(first)
         if found is not None or first == last:
             return found
-        found = self._ask(last)
-        return None if found is None else self._between(first + 1, last, found)
-
-    def _between(self, low: int, high: int, found: Reservation) -> Reservation:
-        """The earliest of the steps low … high; at `high` it is `found`."""
-        while low < high:
+        low, high, found = first + 1, last, self._ask(last)
+        while found is not None and low < high:
             middle = (low + high) // 2
             sooner = self._ask(middle)
             if sooner is None:
@@ -196,14 +205,10 @@ class Search:
         decision = planner.decide(then, self.gang, self.policy, self.allowed, self.masks)
         if not isinstance(decision, Place):
             return None
-        seats = np.zeros_like(then.free)
-        np.add.at(seats, *uses_of(then, self.gang, decision))
-        return _reservation(self.gang, float(self.going.times[step]), then.free - seats, seats)
-
-
-def _reservation(gang: Gang, start: float, left: Matrix, seats: Matrix) -> Reservation:
-    left.flags.writeable = seats.flags.writeable = False
-    return Reservation(gang.key, start, left, seats)
+        seats = seats_of(then, self.gang, decision)
+        left = then.free - seats
+        left.flags.writeable = seats.flags.writeable = False
+        return Reservation(self.gang.key, float(self.going.times[step]), left, seats)
 
 
 def quorum_alone(gang: Gang) -> Gang:

@@ -13,7 +13,6 @@ then nothing keeps free devices together.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import mul
 from typing import Any, Final, TypeAlias
 
@@ -25,9 +24,17 @@ from scheduler.model.decision import Quality
 from scheduler.model.demand import Demand
 from scheduler.model.resources import CPU, MEMORY, NATIVE, ResourceAxis, Vector
 from scheduler.model.workload import Strategy
-from scheduler.placement.distribution import Codes, Counts
+from scheduler.placement.distribution import Counts
 from scheduler.placement.feasibility import FeasibilityCache
-from scheduler.placement.node_candidates import NodeCandidates, Scratch, counted, device_columns, total
+from scheduler.placement.node_candidates import (
+    NodeCandidates,
+    Scratch,
+    SeatingProblem,
+    anywhere,
+    counted,
+    device_columns,
+    total,
+)
 
 STEPS: Final = 20
 """Alignment is told in steps of 1/20."""
@@ -70,37 +77,18 @@ def shapes(pool: NodeCandidates, scratch: Scratch, places: NDArray[np.int64]) ->
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """What a strategy sees when one member asks for a node.
-
-    units: Counts[m].  codes: Codes[m], the domain of each place, -1 for none; have: Counts[d], members per
-    domain.  distance: Codes[m], from the members that sit already.
-    """
-
-    pool: NodeCandidates
-    scratch: Scratch
-    batch: int
-    codes: Codes
-    have: Counts
-    distance: Codes
-
-    @property
-    def units(self) -> Counts:
-        return self.scratch.units(self.batch)
-
-
 Keys: TypeAlias = Sequence[NDArray[Any]]
 """Keys[k][m]: the first that differs decides, lower is better; places stand for ties."""
 
 
-def _of_domain(view: View, value: Counts) -> NDArray[np.float64]:
+def of_domain(task: SeatingProblem, value: Counts) -> NDArray[np.float64]:
     """A domain's value at each of its places; 0 outside of all domains."""
-    return np.append(value, 0.0)[view.codes]
+    return np.append(value, 0.0)[task.codes]
 
 
-def _room(view: View) -> Counts:
-    return total(view.codes, view.units, len(view.have))
+def _room(task: SeatingProblem) -> NDArray[np.float64]:
+    """At each place, how many members its domain has room for."""
+    return of_domain(task, total(task.codes, task.pool.units[0], task.domains))
 
 
 def snug(pool: NodeCandidates, room: Counts) -> Keys:
@@ -112,40 +100,37 @@ def snug(pool: NodeCandidates, room: Counts) -> Keys:
     return [pool.devices, -room if pool.asks else room]
 
 
-def tightest(view: View) -> Keys:
+def tightest(task: SeatingProblem) -> Keys:
     """Nearest first, then as `snug` says, then the domain with room for the fewest."""
-    return [view.codes < 0, view.distance, *snug(view.pool, view.units), _of_domain(view, _room(view))]
+    return [task.codes < 0, task.distance, *snug(task.pool, task.pool.units[0]), _room(task)]
 
 
-def evenest(view: View) -> Keys:
+def evenest(task: SeatingProblem) -> Keys:
     """The domain with the fewest members, of several the roomiest; in it the tightest node."""
-    return [
-        view.codes < 0,
-        _of_domain(view, view.have),
-        -_of_domain(view, _room(view)),
-        view.codes,
-        view.units,
-    ]
+    have = of_domain(task, task.have)
+    return [task.codes < 0, have, -_room(task), task.codes, task.pool.units[0]]
 
 
-def aligned(view: View) -> Keys:
+def aligned(task: SeatingProblem) -> Keys:
     """Nearest first, then the best aligned node."""
-    wanted = shape(view.pool.snapshot.axis, view.pool.scale, view.pool.batches[view.batch].demand)
-    free = shapes(view.pool, view.scratch, np.arange(len(view.pool)))
-    return [view.codes < 0, view.distance, -rounded_cosine(free, wanted)]
+    pool = task.pool
+    wanted = shape(pool.snapshot.axis, pool.scale, pool.batches[0].demand)
+    free = shapes(pool, task.scratch(), np.arange(len(pool)))
+    return [task.codes < 0, task.distance, -rounded_cosine(free, wanted)]
 
 
-STRATEGIES: Final[Mapping[Strategy, Callable[[View], Keys]]] = {
+STRATEGIES: Final[Mapping[Strategy, Callable[[SeatingProblem], Keys]]] = {
     Strategy.PACK: tightest,
     Strategy.SPREAD: evenest,
     Strategy.COSINE: aligned,
 }
+"""What a strategy sorts the nodes by when one member, the only one of the task, asks for one."""
 
 
-def ranking(view: View, strategy: Strategy) -> NDArray[np.int64]:
+def ranking(task: SeatingProblem) -> NDArray[np.int64]:
     """The places that have room, best first."""
-    live = np.flatnonzero(view.units > 0)
-    keys = [live, *(key[live] for key in reversed(STRATEGIES[strategy](view)))]
+    live = np.flatnonzero(task.pool.units[0] > 0)
+    keys = [live, *(key[live] for key in reversed(STRATEGIES[task.strategy](task)))]
     return live[np.lexsort(keys)]
 
 
@@ -162,38 +147,30 @@ def spread_out(places: NDArray[np.int64], best_first: NDArray[np.int64], size: i
     return scores
 
 
-_NOBODY: Final = np.zeros(0, dtype=np.int64)
-
 Seated: TypeAlias = Sequence[Counts]
 """For each batch of a pool Counts[m], how many of it sit on each place, in the order of sitting down."""
 
 
 def quality(pool: NodeCandidates, takes: Seated, masks: FeasibilityCache) -> Quality:
     """Domains spanned at each level, and the mean alignment."""
-    return Quality(_spans(pool, takes, masks), _alignment(pool, takes))
+    sat = np.flatnonzero(anywhere(takes, len(pool)))
+    return Quality(_spans(pool, takes, sat, masks), _alignment(pool, takes, sat))
 
 
-def _spans(pool: NodeCandidates, takes: Seated, masks: FeasibilityCache) -> dict[str, tuple[int, int]]:
+def _spans(
+    pool: NodeCandidates, takes: Seated, sat: NDArray[np.int64], masks: FeasibilityCache
+) -> dict[str, tuple[int, int]]:
     """By level that any node has: domains spanned, nodes outside of all counting as one more; and the fewest."""
     topology = pool.snapshot.topology
-    sat = _sat(takes)
     if not len(sat):
         return {}
     spanned = [len(np.unique(codes)) for codes in pool.coords[:, sat]]
     room = _empty_room(pool, takes, masks) if max(spanned, default=1) > 1 else []
     return {
-        level.name: (
-            spanned[column],
-            _fewest(topology, column, room, spanned[column]),
-        )
+        level.name: (spanned[column], _fewest(topology, column, room, spanned[column]))
         for column, level in enumerate(topology.levels)
         if pool.domains(column)
     }
-
-
-def _sat(takes: Seated) -> NDArray[np.int64]:
-    """The places that anybody took."""
-    return np.flatnonzero(np.logical_or.reduce([take > 0 for take in takes])) if takes else _NOBODY
 
 
 def _empty_room(pool: NodeCandidates, takes: Seated, masks: FeasibilityCache) -> list[tuple[Counts, float]]:
@@ -237,9 +214,9 @@ def _fewest(topology: Topology, level: int, room: Sequence[tuple[Counts, float]]
     return fewest
 
 
-def _alignment(pool: NodeCandidates, takes: Seated) -> float:
+def _alignment(pool: NodeCandidates, takes: Seated, sat: NDArray[np.int64]) -> float:
     """The mean over members of the cosine between demand and the node's free vector before the member sat down."""
-    axis, sat = pool.snapshot.axis, _sat(takes)
+    axis = pool.snapshot.axis
     free = {c: pool.free[c][sat] for c in compared(axis)}
     scores: list[NDArray[np.float64]] = []
     for batch, everywhere in zip(pool.batches, takes, strict=True):

@@ -18,7 +18,7 @@ from scheduler.model.workload import Gang, Strategy
 from scheduler.placement.cosine import align
 from scheduler.placement.distribution import Counts, fill, share
 from scheduler.placement.node_candidates import Scratch, SeatingProblem, around, total
-from scheduler.placement.packing import Attempt, everywhere, last_resort, one_domain, orders, pack, tried
+from scheduler.placement.packing import everywhere, last_resort, one_domain, orders, pack, tried
 
 
 def evenly(
@@ -44,12 +44,6 @@ def evenly(
     return take
 
 
-def balanced(task: SeatingProblem, have: Counts, before: Counts) -> bool:
-    """No domain that got a newcomer has more than one member above the emptiest it could have gone to."""
-    grown = have > before
-    return not grown.any() or not task.eligible.any() or have[grown].max() <= have[task.eligible].min() + 1
-
-
 def spread(task: SeatingProblem) -> Scratch | None:
     """Seats for the whole quorum, evenly over the domains; None when there are none."""
     for order in orders(task):
@@ -61,7 +55,10 @@ def spread(task: SeatingProblem) -> Scratch | None:
             scratch.put(batch, take)
             have = have + total(task.codes, take, task.domains)
         else:
-            if not task.required or balanced(task, have, task.have):
+            grown = have > task.have
+            limited = task.required and grown.any() and task.eligible.any()
+            # no domain that got a newcomer may be more than one member above the emptiest it could have gone to
+            if not limited or have[grown].max() <= have[task.eligible].min() + 1:
                 return scratch
     return None if task.required else last_resort(task)
 
@@ -78,8 +75,7 @@ def seat(task: SeatingProblem) -> Scratch | None:
 def seat_surplus(task: SeatingProblem, scratch: Scratch) -> None:
     """Seat as many as possible of the batches behind the quorum, nearest to the core, batch by batch."""
     for batch in range(task.quorum, len(task.pool.batches)):
-        take = _surplus(task, scratch, batch)
-        scratch.put(batch, take)
+        scratch.put(batch, _surplus(task, scratch, batch))
 
 
 def _surplus(task: SeatingProblem, scratch: Scratch, batch: int) -> Counts:
@@ -88,17 +84,13 @@ def _surplus(task: SeatingProblem, scratch: Scratch, batch: int) -> Counts:
     if task.strategy is Strategy.SPREAD:
         have = task.have + total(task.codes, sum(scratch.takes, np.zeros(len(sat))), task.domains)
         return evenly(task, scratch, batch, have, members, exact=task.required)
-    units = _beside_core(task, sat, scratch.units(batch))
+    units, core = scratch.units(batch), np.unique(task.codes[sat])
+    if task.required and len(core):  # only the domain of those who sit counts
+        units = np.where(np.isin(task.codes, core), units, 0.0)
     nearness = around(task.pool, [*task.anchors, *task.pool.rows[sat].tolist()])
     if task.strategy is Strategy.PACK:
         return fill(units, np.zeros_like(task.codes), np.array([float(members)]), nearness)
     return align(task, scratch, batch, units, members, nearness)
-
-
-def _beside_core(task: SeatingProblem, sat: Mask, units: Counts) -> Counts:
-    """Where the level is required, only the domain of those who sit counts."""
-    core = np.unique(task.codes[sat])
-    return np.where(np.isin(task.codes, core), units, 0.0) if task.required and len(core) else units
 
 
 _ORDER: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -136,17 +128,17 @@ def shortfall(task: SeatingProblem, gang: Gang) -> tuple[int, Shortfall]:
     if not attempt.coarses:
         return 0, _said(task, gang, 0, "", 0)
     order = orders(task)[0]
-    seated = _alone(task, attempt) if task.quorum == 1 else tried(task, attempt, order).seated
+    if task.quorum == 1:  # counted, as `tried` would find
+        room = total(attempt.coarse, task.pool.units[0], attempt.coarses)
+        seated = np.minimum(room, task.needs[0])[None]
+    else:
+        seated = tried(task, attempt, order).seated
     group = int(seated.sum(axis=0).argmax())
     short = next((b for b in order if seated[b, group] < task.needs[b]), order[-1])
     found = int(seated[short, group])
-    return short, _said(task, gang, short, _path(task, group) if gang.required and found else "", found)
-
-
-def _alone(task: SeatingProblem, attempt: Attempt) -> Counts:
-    """Counts[1, g]: how many members of the only batch each group has room for, as `tried` would find."""
-    room = total(attempt.coarse, task.pool.units[0], attempt.coarses)
-    return np.minimum(room, task.needs[0])[None]
+    domains = task.pool.snapshot.topology.domains
+    domain = domains[task.level][group] if gang.required and found else ""
+    return short, _said(task, gang, short, domain, found)
 
 
 def _uneven(task: SeatingProblem, gang: Gang) -> tuple[int, Shortfall]:
@@ -159,10 +151,6 @@ def _uneven(task: SeatingProblem, gang: Gang) -> tuple[int, Shortfall]:
         scratch.put(batch, take)
         have = have + total(task.codes, take, task.domains)
     return 0, _said(task, gang, 0, "", 0)
-
-
-def _path(task: SeatingProblem, domain: int) -> str:
-    return task.pool.snapshot.topology.domains[task.level][domain]
 
 
 def _said(task: SeatingProblem, gang: Gang, batch: int, domain: str, best: int) -> Shortfall:

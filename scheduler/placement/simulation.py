@@ -87,7 +87,11 @@ class Simulation:
         """When each waiting gang starts, by its place in the queue; those not reached are missing."""
         self._pass()
         while self._waits and self._ends and self._tries > 0 and self._ends[0][0] < np.inf:
-            self._go_on(max(self._now, self._ends[0][0]))
+            self._now = max(self._now, self._ends[0][0])
+            if self._kept is not None and self._now >= self._kept.start:
+                self._kept = None  # the head is still here when its time has come: it is kept other room
+            while self._ends and self._ends[0][0] <= self._now:
+                self._leave(self._running.pop(heapq.heappop(self._ends)[1]))
             self._pass()
         return self._starts
 
@@ -96,16 +100,6 @@ class Simulation:
         return len(self._starts) < len(self._queue)
 
     # ── who comes and goes ──────────────────────────────────────────────────────────────────────────────
-
-    def _go_on(self, now: float) -> None:
-        """Everybody leaves whose end has come.  Who is still kept room for when its time has come is kept other
-        room.
-        """
-        self._now = now
-        if self._kept is not None and now >= self._kept.start:
-            self._kept = None
-        while self._ends and self._ends[0][0] <= now:
-            self._leave(self._running.pop(heapq.heappop(self._ends)[1]))
 
     def _sit(self, runs: Runs, end: float) -> None:
         self._running[self._serial] = runs
@@ -126,13 +120,15 @@ class Simulation:
     # ── one pass over the queue ─────────────────────────────────────────────────────────────────────────
 
     def _pass(self) -> None:
-        """Everybody in turn; who finds no room stays, and the first of them may keep those behind from going."""
+        """All in turn; who finds no room stays, and the first of them may keep those behind from going."""
         head = self._ahead()
         backfill = self._setup.policy.backfill
         if head is None or backfill is Backfill.NONE:
             return
-        if backfill is Backfill.RESERVE:
-            self._keep(head)
+        # Another gang may be the head now: the one before it may be at its ceiling by now.
+        if backfill is Backfill.RESERVE and (self._kept is None or self._kept.head != head):
+            found = self._reserve(head)
+            self._kept = None if found is None else HeadReservation(head, *found)
         self._behind()
 
     def _ahead(self) -> int | None:
@@ -221,29 +217,20 @@ class Simulation:
 
     def _found(self, capacity: ForecastCapacity, shape: Shape) -> tuple[Rows, Matrix] | None:
         self._tries -= 1
-        if shape.plain:
-            return self._plain(capacity, shape)
         setup = self._setup
+        if shape.plain and not shape.needs:
+            return np.zeros(0, dtype=np.int64), np.zeros((0, capacity.free.shape[1]))
+        if shape.plain:
+            ((demand, members),) = shape.needs
+            rows, counts = snug(capacity.units[demand], members)
+            return rows, counts[:, None] * setup.demands.wants[demand]
         picture = replace(setup.snapshot, free=capacity.free)
         if not could_hold(picture, capacity.free, shape.gang, setup.masks):
             return None
         decision = planner.decide(picture, shape.gang, setup.policy, None, setup.masks)
         return merged(*uses_of(picture, shape.gang, decision)) if isinstance(decision, Place) else None
 
-    def _plain(self, capacity: ForecastCapacity, shape: Shape) -> tuple[Rows, Matrix]:
-        if not shape.needs:
-            return np.zeros(0, dtype=np.int64), np.zeros((0, capacity.free.shape[1]))
-        ((demand, members),) = shape.needs
-        rows, counts = snug(capacity.units[demand], members)
-        return rows, counts[:, None] * self._setup.demands.wants[demand]
-
     # ── the head ────────────────────────────────────────────────────────────────────────────────────────
-
-    def _keep(self, head: int) -> None:
-        """Reserve for the head, unless what is reserved for it is kept on: its time has not passed."""
-        if self._kept is None or self._kept.head != head:  # the one before it may be at its ceiling by now
-            found = self._reserve(head)
-            self._kept = None if found is None else HeadReservation(head, *found)
 
     def _reserve(self, head: int) -> tuple[float, Matrix] | None:
         """The start of the head, and float64[n, r] that is left then."""

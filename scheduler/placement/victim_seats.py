@@ -15,10 +15,10 @@ from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
 from scheduler.model.demand import Demand
 from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang, Strategy, Uid
-from scheduler.placement import feasibility
+from scheduler.placement import planner
 from scheduler.placement.distribution import MOST, Counts
 from scheduler.placement.feasibility import FeasibilityCache
-from scheduler.placement.node_candidates import Batch, batches, total
+from scheduler.placement.node_candidates import held, total
 from scheduler.placement.victims import Standing
 
 
@@ -43,11 +43,8 @@ class Ask:
 
     def seats(self, room: Matrix) -> Counts:
         """Counts[...]: seats in each row of room, float64[..., c] in the columns asked for."""
-        counts = np.full(room.shape[:-1], self.most)
-        for place, wanted in enumerate(self.wants):
-            np.minimum(counts, np.floor(room[..., place] / wanted), out=counts)
-        np.maximum(counts, 0.0, out=counts)
-        return counts
+        most = np.full(room.shape[:-1], self.most)
+        return held(most, ((room[..., place], wanted) for place, wanted in enumerate(self.wants)))
 
     def found(self, room: Matrix) -> Counts:
         """Counts[d]: seats in each domain; room is float64[n, r]."""
@@ -62,66 +59,31 @@ def asks_of(
     Empty when no node has a resource that is asked for.
     """
     asks: dict[tuple[Demand, bytes], Ask] = {}
-    domain, domains = _domains(snapshot, gang)
-    for role in gang.roles:
-        for batch in batches(role.demand, role.quorum, allowed):
-            if any(name not in snapshot.axis.index for name, _ in batch.demand.requests):
-                return ()
-            kind = (batch.demand, b"" if batch.allowed is None else batch.allowed.tobytes())
-            known = asks.get(kind)
-            new = known or _ask(snapshot, gang, batch, masks, domain, domains)
-            asks[kind] = replace(new, need=len(batch.uids) + (known.need if known else 0))
+    ground, index = planner.as_is(snapshot, gang, masks), snapshot.axis.index
+    domain, domains = np.zeros(len(snapshot.names), dtype=np.int64), 1
+    if gang.required and gang.strategy is not Strategy.SPREAD:
+        level = snapshot.topology.level(gang.level) or 0
+        domain, domains = snapshot.topology.columns[level], len(snapshot.topology.domains[level])
+    for batch in planner.batches_of_quorum(gang, allowed):
+        demand, wanted = batch.demand, batch.demand.requests
+        if any(name not in index for name, _ in wanted):
+            return ()
+        kind = (demand, b"" if batch.allowed is None else batch.allowed.tobytes())
+        known = asks.get(kind) or Ask(
+            need=0,
+            columns=np.array([index[name] for name, _ in wanted], dtype=np.int64),
+            wants=np.array([float(amount) for _, amount in wanted]),
+            most=1.0 if demand.ports else MOST,
+            domain=np.where(ground.open_to(batch), domain, NOWHERE),
+            domains=domains,
+        )
+        asks[kind] = replace(known, need=known.need + len(batch.uids))
     return tuple(asks.values())
 
 
 def countable(gang: Gang, asks: tuple[Ask, ...]) -> bool:
     """So many seats are room for the gang: its members are alike, and need not lie evenly."""
     return len(asks) == 1 and not (gang.required and gang.strategy is Strategy.SPREAD)
-
-
-def _ask(
-    snapshot: Snapshot,
-    gang: Gang,
-    batch: Batch,
-    masks: FeasibilityCache,
-    domain: NDArray[np.int64],
-    domains: int,
-) -> Ask:
-    index, wanted = snapshot.axis.index, batch.demand.requests
-    return Ask(
-        need=len(batch.uids),
-        columns=np.array([index[name] for name, _ in wanted], dtype=np.int64),
-        wants=np.array([float(amount) for _, amount in wanted]),
-        most=1.0 if batch.demand.ports else MOST,
-        domain=np.where(open_to(snapshot, gang, batch, masks), domain, NOWHERE),
-        domains=domains,
-    )
-
-
-def open_to(snapshot: Snapshot, gang: Gang, batch: Batch, masks: FeasibilityCache) -> Mask:
-    """bool[n]: nodes that may hold these members of the gang, whatever room they have."""
-    demand, allowed = batch.demand, batch.allowed
-    out = masks.of(snapshot, demand).open.copy()
-    out[[snapshot.index[name] for name in gang.barred if name in snapshot.index]] = False
-    taken = feasibility.ports_taken(snapshot, demand) if demand.ports else None
-    if taken is not None:
-        out &= ~taken
-    return out if allowed is None else out & allowed
-
-
-def _domains(snapshot: Snapshot, gang: Gang) -> tuple[NDArray[np.int64], int]:
-    """The domains in one of which a required gang must lie; everything is one where it need not lie in one."""
-    if not gang.required:
-        return np.zeros(len(snapshot.names), dtype=np.int64), 1
-    level = snapshot.topology.level(gang.level) or 0
-    codes = snapshot.topology.columns[level]
-    if gang.strategy is Strategy.SPREAD:
-        return np.where(codes == NOWHERE, NOWHERE, 0), 1
-    core = np.unique(codes[[snapshot.index[name] for name in gang.anchors if name in snapshot.index]])
-    core = core[core != NOWHERE]
-    if len(core):
-        codes = np.where(np.isin(codes, core), codes, NOWHERE)
-    return codes, len(snapshot.topology.domains[level])
 
 
 def filled_back(

@@ -16,15 +16,15 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
+from scheduler.model.cluster import NOWHERE, Mask, Snapshot
 from scheduler.model.decision import Decision, Place, Reason, Refuse
 from scheduler.model.demand import Demand
 from scheduler.model.policy import Policy
 from scheduler.model.preemption_units import FREELY, By, Preempt, Terms, Unit
-from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang, Uid
 from scheduler.placement import planner
 from scheduler.placement.feasibility import FeasibilityCache, free_for
+from scheduler.placement.reservation import quorum_alone, seats_of
 from scheduler.placement.victim_search import Search, counted, promising
 from scheduler.placement.victim_seats import Ask, asks_of, countable, filled_back
 from scheduler.placement.victims import Limits, Standing, limits_of, needless, standing_of
@@ -54,7 +54,7 @@ def choose(
     allowed, masks: as for `planner.decide`.  The order of the units does not matter.
     """
     masks = masks or FeasibilityCache()
-    core = replace(gang, roles=tuple(replace(role, surplus=()) for role in gang.roles))
+    core = quorum_alone(gang)
 
     def decide(picture: Snapshot, who: Gang) -> Decision:
         return planner.decide(picture, who, policy, allowed, masks)
@@ -78,7 +78,7 @@ def choose(
         taken, place = case.cheapest()
         if taken is None or place is None:
             return None
-        left = standing.gained(snapshot.free, taken) - case.needed(place)
+        left = standing.gained(snapshot.free, taken) - seats_of(snapshot, core, place)
         vain = needless(standing, taken, left, terms, snapshot.axis)
         if not vain.any():
             return Preempt(place.seats, tuple(compress(standing.units, taken)))
@@ -131,16 +131,6 @@ class _Case:
         found = self.decide(freed, self.gang)
         return found if isinstance(found, Place) else None
 
-    def needed(self, place: Place) -> Matrix:
-        """float64[n, r]: what the gang's members use on each node."""
-        needed, axis = np.zeros_like(self.standing.free), self.snapshot.axis
-        wants: dict[Uid, Vector] = {}
-        for role in self.gang.roles:
-            wants |= dict.fromkeys(role.quorum, axis.vector(role.demand.requests))
-        for uid, node in place.seats.items():
-            needed[self.snapshot.index[node]] += wants[uid]
-        return needed
-
     def _able(self, taken: Mask) -> Mask:
         """bool[d]: domains in which each kind of members, were it alone, has its seats."""
         room = self.standing.room(taken)
@@ -176,7 +166,7 @@ class _Case:
         place = self.seated(taken)
         if place is None:
             return taken
-        needed = self.needed(place)
+        needed = seats_of(self.snapshot, self.gang, place)
         room = np.where(needed > 0, self.standing.free - needed + 1.0, 1.0)
         ones, domain = np.ones(room.shape[1]), np.where(needed.any(axis=1), 0, NOWHERE)
         ask = Ask(int((domain == 0).sum()), np.arange(len(ones)), ones, 1.0, domain, 1)
