@@ -30,7 +30,7 @@ from scheduler.placement.victim_seats import Ask, asks_of, countable, filled_bac
 from scheduler.placement.victims import Limits, Standing, limits_of, needless, standing_of
 
 _ROUNDS: Final = 4
-"""How often it is chosen anew without those that would leave by a claim for nothing that is claimed."""
+"""How often the choice is made again without the units that leave by a claim for nothing that is claimed."""
 
 _IN_VAIN: Final = frozenset({Reason.NEVER_FITS, Reason.NO_NODE_MATCHES})
 """No pod's leaving helps."""
