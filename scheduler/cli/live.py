@@ -184,7 +184,7 @@ def _policy_of(text: str) -> Policy:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "settings.yaml")
         copy.write_text(text, "utf-8")
-        return settings_loader.load(copy).policy
+        return settings_loader.load(copy, warn=screen.note).policy
 
 
 async def read(client: Client, chosen: Policy, only: frozenset[str] | None = None) -> Reading:

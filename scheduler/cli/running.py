@@ -34,8 +34,13 @@ def settings_of(file: Path | None, flags: Mapping[str, str]) -> Settings:
     chosen = settings_loader.load(file, flags=flags, warn=told.append)
     log.configure(chosen.log)
     for each in told:
-        _log.warning("removed setting", message=each)
+        warn_of_removed(each)
     return chosen
+
+
+def warn_of_removed(message: str) -> None:
+    """A setting that is in force says something that was removed."""
+    _log.warning("removed setting", message=message)
 
 
 async def until_told(program: Coroutine[Any, Any, None]) -> None:

@@ -1,13 +1,14 @@
 """`gangwright serve`: the scheduler extender, beside a kube-scheduler."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from scheduler import settings_loader
-from scheduler.cli.running import flags_of, listening, settings_of, until_told
+from scheduler.cli.running import flags_of, listening, settings_of, until_told, warn_of_removed
 from scheduler.service.run import Source, run
 
 
@@ -32,7 +33,8 @@ def serve(
     chosen = settings_of(settings, flags)
     source = None
     if settings is not None:
-        source = Source(lambda: settings_loader.load(settings, flags=flags), lambda: _stamp(settings))
+        load = partial(settings_loader.load, settings, flags=flags, warn=warn_of_removed)
+        source = Source(load, lambda: _stamp(settings))
     asyncio.run(until_told(run(chosen, listening, source)))
 
 

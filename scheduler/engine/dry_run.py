@@ -101,9 +101,10 @@ class Sketch:
         size = spec.size if isinstance(spec, Spec) else None
         if not isinstance(spec, Spec) or size is None or len(there) < size:
             return spec
-        if quorum.QuorumCount(spec, there, of_all=True).left:
+        surplus = all(pod.membership is not None and pod.membership.surplus for pod in self.pods)
+        if surplus or quorum.QuorumCount(spec, there, of_all=True).left:
             return spec
-        remedy = "the gang is there, and complete"
+        remedy = "the gang is there, and complete: more pods of that name are surplus of it"
         return Refuse(Reason.CONFLICT, "gangwright.io/members", str(size), remedy)
 
 

@@ -309,7 +309,7 @@ class Engine:
         return [scores.get(name, 0) for name in call.candidates]
 
     def preempt(self, call: PreemptCall) -> Mapping[str, Victims]:
-        """The candidates that remain, each with its cheapest victims; see `preempt_verb`."""
+        """The candidates that remain, with their victims; see `preempt_verb`."""
         return self._preempting.answer(call)
 
 

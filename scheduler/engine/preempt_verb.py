@@ -42,7 +42,8 @@ class PreemptVerb:
         if member is None:
             return offers
         given = self._given(member, offers)
-        return {node: own for node, own in offers.items() if not own.uids or node in given}
+        known = self._ledger.nodes
+        return {node: v for node, v in offers.items() if node in (given if v.uids else known)}
 
     def _in_vain(self, record: GangRecord, member: Member) -> bool:
         """It would not get the room of those who left: its gang makes its own, it has a seat or waits for one, or for
@@ -74,6 +75,7 @@ class PreemptVerb:
         leaving = [
             (np.array([picture.index[node]]), self._ledger.nodes.used_by(node, own.uids))
             for node, own in offers.items()
+            if node in picture.index
         ]
         then, offered = picture.freed(*leaving), picture.named(offers)
         fits, _ = planner.rank(then, gang, self._ledger.policy, offered, self._masks)

@@ -127,11 +127,12 @@ class PreemptionPolicy:
         times = [
             record.preemption.at + self._policy.preemption_cooldown,
             *record.preemption.spared.values(),
-            self._ledger.preemption_cycles.ends(line(record), now),
             self._ledger.spared_owners.next_end,
         ]
         if self._policy.order is Order.LAS and self._policy.preemption:
             times.append(self._turns.next_for(record, now))
+        if self._policy.shares:
+            times.append(self._ledger.preemption_cycles.ends(line(record), now))
         return min((time for time in times if time > now), default=float("inf"))
 
     def terms(self, units: tuple[Unit, ...], gang: Gang) -> tuple[tuple[Unit, ...], Terms]:

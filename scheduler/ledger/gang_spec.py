@@ -62,7 +62,8 @@ def overlooked(record: GangRecord) -> tuple[Overlooked, ...]:
                 found.setdefault(own.field, Overlooked(own.field, f"{whose}{own}"))
     size = record.spec.size if isinstance(record.spec, Spec) else None
     if size is not None and len(live) > size:
-        field = "gangwright.io/members"
+        keys = (said.keys for m in live if (said := m.pod.membership) is not None and said.size is not None)
+        field = next((each.get("size", "gangwright.io/members") for each in keys), "the group's size")
         text = f"{field}: {size} are stated and {len(live)} are there; the others are surplus"
         found.setdefault(field, Overlooked(field, text))
     return tuple(found.values())

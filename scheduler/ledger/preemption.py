@@ -157,7 +157,7 @@ def _pass_on(plan: Plan, uid: Uid, gone: Victim) -> None:
 
 
 def _is_gone(cache: Cache, pod: Pod | None) -> bool:
-    """Or as good as gone: told to go, on a node of which nothing is heard. No seat of a plan is there, see `is_stuck`."""
+    """Or as good as gone: told to go, on a node of which nothing is heard. No seat of a plan is there (`plans.is_valid`)."""
     if pod is None or pod.phase.ended:
         return True
     node = cache.nodes.get(pod.node) if pod.node is not None else None
@@ -237,6 +237,8 @@ def answered(cache: Cache, record: GangRecord, uid: Uid, kind: FailureKind | Non
         if not victim.accepted:
             cache.do([_gave_way(cache, record, record.plan, uid, victim, now)])
         victim.accepted, victim.again = True, float("inf")
+        # Its pods are told to go a moment later.
+        record.plan.free_by = max(record.plan.free_by, now + cache.policy.outcome_limit)
     elif kind is FailureKind.INVALID:
         victim.again = float("inf")
     else:

@@ -36,7 +36,7 @@ def reconcile(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect
     """What is to be done for this gang now, and when time alone will next call for a look."""
     # 1. What its members ask for; pods of an earlier run leave it.
     spec = membership.resolve(cache, record)
-    # 2. Holds, bars and quarrels that end by themselves.
+    # 2. Holds and bars that end by themselves.
     _expire(cache, record, now)
     # 3. Broken pins: evicted, or given back to be seated again.
     effects = pins.repair(cache, record, now)

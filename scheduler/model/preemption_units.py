@@ -27,7 +27,7 @@ class By(IntEnum):
     """By what right a pod may be asked to leave; the greater says less."""
 
     ORDER = 0
-    """It goes behind: of lower priority, or its turn is over, or it runs longer than it was to."""
+    """It goes behind: of lower priority, or its turn is over."""
     CLAIM = 1
     """Only for what it uses of a guarantee that its namespace has borrowed."""
 

@@ -249,11 +249,11 @@ def rank(
     The best has 1, the others are spread evenly below by the gang's strategy; nodes that cannot hold it have 0.
     Of a larger gang the first member is looked at.  A level nobody configured leaves no candidate.
     """
-    nobody = np.zeros(len(snapshot.names), dtype=bool)
+    fits = np.zeros(len(snapshot.names), dtype=bool)
     demand = next((role.demand for role in gang.roles if role.quorum or role.surplus), None)
     if demand is None or _unknown_level(snapshot, gang, policy) is not None:
-        return nobody, np.zeros(len(nobody))
+        return fits, np.zeros(len(fits))
     ground = as_is(snapshot, gang, masks or FeasibilityCache())
     task = ground.task([Batch(demand, (Uid(""),), candidates)], [])
-    nobody[task.pool.rows] = True
-    return nobody, scoring.spread_out(task.pool.rows, scoring.ranking(task), len(nobody))
+    fits[task.pool.rows] = True
+    return fits, scoring.spread_out(task.pool.rows, scoring.ranking(task), len(fits))

@@ -13,6 +13,7 @@ Never here: whether the planner agrees, and gangs whose seats cannot be counted 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -33,8 +34,11 @@ _STEPS: Final = 8
 _FASTER: Final = 1.25
 """Where only the planner knows whether a set suffices, each step buys so much more than the one before."""
 
-_DOMAINS: Final = 4
-"""Domains that are looked at closely: those that look cheapest."""
+DOMAINS: Final = 4
+"""Domains of which the cheapest set is taken: those that look cheapest, of the ones in which a set is found."""
+
+_TRIED: Final = 64
+"""Domains in which a set is looked for, where limits stand in the way in the others."""
 
 _EXCHANGED: Final = 12
 """Units, the cheapest for what they give, that are tried to be added."""
@@ -204,17 +208,15 @@ class Search:
 def counted(standing: Standing, ask: Ask, limits: Limits) -> Mask | None:
     """bool[u]: the cheapest set found; None when none makes room.
 
-    The highest level in it is as low as the limits allow.
+    The highest level in it is the lowest at which a set within the limits is found.
     """
     for level in range(-1, standing.levels):
         able = ask.found(standing.room(standing.upto(level))) >= ask.need
         if level < 0 and able.any():
             return np.zeros(len(standing.units), dtype=bool)
-        found = [
-            taken
-            for inside in promising(standing, (ask,), limits, level, able)
-            if (taken := _in_domain(standing, ask.within(inside), limits, level)) is not None
-        ]
+        domains = promising(standing, (ask,), limits, level, able)
+        answers = (_in_domain(standing, ask.within(inside), limits, level) for inside in domains)
+        found = list(islice((taken for taken in answers if taken is not None), DOMAINS))
         if found:
             return min(found, key=standing.price)
     return None
@@ -222,8 +224,8 @@ def counted(standing: Standing, ask: Ask, limits: Limits) -> Mask | None:
 
 def promising(
     standing: Standing, asks: tuple[Ask, ...], limits: Limits, level: int, able: Mask
-) -> list[Mask]:
-    """bool[n], the nodes of each of the domains bool[d] that look cheapest: each node sells at its first offer."""
+) -> Iterator[Mask]:
+    """bool[n], the nodes of each of the domains bool[d], the cheapest first as far as first offers tell; some, at most."""
     domain = np.max([ask.domain for ask in asks], axis=0)
     domains = np.flatnonzero(able)
     if len(domains) > 1:
@@ -237,8 +239,8 @@ def promising(
         before -= before[np.searchsorted(own, own)]
         bought = np.clip(missing[own] - before, 0.0, seats)
         looks = total(own, bought * offers.each[line], asks[0].domains)
-        domains = domains[np.argsort(looks[domains], kind="stable")][:_DOMAINS]
-    return [domain == one for one in domains.tolist()]
+        domains = domains[np.argsort(looks[domains], kind="stable")][:_TRIED]
+    return (domain == one for one in domains.tolist())
 
 
 def _in_domain(standing: Standing, ask: Ask, limits: Limits, level: int) -> Mask | None:

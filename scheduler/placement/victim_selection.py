@@ -9,7 +9,7 @@ the gang itself: no pod has to leave for it.
     victim_search  the choice
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress, islice
 from typing import Final
@@ -25,7 +25,7 @@ from scheduler.model.workload import Gang, Uid
 from scheduler.placement import planner
 from scheduler.placement.feasibility import FeasibilityCache, free_for
 from scheduler.placement.reservation import quorum_alone, seats_of
-from scheduler.placement.victim_search import Search, counted, promising
+from scheduler.placement.victim_search import DOMAINS, Search, counted, promising
 from scheduler.placement.victim_seats import Ask, asks_of, countable, filled_back
 from scheduler.placement.victims import Limits, Standing, limits_of, needless, standing_of
 
@@ -49,8 +49,8 @@ def choose(
 
     A gang takes all surplus of its key among the units with it; surplus may leave alone.  A set is cheaper than
     another if it is at the highest priority at which they differ: by work lost there, then by gangs, single pods,
-    surplus, and members.  So the highest priority that is touched is as low as can be, unless the terms do not let
-    it.  No unit could be left out; the proof counts nothing but the room of those that leave and what is free.
+    surplus, and members.  So the highest priority that is touched is the lowest at which a set is found.  Within tight
+    terms a set may be missed.  No unit could be left out; the proof counts nothing but the room of those that leave and what is free.
     allowed, masks: as for `planner.decide`.  The order of the units does not matter.
     """
     masks = masks or FeasibilityCache()
@@ -78,7 +78,7 @@ def choose(
         taken, place = case.cheapest()
         if taken is None or place is None:
             return None
-        left = standing.gained(snapshot.free, taken) - seats_of(snapshot, core, place)
+        left = standing.room(taken) - seats_of(snapshot, core, place)
         vain = needless(standing, taken, left, terms, snapshot.axis)
         if not vain.any():
             return Preempt(place.seats, tuple(compress(standing.units, taken)))
@@ -148,16 +148,19 @@ class _Case:
             most = standing.upto(level)
             if self.seated(most) is None:
                 continue
-            trials = [most]
-            for inside in promising(standing, self.asks, self.limits, level, self._able(most)):
-                asks = tuple(ask.within(inside & (ask.domain != NOWHERE)) for ask in self.asks)
-                search = Search(standing, asks, self.limits, standing.cost(level), most)
-                grown = search.grown(np.zeros_like(most), search.shares(1.0), on=True)
-                trials += islice(filter(self.seated, grown), 1)
-            able = [taken for taken in trials if self.limits.keeps(taken)]
+            domains = promising(standing, self.asks, self.limits, level, self._able(most))
+            grown = (next(filter(self.seated, self._grown(level, most, inside)), None) for inside in domains)
+            able = list(islice((taken for taken in grown if taken is not None), DOMAINS))
+            able += [most] if self.limits.keeps(most) else []
             if able:
                 return self._filled_back(min(map(self._in_the_way, able), key=standing.price))
         return None
+
+    def _grown(self, level: int, most: Mask, inside: Mask) -> Iterator[Mask]:
+        """Ever larger sets of the units bool[u], for seats on the nodes bool[n]."""
+        asks = tuple(ask.within(inside & (ask.domain != NOWHERE)) for ask in self.asks)
+        search = Search(self.standing, asks, self.limits, self.standing.cost(level), most)
+        return search.grown(np.zeros_like(most), search.shares(1.0), on=True)
 
     def _in_the_way(self, taken: Mask) -> Mask:
         """The set without the units that are not in the way of the very seats that it gives: one "seat" a node, which
@@ -172,7 +175,7 @@ class _Case:
         ask = Ask(int((domain == 0).sum()), np.arange(len(ones)), ones, 1.0, domain, 1)
         rank, none = self.standing.by_price(), np.zeros_like(taken)
         left = filled_back(replace(self.standing, free=room), ask, taken, rank, kept=none, per_seat=False)
-        return taken if left is None else left
+        return taken if left is None or self.seated(left) is None else left
 
     def _filled_back(self, taken: Mask) -> Mask:
         """The set without what is not needed: the highest level first, and in it the dearest.

@@ -142,6 +142,22 @@ def test_a_gang_that_is_complete_takes_nobody():
     assert (seat.reason, seat.field, seat.value) == (Reason.CONFLICT, "gangwright.io/members", "2")
 
 
+def test_a_gang_that_is_complete_takes_surplus():
+    """A pod that says that it is surplus gets a seat beside a gang of which all members are there."""
+    world = a_world(4)
+    first = a_gang_of_pods("train", 2, size=2, gpu=1)
+    world.submit(first)
+    world.settle(5.0)
+
+    surplus = replace(first[0].membership, surplus=True)
+    late = [replace(first[0], uid=Uid("late"), key=PodKey("default", "late"), membership=surplus)]
+    seat, _ = world.engine.trial(world.engine.sketch(thought_of(late, world.now)), world.now).answer(
+        world.policy
+    )
+
+    assert isinstance(seat, Place)
+
+
 def test_whom_the_quorum_lacks_joins_a_gang_that_has_a_pod_too_many():
     """A second server is surplus: the worker that is added completes the quorum, and all four are seated."""
     world = a_world(4)

@@ -109,3 +109,14 @@ def test_a_member_of_a_gang_preempts_nobody(case: str):
 def test_a_preemptor_that_nobody_has_seen_gets_nothing():
     """A pod of ours that our watch has not delivered might be of any gang."""
     assert not remaining(an_engine(running("single")), "unseen", "single")
+
+
+def test_a_node_that_is_not_known_is_no_candidate():
+    """It came or went a moment ago; the others are answered all the same."""
+    engine = an_engine(running("single"), a_pod("preemptor", priority=10))
+    offers = {"n1": Victims((Uid("single"),)), "new": Victims(()), "gone": Victims((Uid("single"),))}
+    call = PreemptCall(
+        Uid("preemptor"), PodKey("default", "preemptor"), "gangwright", native_group=False, candidates=offers
+    )
+
+    assert dict(engine.preempt(call)) == {"n1": offers["n1"]}

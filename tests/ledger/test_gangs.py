@@ -212,6 +212,18 @@ def test_pods_beyond_the_stated_size_are_surplus() -> None:
     ]
 
 
+def test_too_many_pods_are_told_in_the_words_of_their_format() -> None:
+    """A Kueue group states its size by an annotation of Kueue's."""
+    desk = Desk()
+    pods = a_gang_of_pods("train", 3, quorum=2, size=2)
+    said = replace(pods[0].membership, keys={"size": "kueue.x-k8s.io/pod-group-total-count"})
+    effects = desk.see(*(replace(pod, membership=said) for pod in pods))
+    told = [own.message for own in effects if isinstance(own, Announce) and own.reason is Reason.WARNING]
+    assert told == [
+        "kueue.x-k8s.io/pod-group-total-count: 2 are stated and 3 are there; the others are surplus"
+    ]
+
+
 def test_a_pod_beyond_the_size_counts_where_the_quorum_lacks_it() -> None:
     """A rolling update makes the new pod first: it is of the quorum as soon as the old one goes."""
     desk = Desk()

@@ -13,7 +13,7 @@ from scheduler.model.workload import Gang
 from scheduler.placement.feasibility import free_for
 from scheduler.placement.victim_selection import choose
 from scheduler.placement.victims import limits_of, standing_of
-from tests.builders import GPU, a_cluster, a_demand, a_gang, a_role
+from tests.builders import GPU, a_cluster, a_demand, a_gang, a_role, a_snapshot, some_nodes
 from tests.placement.asking import POLICY
 from tests.placement.crowds import a_unit, closed, filled, fits, irreducible
 from tests.placement.test_preemption_properties import crowds, preemptors
@@ -93,6 +93,31 @@ def test_limits_take_as_much_memory_as_the_units_under_them() -> None:
 
     assert size(1.0) == (200, 200, 200, 100)
     assert size(2.0) == (0, 0, 0, 0)
+
+
+def test_a_domain_in_which_no_limit_stands_in_the_way_is_found() -> None:
+    """Five racks that look cheaper are kept by budgets; the sixth is emptied."""
+    snapshot = a_cluster(racks=6, nodes=1, gpu=2)
+    units = [
+        a_unit(snapshot, f"{node}-{number}", [(node, {"gpu": 1})], lost=float(place))
+        for place, node in enumerate(snapshot.names)
+        for number in range(2)
+    ]
+    kept = [{uid: 1.0 for unit in units[at : at + 2] for uid in unit.uids} for at in range(0, 10, 2)]
+    gang = a_gang(2, gpu=1, priority=HIGH, level="rack", required=True)
+
+    found = gone(snapshot, units, gang, Terms(tuple(Limit(1.0, uses) for uses in kept)))
+
+    assert found == [f"{snapshot.names[5]}-{number}" for number in range(2)]
+
+
+def test_room_that_is_promised_to_others_is_none_that_a_claim_may_count_on() -> None:
+    """Half of the node is nominated to a pod of higher priority: the borrower on the other half leaves."""
+    nodes = some_nodes(nodes=1, gpu=8)
+    snapshot = a_snapshot(nodes, nominations=[(nodes[0].name, HIGH + 1, a_demand(gpu=4))])
+    unit = replace(a_unit(snapshot, "lodger", [(snapshot.names[0], {"gpu": 4})]), by=By.CLAIM)
+
+    assert gone(snapshot, [unit], a_gang(gpu=4, priority=HIGH), Terms(claimed=frozenset({GPU}))) == ["lodger"]
 
 
 @pytest.mark.parametrize("claimed", ["cpu", GPU])

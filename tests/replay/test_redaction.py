@@ -41,7 +41,7 @@ def in_turn(document):
 
 
 def decided(document, rename=str):
-    """Every answer by gang, with the names in it renamed; of a gang that is seated, who sits with whom."""
+    """Every answer by gang, with the names in it renamed; of a gang that is seated, which members share a node."""
     return {
         (rename(step.gang.key.namespace), rename(step.gang.key.name)): (
             step.place,
