@@ -128,12 +128,11 @@ class PlanningCycle:
 
     def _candidacy(self, now: float) -> Candidacy:
         """What holds for all gangs in this step of the pass."""
-        only = self.head.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
         ledger, head, first = self._ledger, self.head, self.head.first()
         fence, order = head.fence()
         return Candidacy(
             now=now,
-            only=only,
+            only=head.strictly_first(now),
             first=first,
             fence=fence,
             order=order,
@@ -161,7 +160,7 @@ class PlanningCycle:
 
     def is_held_up(self, record: GangRecord, now: float) -> bool:
         """It is not asked about, because the order is strict and a gang is before it."""
-        first = self.head.strictly_first(now) if self.policy.backfill is Backfill.NONE else None
+        first = self.head.strictly_first(now)
         return first is not None and first.order < record.order
 
     # ── the question ────────────────────────────────────────────────────────────────────────────────────

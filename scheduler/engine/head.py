@@ -53,7 +53,9 @@ class QueueHead:
         return self._first
 
     def strictly_first(self, now: float) -> GangRecord | None:
-        """The first gang that does not wait in vain, nor for a time that was set it."""
+        """With a strict order the first gang that does not wait in vain, nor for a time that was set it."""
+        if self._ledger.policy.backfill is not Backfill.NONE:
+            return None
         version, room = self._ledger.nodes.version, self._ledger.nodes.room_version
         return next(
             (

@@ -91,11 +91,6 @@ class Resource(Generic[T]):
         object.__setattr__(self, "decoder", msgspec.json.Decoder(self.type))
 
     @property
-    def name(self) -> str:
-        """The kind's plural name, for metrics and messages."""
-        return self.path.rpartition("/")[2]
-
-    @property
     def selectors(self) -> dict[str, str]:
         """The query parameters that narrow the list."""
         chosen = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}

@@ -15,7 +15,6 @@ from scheduler.kube.changes import (
     Lines,
     Malformed,
     Meta,
-    Resource,
     Seen,
     read_event,
     read_meta,
@@ -96,11 +95,6 @@ def test_undeclared_fields_are_skipped() -> None:
     assert isinstance(told, Seen)
     assert isinstance(told.object, Pod)
     assert told.object.metadata.version == 7
-
-
-def test_a_resource_names_itself() -> None:
-    """The name of a kind is the last part of its path, also inside a namespace."""
-    assert Resource("/api/v1/namespaces/team/pods", Pod).name == "pods"
 
 
 def test_selectors_go_only_when_set() -> None:
