@@ -265,35 +265,36 @@ def test_a_mistake_is_told_with_its_place_and_remedy(written, text, said):
         written(text)
 
 
-def test_a_removed_word_is_read_as_its_nearest_with_a_warning(tmp_path):
-    """A word that is gone is told with its place and the remedy, and another is used."""
+@pytest.mark.parametrize("how", ["file", "environment", "flag"])
+@pytest.mark.parametrize("row", settings_loader.REMOVED, ids=lambda row: row.setting)
+def test_what_was_removed_is_read_with_a_warning_wherever_it_is_given(tmp_path, row, how):
+    """It stops no start: another word is used, or the default, and the place and the remedy are told."""
+    word = row.word or "suspend"
+    section, name = row.setting.split(".")
     file = tmp_path / "settings.yaml"
-    file.write_text("placement:\n  strategy: dot", encoding="utf-8")
+    file.write_text(f"{section}:\n  {name}: {word}" if how == "file" else "", encoding="utf-8")
+    environ = {row.variable: word} if how == "environment" else {}
+    flags = {row.setting: word} if how == "flag" else {}
     told = []
 
-    assert load(file, environ={}, warn=told.append).placement.strategy is Strategy.COSINE
-    assert told == [
-        "placement.strategy (settings.yaml, line 2) = 'dot': dot was removed, and cosine is used: write that"
-    ]
+    found = load(file, environ=environ, flags=flags, warn=told.append)
+
+    assert found == load(environ={}, flags={row.setting: row.instead} if row.instead else {})
+    place = {"file": "settings.yaml, line 2", "environment": row.variable, "flag": "flag"}[how]
+    assert told == [f"{row.setting} ({place}) = {word!r}: {row.remedy}"]
 
 
-@pytest.mark.parametrize(
-    ("environ", "flags", "place"),
-    [
-        ({"GANGWRIGHT_QUEUE__OLD_ORDER": "x"}, {}, "GANGWRIGHT_QUEUE__OLD_ORDER"),
-        ({}, {"queue.oldOrder": "[x]"}, "flag"),
-    ],
-)
-def test_a_removed_setting_is_left_out_with_a_warning(monkeypatch, environ, flags, place):
-    """A setting that is gone is no unknown one, wherever and whatever it is given; it changes nothing."""
+@pytest.mark.parametrize("value", ["[x]", "{a: 1}", "''"])
+def test_a_removed_setting_is_left_out_whatever_its_value(monkeypatch, value):
+    """A setting that is gone is no unknown one; it changes nothing."""
     gone = Removed("queue.oldOrder", "it has no effect any more; remove it")
     monkeypatch.setattr(settings_loader, "REMOVED", (gone,))
     told = []
 
-    assert load(environ=environ, flags=flags, warn=told.append) == load(environ={})
-    ((said, remedy),) = [each.split(": ") for each in told]
-    assert said.startswith(f"queue.oldOrder ({place}) = ")
-    assert remedy == gone.remedy
+    assert load(environ={}, flags={gone.setting: value}, warn=told.append) == load(environ={})
+    (said,) = told
+    assert said.startswith("queue.oldOrder (flag) = ")
+    assert said.endswith(gone.remedy)
 
 
 def test_other_words_of_the_setting_stay():

@@ -15,7 +15,7 @@ from scheduler.replay.decision_trace import judge
 
 
 def defrag(
-    _dry_run: Annotated[bool, typer.Option("--dry-run", hidden=True)] = False,  # scripts of before give it
+    _dry_run: Annotated[bool, typer.Option("--dry-run", hidden=True)] = False,  # older scripts pass it
     output: Shown = Form.TABLE,
     kubeconfig: Kubeconfig = "",
     context: Context = "",

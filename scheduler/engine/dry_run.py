@@ -104,7 +104,7 @@ class Sketch:
         surplus = all(pod.membership is not None and pod.membership.surplus for pod in self.pods)
         if surplus or quorum.QuorumCount(spec, there, of_all=True).left:
             return spec
-        remedy = "the gang is there, and complete: more pods of that name are surplus of it"
+        remedy = "the gang is complete: use another gang name, or label these pods gangwright.io/surplus=true"
         return Refuse(Reason.CONFLICT, "gangwright.io/members", str(size), remedy)
 
 

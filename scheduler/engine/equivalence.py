@@ -296,20 +296,14 @@ class Candidacy:
         A gang that is not open is given the answer that is known of its shape or of less. All in one piece, and what it
         looks up at hand, since thousands pass through it while a verb waits.
         """
-        now, only, first, room, fence, spare = (
-            self.now,
-            self.only,
-            self.first,
-            self.room,
-            self.fence,
-            self.spare,
-        )
-        above, some_take, longest, may_try = self.above, self.highest > self.above, self.longest, self.may_try
-        answers = (self.told_behind, self.told_short) if fence else (self.told, self.told)
-        sizes, many = self.sizes, len(self.sizes) > KEPT
-        # What was answered to less, by shape: nothing is refused while this runs, so of few shapes each is looked up once.
-        less: tuple[dict[int, Wait | None], ...] = ({}, {})
-        behind = not fence
+        now, only, first, room, sizes = self.now, self.only, self.first, self.room, self.sizes
+        fence, spare, longest = self.fence, self.spare, self.longest
+        above, some_take, may_try = self.above, self.highest > self.above, self.may_try
+        # Before the reservation, behind it, and behind it but short of it: what is known of each shape, and of less.
+        # Nothing is refused while this runs, so less is looked up once for each shape.
+        answers = (self.told, self.told_behind, self.told_short)
+        less: tuple[dict[int, Wait | None], ...] = ({}, {}, {})
+        behind = False
         for record in records:
             wanted, verdict = record.wanted, record.verdict
             if wanted is None or record.backoff.not_before > now or (only is not None and record is not only):
@@ -326,9 +320,8 @@ class Candidacy:
                 yield record
                 continue
             # 3. What it was told holds under this reservation, these nodes, this room, these victims.
-            if fence:
-                behind = behind or record.order > self.order
-                under = fence if behind else 0
+            if fence and (behind or record.order > self.order):
+                behind, under = True, fence
             takes = some_take and wanted.priority > above
             if verdict.fence == under:
                 if decision is not None and decision.reason in LASTING:
@@ -344,19 +337,17 @@ class Candidacy:
             if shape is None or verdict.until <= now or record is first or (takes and may_try(record, now)):
                 yield record
                 continue
-            short = False
+            short, place = False, 0
             if under:
                 seconds = record.observed.reach.high
                 short = (longest(record) if seconds is None else seconds) <= spare
-            told = answers[short] if under else self.told
-            known = told.alike.get(shape)
+                place = 1 + short
+            known = answers[place].alike.get(shape)
             if known is None and (size := sizes.get(shape)) is not None:
-                if many or not behind:
-                    known = self._no_less(record, told.refused.why(size))
-                else:
-                    if shape not in less[short]:
-                        less[short][shape] = told.refused.why(size)
-                    known = self._no_less(record, less[short][shape])
+                found = less[place]
+                if shape not in found:
+                    found[shape] = answers[place].refused.why(size)
+                known = self._no_less(record, found[shape])
             if known is None:
                 yield record
                 continue

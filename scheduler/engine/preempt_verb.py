@@ -42,8 +42,8 @@ class PreemptVerb:
         if member is None:
             return offers
         given = self._given(member, offers)
-        known = self._ledger.nodes
-        return {node: v for node, v in offers.items() if node in (given if v.uids else known)}
+        empty = {node for node, own in offers.items() if not own.uids and node in self._ledger.nodes}
+        return {node: own for node, own in offers.items() if node in given | empty}
 
     def _in_vain(self, record: GangRecord, member: Member) -> bool:
         """It would not get the room of those who left: its gang makes its own, it has a seat or waits for one, or for

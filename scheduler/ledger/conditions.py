@@ -158,7 +158,8 @@ def next_due(record: GangRecord, said: Words, policy: Policy, now: float) -> flo
     """When something unsaid may be said, if nothing else happens.  said: its `words`."""
     free = list(record.untold)
     if record.state in QUORUM_BOUND:
-        free += [Reason.SEATED] * record.told_waiting + [Reason.WARNING] * bool(_unsaid(record))
+        free += [Reason.SEATED] if record.told_waiting else []
+        free += [Reason.WARNING] if _unsaid(record) else []
     times = [_may_say(record, why, policy) for why in free]
     times += [_again(record, *own, policy) for own in _speakers_aside(record)]
     times += [_again(record, *said, policy)] if said is not None and record.state not in QUORUM_BOUND else []

@@ -70,7 +70,7 @@ def calls(effect: Effect, now: float) -> tuple[Call, ...]:
         case SuspendJob():
             return (_suspend(effect, now),)
         case ResumeJob():
-            return (_patch_job(effect.key, effect.owner, _NOBODY, effect.version, suspend=False),)
+            return (_patch_job(effect.key, effect.owner, _UNMARKED, effect.version, suspend=False),)
 
 
 def _patch(key: PodKey, uid: Uid, kind: str, change: dict[str, Any], sub: str = "") -> Call:
@@ -125,8 +125,8 @@ def _suspend(effect: SuspendJob, now: float) -> Call:
     return _patch_job(effect.key, effect.owner, said, effect.version, suspend=True)
 
 
-_NOBODY: Final = {labels.PAUSED: None, labels.STAYS: None}
-"""Nobody's word stands on a Job that runs, nor on one whose suspension is not ours to end."""
+_UNMARKED: Final = {labels.PAUSED: None, labels.STAYS: None}
+"""Neither mark stands on a Job that runs, nor on one whose suspension is not Gangwright's to end."""
 
 
 def _patch_job(
@@ -140,8 +140,8 @@ def _patch_job(
 
 
 def set_suspended(namespace: str, owner: Owner, *, suspend: bool) -> Call:
-    """A person suspends or resumes a Job: it is no longer we who paused it."""
-    return _patch_job(PodKey(namespace, owner.name), owner, _NOBODY, "", suspend=suspend)
+    """A person suspends or resumes a Job: it is no longer Gangwright that paused it."""
+    return _patch_job(PodKey(namespace, owner.name), owner, _UNMARKED, "", suspend=suspend)
 
 
 def _announce(effect: Announce, now: float) -> tuple[Call, ...]:

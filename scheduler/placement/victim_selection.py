@@ -50,7 +50,8 @@ def choose(
     A gang takes all surplus of its key among the units with it; surplus may leave alone.  A set is cheaper than
     another if it is at the highest priority at which they differ: by work lost there, then by gangs, single pods,
     surplus, and members.  So the highest priority that is touched is the lowest at which a set is found.  Within tight
-    terms a set may be missed.  No unit could be left out; the proof counts nothing but the room of those that leave and what is free.
+    terms a set may be missed.  No unit could be left out; the proof counts nothing but the room of those that leave
+    and what is free.
     allowed, masks: as for `planner.decide`.  The order of the units does not matter.
     """
     masks = masks or FeasibilityCache()

@@ -1,7 +1,8 @@
-"""Settings that were removed, at the start of `serve` and `elastic`."""
+"""Settings that were removed, at the start of `serve` and `elastic` and in a command on a live cluster."""
 
 import json
 
+from scheduler.cli.live import _policy_of
 from scheduler.cli.running import settings_of
 from scheduler.model.workload import Strategy
 
@@ -16,3 +17,12 @@ def test_a_removed_word_is_one_warning_in_the_log(tmp_path, capsys):
     (line,) = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert (line["event"], line["level"]) == ("removed setting", "warning")
     assert line["message"].startswith("placement.strategy (settings.yaml, line 2) = 'dot': ")
+
+
+def test_a_removed_word_of_the_clusters_settings_is_noted(capsys):
+    """A command that reads them uses the nearest word, and says so beside its answer."""
+    assert _policy_of("placement:\n  strategy: dot").strategy is Strategy.COSINE
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "placement.strategy (settings.yaml, line 2) = 'dot': " in err

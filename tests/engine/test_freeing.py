@@ -11,7 +11,7 @@ from scheduler.ledger.preemption import SPARED
 from scheduler.ledger.preemption_history import MOST_ALTERNATIONS
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Evict, SuspendJob, Ungate
-from scheduler.model.events import FailureKind
+from scheduler.model.events import EffectDone, FailureKind, Tick
 from scheduler.model.preemption_units import Preempt
 from scheduler.model.queueing import Share
 from scheduler.model.workload import GiveWay, Phase
@@ -372,6 +372,28 @@ def test_room_that_is_not_made_after_all_is_kept_for_nobody() -> None:
         assert overdrawn(world.api, world.engine) == {}
     assert world.engine.ledger.freeing == {}
     assert pinned.isdisjoint(pod.uid for pod in world.pods("train"))
+
+
+def test_a_request_that_is_taken_at_the_last_moment_has_time_to_be_seen() -> None:
+    """The pod is told to go a moment after its Job was suspended or its eviction allowed: the plan waits for that, and
+    is given up only where nothing is seen of it.
+    """
+    world = a_stage(1)
+    (single,) = world.submit([a_pod("single", gpu=1)])
+    world.settle(1)
+    world.api.protected.add(single.uid)
+    important(world, 1)
+    world.settle(1)
+    record, ledger = world.record("important"), world.engine.ledger
+    plan = record.plan
+    (asked,) = [effect for effect in world.said if isinstance(effect, Evict)]
+    last = plan.free_by - 0.1
+    ledger.handle([EffectDone(asked)], last)
+
+    ledger.handle([Tick()], last + POLICY.outcome_limit - 0.1)
+    assert record.plan is plan
+    ledger.handle([Tick()], last + POLICY.outcome_limit)
+    assert record.plan is None
 
 
 def test_a_budget_that_never_allows_spares_its_pods_and_others_are_tried() -> None:

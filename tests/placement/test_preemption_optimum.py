@@ -94,7 +94,7 @@ def optimum(
         ),
         integrality=np.ones(count + nodes),
         bounds=Bounds(0, np.concatenate([np.ones(count), GPUS * _inside(snapshot, rack)])),
-        options={"time_limit": 60},
+        options={"mip_rel_gap": 0.0},
     )
     return None if found.x is None else float(found.fun)
 
@@ -132,19 +132,26 @@ def near(found: list[float]) -> bool:
     return min(found) > 1 - 1e-6 and float(np.mean(found)) <= 1.05 and float(np.quantile(found, 0.95)) <= 1.25
 
 
-def ratio(snapshot: Snapshot, units: list[Unit], gpu: int, cpu: int, need: int, racks: int = 0) -> float:
-    """Work lost by the victims that are chosen over the least; 1 where none have to leave or none would do."""
+def ratio(
+    snapshot: Snapshot, units: list[Unit], gpu: int, cpu: int, need: int, racks: int = 0
+) -> list[float]:
+    """Work lost by the victims that are chosen over the least, as one number; none where no set would do, or where
+    the least is nothing.
+    """
     gang = a_gang(need, gpu=gpu, cpu=cpu, priority=1, required=racks > 0)
     costs = [optimum(snapshot, units, gpu, cpu, need, rack) for rack in (range(racks) if racks else [None])]
     least = min((cost for cost in costs if cost is not None), default=None)
     chosen = choose(snapshot, gang, units, POLICY)
     assert (least is None) == (chosen is None)
     if least is None or chosen is None:
-        return 1.0
+        return []
     assert fits(snapshot, gang, chosen.victims)
     assert irreducible(snapshot, gang, chosen.victims)
     lost = sum(unit.lost for unit in chosen.victims)
-    return 1.0 if lost <= least + 1e-6 else lost / max(least, 1e-9)
+    if least > 0.5:  # work lost is whole numbers
+        return [lost / least]
+    assert lost == 0
+    return []
 
 
 @pytest.mark.slow
@@ -156,7 +163,7 @@ def test_work_lost_is_near_the_least(shape):
     for _ in range(20):
         gpu = int(rng.choice([1, 2, 4, 8]))
         need = int(rng.integers(1, shape.nodes * GPUS // gpu + 1))
-        found.append(ratio(*crowd(shape, rng), gpu, gpu * int(rng.integers(1, 5)), need))
+        found += ratio(*crowd(shape, rng), gpu, gpu * int(rng.integers(1, 5)), need)
 
     assert near(found)
 
@@ -169,7 +176,7 @@ def test_work_lost_in_one_domain_is_near_the_least():
     for _ in range(15):
         gpu = int(rng.choice([1, 2, 4, 8]))
         need = int(rng.integers(1, 5 * GPUS // gpu + 1))
-        found.append(ratio(*crowd(Shape(20, 0.5), rng), gpu, gpu * int(rng.integers(1, 5)), need, racks=4))
+        found += ratio(*crowd(Shape(20, 0.5), rng), gpu, gpu * int(rng.integers(1, 5)), need, racks=4)
 
     assert near(found)
 
@@ -179,13 +186,13 @@ def test_work_lost_in_one_domain_is_near_the_least():
 def test_work_lost_among_training_jobs_is_near_the_least(gpu, most):
     """On a cluster of jobs of whole nodes and of small jobs."""
     rng = np.random.default_rng(22)
-    found = [ratio(*training(rng), gpu, 4, int(rng.integers(1, most + 1))) for _ in range(40)]
+    found = [one for _ in range(40) for one in ratio(*training(rng), gpu, 4, int(rng.integers(1, most + 1)))]
 
     assert near(found)
 
 
 def test_victims_of_a_large_crowd_are_irreducible():
-    """On a cluster of forty nodes nobody leaves in vain."""
+    """On a cluster of forty nodes no pod leaves in vain."""
     snapshot, units = crowd(Shape(40, 0.4), np.random.default_rng(5))
     gang = a_gang(20, gpu=4, cpu=8, priority=1)
     found = choose(snapshot, gang, units, POLICY)
