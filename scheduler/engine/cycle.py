@@ -88,15 +88,21 @@ class PlanningCycle:
 
     def _next(self, now: float) -> GangRecord | None:
         """The next gang that is worth a question."""
-        # 1. Places in the queue that change by themselves.
-        self._ledger.pending.reorder(now)
+        pending = self._ledger.pending
+        # 1. Places in the queue that change by themselves. Where nothing waits, the next pass begins at the head.
+        pending.reorder(now)
+        if not pending:
+            self._pass, self._due = Pass(), float("inf")
+            self._needy, self._only_time = None, False
+            return self.head.first()  # none, and so no room is reserved any more
         # 2. The gang that was just told to wait: how could it have room?
         needy = self._needy
-        if needy is not None and waits(needy) and self._ledger.pending.has(needy):
+        if needy is not None and waits(needy) and pending.has(needy):
             return needy
         self._needy, self._only_time = None, False
         # 3. The first that waits, whatever the pass has come to.
-        first, candidacy = self.head.first(), self._candidacy(now)
+        first = self.head.first()
+        candidacy = self._candidacy(first, now)
         if first is not None and any(candidacy.open((first,))):
             return first
         # 4. The next open gang of the pass. `room_version` is set back only in the step that raised it, so while the sum
@@ -104,10 +110,10 @@ class PlanningCycle:
         changes = self._ledger.nodes.room_version + self._ledger.victims_version
         if self._due <= now:
             self._pass.doubt()  # time alone may have opened a gang
-        record = self._pass.next(self._ledger.pending, changes, candidacy.under, candidacy.first_open)
+        record = self._pass.next(pending, changes, candidacy.under, candidacy.first_open)
         # 5. At its end: when time alone will open a gang.
         if record is None and self._due <= now:
-            later = (other.verdict.until for other in self._ledger.pending.queue())
+            later = (other.verdict.until for other in pending.queue())
             self._due = min((time for time in later if time > now), default=float("inf"))
         return record
 
@@ -126,10 +132,12 @@ class PlanningCycle:
         record.verdict.tried(self._ledger.victims_version)
         return False
 
-    def _candidacy(self, now: float) -> Candidacy:
+    def _candidacy(self, first: GangRecord | None, now: float) -> Candidacy:
         """What holds for all gangs in this step of the pass."""
-        ledger, head, first = self._ledger, self.head, self.head.first()
+        ledger, head = self._ledger, self.head
         fence, order = head.fence()
+        told, _ = self._answers(0)
+        told_behind, told_short = self._answers(fence) if fence else (told, told)
         return Candidacy(
             now=now,
             only=head.strictly_first(now),
@@ -141,9 +149,9 @@ class PlanningCycle:
             room=ledger.nodes.room_version,
             version=ledger.nodes.version,
             victims_version=ledger.victims_version,
-            told=self._answers(0, short=False),
-            told_behind=self._answers(fence, short=False),
-            told_short=self._answers(fence, short=True),
+            told=told,
+            told_behind=told_behind,
+            told_short=told_short,
             sizes=self._shapes.sizes,
             highest=ledger.highest,
             longest=head.longest,
@@ -243,13 +251,13 @@ class PlanningCycle:
         """The planner's answer, or the one it gave to an equal question about equal room."""
         known = None
         if question.shape is not None and question.making is None:
-            known = self._answers(question.fence, short=question.short).alike.get(question.shape)
+            known = self._answers(question.fence)[question.short].alike.get(question.shape)
         return known or attempt(question, self.policy, self._masks)
 
-    def _answers(self, fence: int, *, short: bool) -> KnownAnswers:
-        """What was answered, for as long as there is no more room than there was."""
+    def _answers(self, fence: int) -> tuple[KnownAnswers, KnownAnswers]:
+        """What was answered, for as long as there is no more room than there was: not short of the fence, and short."""
         nodes = self._ledger.nodes
-        return self._shapes.answers((nodes.room_version, nodes.version), fence, short=short)
+        return self._shapes.answers((nodes.room_version, nodes.version), fence)
 
     def settle(self, question: Question, answer: Answer | Fault, now: float) -> list[Effect]:
         """Take the planner's answer, which may have been made elsewhere and be stale by now.
@@ -310,7 +318,7 @@ class PlanningCycle:
     def _learn(self, question: Question, decision: Decision, *, fresh: bool) -> None:
         """Remember what this answer says of other gangs, and that the gang's namespace has had one of its turns."""
         record, shape = self._ledger.registry.gangs.get(question.gang.key), question.shape
-        told = self._answers(question.fence, short=question.short)
+        told = self._answers(question.fence)[question.short]
         known = shape is not None and told.alike.get(shape) is decision
         if record is None or isinstance(decision, Place) or question.told is not None or known:
             return

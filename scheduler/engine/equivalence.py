@@ -187,9 +187,9 @@ class Shapes:
             self._no_room, self._no_room_at = set(), at
         return self._no_room
 
-    def answers(self, at: tuple[int, int], fence: int, *, short: bool) -> KnownAnswers:
-        """The answers to gangs under this fence that are short of it or not; forgotten when `at` changes, or
-        with another fence after this one: on a full cluster that alone happens for weeks.
+    def answers(self, at: tuple[int, int], fence: int) -> tuple[KnownAnswers, KnownAnswers]:
+        """The answers to gangs under this fence: those that are not short of it, and those that are. Forgotten when `at`
+        changes, or with another fence after this one: on a full cluster that alone happens for weeks.
         """
         if self._at != at:
             self._answers, self._at = defaultdict(KnownAnswers), at
@@ -197,7 +197,7 @@ class Shapes:
             self._fence = fence
             for older in [own for own in self._answers if 0 < own[0] < fence]:
                 del self._answers[older]
-        return self._answers[fence, short]
+        return self._answers[fence, False], self._answers[fence, True]
 
 
 def _shape(gang: Gang) -> Hashable:

@@ -37,6 +37,8 @@ class Cache:
         self.nodes = NodeTable(policy.levels)
         self.registry = Registry()
         self._gang_counts = GangCounts()
+        self._uncounted: set[GangKey] = set()
+        """Gangs that may have changed, have come or be gone since they were counted last."""
         self.groups: dict[tuple[str, GangKey], Group] = {}
         self.owners: dict[str, OwnerTraits] = {}
         self.quotas = Quotas()
@@ -81,15 +83,16 @@ class Cache:
         record = self.registry.gangs.get(key)
         if record is not None:
             self._dirty[key] = None
-            self._gang_counts.touch(key)
-            self.pending.touch(record)
+            self._uncounted.add(key)
+            if record.wanted is not None:
+                self.pending.touch(record)
             if spec_too:
                 record.spec = None
 
     def mark_told(self, key: GangKey) -> None:
         """Tell people of this gang what it was told meanwhile; nothing else about it has changed."""
         self._untold[key] = None
-        self._gang_counts.touch(key)
+        self._uncounted.add(key)
 
     def snapshot(self, but: Container[Uid] = ()) -> Snapshot:
         """One picture of the cluster now: bound, held and foreign pods are off its free room.
@@ -121,7 +124,8 @@ class Cache:
         return 0.0 if since is None else now - since
 
     def _counted(self) -> GangCounts:
-        self._gang_counts.refresh(self.registry.gangs)
+        self._gang_counts.refresh(self.registry.gangs, self._uncounted)
+        self._uncounted.clear()
         return self._gang_counts
 
     def note_victim(self, priority: int) -> None:
@@ -195,7 +199,7 @@ class Cache:
 
     def drop(self, key: GangKey) -> None:
         """A gang without pods leaves nothing behind."""
-        self._gang_counts.touch(key)
+        self._uncounted.add(key)
         self.suspendable.pop(key, None)
         self.member_conditions.forget(key)
         self.looks += 1

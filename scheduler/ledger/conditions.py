@@ -4,7 +4,7 @@ One notice goes to one member and to its owner. The same reason is repeated when
 once in `announce_every` seconds; unchanged it is repeated at twice the distance each time, up to five minutes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from scheduler.ledger import gang_spec, quorum
@@ -74,7 +74,8 @@ def due(
         yield from _late(record, policy, now)
     if record.state not in _WAITING | {State.HELD} and not _seated_unsaid(record):
         return
-    if not record.live():
+    live = record.live()
+    if not live:
         return
     if said is not None:
         why, message = said
@@ -85,7 +86,7 @@ def due(
         record.told_waiting = False
         record.notices[Reason.SEATED] = Notice(TEXT[Reason.SEATED], now, policy.announce_every)
         yield _announce(record, Reason.SEATED, TEXT[Reason.SEATED], now, seated=True)
-    for text in _warnings(record, owners, quotas) if record.state in _WAITING | {State.HELD} else ():
+    for text in _warnings(record, live, owners, quotas) if record.state in _WAITING | {State.HELD} else ():
         if _speak(record, Reason.WARNING, text, policy, now):
             record.warned.update(own.field for own in record.overlooked)
             yield _announce(record, Reason.WARNING, text, now, seated=None)
@@ -314,9 +315,11 @@ _PATIENT = frozenset(
 """Reasons that most gangs pass through for a moment: said only when they last."""
 
 
-def _warnings(record: GangRecord, owners: Mapping[str, OwnerTraits], quotas: Quotas) -> list[str]:
+def _warnings(
+    record: GangRecord, live: Sequence[Member], owners: Mapping[str, OwnerTraits], quotas: Quotas
+) -> list[str]:
     """What will not work as asked, in one text: what is overlooked, what the owner or a quota stands in the way of."""
-    eldest = min(record.live(), key=lambda m: m.arrival, default=None)
+    eldest = min(live, key=lambda m: m.arrival, default=None)
     said = [own.text for own in record.overlooked]
     owner = eldest.pod.owner if eldest else None
     traits = owners.get(owner.uid) if owner else None

@@ -5,7 +5,7 @@ count is asked for: a reader that asks every other second pays for the gangs tha
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -72,26 +72,20 @@ class GangCounts:
         """Members by what they need."""
         self._entries: dict[GangKey, Entry] = {}
         self._since: dict[GangKey, float] = {}
-        self._touched: set[GangKey] = set()
-
-    def touch(self, key: GangKey) -> None:
-        """This gang may have changed, have come or be gone."""
-        self._touched.add(key)
 
     def oldest(self) -> float | None:
         """Since when the gang waits that waits longest; None: none waits."""
         return min(self._since.values(), default=None)
 
-    def refresh(self, gangs: Mapping[GangKey, GangRecord]) -> None:
-        """Count again who was touched."""
-        for key in self._touched:
+    def refresh(self, gangs: Mapping[GangKey, GangRecord], keys: Iterable[GangKey]) -> None:
+        """Count these again: they may have changed, have come or be gone."""
+        for key in keys:
             record = gangs.get(key)
             own = entry(record) if record is not None else None
             if own != self._entries.get(key):
                 self._strike(key)
                 if own is not None:
                     self._enter(key, own)
-        self._touched.clear()
 
     def _enter(self, key: GangKey, own: Entry) -> None:
         self._entries[key] = own

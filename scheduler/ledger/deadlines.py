@@ -67,7 +67,8 @@ def begin(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
         record.bind_limit.by = None
         return
     leased = record.plan.seats if record.plan is not None and record.plan.step is Step.FREE else ()
-    unbound = [m for m in record.live() if m.pod.node is None and m.pod.uid not in leased]
+    free = (m for m in record.members.values() if m.live and m.pod.node is None)
+    unbound = [m for m in free if m.pod.uid not in leased]
     held = any(m.hold is not None and m.hold.until is None for m in unbound)
     torn = 0 < facts.bound < facts.quorum and not record.was_bound
     astray = any(not m.pod.gated for m in unbound)

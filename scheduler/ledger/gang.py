@@ -12,10 +12,7 @@ from scheduler.model.cluster import Mask
 from scheduler.model.decision import Reason, Refuse, is_in_vain
 from scheduler.model.effects import Effect
 from scheduler.model.preemption_units import Unit
-from scheduler.model.workload import Gang, GangKey, GiveWay, Owner, Phase, Pin, Pod, PodKey, Uid, Wish
-
-_SUCCEEDED, _FAILED = Phase.SUCCEEDED, Phase.FAILED
-
+from scheduler.model.workload import Gang, GangKey, GiveWay, Owner, Pin, Pod, PodKey, Uid, Wish
 
 GATED = "SchedulingGated"
 """The reason of PodScheduled=False that is no failure."""
@@ -40,12 +37,15 @@ class Aside(NamedTuple):
 
 @dataclass(slots=True)
 class Member:
-    """One pod of a gang."""
+    """One pod of a gang. What decides whether it counts is changed by its methods alone, and read off its fields: these
+    are asked of every member for every event.
+    """
 
     pod: Pod
+    """As it was seen last, by `see`."""
     hold: Hold | None = None
     aside: Aside | None = None
-    """None: it counts."""
+    """None: it counts. Set by `set_aside`."""
     allowed: Mask | None = None
     """kube-scheduler's list for this pod, when it asked about it without our gate."""
     allowed_version: int = -1
@@ -56,7 +56,7 @@ class Member:
     """When marks of a plan that is no more were last taken off the pod."""
     evicting: Reason | None = None
     """Why its eviction was asked for. Its seat stays held until it is gone, for a bind may still be under way; unless
-    there never was room for it, because others were to leave first."""
+    there never was room for it, because others were to leave first. Set by `set_evicting`."""
     evict_again: float = float("inf")
     """When the eviction is asked for once more, unless it came true by then."""
     pinning: str | None = None
@@ -75,9 +75,35 @@ class Member:
     """The last reason that we wrote into its condition, or are about to."""
     arrival: tuple[float, str] = field(init=False)
     """Its place among the members, older ones first."""
+    bound: bool = field(init=False)
+    """It has its node, and has not ended."""
+    stays: bool = field(init=False)
+    """Neither ended nor on its way out."""
+    live: bool = field(init=False)
+    """Still to count on: it stays, and is not aside."""
 
     def __post_init__(self) -> None:
         self.arrival = (self.pod.created, self.pod.key.name)
+        self.see(self.pod)
+
+    def see(self, pod: Pod) -> None:
+        """Take in its pod as it is now."""
+        self.pod = pod
+        self.bound = pod.node is not None and not pod.phase.ended
+        self._count()
+
+    def set_aside(self, aside: Aside | None) -> None:
+        self.aside = aside
+        self._count()
+
+    def set_evicting(self, reason: Reason | None) -> None:
+        """Its eviction is asked for; None: it is not, or no more."""
+        self.evicting = reason
+        self._count()
+
+    def _count(self) -> None:
+        self.stays = not (self.pod.phase.ended or self.pod.deleting or self.evicting is not None)
+        self.live = self.stays and self.aside is None
 
     @property
     def says(self) -> str | None:
@@ -85,10 +111,6 @@ class Member:
         the gang has its seats.
         """
         return self.telling or self.pod.told
-
-    @property
-    def bound(self) -> bool:
-        return self.pod.node is not None and not self.pod.phase.ended
 
     @property
     def has_seat(self) -> bool:
@@ -105,20 +127,6 @@ class Member:
             return seat.node
         return self.pinning if self.pod.gated else None
 
-    @property
-    def live(self) -> bool:
-        """Still to count on: neither ended, nor on its way out, nor aside. Asked of every member for every event,
-        hence the spelling.
-        """
-        return self.aside is None and self.stays
-
-    @property
-    def stays(self) -> bool:
-        """Neither ended nor on its way out."""
-        pod = self.pod
-        phase = pod.phase
-        return not (phase is _SUCCEEDED or phase is _FAILED or pod.deleting or self.evicting is not None)
-
 
 def was_tried(pod: Pod) -> bool:
     """kube-scheduler may bind the pod, and said that it could not: so it has asked about it."""
@@ -126,12 +134,14 @@ def was_tried(pod: Pod) -> bool:
     return waits and pod.pending is not None and pod.pending.reason != GATED
 
 
-def note_tried(member: Member, now: float) -> None:
-    """Remember since when kube-scheduler fails to bind a member that has a seat to go to."""
-    if not was_tried(member.pod):
+def note_tried(member: Member, now: float) -> bool:
+    """Remember since when kube-scheduler fails to bind a member that has a seat to go to. Whether it fails."""
+    fails = was_tried(member.pod)
+    if not fails:
         member.failing_since = None
     elif member.failing_since is None:
         member.failing_since = now
+    return fails
 
 
 @dataclass(slots=True)
@@ -310,21 +320,15 @@ class GangRecord:
         )
 
     def live(self) -> list[Member]:
-        """Members that are `live`; spelt out, for it is asked a dozen times for every event."""
-        return [
-            member
-            for member in self.members.values()
-            if member.evicting is None
-            and member.aside is None
-            and not (pod := member.pod).deleting
-            and pod.phase is not _SUCCEEDED
-            and pod.phase is not _FAILED
-        ]
+        return [member for member in self.members.values() if member.live]
 
     def waiting(self) -> list[Member]:
         """Members that can be given a seat now, in order of arrival."""
-        unseated = (m for m in self.members.values() if m.hold is None and m.pod.node is None and m.live)
-        return sorted((m for m in unseated if self.is_plannable(m)), key=lambda m: m.arrival)
+        return sorted(self.plannable(), key=lambda m: m.arrival)
+
+    def plannable(self) -> list[Member]:
+        """Members that can be given a seat now."""
+        return [m for m in self.members.values() if m.live and self.is_plannable(m)]
 
     def is_plannable(self, member: Member) -> bool:
         pod = member.pod

@@ -332,7 +332,7 @@ def _eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: 
         if member.evicting is Reason.MEMBER_LOST:
             befell = [Mishap(member.pod, member.pod.key.name)]
             conditions.note_mishaps(record, Reason.MEMBER_LOST, befell, _RUNS_ON)
-        member.evicting = None
+        member.set_evicting(None)
     else:
         member.evict_again = now + RETRY_AFTER[kind]
 

@@ -101,7 +101,8 @@ def _note(cache: Cache, record: GangRecord, facts: Facts, now: float, *, whole: 
             came_back = member.stranded_since is not None and not (pod.deleting or pod.phase.ended)
             if came_back:  # before anything came of it
                 member.lost = False
-                member.evicting = None if member.evicting is Reason.MEMBER_LOST else member.evicting
+                if member.evicting is Reason.MEMBER_LOST:
+                    member.set_evicting(None)
             member.stranded_since = None
         elif member.stranded_since is None:
             member.stranded_since = now

@@ -13,7 +13,6 @@ from scheduler.ledger import (
     handlers,
     membership,
     migration,
-    observed_runs,
     preemption,
     reconcile,
     suspended_jobs,
@@ -23,7 +22,7 @@ from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.pending_queue import Turns
 from scheduler.ledger.reconcile import as_waiting
 from scheduler.model import events as ev
-from scheduler.model.effects import Effect
+from scheduler.model.effects import Effect, SetCondition
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Gang, Pod
 
@@ -124,12 +123,15 @@ class Ledger(Cache):
 
     def _effect_done(self, event: ev.EffectDone, now: float) -> None:
         record = self.registry.gangs.get(event.effect.gang)
-        if not self.member_conditions.settled(event.effect) and record is not None:
+        if isinstance(event.effect, SetCondition):
+            self.member_conditions.settled(event.effect)  # nothing follows from it for its gang
+        elif record is not None:
             handlers.effect_done(self, record, event.effect, now)
             self.mark(record.key)
 
     def _effect_failed(self, event: ev.EffectFailed, now: float) -> None:
-        self.member_conditions.settled(event.effect)
+        if isinstance(event.effect, SetCondition):
+            self.member_conditions.settled(event.effect)
         record = self.registry.gangs.get(event.effect.gang)
         if record is not None:
             handlers.effect_failed(self, record, event, now)
@@ -188,11 +190,10 @@ class Ledger(Cache):
     def _look_after(self, record: GangRecord, now: float) -> None:
         if fault_isolation.is_refused(record):
             record.spec = None  # what we failed on may be another now
-        self._gang_counts.touch(record.key)
+        self._uncounted.add(record.key)
         record.pulse += 1
         self.looks += 1
         effects, wake = reconcile.reconcile(self, record, now)
-        observed_runs.forget(record)
         self._effects += effects
         if record.key not in self.registry.gangs:
             return

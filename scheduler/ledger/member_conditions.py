@@ -18,7 +18,7 @@ from scheduler.ledger.gang import GangRecord, Member
 from scheduler.ledger.phase import QUORUM_BOUND
 from scheduler.ledger.timers import Timers
 from scheduler.model.decision import TEXT, Reason
-from scheduler.model.effects import Effect, SetCondition
+from scheduler.model.effects import SetCondition
 from scheduler.model.workload import GangKey, Uid
 
 STOOD: Final = 10.0
@@ -117,12 +117,9 @@ class MemberConditions:
             self._rests_until = now + BATCH / RATE
             yield from effects
 
-    def settled(self, effect: Effect) -> bool:
-        """This has an outcome. Whether it was one of ours, of which nothing follows for its gang."""
-        if not isinstance(effect, SetCondition):
-            return False
+    def settled(self, effect: SetCondition) -> None:
+        """This has an outcome."""
         self._under_way.discard(effect)
-        return True
 
     def failed(self, record: GangRecord, uid: Uid, now: float) -> None:
         """This member was not written: it is tried again, later and later."""

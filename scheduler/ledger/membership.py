@@ -17,7 +17,7 @@ from scheduler.ledger import (
     quorum,
 )
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import Aside, GangRecord, Hold, Member, Spec, note_tried, was_tried
+from scheduler.ledger.gang import Aside, GangRecord, Hold, Member, Spec, note_tried
 from scheduler.ledger.gang_spec import SINGLE
 from scheduler.ledger.messages import Mishap, called
 from scheduler.model.decision import TEXT, Reason, Refuse
@@ -43,8 +43,10 @@ def set_aside(cache: Cache, record: GangRecord) -> None:
     if first is not None:
         aside |= dict.fromkeys((m.pod.uid for m in later), Aside(Reason.NAME_TAKEN, _taken_by(first)))
     for member in staying:
-        before, member.aside = member.aside, aside.get(member.pod.uid)
-        if before is not None and member.aside is None:
+        before, why = member.aside, aside.get(member.pod.uid)
+        if before != why:
+            member.set_aside(why)
+        if before is not None and why is None:
             record.told_waiting = record.told_waiting or member.says is not None
 
 
@@ -117,12 +119,12 @@ def seen(cache: Cache, pod: Pod, now: float) -> None:
         _stranger_seen(cache, pod, now)
         return
     cache.highest = max(cache.highest, pod.priority)
-    before = cache.registry.pod(pod.uid)
     known = cache.registry.member(pod.uid)
+    before = cache.registry.foreign_pods.get(pod.uid) if known is None else known.pod
     if before == pod and known is not None:
-        known.pod = pod  # what people are told on it may be another
+        known.see(pod)  # what people are told on it may be another
         return
-    record, member = _enrolled(cache, pod)
+    record, member = _enrolled(cache, pod, known)
     if before is None or not member.live or _said(before) != _said(pod):
         record.spec = None
     cache.registry.renew(member, pod)
@@ -132,10 +134,8 @@ def seen(cache: Cache, pod: Pod, now: float) -> None:
         cache.note_victim(pod.priority)
     if member.bound and pod.node is not None:
         cache.occupy(pod, pod.node)  # once more: a change of gang gave its old seat back
-    note_tried(member, now)
-    record.seen_by_kube_scheduler = record.seen_by_kube_scheduler or was_tried(
-        pod
-    )  # on a full cluster kube-scheduler asks us nothing
+    if note_tried(member, now):
+        record.seen_by_kube_scheduler = True  # on a full cluster kube-scheduler asks us nothing
     if pod.node is not None or pod.deleting or pod.phase.ended:
         cache.release(member)
         if pod.phase.ended and before is not None and not before.phase.ended:
@@ -200,15 +200,14 @@ def _took_room(cache: Cache, pod: Pod, now: float) -> None:
     cache.mark(record.key)
 
 
-def _enrolled(cache: Cache, pod: Pod) -> tuple[GangRecord, Member]:
+def _enrolled(cache: Cache, pod: Pod, known: Member | None) -> tuple[GangRecord, Member]:
     """The pod's gang and its place in it, made when it is new.
 
     When all members ended, a pod of another controller begins a new gang; each that ended is on its own from then on.
     One of the same controller takes the place of a member that failed: those that succeeded still count. While the
-    lists are still being read it cannot be told what all members are.
+    lists are still being read it cannot be told what all members are. known: it, if it is in a gang already.
     """
     key = gang_spec.gang_key(pod)
-    known = cache.registry.member(pod.uid)
     if known is not None:
         if gang_spec.gang_key(known.pod) != key:
             cache.release(known)  # its seat was given to it as a member of another gang

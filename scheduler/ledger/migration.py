@@ -190,7 +190,7 @@ def _is_over(cache: Cache, record: GangRecord | None, move: Migration, now: floa
     for uid in move.asked:
         member = record.members.get(uid) if record is not None else None
         if member is not None and member.evicting is Reason.MOVED and not _leaves(member):
-            member.evicting = None
+            member.set_evicting(None)
             cache.mark(move.gang, spec_too=True)
     move.going = []
     for lease in list(move.leases):

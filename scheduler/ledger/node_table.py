@@ -4,7 +4,7 @@ A pod uses room in exactly one place: the node it is bound to, or else the seat 
 `put`, keyed by the pod's uid, so no order of events can count a pod twice.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -142,7 +142,7 @@ class NodeTable:
 
     def used_by(self, node: str, uids: Iterable[Uid]) -> Vector:
         """float64[r]: what these pods use together on this node."""
-        used = np.zeros(len(self._now().axis))
+        used = np.zeros(len(self._now().axis.names))
         for uid in uids:
             if self.place(uid) == node:
                 used += self.vector(self._places[uid][1])
@@ -160,6 +160,10 @@ class NodeTable:
         self._admits[key] = is_open = not any(bool(mask[0]) for mask in closed)
         return is_open
 
+    def admits_all(self, seats: Iterable[tuple[str, Demand]]) -> bool:
+        """Each of these nodes lets the demand in that is beside it."""
+        return all(self.admits(node, demand) for node, demand in seats)
+
     def has_room(self, node: str, demand: Demand) -> bool:
         """The node has room for one more of this demand, as far as amounts and host ports say."""
         columns = self._now()
@@ -173,7 +177,7 @@ class NodeTable:
         taken = [port for ports in self._ports.get(node, {}).values() for port in ports]
         return not any(own.clashes(port) for own in demand.ports for port in taken)
 
-    def is_overdrawn(self, node: str, demand: Demand, but: Iterable[Uid] = ()) -> bool:
+    def is_overdrawn(self, node: str, demand: Demand, but: Collection[Uid] = ()) -> bool:
         """More is used on the node than it has, of something that this demand asks for; were these pods gone."""
         columns = self._now()
         row = columns.index.get(node)
@@ -181,6 +185,10 @@ class NodeTable:
             return True
         short = columns.capacity[row] - self._used[row] + self.used_by(node, but) < 0
         return bool((short & (self.vector(demand) > 0)).any())
+
+    def is_any_overdrawn(self, seats: Iterable[tuple[str, Demand]], but: Collection[Uid] = ()) -> bool:
+        """One of these nodes is overdrawn for the demand that is beside it."""
+        return any(self.is_overdrawn(node, demand, but) for node, demand in seats)
 
     def snapshot(self, nominations: Sequence[tuple[str, int, Demand]]) -> Snapshot:
         """One picture of the cluster; its arrays never change afterwards."""

@@ -66,6 +66,7 @@ def doubted_at(record: GangRecord) -> float:
 
 def keep(cache: Cache, record: GangRecord, now: float) -> None:
     """Remember when its quorum was whole, and what it took when it has ended."""
+    record.observed.run, record.observed.reach = None, UNASKED  # what its members declare may be another
     if record.state in QUORUM_BOUND:
         if record.observed.since is None:
             record.observed.since, record.observed.promised = _began(record, now), declared(record)
@@ -97,11 +98,6 @@ def reach(cache: Cache, record: GangRecord) -> Reach:
     found = cache.runtimes.reach(_run(cache, record)) if says is None else Reach(says)
     record.observed.reach = found
     return found
-
-
-def forget(record: GangRecord) -> None:
-    """Its members and what they declare may be others now."""
-    record.observed.run, record.observed.reach = None, UNASKED
 
 
 def _run(cache: Cache, record: GangRecord) -> Run:

@@ -89,7 +89,9 @@ class SerialGangs:
         """Take in where this gang is now, after its state was worked out. Whether it holds up others no more."""
         # A bound pod tells no more what it asks of nodes, so a torn gang stays what it was.
         kept = record.unmodelled and facts.bound > 0
-        record.unmodelled = facts.quorum > 1 and (kept or any(m.pod.unmodelled for m in record.live()))
+        record.unmodelled = facts.quorum > 1 and (
+            kept or any(m.live and m.pod.unmodelled for m in record.members.values())
+        )
         short = record.unmodelled and facts.bound < facts.quorum and not record.was_bound
         if short and (facts.bound > 0 or _is_on_its_way(record)):
             self._open[record.key] = None
@@ -232,8 +234,8 @@ class PendingQueue:
             self.shuffles += 1
 
     def strike(self, key: GangKey) -> None:
-        self._waiting.pop(key, None)
-        self._aging.forget(key)
+        if self._waiting.pop(key, None) is not None:
+            self._aging.forget(key)
         if self._leaves(key):
             self._changed()
 

@@ -21,6 +21,9 @@ NOMINATE_EVERY = 1.0
 """Seconds between two nominations of one pod: kube-scheduler wipes one at every failed attempt, and each write
 wakes the pod, so an eager rewrite would be a hot loop."""
 
+EVICTIONS_EVERY = 1.0
+"""Seconds until broken pins beyond the gang's budget of evictions are looked at again."""
+
 UNSCHEDULABLE = "Unschedulable"
 """The reason of PodScheduled=False when no node suits the pod; any other is an error on the way."""
 
@@ -75,7 +78,7 @@ def repair(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     effects = list(evict_again(record, policy, now))
     for member, node, cause in broken(record, cache.nodes, policy, now):
         hard = evictable(member)
-        if hard and under_eviction(record) >= policy.evictions_per_gang:
+        if hard and _under_eviction(record) >= policy.evictions_per_gang:
             continue
         cache.counters.pins_broken[cause] += 1
         record.pinning.broken += bar(record, node, policy, now)
@@ -111,8 +114,10 @@ def refused(record: GangRecord, policy: Policy, now: float) -> list[Member]:
     ]
 
 
-def looks(record: GangRecord, policy: Policy) -> Iterator[float]:
-    """When time alone may break a seat, end a hold or call for a nomination."""
+def looks(record: GangRecord, policy: Policy, now: float) -> Iterator[float]:
+    """When time alone may break a seat, end a hold, or call for a nomination or an eviction."""
+    if _under_eviction(record):
+        yield now + EVICTIONS_EVERY
     yield from (until for until, _ in record.pinning.barred.values())
     for member in record.members.values():
         if member.evicting is not None and not (member.pod.deleting or member.pod.phase.ended):
@@ -135,7 +140,8 @@ def evictable(member: Member) -> bool:
 
 
 def evict(record: GangRecord, member: Member, reason: Reason, policy: Policy, now: float) -> Effect:
-    member.evicting, member.evict_again = reason, now + policy.outcome_limit
+    member.set_evicting(reason)
+    member.evict_again = now + policy.outcome_limit
     return Evict(record.key, member.pod.uid, member.pod.key, reason)
 
 
@@ -145,12 +151,12 @@ def evict_again(record: GangRecord, policy: Policy, now: float) -> Iterator[Effe
         if member.evicting is None or member.pod.deleting or member.pod.phase.ended:
             continue
         if member.bound and member.evicting is Reason.PIN_BROKEN:
-            member.evicting = None
+            member.set_evicting(None)
         elif member.evict_again <= now:
             yield evict(record, member, member.evicting, policy, now)
 
 
-def under_eviction(record: GangRecord) -> int:
+def _under_eviction(record: GangRecord) -> int:
     return sum(m.evicting is not None and not m.pod.phase.ended for m in record.members.values())
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step
 from scheduler.ledger.node_table import NodeTable
+from scheduler.model.demand import Demand
 from scheduler.model.effects import Effect, Nominate, Ungate, WritePlan
 from scheduler.model.policy import Policy
 from scheduler.model.workload import OwnerTraits, Pin, Uid
@@ -114,15 +115,14 @@ def is_valid(record: GangRecord, plan: Plan, nodes: NodeTable, but: Collection[U
 
     As long as others have to leave first, room is not asked for. but: whose seats do not count against it.
     """
+    seats: list[tuple[str, Demand]] = []
     for uid, node in plan.seats.items():
         member = record.members.get(uid)
         if member is None or not member.live or member.hold is None or member.hold.node != node:
             return False
-        if not nodes.admits(node, member.pod.demand):
-            return False
-        if plan.step is not Step.FREE and nodes.is_overdrawn(node, member.pod.demand, but):
-            return False
-    return not plan.spoiled
+        seats.append((node, member.pod.demand))
+    frees = plan.step is Step.FREE
+    return not plan.spoiled and nodes.admits_all(seats) and (frees or not nodes.is_any_overdrawn(seats, but))
 
 
 def again(record: GangRecord, policy: Policy, now: float) -> list[Effect]:
@@ -186,7 +186,8 @@ def tidy(record: GangRecord, now: float) -> list[Effect]:
 
 
 def untidy(record: GangRecord) -> list[Member]:
-    return [m for m in record.live() if m.pod.gated and m.hold is None and (m.pod.nominated or m.pod.plan)]
+    gated = (m for m in record.members.values() if m.pod.gated and m.live)
+    return [m for m in gated if m.hold is None and (m.pod.nominated or m.pod.plan)]
 
 
 def _send(plan: Plan, effects: Iterable[Effect], now: float, policy: Policy) -> list[Effect]:

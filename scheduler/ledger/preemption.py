@@ -45,7 +45,7 @@ def start(cache: Cache, record: GangRecord, preempt: Preempt, name: str, now: fl
     for member, node in members:
         if member is not None:
             cache.hold(member, Hold(node, name), now)
-    if any(_overdrawn(cache, record, plan, going(cache))):
+    if _is_overdrawn(cache, record, plan, going(cache)):
         _undo_holds(cache, record, plan)
         return False
     record.plan = plan
@@ -121,7 +121,8 @@ def set_leaving(cache: Cache, uids: Iterable[Uid], reason: Reason | None) -> Non
     for uid in uids:
         member = cache.registry.member(uid)
         if member is not None and member.evicting in {None, Reason.PREEMPTED}:
-            member.evicting, member.evict_again = reason, float("inf")
+            member.set_evicting(reason)
+            member.evict_again = float("inf")
             if reason is None:
                 cache.note_victim(member.pod.priority)
             cache.mark(cache.registry.gang_of[uid], spec_too=True)
@@ -131,7 +132,7 @@ def carry_on(cache: Cache, record: GangRecord, plan: Plan, now: float) -> tuple[
     """Ask who is to be asked. True: all have left and the seats are free, so the plan goes on as any other."""
     for uid in [uid for uid in plan.victims if _is_gone(cache, cache.registry.pod(uid))]:
         _pass_on(plan, uid, plan.victims.pop(uid))
-    if not plan.victims and not any(_overdrawn(cache, record, plan)):
+    if not plan.victims and not _is_overdrawn(cache, record, plan):
         cache.freeing.pop(record.key, None)
         plan.step = Step.PERSIST
         for uid in plan.seats:
@@ -160,14 +161,14 @@ def _is_gone(cache: Cache, pod: Pod | None) -> bool:
     """Or as good as gone: told to go, on a node of which nothing is heard. No seat of a plan is there (`plans.is_valid`)."""
     if pod is None or pod.phase.ended:
         return True
-    node = cache.nodes.get(pod.node) if pod.node is not None else None
-    return pod.deleting and node is not None and healing.is_unreachable(node)
+    node = cache.nodes.get(pod.node) if pod.deleting and pod.node is not None else None
+    return node is not None and healing.is_unreachable(node)
 
 
-def _overdrawn(cache: Cache, record: GangRecord, plan: Plan, but: Collection[Uid] = ()) -> Iterator[bool]:
-    for uid, node in plan.seats.items():
-        member = record.members.get(uid)
-        yield member is not None and cache.nodes.is_overdrawn(node, member.pod.demand, but)
+def _is_overdrawn(cache: Cache, record: GangRecord, plan: Plan, but: Collection[Uid] = ()) -> bool:
+    """A node of the plan has too little of what its member asks for; were these pods gone."""
+    seats = ((node, m.pod.demand) for uid, node in plan.seats.items() if (m := record.members.get(uid)))
+    return cache.nodes.is_any_overdrawn(seats, but)
 
 
 def going(cache: Cache) -> set[Uid]:
@@ -277,7 +278,7 @@ def is_stuck(cache: Cache, record: GangRecord, plan: Plan, now: float) -> bool:
     return (
         (now >= plan.free_by and any(_staying(cache, plan)))
         or any(_taken_apart(cache, plan))
-        or any(_overdrawn(cache, record, plan, going(cache)))
+        or _is_overdrawn(cache, record, plan, going(cache))
     )
 
 

@@ -125,6 +125,7 @@ def facts(record: GangRecord, spec: Spec | None) -> Facts:
         return Facts(0, bound, 0, 0, 0, live, there=bound, refused=isinstance(record.spec, Refuse))
     tallies = {role: [spec.done.get(role, 0), 0, 0, spec.done.get(role, 0)] for role in spec.quorum}
     of_all = tallies.get("")
+    waiting = set(map(id, record.plannable()))
     live = there = 0
     for member in record.members.values():
         alive, pod = member.live, member.pod
@@ -142,7 +143,7 @@ def facts(record: GangRecord, spec: Spec | None) -> Facts:
             tally[_RUNNING] += pod.phase is Phase.RUNNING
         elif alive:
             tally[_HELD] += member.hold is not None
-            tally[_WAITING] += record.is_plannable(member)
+            tally[_WAITING] += id(member) in waiting
     counted = [0, 0, 0, 0]
     for role, least in spec.quorum.items():
         left = least
@@ -221,7 +222,9 @@ def asked(
 def lacking(record: GangRecord, spec: Spec) -> QuorumCount:
     """What the quorum lacks beside its members with a seat and those that succeeded."""
     members = record.members.values()
-    return QuorumCount(spec, (m for m in members if (m.live and m.has_seat) or _succeeded(m)))
+    return QuorumCount(
+        spec, (m for m in members if (m.live and (m.bound or m.hold is not None)) or _succeeded(m))
+    )
 
 
 def absent(record: GangRecord, spec: Spec) -> dict[str, int]:

@@ -28,9 +28,6 @@ from scheduler.model.workload import Gang
 
 NEVER = float("inf")
 
-EVICTIONS_EVERY = 1.0
-"""Seconds until broken pins beyond the gang's budget of evictions are looked at again."""
-
 
 def reconcile(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect], float]:
     """What is to be done for this gang now, and when time alone will next call for a look."""
@@ -43,9 +40,9 @@ def reconcile(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect
     # 4. A quorum that was not bound in time is rolled back.
     effects += deadlines.enforce(cache, record, spec, now)
     # 5. Places of lost members that nothing needs any more are given back; successors take theirs.
-    if record.kept or cache.migrations.vacancy(record.key) is not None:
+    if record.kept or cache.migrations:
         migration.tend_places(cache, record, now)
-    effects += migration.arrive(cache, record, now)
+        effects += migration.arrive(cache, record, now)
     # 6. The plan, one step further or dropped; marks of a plan that is no more.
     effects += _advance_plan(cache, record, now)
     effects += plans.tidy(record, now)
@@ -83,7 +80,8 @@ def _expire(cache: Cache, record: GangRecord, now: float) -> None:
     for member in record.members.values():
         if member.hold is not None and member.hold.until is not None and member.hold.until <= now:
             cache.release(member)
-    pins.unbar(record, now)
+    if record.pinning.barred:
+        pins.unbar(record, now)
 
 
 def _advance_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
@@ -156,7 +154,7 @@ def _stands_short(record: GangRecord, facts: Facts) -> bool:
 
 def _wake(cache: Cache, record: GangRecord, now: float) -> float:
     times = [
-        *pins.looks(record, cache.policy),
+        *pins.looks(record, cache.policy, now),
         record.backoff.not_before,
         record.health.look_at,
         observed_runs.doubted_at(record),
@@ -169,8 +167,6 @@ def _wake(cache: Cache, record: GangRecord, now: float) -> float:
         times.append(record.bind_limit.by)
     if record.bind_limit.roomless_since is not None:
         times.append(record.bind_limit.roomless_since + cache.policy.pin_grace)
-    if pins.under_eviction(record):
-        times.append(now + EVICTIONS_EVERY)
     return min((time for time in times if time > now), default=NEVER)
 
 

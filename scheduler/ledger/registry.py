@@ -119,7 +119,7 @@ class Registry:
         if member.pod.owner != pod.owner:
             self._disown(member.pod, key)
             self._own(pod, key)
-        member.pod = pod
+        member.see(pod)
 
     def leave(self, uid: Uid) -> GangKey | None:
         """Strike a pod off; a gang without pods is no more. Returns the gang it was in."""

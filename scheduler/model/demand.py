@@ -1,7 +1,7 @@
 """What one pod needs of the node it is to run on."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -117,11 +117,11 @@ class Demand:
     constraints: tuple[AnyOf, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     ports: tuple[HostPort, ...] = ()
+    where: tuple[object, ...] = field(init=False, repr=False, compare=False)
+    """All but the amounts and ports: what a cached mask of nodes depends on."""
 
-    @property
-    def where(self) -> tuple[object, ...]:
-        """All but the amounts: what a cached mask of nodes depends on."""
-        return (self.selector, self.constraints, self.tolerations)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "where", (self.selector, self.constraints, self.tolerations))
 
     def untolerated(self, taints: Iterable[Taint]) -> tuple[Taint, ...]:
         """The taints among these that this demand does not tolerate."""

@@ -223,8 +223,15 @@ MOST_KEYS: Final = 8
 """Keys of one pod that are looked at: a pod with thousands must not cost a second."""
 
 
-def slips(texts: Mapping[str, str], *, are_labels: bool) -> Iterator[tuple[str, str, str]]:
-    """Key, value, and what would be right, for each of these labels or annotations that is not read."""
+def slips(
+    written: Mapping[str, str] | None, annotations: Mapping[str, str] | None
+) -> list[tuple[str, str, str]]:
+    """Key, value, and what would be right, for each of these labels and annotations that is not read."""
+    of_labels = _slips(written or {}, are_labels=True)
+    return [*of_labels, *_slips(annotations or {}, are_labels=False)]
+
+
+def _slips(texts: Mapping[str, str], *, are_labels: bool) -> Iterator[tuple[str, str, str]]:
     odd = [key for key in texts if key.startswith(labels.OURS) and not _is_read(key, are_labels=are_labels)]
     for key in odd[:MOST_KEYS]:
         meant = _meant(key)

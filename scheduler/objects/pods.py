@@ -43,12 +43,38 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
     gates = [gate.name for gate in spec.scheduling_gates or ()]
     complaints = (*want.complaints, *reading.complaints, *marked, *sheet.complaints)
     bound, waits = _condition(status, "PodScheduled", "True"), _condition(status, labels.SEATED, "False")
+    refused = _refused(status) if spec.node_name else ""
+    (
+        namespace,
+        scheduler,
+        node,
+        nominated,
+        pinned,
+        stuck,
+        refused,
+        demand,
+        affinity,
+        unmodelled,
+        complaints,
+    ) = interner.each(
+        meta.namespace,
+        spec.scheduler_name,
+        spec.node_name,
+        status.nominated_node_name or "",
+        want.pinned or "",
+        _stuck(status),
+        refused,
+        want.demand,
+        want.affinity,
+        want.unmodelled,
+        complaints,
+    )
     return Pod(
         uid=Uid(meta.uid),
-        key=PodKey(interner.one(meta.namespace), meta.name),
-        demand=interner.one(want.demand),
-        scheduler=interner.one(spec.scheduler_name),
-        node=interner.one(spec.node_name) or None,
+        key=PodKey(namespace, meta.name),
+        demand=demand,
+        scheduler=scheduler,
+        node=node or None,
         phase=_PHASES.get(status.phase, Phase.UNKNOWN),
         deleting=meta.deletion_timestamp is not None,
         priority=spec.priority or 0,
@@ -57,23 +83,23 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         held_back=any(gate != labels.GATE for gate in gates),
         native_group=spec.scheduling_group is not None,
         membership=reading.membership,
-        nominated=interner.one(status.nominated_node_name or "") or None,
-        affinity=interner.one(want.affinity),
-        pinned=interner.one(want.pinned or "") or None,
+        nominated=nominated or None,
+        affinity=affinity,
+        pinned=pinned or None,
         seat=seat,
         plan=plan,
         owner=_owner(meta.owner_references or (), interner),
-        unmodelled=interner.one(want.unmodelled),
+        unmodelled=unmodelled,
         pending=_pending(status, heard=bool(want.unmodelled)),
-        complaints=interner.one(complaints),
+        complaints=complaints,
         bound_at=epoch(bound.last_transition_time) or None if bound is not None else None,
         preempts=spec.preemption_policy != "Never",
         saved_at=saved_at,
         told=waits.reason or "" if waits is not None else None,
-        stuck=interner.one(_stuck(status)),
+        stuck=stuck,
         labels=labels_text(meta.labels or {}),
         preempted=_preempted(status.conditions or ()),
-        refused=interner.one(_refused(status)) if spec.node_name else "",
+        refused=refused,
         disrupted=_condition(status, labels.DISRUPTED, "True") is not None,
     )
 
@@ -133,7 +159,7 @@ def _reading(meta: api.Meta, levels: tuple[Level, ...], interner: Interner) -> R
         tuple((key, value) for key, value in texts.items() if key in labels.SAID) if texts else ()
         for texts in (meta.labels, meta.annotations)
     )
-    odd = (*slips(meta.labels or {}, are_labels=True), *slips(meta.annotations or {}, are_labels=False))
+    odd = tuple(slips(meta.labels, meta.annotations))
     if not any(said) and not odd:
         return NOTHING
     key = (Reading, meta.namespace, levels, said, odd)

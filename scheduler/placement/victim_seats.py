@@ -18,7 +18,7 @@ from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import planner
 from scheduler.placement.distribution import MOST, Counts
 from scheduler.placement.feasibility import FeasibilityCache
-from scheduler.placement.node_candidates import held, total
+from scheduler.placement.node_candidates import total
 from scheduler.placement.victims import Standing
 
 
@@ -43,8 +43,8 @@ class Ask:
 
     def seats(self, room: Matrix) -> Counts:
         """Counts[...]: seats in each row of room, float64[..., c] in the columns asked for."""
-        most = np.full(room.shape[:-1], self.most)
-        return held(most, ((room[..., place], wanted) for place, wanted in enumerate(self.wants)))
+        least: Counts = (room / self.wants).min(axis=-1, initial=self.most)
+        return np.maximum(np.floor(least), 0.0)
 
     def found(self, room: Matrix) -> Counts:
         """Counts[d]: seats in each domain; room is float64[n, r]."""

@@ -45,12 +45,12 @@ def test_answers_under_reservations_of_the_past_are_forgotten() -> None:
 def test_an_answer_that_comes_late_takes_none_away() -> None:
     """It was asked for under a reservation that is no more."""
     shapes, wait = Shapes(), Wait(Reason.NO_ROOM)
-    shapes.answers((1, 1), 2, short=False).alike[7] = wait
-    shapes.answers((1, 1), 1, short=False).alike[8] = wait
-    shapes.answers((1, 1), 0, short=False).alike[9] = wait
-    assert shapes.answers((1, 1), 2, short=False).alike == {7: wait}
-    shapes.answers((1, 1), 3, short=True)
-    assert [shapes.answers((1, 1), fence, short=False).alike for fence in (2, 1, 0)] == [{}, {}, {9: wait}]
+    shapes.answers((1, 1), 2)[0].alike[7] = wait
+    shapes.answers((1, 1), 1)[0].alike[8] = wait
+    shapes.answers((1, 1), 0)[0].alike[9] = wait
+    assert shapes.answers((1, 1), 2)[0].alike == {7: wait}
+    shapes.answers((1, 1), 3)
+    assert [shapes.answers((1, 1), fence)[0].alike for fence in (2, 1, 0)] == [{}, {}, {9: wait}]
 
 
 def test_answers_to_shapes_long_past_are_forgotten(monkeypatch) -> None:
@@ -59,8 +59,8 @@ def test_answers_to_shapes_long_past_are_forgotten(monkeypatch) -> None:
     shapes = Shapes()
     for cpu in range(50):
         number = shapes.number(a_gang(cpu=1 + cpu))
-        shapes.answers((1, 1), 0, short=False).alike[number] = Wait(Reason.NO_ROOM)
-    assert len(shapes.answers((1, 1), 0, short=False).alike) <= 4
+        shapes.answers((1, 1), 0)[0].alike[number] = Wait(Reason.NO_ROOM)
+    assert len(shapes.answers((1, 1), 0)[0].alike) <= 4
     assert len(shapes.sizes) <= 4
 
 

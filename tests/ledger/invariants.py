@@ -14,7 +14,7 @@ def broken(ledger: Ledger) -> list[str]:
     return [
         *of_holds(ledger),
         *of_registry(ledger.registry),
-        *of_counts(ledger._gang_counts, ledger.registry),
+        *of_counts(ledger._counted(), ledger.registry),
         *of_shares(ledger.share_usage, ledger.registry),
         *(f"a step failed on {fault.gang}: {fault.error!r}" for fault in ledger.faults._untold),
     ]
@@ -47,7 +47,6 @@ def of_registry(registry: Registry) -> Iterator[str]:
 
 def of_counts(counts: GangCounts, registry: Registry) -> Iterator[str]:
     """Every gang is counted once, as it is."""
-    counts.refresh(registry.gangs)
     for key, record in registry.gangs.items():
         if counts._entries.get(key) != entry(record):
             yield f"gang {key} changed and was not counted again"

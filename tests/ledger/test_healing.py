@@ -416,7 +416,7 @@ def test_a_gang_that_fails_again_and_again_is_restarted_ever_more_slowly() -> No
         desk.tell()
         pauses.append(max(0.0, record.backoff.not_before - desk.now))
         for member in record.members.values():
-            member.evicting = None
+            member.set_evicting(None)
     assert pauses == [0.0, 5.0, 10.0, 20.0]
 
 

@@ -65,12 +65,12 @@ def test_words_of_others_are_left_alone():
     """A key under our prefix that resembles none of ours, and every key of ours in its place, is no slip."""
     mine = dict.fromkeys((labels.PLAN, labels.SEAT, labels.CHECKPOINTED_AT, labels.STRATEGY), "")
 
-    assert list(slips({OURS + "port": "1", OURS + "runs-for": "3", **mine}, are_labels=False)) == []
-    assert list(slips({**GANG, labels.SURPLUS: "true", "app": "x"}, are_labels=True)) == []
+    assert slips(None, {OURS + "port": "1", OURS + "runs-for": "3", **mine}) == []
+    assert slips({**GANG, labels.SURPLUS: "true", "app": "x"}, None) == []
 
 
 def test_thousands_of_keys_cost_no_more_than_a_few():
     """Only the first of many are looked at."""
     many = {f"{OURS}strateg{number}": "x" for number in range(1000)}
 
-    assert len(list(slips(many, are_labels=False))) == MOST_KEYS
+    assert len(slips(None, many)) == MOST_KEYS
