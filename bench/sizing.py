@@ -21,7 +21,7 @@ from pathlib import Path
 from bench import arguments
 from bench.training import Job, Training
 from scheduler.elastic.sizing import Parameters, decode
-from scheduler.elastic.sizing.parameters import NAMES, Efficiency, Utility
+from scheduler.elastic.sizing.policy_parameters import NAMES, Efficiency, Utility
 
 DATA = Path(__file__).parent / "data" / "pollux-osdi21"
 

@@ -1,6 +1,6 @@
 """One elastic job on a clock of its own: the real membership and the real policies, simulated workers.
 
-Lives here: what is around `scheduler.elastic.membership`: pods that start, members that step, beat and come to the
+Lives here: what is around `scheduler.elastic.reconciler`: pods that start, members that step, beat and come to the
 barrier, an API server that writes, and the policy that is asked as often as the master does. Never here: a rule of the
 membership's, or a policy.
 
@@ -14,10 +14,10 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from scheduler.elastic.agent.boot.progress import INTERVAL, NEW, SETTLED
+from scheduler.elastic.controller.autoscaler import SOON
 from scheduler.elastic.job.spec import Spec
-from scheduler.elastic.master.sizes import SOON
-from scheduler.elastic.membership import Membership, effects, events
+from scheduler.elastic.reconciler import Reconciler, job_effects, job_events
+from scheduler.elastic.runtime.training_progress import INTERVAL, NEW, SETTLED
 from scheduler.elastic.sizing import Parameters, size, slots
 
 WARM: Final = 5.0
@@ -68,10 +68,10 @@ class Training:
         self._told: tuple[int, float | None] = (0, None)
         self._reports = 0
         """Of this round."""
-        self._membership = Membership("bench/job")
+        self._membership = Reconciler("bench/job")
         most = max(job.steps)
         spec = Spec(min_workers=least, max_workers=most, parameters=parameters)
-        for event in (events.Restored(None), events.SpecSeen(spec), events.Listed()):
+        for event in (job_events.Restored(None), job_events.SpecSeen(spec), job_events.Listed()):
             self._handle(event)
         self._later(0.0, self._look)
         self._later(0.0, self._ask)
@@ -104,7 +104,7 @@ class Training:
     def _look(self) -> None:
         due = self._membership.next_deadline(self.now)
         if self.now >= due:
-            self._handle(events.Elapsed())
+            self._handle(job_events.Elapsed())
         self._later(max(0.01, self._membership.next_deadline(self.now) - self.now), self._look)
 
     def _ask(self) -> None:
@@ -112,29 +112,29 @@ class Training:
         if view is not None:
             want = size([view], slots(view.max - view.held))[view.name]
             soon = want.soon
-            self._handle(events.Sized(want.size, want.by, want.reason, want.ahead))
+            self._handle(job_events.Sized(want.size, want.by, want.reason, want.ahead))
         self._later(SOON if soon else ASKED, self._ask)
 
-    def _handle(self, event: events.Event) -> None:
+    def _handle(self, event: job_events.Event) -> None:
         for effect in self._membership.handle(event, self.now):
             match effect:
-                case effects.StartWorker():
+                case job_effects.StartWorker():
                     self._start(effect)
-                case effects.StopWorker(uid=uid):
+                case job_effects.StopWorker(uid=uid):
                     self._later(0.0, lambda uid=uid: self._gone(uid))
-                case effects.Announce(round=number):
+                case job_effects.Announce(round=number):
                     self._called = number
-                case effects.Persist(status=status):
-                    self._later(WRITE, lambda number=status.round: self._handle(events.Persisted(number)))
-                case effects.Publish():
+                case job_effects.Persist(status=status):
+                    self._later(WRITE, lambda number=status.round: self._handle(job_events.Persisted(number)))
+                case job_effects.Publish():
                     self._publish(effect)
 
     # The pods
 
-    def _start(self, effect: effects.StartWorker) -> None:
+    def _start(self, effect: job_effects.StartWorker) -> None:
         uid = f"w{effect.number}"
         self._pods.add(uid)
-        seen = events.WorkerSeen(
+        seen = job_events.WorkerSeen(
             uid, uid, node=f"n{effect.number}", role=effect.role, phase="Running", number=effect.number
         )
         self._later(0.0, lambda: self._handle(seen))
@@ -143,16 +143,16 @@ class Training:
     def _ready(self, uid: str) -> None:
         if uid in self._pods:
             self._warm.add(uid)
-            self._handle(events.Arrived(uid))
+            self._handle(job_events.Arrived(uid))
 
     def _gone(self, uid: str) -> None:
         self._pods.discard(uid)
         self._warm.discard(uid)
-        self._handle(events.WorkerGone(uid))
+        self._handle(job_events.WorkerGone(uid))
 
     # The training
 
-    def _publish(self, effect: effects.Publish) -> None:
+    def _publish(self, effect: job_effects.Publish) -> None:
         for uid, told in effect.assignments.items():
             if told.removed:
                 self._later(0.0, lambda uid=uid: self._over(uid))
@@ -163,7 +163,7 @@ class Training:
         self._later(IDLE - WRITE, self._begin)
 
     def _over(self, uid: str) -> None:
-        self._handle(events.Exited(uid, 0))
+        self._handle(job_events.Exited(uid, 0))
         self._gone(uid)
 
     def _begin(self) -> None:
@@ -196,7 +196,7 @@ class Training:
         samples = float(self.done * self.job.batch)
         mean = sum(self._spent) / len(self._spent) if self._spent else None
         for uid in self._ring:
-            came = events.Arrived(
+            came = job_events.Arrived(
                 uid, self._round, self.done, self.done, "announced", samples=samples, step_s=mean
             )
             self._handle(came)
@@ -206,7 +206,7 @@ class Training:
         mean = sum(self._spent) / len(self._spent) if self._spent else None
         self._spent, self._told = [], (self.done, mean)
         for uid in sorted(self._warm):
-            self._handle(events.Beat(uid, "Ready"))
+            self._handle(job_events.Beat(uid, "Ready"))
         for uid in self._ring:
             self._beat(uid)
         self._reports += 1
@@ -215,7 +215,7 @@ class Training:
     def _beat(self, uid: str) -> None:
         step, mean = self._told
         samples = float(step * self.job.batch)
-        beat = events.Beat(
+        beat = job_events.Beat(
             uid, "Training", self._round, step, step, samples, step_s=mean, values=dict(self._values), uses=()
         )
         if uid in self._pods:

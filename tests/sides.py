@@ -17,7 +17,7 @@ from xdist.scheduler import LoadScopeScheduling
 TRAINS: Final = (
     "tests/elastic/agent/test_horovod.py",
     "tests/elastic/agent/test_standin.py",
-    "tests/elastic/boot/test_real.py",
+    "tests/elastic/runtime/test_real.py",
     "tests/plane/test_demo.py::test_elastic_act",
     "tests/stories/elastic/test_examples.py",
     "tests/stories/elastic/test_growth.py",
@@ -49,7 +49,7 @@ PIECES: Final = {
 """Parts that any process may have, in the order in which they are dealt out → what the names of their tests begin with.
 A process that has two tests left, or less, is given the next one."""
 
-LIGHT: Final = ("tests/elastic/boot/test_frameworks.py", "tests/elastic/boot/test_torch.py")
+LIGHT: Final = ("tests/elastic/runtime/test_frameworks.py", "tests/elastic/runtime/test_torch.py")
 """Of single processes, or of PyTorch, which starts in a third of TensorFlow's time: these are among all others."""
 
 MAKES_WORKERS: Final = frozenset({"horovod_python", "torch_python"})

@@ -77,7 +77,7 @@ def test_stories_that_train_with_tensorflow_are_known() -> None:
 def test_pieces_are_dealt_out_after_the_sides() -> None:
     """In the order of their table; of one piece the tests stay as they were collected."""
     pieces = [f"{names[0]}::test_one" for names in sides.PIECES.values()]
-    real, seen = "tests/elastic/boot/test_real.py::test_one", ELSEWHERE
+    real, seen = "tests/elastic/runtime/test_real.py::test_one", ELSEWHERE
     items = [an_item(name) for name in (*pieces[::-1], f"{seen}2", real, f"{seen}1")]
     sides.in_order(items)
     assert [item.nodeid for item in items] == [real, f"{seen}2", f"{seen}1", *pieces]

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.request import urlopen
 
-from scheduler.elastic.agent.connections import Connections
-from scheduler.elastic.agent.errors import MasterError
-from scheduler.elastic.agent.master import BEAT
-from scheduler.elastic.agent.settings import Address
+from scheduler.elastic.agent.agent_errors import MasterError
+from scheduler.elastic.agent.agent_settings import Address
+from scheduler.elastic.agent.http_client import Connections
+from scheduler.elastic.agent.master_client import BEAT
 
 SOURCES: Final = tuple(f"127.0.0.{number}" for number in range(2, 10))
 BACK: Final = 1.0

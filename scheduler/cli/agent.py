@@ -33,7 +33,7 @@ def agent(
 
 
 def _install(place: Path) -> None:
-    from scheduler.elastic.agent.packing import build
+    from scheduler.elastic.agent.archive import build
 
     try:
         build(place)

@@ -8,9 +8,9 @@ import asyncio
 import msgspec
 
 from scheduler.cli.options import Reach
+from scheduler.elastic.controller.requests import JOBS, inside
 from scheduler.elastic.job.status import Status
-from scheduler.elastic.job.wire import UnreadableStatus, decode_status
-from scheduler.elastic.master.calls import JOBS, inside
+from scheduler.elastic.job.status_json import UnreadableStatus, decode_status
 from scheduler.errors import KubeError
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access

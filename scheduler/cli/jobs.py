@@ -14,8 +14,8 @@ import msgspec
 import yaml
 
 from scheduler.cli.options import a_namespace
-from scheduler.elastic.job.decode import decode_spec
-from scheduler.elastic.workers import Kit, Owner, Worker, manifest, problems
+from scheduler.elastic.controller.pod_template import Kit, Owner, Worker, manifest, problems
+from scheduler.elastic.job.validation import decode_spec
 from scheduler.errors import SettingsError
 from scheduler.model.workload import Complaint
 from scheduler.objects import api

@@ -20,7 +20,7 @@ from scheduler import errors
 from scheduler.cli import screen
 from scheduler.cli.options import NO, OK, Context, GangName, Kubeconfig, Namespace, Reach, duration_of, split
 from scheduler.cli.reading import Place
-from scheduler.elastic.master.calls import JOBS, inside
+from scheduler.elastic.controller.requests import JOBS, inside
 from scheduler.kube import changes as ch
 from scheduler.kube.actions import PASSING
 from scheduler.kube.client import Client

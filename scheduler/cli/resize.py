@@ -9,8 +9,8 @@ import typer
 from scheduler import errors
 from scheduler.cli import screen
 from scheduler.cli.options import NO, Context, Kubeconfig, Namespace, Reach, split
-from scheduler.elastic.job.decode import policy_of
-from scheduler.elastic.master.calls import JOBS, inside
+from scheduler.elastic.controller.requests import JOBS, inside
+from scheduler.elastic.job.validation import policy_of
 from scheduler.errors import SettingsError
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from scheduler.elastic.job.status import Barred, Member, Phase, Status
-from scheduler.elastic.job.wire import encode_status
+from scheduler.elastic.job.status_json import encode_status
 from tests.cli.speaking import DISCOVERY, say
-from tests.elastic.master.house import TEMPLATE
+from tests.elastic.controller.house import TEMPLATE
 from tests.kube.api_server import Refuse
 
 JOBS = "/apis/gangwright.io/v1alpha1/namespaces/team/elasticjobs"

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Iterator
 
 import pytest
 
-from scheduler.elastic import workers
-from scheduler.elastic.job.decode import decode
+from scheduler.elastic.controller import pod_template
+from scheduler.elastic.job.validation import decode
 from tests.manifests import TEAM
 from tests.plane import ApiError, Plane, service_account, where
 
@@ -18,7 +18,7 @@ MASTER = service_account(HOME, "gangwright-elastic")
 JOBS = where("gangwright.io/v1alpha1/elasticjobs", TEAM)
 PODS = where("pods", TEAM)
 POLICIES = where("networking.k8s.io/v1/networkpolicies", TEAM)
-KIT = workers.Kit(image="gangwright:0.1.0", master="https://gangwright-elastic:10273", ca="-")
+KIT = pod_template.Kit(image="gangwright:0.1.0", master="https://gangwright-elastic:10273", ca="-")
 WORKER = {"name": "worker", "image": "training:1", "command": ["python", "train.py"]}
 _number = itertools.count()
 
@@ -43,20 +43,20 @@ def a_pod(**spec):
     }
 
 
-async def a_worker(admin, role=workers.CORE, **spec):
+async def a_worker(admin, role=pod_template.CORE, **spec):
     """A job that stands at the API server, and a worker as the master would make it."""
     made = decode(await admin.create(JOBS, a_job(**spec)))
-    owner = workers.Owner(made.namespace, made.name, made.uid)
-    name = workers.worker_name(made.name, 1, "abcde")
-    return owner, workers.manifest(owner, made.spec, workers.Worker(name, 1, role), KIT)
+    owner = pod_template.Owner(made.namespace, made.name, made.uid)
+    name = pod_template.worker_name(made.name, 1, "abcde")
+    return owner, pod_template.manifest(owner, made.spec, pod_template.Worker(name, 1, role), KIT)
 
 
 def a_worker_in(namespace=TEAM, **spec):
     """A worker as the master would make it, of a job that does not exist. spec: of its template."""
     job = decode(a_job(template=template(**spec)))
-    owner = workers.Owner(namespace, job.name, "00000000-0000-0000-0000-000000000000")
-    name = workers.worker_name(job.name, 1, "abcde")
-    return workers.manifest(owner, job.spec, workers.Worker(name, 1), KIT)
+    owner = pod_template.Owner(namespace, job.name, "00000000-0000-0000-0000-000000000000")
+    name = pod_template.worker_name(job.name, 1, "abcde")
+    return pod_template.manifest(owner, job.spec, pod_template.Worker(name, 1), KIT)
 
 
 def a_secret(name="gangwright-elastic-tls", **fields):

@@ -5,11 +5,11 @@ import pytest
 import yaml
 
 from scheduler import settings_loader
-from scheduler.elastic import workers
-from scheduler.elastic.job.decode import decode, decode_spec
+from scheduler.elastic.controller import pod_template
 from scheduler.elastic.job.spec import Batch, Checkpoint, Spec, Stage
 from scheduler.elastic.job.status import Phase, Status, WorkerPhase
-from scheduler.elastic.sizing import parameters
+from scheduler.elastic.job.validation import decode, decode_spec
+from scheduler.elastic.sizing import policy_parameters
 from tests.manifests.rendering import EXTENDER_CONFIG, MANIFESTS, named, of_kind, rendered
 from tests.manifests.test_pod import amount
 
@@ -52,12 +52,12 @@ def test_parameters():
     said = properties("spec", "sizing", "parameters")
     known = {
         one.encode_name: one.type
-        for kind in parameters.BY_NAME.values()
+        for kind in policy_parameters.BY_NAME.values()
         for one in msgspec.structs.fields(kind)
     }
 
     assert set(said) == set(known)
-    assert properties("spec", "sizing")["policy"]["enum"] == list(parameters.BY_NAME)
+    assert properties("spec", "sizing")["policy"]["enum"] == list(policy_parameters.BY_NAME)
     for name, kind in known.items():
         (meta,) = [one for one in kind.__metadata__ if isinstance(one, msgspec.Meta)]
         least = meta.ge if meta.gt is None else meta.gt
@@ -66,13 +66,13 @@ def test_parameters():
         assert said[name].get("exclusiveMinimum", False) == (meta.gt is not None), name
 
 
-@pytest.mark.parametrize("policy", parameters.BY_NAME)
+@pytest.mark.parametrize("policy", policy_parameters.BY_NAME)
 def test_defaults_are_told(policy):
     """The description of every parameter ends with the default that it has, and begins with the policies that take
     it.
     """
-    made = parameters.BY_NAME[policy]()
-    for one in msgspec.structs.fields(parameters.BY_NAME[policy]):
+    made = policy_parameters.BY_NAME[policy]()
+    for one in msgspec.structs.fields(policy_parameters.BY_NAME[policy]):
         text = properties("spec", "sizing", "parameters")[one.encode_name]["description"]
         whose, _, _ = text.partition(".")
         assert policy in whose or whose == "Every policy", one.name
@@ -140,14 +140,14 @@ def test_samples(place):
 
     assert job.problems == ()
     assert job.name == place.stem
-    assert workers.problems(workers.Owner("team", job.name, "u"), job.spec) == ()
+    assert pod_template.problems(pod_template.Owner("team", job.name, "u"), job.spec) == ()
 
 
 def test_samples_show_every_policy():
     """Each policy has a sample."""
     specs = [decode_spec(yaml.safe_load(place.read_text(encoding="utf-8"))["spec"])[0] for place in SAMPLES]
 
-    assert {spec.policy for spec in specs} == set(parameters.BY_NAME)
+    assert {spec.policy for spec in specs} == set(policy_parameters.BY_NAME)
 
 
 # --- the Deployment and the settings ---
@@ -236,7 +236,7 @@ def test_every_policy_is_bound():
 def test_policies_know_the_version():
     """The owner that two policies demand is what the master writes, of the version that is served."""
     (version,) = named(ELASTIC, "CustomResourceDefinition", "elasticjobs.gangwright.io")["spec"]["versions"]
-    written = workers.reference(workers.Owner("team", "train", "u"))
+    written = pod_template.reference(pod_template.Owner("team", "train", "u"))
     assert written["apiVersion"] == f"gangwright.io/{version['name']}"
     for name in ("own-workers", "own-network"):
         variables = named(ELASTIC, "ValidatingAdmissionPolicy", f"gangwright-elastic-{name}")["spec"][

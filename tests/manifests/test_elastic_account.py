@@ -6,8 +6,7 @@ from copy import deepcopy
 import pytest
 import yaml
 
-from scheduler.elastic import workers
-from scheduler.elastic.job.decode import decode
+from scheduler.elastic.controller import pod_template, requests
 from scheduler.elastic.job.status import (
     Barred,
     BatchSeen,
@@ -22,10 +21,10 @@ from scheduler.elastic.job.status import (
     Status,
     WorkerPhase,
 )
-from scheduler.elastic.job.wire import encode_status
-from scheduler.elastic.master import calls
+from scheduler.elastic.job.status_json import encode_status
+from scheduler.elastic.job.validation import decode
 from scheduler.settings_elastic import Confinement
-from tests.elastic.master.process import Process
+from tests.elastic.controller.process import Process
 from tests.manifests.elastic import (
     JOBS,
     MASTER,
@@ -89,14 +88,14 @@ async def test_the_whole_status_survives(admin, master):
     assert decode(await admin.get(path)).status == FULL
 
 
-@pytest.mark.parametrize("role", [workers.CORE, workers.SURPLUS])
+@pytest.mark.parametrize("role", [pod_template.CORE, pod_template.SURPLUS])
 async def test_the_master_makes_its_workers(admin, master, role):
     """A worker as the master writes it is admitted with every policy in force, gated once, and can be removed again."""
     _, pod = await a_worker(admin, role)
     made = await master.create(PODS, pod)
 
     assert made["spec"]["schedulingGates"] == [{"name": "gangwright.io/planned"}]
-    assert made["spec"]["priority"] == (-100 if role == workers.SURPLUS else 0)
+    assert made["spec"]["priority"] == (-100 if role == pod_template.SURPLUS else 0)
     await master.delete(f"{PODS}/{made['metadata']['name']}", grace=0)
     assert await admin.find(f"{PODS}/{made['metadata']['name']}") is None
 
@@ -155,7 +154,7 @@ async def test_the_master_changes_the_quorum_alone(admin, master):
 async def test_the_master_confines_its_jobs(admin, master, kind):
     """The policy of a job is applied, twice, by the master's account."""
     owner, _ = await a_worker(admin)
-    call = calls.confine(owner, kind, 10273)
+    call = requests.confine(owner, kind, 10273)
     for _ in range(2):
         made = await master.patch(call.path, yaml.safe_load(call.body), how="apply", **call.params)
 
@@ -165,7 +164,7 @@ async def test_the_master_confines_its_jobs(admin, master, kind):
 async def test_the_master_confines_nobody_else(admin, master):
     """A policy of nobody's, one for all pods, and a change of somebody else's are refused."""
     owner, _ = await a_worker(admin)
-    own = yaml.safe_load(calls.confine(owner, Confinement.INGRESS, 10273).body)
+    own = yaml.safe_load(requests.confine(owner, Confinement.INGRESS, 10273).body)
     nobodys, wide = deepcopy(own), deepcopy(own)
     del nobodys["metadata"]["ownerReferences"]
     wide["spec"]["podSelector"] = {}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.elastic.job.decode import decode_spec
+from scheduler.elastic.job.validation import decode_spec
 from tests.manifests import TEAM
 from tests.manifests.elastic import JOBS, a_job, template
 from tests.manifests.rendering import MANIFESTS, rendered

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.elastic.master.process import Process
+from tests.elastic.controller.process import Process
 from tests.manifests.elastic import HOME, HOST_ACCESS, MASTER, a_job, a_namespace, template
 from tests.plane import where
 

@@ -5,7 +5,7 @@ import re
 import promql_parser
 import pytest
 
-from scheduler.elastic.master.trying import RESULTS
+from scheduler.elastic.controller.request_retry import RESULTS
 from scheduler.model.events import FailureKind
 from scheduler.objects.watched_resources import RESOURCES
 from scheduler.telemetry import elastic, metrics

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import Counter
 
-from scheduler.elastic.master import beginnings
+from scheduler.elastic.controller import elastic_master
 from scheduler.service import gauges
 from scheduler.telemetry import elastic, metrics
 from scheduler.telemetry.metrics import Kind
@@ -29,7 +29,7 @@ def shown(registry, name: str) -> list[tuple[dict[str, str], float]]:
 def counters() -> list[tuple[str, object, metrics.Metric]]:
     serve, master = metrics.Metrics(), elastic.ElasticMetrics()
     gauges.begin_all(serve)
-    beginnings.begin_all(master)
+    elastic_master.begin_all(master)
     rows = [(serve.registry, row) for row in metrics.METRICS]
     rows += [(master.registry, row) for row in elastic.METRICS]
     return [pytest.param(registry, row, id=row.name) for registry, row in rows if row.kind is Kind.COUNTER]
@@ -50,7 +50,7 @@ def test_what_alerts_and_panels_ask_for_is_there() -> None:
     """The kinds of victims, and a write that is forbidden, of either program."""
     serve, master = metrics.Metrics(), elastic.ElasticMetrics()
     gauges.begin_all(serve)
-    beginnings.begin_all(master)
+    elastic_master.begin_all(master)
 
     def value(own, name: str, **labels: str) -> float | None:
         return own.registry.get_sample_value(metrics.PREFIX + name, labels)

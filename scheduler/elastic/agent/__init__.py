@@ -1,7 +1,7 @@
 """The first process of every worker: starts the training, speaks for it to the master, and ends in order.
 
 Lives here: settings from the environment, the child's life, the client of the master, the loopback shim that answers
-Horovod's rendezvous, the watchdog, and the archive that carries all of it into any image. `boot` runs inside the
+Horovod's rendezvous, the watchdog, and the archive that carries all of it into any image. `runtime` runs inside the
 training process itself. Never here: a third-party import, syntax newer than Python 3.8, or an import of another room
 of ours; this package also runs under the name `gangwright_agent`, from a zip archive, on whatever Python an image has.
 

@@ -19,28 +19,26 @@ import threading
 import time
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from .announcements import Announcements
-from .backoff import Backoff, Outage, Over, Patience, Say
-from .calling import Beats, Listener
-from .child import Child
-from .connections import Connections
-from .doors import Doors
-from .errands import Errands
-from .errors import MasterError, Refused
-from .incarnation import Incarnation
-from .master import Answer, Master
-from .meeting import Meeting
-from .processes import adopt_orphans, listen, memory_kills
-from .reaper import Reaper
-from .settings import Settings
-from .shim import Shim
-from .store import Store
-from .verdict import Ending, Known, judge, never_started
+from .agent_errors import MasterError, Refused
+from .agent_settings import Settings
+from .background_calls import BackgroundCalls
+from .child import Child, Reaper
+from .exit_report import Ending, Known, judge, never_started
+from .heartbeat import Announcements, Heartbeat, Listener
+from .http_client import Connections
+from .init_unblock import unblock
+from .kv_proxy import Store
+from .local_api import LocalAPI
+from .local_server import Shim
+from .master_client import Answer, Master
+from .procfs import adopt_orphans, listen, memory_kills
+from .retry import Backoff, Outage, Over, Patience, Say
+from .training_run import TrainingRun
 from .watchdog import Watchdog
 
 TICK = 1.25
 """Seconds between two looks at a child that says nothing; one that reports is looked at when it does, as well.
-Each waking is taken from the training, and a third of a millisecond long (`calling.EARLY`).
+Each waking is taken from the training, and a third of a millisecond long (`heartbeat.EARLY`).
 """
 
 STACKS = 5.0
@@ -109,23 +107,22 @@ class Agent:
         self._settings, self._command, self._environment = settings, command, environment
         self._say, self._clock = say, clock
         self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._stop, self._errands = threading.Event(), Errands()
+        self._stop, self._errands = threading.Event(), BackgroundCalls()
         self._connections = Connections(settings.master, settings.ca)
         self._master = Master(self._connections, settings.token_file)
-        self._outage = Outage(say, clock, lambda: self._meeting.master_is_back(self._incarnation))
+        self._outage = Outage(say, clock)
         self._patience = Patience(self._outage, self._stop)
         self._announcements = Announcements()
-        doors = Doors(self._master, self._patience, self._announcements, say, clock, self._child_told)
+        doors = LocalAPI(self._master, self._patience, self._announcements, say, clock, self._child_told)
         store = Store(self._master, self._patience, settings.gloo_timeout, clock)
-        self._meeting = Meeting(store, self._errands, say)
         self._shim = Shim(doors, store, lambda: self._incarnation)
         self._reaper = Reaper(lambda pid, status: self._events.put(Ended(pid, status)))
-        self._beats = Beats(self._master, self._outage, self._stop, self._report, self._heard)
+        self._beats = Heartbeat(self._master, self._outage, self._stop, self._report, self._heard)
         self._listener = Listener(self._master, self._patience, self._stop, self._announcements)
         self._watchdog = Watchdog(settings.stopped_limit, settings.silent_limit)
         self._rest = Backoff(first=0.1, most=10.0)
         self._number = 0
-        self._incarnation = Incarnation(0, clock, settings.finish_limit)
+        self._incarnation = TrainingRun(0, clock, settings.finish_limit)
         self._child: Child | None = None
         self._started = 0.0
         self._memory_kills = 0
@@ -201,7 +198,7 @@ class Agent:
         self._killed = self._kill_at = self._ending = None
         self._watchdog.renew()
         self._memory_kills = memory_kills()
-        child = Incarnation(self._number, self._clock, self._settings.finish_limit)
+        child = TrainingRun(self._number, self._clock, self._settings.finish_limit)
         self._incarnation = child
         self._started = self._clock()
         environment = {
@@ -391,7 +388,9 @@ class Agent:
         self._announcements.saw(answer.round)
         if answer.abort is not None:
             self._events.put(Aborted(number, answer.abort))
-        self._meeting.heard(self._incarnation, number, answer)
+        # Told with every beat until the round is over: of its two meshes the child may only begin the second one.
+        if doors := self._incarnation.heard(number, answer.place, answer.broken):
+            self._errands.run("unblock", lambda: unblock(answer.broken, doors, self._say))
 
 
 def _reserve(grace: float) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple
 
-from .errors import Garbled
+from .agent_errors import Garbled
 
 
 class Assignment(NamedTuple):

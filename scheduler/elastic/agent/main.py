@@ -1,6 +1,6 @@
 """`agent -- COMMAND…`: from words and environment to a running agent, the same from the package and from the archive.
 
-The child's PYTHONPATH begins with the archive of this package, whose `sitecustomize` activates `boot` in every Python
+The child's PYTHONPATH begins with the archive of this package, whose `sitecustomize` activates `runtime` in every Python
 that the command starts; so an unmodified script works, behind whatever shell. `python -I`, `-E` and `-S` look at no
 PYTHONPATH or no sitecustomize: such a command trains alone, and is warned of.
 """
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Iterator, Mapping, Sequence
 
 from .agent import Agent
-from .errors import SettingsError
-from .settings import read
+from .agent_errors import SettingsError
+from .agent_settings import read
 
 WRONG = 2
 """The exit code when the agent was called wrongly, as of every command of ours."""
@@ -103,7 +103,7 @@ def archive() -> Iterator[str]:
     if from_archive:
         yield str(Path(from_archive).resolve())
         return
-    from .packing import build
+    from .archive import build
 
     with tempfile.TemporaryDirectory(prefix="gangwright-") as folder:
         place = Path(folder) / "agent.pyz"

@@ -1,11 +1,10 @@
 """An elastic job as values: what a user wants of it (`Spec`), and what the master says of it (`Status`).
 
 Lives here: fields, defaults, and the way from and to the API object, with the name of every field that is wrong.
-Never here: what follows from them; that is `scheduler.elastic.membership`'s and `scheduler.elastic.sizing`'s. No I/O,
+Never here: what follows from them; that is `scheduler.elastic.reconciler`'s and `scheduler.elastic.sizing`'s. No I/O,
 no clock.
 """
 
-from scheduler.elastic.job.decode import ElasticJob, decode, decode_spec
 from scheduler.elastic.job.spec import (
     Batch,
     BatchMode,
@@ -17,7 +16,8 @@ from scheduler.elastic.job.spec import (
     Strategy,
 )
 from scheduler.elastic.job.status import Condition, Member, Phase, Round, Status, WorkerPhase
-from scheduler.elastic.job.wire import UnreadableStatus, decode_status, encode_status
+from scheduler.elastic.job.status_json import UnreadableStatus, decode_status, encode_status
+from scheduler.elastic.job.validation import ElasticJob, decode, decode_spec
 
 __all__ = [
     "Batch",

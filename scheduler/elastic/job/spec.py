@@ -1,6 +1,6 @@
 """What a user wants of an elastic job: the spec of an ElasticJob as frozen values.
 
-Lives here: fields with their units, meanings and defaults. Never here: how they are read (`decode`), or what follows
+Lives here: fields with their units, meanings and defaults. Never here: how they are read (`validation`), or what follows
 from them.
 """
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from scheduler.elastic.sizing.parameters import Offer, Parameters
+from scheduler.elastic.sizing.policy_parameters import Offer, Parameters
 
 
 class Strategy(StrEnum):

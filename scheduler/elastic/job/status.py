@@ -1,7 +1,7 @@
 """What the master says of a job: the status of an ElasticJob, as frozen values.
 
 Lives here: the fields, in the words of Kubernetes. Never here: how they are arrived at
-(`scheduler.elastic.membership`). Everything that a restarted master needs stands here or on the pods: the round, who is
+(`scheduler.elastic.reconciler`). Everything that a restarted master needs stands here or on the pods: the round, who is
 in it by rank and what they were told (`Round`), the nodes that failed, the restarts so far. Times are seconds since the
 epoch here, and RFC 3339 on the wire.
 """

@@ -1,22 +1,22 @@
 """How many workers each elastic job should have: `size(jobs, free) → {job: Want}`.
 
-Lives here: the picture of a job (`view`), the parameters of every policy (`parameters`), one file a policy, and the
-sharing of free room among all jobs.
-Never here: a clock, chance, or anything that is remembered between two calls. Whatever a policy must know of the past
-is in the picture. Who may call: the elastic master, and the benches with pictures of their own.
-`scheduler.elastic.membership` draws the pictures and carries the answers out.
+Lives here: what a policy sees of a job, the parameters of every policy, the policies, and how free capacity is divided.
+Never here: a clock, chance, or anything that is remembered between two calls. What a policy must know of the past is in the
+view. Who may call: the elastic master, and the benches with views of their own. `scheduler.elastic.reconciler` makes the
+views and carries the answers out.
 
-    view         JobView, History, Free: what a policy sees; Want: what it answers
-    parameters   what a person may set of each policy, and the errors of those who set it wrongly
-    sharing      the one door: size
-    offer efficiency utility schedule   the policies, by name
-    search       what efficiency and utility share: which size to try next
-    desire curve room   what all of them share: limits, expected rates, free places
+    job_view            JobView, History, Free: what a policy sees; Want: what it answers
+    policy_parameters   what a person may set of each policy, and the errors of wrong ones
+    allocation          the one door: size
+    policies            offer, efficiency, utility and schedule
+    size_search         what efficiency and utility share: which size to try next
+    proposal            what all policies share: limits and expected throughput
+    free_capacity       the free places of one call
 """
 
-from scheduler.elastic.sizing.parameters import Parameters, decode
-from scheduler.elastic.sizing.sharing import size
-from scheduler.elastic.sizing.view import Free, History, JobView, Measured, Stage, Want, slots
+from scheduler.elastic.sizing.allocation import size
+from scheduler.elastic.sizing.job_view import Free, History, JobView, Measured, Stage, Want, slots
+from scheduler.elastic.sizing.policy_parameters import Parameters, decode
 
 __all__ = [
     "Free",

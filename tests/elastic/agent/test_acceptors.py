@@ -9,8 +9,8 @@ from typing import Self
 
 import pytest
 
-from scheduler.elastic.agent import acceptors
-from scheduler.elastic.agent.acceptors import SPARE, Acceptors
+from scheduler.elastic.agent import local_server
+from scheduler.elastic.agent.local_server import SPARE, Acceptors
 from tests.elastic.agent.master import PATIENCE
 from tests.elastic.agent.worker import until
 
@@ -132,7 +132,7 @@ def test_without_another_thread_callers_wait_for_one_of_ours(
 
 def test_too_many_open_files_end_nobody(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that cannot be taken waits until it can."""
-    monkeypatch.setattr(acceptors, "PAUSE", 0.01)
+    monkeypatch.setattr(local_server, "PAUSE", 0.01)
     accept, left = socket.socket.accept, [3]
 
     def failing(listener: socket.socket) -> tuple[socket.socket, object]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.elastic.agent.backoff import Outage
-from scheduler.elastic.agent.calling import EARLY, Beats
-from scheduler.elastic.agent.errors import Unreachable
-from scheduler.elastic.agent.master import Answer
+from scheduler.elastic.agent.agent_errors import Unreachable
+from scheduler.elastic.agent.heartbeat import EARLY, Heartbeat
+from scheduler.elastic.agent.master_client import Answer
+from scheduler.elastic.agent.retry import Outage
 from tests.elastic.agent.master import PATIENCE
 
 INTERVAL = 600.0
@@ -43,7 +43,7 @@ class Here:
         self.answered: queue.Queue[int] = queue.Queue()
         self._stop = threading.Event()
         outage = Outage(lambda _: None, lambda: self.now)
-        self.beats = Beats(
+        self.beats = Heartbeat(
             master,  # type: ignore[arg-type]
             outage,
             self._stop,

@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.elastic.agent import master as calls
-from scheduler.elastic.agent.backoff import Backoff, Outage, Over, Patience
-from scheduler.elastic.agent.connections import Connections, Reply
-from scheduler.elastic.agent.errors import Garbled, Refused, Unreachable
-from scheduler.elastic.agent.master import Master as Client
-from scheduler.elastic.agent.settings import Address
-from scheduler.elastic.membership.limits import Limits
+from scheduler.elastic.agent import master_client as calls
+from scheduler.elastic.agent.agent_errors import Garbled, Refused, Unreachable
+from scheduler.elastic.agent.agent_settings import Address
+from scheduler.elastic.agent.http_client import Connections, Reply
+from scheduler.elastic.agent.master_client import Master as Client
+from scheduler.elastic.agent.retry import Backoff, Outage, Over, Patience
+from scheduler.elastic.reconciler.timeouts import Timeouts
 from tests.elastic.agent.master import PATIENCE, Master
 from tests.plane.certificates import Authority
 
@@ -155,7 +155,7 @@ def test_a_stalled_connection_costs_one_beat(
     """After a time-out nothing kept is used again, and there is time for two more beats until the master gives us
     up.
     """
-    assert Limits().silent >= 3 * BEAT_LIMIT
+    assert Timeouts().silent >= 3 * BEAT_LIMIT
     monkeypatch.setattr(calls, "BEAT", 0.3)
     with Stalling() as master:
         one = client(master.url)
@@ -326,24 +326,6 @@ def test_a_master_that_is_lost_and_found_at_every_turn_is_not_told_at_every_turn
         outage.went_well()
 
     assert len(script.said) == 2
-
-
-def test_every_return_of_the_master_is_heard() -> None:
-    """Told to people or not: what was in its memory may be gone each time. Calls that go well, or are refused, are
-    none.
-    """
-    script, heard = Script(), []
-    outage = Outage(script.said.append, script.clock, lambda: heard.append(len(script.said)))
-    outage.went_well()
-    outage.failed(Refused(429, "TooOften", "later"))
-    outage.went_well()
-    for _ in range(3):
-        outage.failed(Unreachable("gone"))
-        outage.failed(Unreachable("gone"))
-        outage.went_well()
-        outage.went_well()
-
-    assert heard == [2, 2, 2]
 
 
 def test_a_no_that_will_stay_one_is_told_at_once() -> None:

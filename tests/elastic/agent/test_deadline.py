@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.elastic.agent import connections
-from scheduler.elastic.agent.connections import PIECE, Connections
-from scheduler.elastic.agent.deadline import Deadline
-from scheduler.elastic.agent.errors import Unreachable
-from scheduler.elastic.agent.lookup import Lookup
-from scheduler.elastic.agent.settings import Address
+from scheduler.elastic.agent import http_client
+from scheduler.elastic.agent.agent_errors import Unreachable
+from scheduler.elastic.agent.agent_settings import Address
+from scheduler.elastic.agent.http_client import PIECE, Connections, Deadline, Lookup
 from tests.elastic.agent.master import PATIENCE, Master
 from tests.plane.certificates import Authority
 
@@ -224,7 +222,7 @@ def test_a_handshake_has_what_the_connection_left(
         one.call("GET", "/", {}, b"", 31.0)
         one.close()
 
-    assert handshakes == pytest.approx([connections.CONNECT - 1.0])
+    assert handshakes == pytest.approx([http_client.CONNECT - 1.0])
 
 
 def test_the_second_try_has_what_the_first_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +252,7 @@ def test_what_is_sent_has_no_more_time_either() -> None:
     """A peer may take it piece by piece."""
     near, far = socket.socketpair()
     with near, far:
-        pieces = connections._pieces(near, b"x" * (40 * PIECE), Deadline(LIMIT, Clock(0.1)))
+        pieces = http_client._pieces(near, b"x" * (40 * PIECE), Deadline(LIMIT, Clock(0.1)))
         sent = list(itertools.islice(pieces, 10))
         assert [len(one) for one in sent] == [PIECE] * 10
         with pytest.raises(socket.timeout):

@@ -4,13 +4,13 @@ import threading
 
 import pytest
 
-from scheduler.elastic.agent.errands import Errands
+from scheduler.elastic.agent.background_calls import BackgroundCalls
 
 
 def test_what_finds_no_thread_is_done_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the pod's limit of processes a call is kept, once, until a thread can be started."""
     done = threading.Event()
-    errands = Errands()
+    errands = BackgroundCalls()
     with monkeypatch.context() as full:
         full.setattr(threading.Thread, "start", _refused)
         errands.run("leave", done.set)

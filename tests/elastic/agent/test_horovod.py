@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.elastic.agent.packing import build
+from scheduler.elastic.agent.archive import build
 from tests.elastic.agent.gang import Fatal, Gang
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "stock.py"

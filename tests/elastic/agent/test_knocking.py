@@ -6,8 +6,8 @@ import struct
 import pytest
 
 from scheduler.elastic.agent.assignment import Assignment
-from scheduler.elastic.agent.incarnation import PLACES_KEPT, Incarnation
-from scheduler.elastic.agent.knocking import knock, places
+from scheduler.elastic.agent.init_unblock import knock, places
+from scheduler.elastic.agent.training_run import PLACES_KEPT, TrainingRun
 
 
 def entry(family: int, host: str, port: int, interface: int = 0) -> bytes:
@@ -73,9 +73,9 @@ def test_a_machine_without_such_addresses() -> None:
     assert knock([(socket.AF_APPLETALK, ("::1", 1), 0)]) == 0
 
 
-def meeting() -> Incarnation:
+def meeting() -> TrainingRun:
     """A child that has laid down in round 4 where it listens."""
-    child = Incarnation(1)
+    child = TrainingRun(1)
     child.assign(Assignment(4, 0, 2, removed=False))
     child.take({"phase": "Ready"})
     child.listens_at(4, places(entry(socket.AF_INET, "10.1.2.3", 1)))

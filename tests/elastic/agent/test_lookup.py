@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.elastic.agent.lookup import Lookup
+from scheduler.elastic.agent.http_client import Lookup
 from tests.elastic.agent.master import PATIENCE
 
 ADDRESSES = socket.getaddrinfo

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from scheduler.elastic import agent
+from scheduler.elastic.agent.archive import START, build
 from scheduler.elastic.agent.main import isolated
-from scheduler.elastic.agent.packing import START, build
 from tests.elastic.agent.master import PATIENCE, Master
 from tests.elastic.agent.worker import environment
 
-ROOM = Path(agent.__file__).parent
-MODULES = sorted(ROOM.rglob("*.py"))
+ROOM = Path(agent.__file__).parents[1]
+MODULES = sorted([*(ROOM / "agent").rglob("*.py"), *(ROOM / "runtime").rglob("*.py")])
 
 BUILT_IN_KINDS = {"list", "dict", "tuple", "set", "frozenset", "type", "deque"}
 LATER_METHODS = {
@@ -34,7 +34,7 @@ LATER_METHODS = {
 LATER_KEYWORDS = {"strict", "slots", "kw_only", "process_group"}
 
 GUESTS = {"horovod", "tensorflow", "keras", "torch", "numpy"}
-"""What boot may take from the image it runs in, when a function that needs it is called."""
+"""What the runtime may take from the image it runs in, when a function that needs it is called."""
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_every_python_below_the_agent_enters_through_the_archive(pack: Path, tmp
     own.mkdir()
     (own / "sitecustomize.py").write_text("import builtins\nbuiltins.own_ran = __name__\n")
     show = (
-        "import json, os, sys; print(json.dumps([own_ran, 'gangwright_agent.boot' in sys.modules,"
+        "import json, os, sys; print(json.dumps([own_ran, 'gangwright_agent.runtime' in sys.modules,"
         " sys.modules['sitecustomize'].__file__, os.environ['PYTHONPATH'].split(os.pathsep)[1:]]))"
     )
     with Master() as master:
@@ -274,7 +274,7 @@ def test_every_module_stands_alone(place: Path) -> None:
             else []
         )
     }
-    guests = GUESTS if "boot" in place.relative_to(ROOM).parts else set()
+    guests = GUESTS if "runtime" in place.relative_to(ROOM).parts else set()
     lines = [ast.unparse(node) for node in tree.body if isinstance(node, ast.ImportFrom)]
 
     assert absolute <= sys.stdlib_module_names | guests

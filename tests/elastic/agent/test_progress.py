@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from scheduler.elastic.agent.agent_errors import Garbled
 from scheduler.elastic.agent.assignment import read
-from scheduler.elastic.agent.errors import Garbled
-from scheduler.elastic.agent.incarnation import Incarnation
-from scheduler.elastic.agent.progress import VALUES_LIMIT, Progress, Wrong
+from scheduler.elastic.agent.progress_report import VALUES_LIMIT, Progress, Wrong
+from scheduler.elastic.agent.training_run import TrainingRun
 
 
 class Clock:
@@ -118,7 +118,7 @@ def test_what_the_script_uses_is_passed_on() -> None:
 def test_at_the_barrier_nobody_is_silent() -> None:
     """A child that waits for its place is Ready, and its silence begins when it leaves the barrier."""
     clock = Clock()
-    child = Incarnation(1, clock)
+    child = TrainingRun(1, clock)
     child.take({"phase": "WarmingUp"})
     with child.at_barrier():
         clock.now += 1000
@@ -134,7 +134,7 @@ def test_at_the_barrier_nobody_is_silent() -> None:
 def test_only_a_training_child_that_listened_is_missed() -> None:
     """Silence of all threads counts from the last call on, never while a call is answered or after the good-bye."""
     clock = Clock()
-    child = Incarnation(1, clock)
+    child = TrainingRun(1, clock)
     child.take({"phase": "Training"})
     clock.now += 50
     assert child.sight(stopped=False).unheard == 0.0
@@ -153,7 +153,7 @@ def test_only_a_training_child_that_listened_is_missed() -> None:
 def test_what_a_script_does_after_its_training_is_no_silence() -> None:
     """A last evaluation or an export may take its hour; beyond it silence counts again, and after a bad end at once."""
     clock = Clock()
-    child = Incarnation(1, clock, finish=3600.0)
+    child = TrainingRun(1, clock, finish=3600.0)
     child.take({"phase": "Training", "step": 9})
     child.goes("the training function returned", well=True)
     clock.now += 3600
@@ -169,7 +169,7 @@ def test_what_a_script_does_after_its_training_is_no_silence() -> None:
 def test_who_trains_again_is_watched_again() -> None:
     """A script's second training reports, and what hangs in it is silent from its last sign of life on."""
     clock = Clock()
-    child = Incarnation(1, clock)
+    child = TrainingRun(1, clock)
     child.take({"phase": "Training", "step": 9})
     child.goes("the training function returned", well=True)
     clock.now += 100
@@ -193,7 +193,7 @@ def test_steps_that_nobody_commits_show_that_it_goes_on() -> None:
 
 def test_values_are_kept_for_one_round() -> None:
     """What was read in a round is forgotten in the next, and what comes late from the one before is not kept."""
-    child = Incarnation(1)
+    child = TrainingRun(1)
     child.assign(read({"round": 3, "rank": 0, "size": 2}))
     child.keep(3, "global", "1", b"address")
     child.keep(2, "global", "0", b"late")

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from scheduler.elastic.agent.agent_errors import Refused
+from scheduler.elastic.agent.agent_settings import Address
 from scheduler.elastic.agent.assignment import read
-from scheduler.elastic.agent.connections import Connections
-from scheduler.elastic.agent.errors import Refused
-from scheduler.elastic.agent.incarnation import Incarnation
-from scheduler.elastic.agent.master import Master as Client
-from scheduler.elastic.agent.settings import Address
-from scheduler.elastic.agent.verdict import Known, judge
-from scheduler.elastic.membership.effects import Place
+from scheduler.elastic.agent.exit_report import Known, judge
+from scheduler.elastic.agent.http_client import Connections
+from scheduler.elastic.agent.master_client import Master as Client
+from scheduler.elastic.agent.training_run import TrainingRun
+from scheduler.elastic.reconciler.job_effects import Place
 from tests.elastic.agent.master import PATIENCE
 from tests.elastic.agent.worker import Worker
 from tests.elastic.rendezvous.served import Served, served
@@ -60,7 +60,7 @@ async def until(true: Callable[[], Any]) -> Any:
 
 async def test_a_beat_is_understood(running: Served, callers: tuple[Caller, Caller]) -> None:
     """Every field of a beat arrives as it was reported, and its answer comes back."""
-    child = Incarnation(1)
+    child = TrainingRun(1)
     child.take(
         {
             "phase": "Training",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.elastic.agent.errors import SettingsError
-from scheduler.elastic.agent.settings import Address, read
+from scheduler.elastic.agent.agent_errors import SettingsError
+from scheduler.elastic.agent.agent_settings import Address, read
 
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 

@@ -11,18 +11,16 @@ from typing import Any
 
 import pytest
 
-from scheduler.elastic.agent.announcements import Announcements
+from scheduler.elastic.agent.agent_settings import Address
 from scheduler.elastic.agent.assignment import Assignment, read
-from scheduler.elastic.agent.backoff import Outage, Patience
-from scheduler.elastic.agent.connections import Connections
-from scheduler.elastic.agent.doors import Doors
-from scheduler.elastic.agent.incarnation import Incarnation
-from scheduler.elastic.agent.master import Answer
-from scheduler.elastic.agent.master import Master as Client
-from scheduler.elastic.agent.meeting import Meeting
-from scheduler.elastic.agent.settings import Address
-from scheduler.elastic.agent.shim import Shim
-from scheduler.elastic.agent.store import Store
+from scheduler.elastic.agent.heartbeat import Announcements
+from scheduler.elastic.agent.http_client import Connections
+from scheduler.elastic.agent.kv_proxy import Store
+from scheduler.elastic.agent.local_api import LocalAPI
+from scheduler.elastic.agent.local_server import Shim
+from scheduler.elastic.agent.master_client import Master as Client
+from scheduler.elastic.agent.retry import Outage, Patience
+from scheduler.elastic.agent.training_run import TrainingRun
 from tests.elastic.agent.master import PATIENCE, Master
 from tests.elastic.agent.worker import call
 
@@ -34,14 +32,14 @@ class Side:
         (folder / "token").write_text("token-1")
         self.master = Master()
         self.master.__enter__()
-        self.child: Incarnation | None = Incarnation(1)
+        self.child: TrainingRun | None = TrainingRun(1)
         self.announcements = Announcements()
         self.stop = threading.Event()
         address = Address("127.0.0.1", self.master._port, secure=False)
         self.connections = Connections(address, "")
         client = Client(self.connections, str(folder / "token"))
         patience = Patience(Outage(lambda _: None), self.stop)
-        doors = Doors(client, patience, self.announcements, lambda _: None)
+        doors = LocalAPI(client, patience, self.announcements, lambda _: None)
         self.shim = Shim(doors, Store(client, patience, gloo_timeout), lambda: self.child)
         self.shim.start()
 
@@ -262,7 +260,7 @@ def test_a_wrong_key_in_the_path_opens_nothing(side: Side, *, used: bool) -> Non
     key.
     """
     side.joins()
-    former, side.child = side.child, Incarnation(2)
+    former, side.child = side.child, TrainingRun(2)
     side.joins()
     if used:
         assert side.horovod("GET", "/rank_and_size/job-0:0")[0] == 200
@@ -408,14 +406,13 @@ def test_what_a_child_says_of_its_training_is_told_of_its_end(side: Side) -> Non
 def test_a_child_hears_its_place_when_the_master_says_it(side: Side) -> None:
     """It waits for that. A beat of the process before it says nothing of this one."""
     place = {"rank": 1, "size": 2, "joins": False}
-    meeting = Meeting(None, None, lambda _: None)  # nothing is broken here
-    meeting.heard(side.child, 0, Answer(0, None, 1.0, place={"rank": 0, "size": 1, "joins": False}))
+    side.child.heard(0, {"rank": 0, "size": 1, "joins": False}, 0)
     assert side.child.place is None
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(side.asks, "GET", "/place")
-        meeting.heard(side.child, side.child.number, Answer(0, None, 1.0, place=place))
+        side.child.heard(side.child.number, place, 0)
         status, told = waiting.result()
-    meeting.heard(side.child, side.child.number, Answer(3, None, 1.0))
+    side.child.heard(side.child.number, None, 0)
 
     assert (status, json.loads(told)) == (200, place)
     assert side.child.place == place, "it is in a round, and nothing is expected any more"
@@ -474,7 +471,7 @@ def test_a_dead_child_gets_no_place(side: Side) -> None:
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(side.asks, "POST", "/ready", b'{"round": 0}')
         side.master.until(lambda: side.master.calls["ready"])
-        first.ended, side.child = True, Incarnation(2)
+        first.ended, side.child = True, TrainingRun(2)
         side.master.assign(1)
         assert waiting.result(PATIENCE)[0] == 204
     assert (first.round, side.child.round) == (0, 0)

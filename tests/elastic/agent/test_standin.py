@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.elastic.agent.packing import build
+from scheduler.elastic.agent.archive import build
 from tests.elastic.agent.gang import Fatal, Member
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.elastic.job import BatchMode, LearningRate, Spec, Strategy, decode, decode_spec
-from scheduler.elastic.sizing.parameters import Efficiency
+from scheduler.elastic.sizing.policy_parameters import Efficiency
 
 POD = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "worker", "image": "train"}]}}
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from scheduler.elastic.job import Condition, Phase, Status, UnreadableStatus, decode_status, encode_status
 from scheduler.elastic.job.status import Barred, BatchSeen, Member, Next, Resize, Round, Seat
-from scheduler.elastic.job.wire import accepted_spec, accepted_template
+from scheduler.elastic.job.status_json import accepted_spec, accepted_template
 
 STATUS = Status(
     phase=Phase.RUNNING,

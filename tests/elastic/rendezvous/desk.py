@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler.elastic.membership.effects import Assignment, Place
-from scheduler.elastic.rendezvous.bodies import Beat, BeatAnswer, Exit, Leave, Ready
-from scheduler.elastic.rendezvous.desk import Worker
+from scheduler.elastic.reconciler.job_effects import Assignment, Place
+from scheduler.elastic.rendezvous.worker_messages import Beat, BeatAnswer, Exit, Leave, Ready
+from scheduler.elastic.rendezvous.worker_requests import Worker
 
 
 @dataclass

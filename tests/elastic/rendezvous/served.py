@@ -16,8 +16,8 @@ from typing import Any
 import aiohttp
 
 from scheduler.clock import steady
-from scheduler.elastic.rendezvous.server import Rendezvous, rendezvous
-from scheduler.elastic.rendezvous.tokens import ACCOUNT, POD_NAME, POD_UID
+from scheduler.elastic.rendezvous.rendezvous_server import Rendezvous, rendezvous
+from scheduler.elastic.rendezvous.token_auth import ACCOUNT, POD_NAME, POD_UID
 from scheduler.errors import Conflict, NotFound, Unreachable
 from scheduler.serving.reviews import TOKENS
 from scheduler.settings_elastic import RendezvousServer

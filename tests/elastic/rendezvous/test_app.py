@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 import structlog.testing
 
-from scheduler.elastic.rendezvous import asking
-from scheduler.elastic.rendezvous.bodies import Beat, Exit, Leave, Ready
+from scheduler.elastic.rendezvous import worker_requests
+from scheduler.elastic.rendezvous.worker_messages import Beat, Exit, Leave, Ready
 from tests.elastic.rendezvous.desk import HonestDesk
 from tests.elastic.rendezvous.rounds import a_round, until_one_waits
 from tests.elastic.rendezvous.served import jwt, served
@@ -281,7 +281,7 @@ async def test_the_questions_of_one_worker_that_wait_are_bounded():
 @pytest.mark.parametrize(("bound", "who"), [("WORKERS", "a"), ("STRANGERS", "stranger-{}")])
 async def test_nobody_holds_up_the_others_by_asking_too_often(monkeypatch, bound, who):
     """One worker in a loop, or an address that tries tokens, is told to come back; another worker is answered."""
-    monkeypatch.setattr(asking, f"{bound}_BURST", 3)
+    monkeypatch.setattr(worker_requests, f"{bound}_BURST", 3)
     async with served() as running:
         running.hire("a"), running.hire("b")
         assert (await running.beat("b")).status == 200
@@ -330,7 +330,7 @@ async def test_a_question_has_no_body():
 
 async def test_a_body_that_does_not_come_is_waited_for_shortly(monkeypatch):
     """Whoever sends a letter now and then does not keep a place for ever."""
-    monkeypatch.setattr(asking, "BODY_TIME", 0.05)
+    monkeypatch.setattr(worker_requests, "BODY_TIME", 0.05)
 
     async def slow():
         yield b"{"

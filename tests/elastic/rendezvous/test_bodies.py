@@ -6,8 +6,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scheduler.elastic.rendezvous.bodies import DECODERS, Beat, Ready, decoded, encode
-from scheduler.elastic.rendezvous.refusals import STATUS, Reason, Refused
+from scheduler.elastic.rendezvous.worker_messages import (
+    DECODERS,
+    STATUS,
+    Beat,
+    Ready,
+    Reason,
+    Refused,
+    decoded,
+    encode,
+)
 
 NAMES = sorted({name for kind in DECODERS for name in kind.__struct_fields__} | {"", "$", "x.y", "`"})
 ANY = st.recursive(

@@ -12,9 +12,9 @@ import pytest
 from cryptography import x509
 
 from scheduler.clock import steady
-from scheduler.elastic.rendezvous import keeping
+from scheduler.elastic.rendezvous import certificate_store
+from scheduler.elastic.rendezvous.certificate_store import NAMES, Folder, Secret, certified, settled
 from scheduler.elastic.rendezvous.certificates import AUTHORITY_LIFE, SERVER_LIFE, Pair, Papers, mended
-from scheduler.elastic.rendezvous.keeping import NAMES, Folder, Secret, certified, settled
 from scheduler.errors import SettingsError, Unreachable
 from scheduler.settings_elastic import RendezvousServer
 from tests.elastic.rendezvous.served import ApiServer, served
@@ -42,8 +42,8 @@ def handshake(papers, authority, host):
         ssl.create_default_context(cadata=authority.decode()),
     )
     client.verify_flags |= ssl.VERIFY_X509_STRICT
-    with keeping._private() as place:
-        keeping.written(place, papers)
+    with certificate_store._private() as place:
+        certificate_store.written(place, papers)
         server.load_cert_chain(place / "tls.crt", place / "tls.key")
     lines = [ssl.MemoryBIO() for _ in range(2)]
     ends = [
@@ -221,7 +221,7 @@ async def test_the_server_reads_from_files_that_go_with_it():
 
 async def test_a_certificate_is_renewed_while_we_serve(monkeypatch):
     """The files change under the server, which reads them again; a failure is tried again."""
-    monkeypatch.setattr(keeping, "LOOK_EVERY", 0.001)
+    monkeypatch.setattr(certificate_store, "LOOK_EVERY", 0.001)
     api, clock = ApiServer(), [NOW]
     async with certified(SETTINGS, api, namespace="gangwright-system", clock=lambda: clock[0]) as shown:
         before = read(Pair(Path(shown.settings.cert).read_bytes(), b""))
@@ -238,7 +238,7 @@ async def test_a_certificate_is_renewed_while_we_serve(monkeypatch):
 
 async def test_what_is_served_outlives_its_secret(monkeypatch):
     """A Secret that is deleted while we serve is written again as it was: workers know the authority in it."""
-    monkeypatch.setattr(keeping, "LOOK_EVERY", 0.001)
+    monkeypatch.setattr(certificate_store, "LOOK_EVERY", 0.001)
     api = ApiServer()
     async with certified(SETTINGS, api, namespace="gangwright-system", clock=steady) as shown:
         (name, kept), served = api.secrets.popitem(), Path(shown.settings.cert).read_bytes()

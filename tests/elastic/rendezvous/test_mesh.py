@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from scheduler.elastic.rendezvous import mesh
-from scheduler.elastic.rendezvous.refusals import Refused
-from scheduler.elastic.rendezvous.values import OLD, Values
-from scheduler.elastic.workers import LONGEST_JOB, worker_name
+from scheduler.elastic.controller.pod_template import LONGEST_JOB, worker_name
+from scheduler.elastic.rendezvous import ring_size
+from scheduler.elastic.rendezvous.kv_store import OLD, Values
+from scheduler.elastic.rendezvous.worker_messages import Refused
 from scheduler.settings_elastic import RendezvousServer
 from tests.elastic.rendezvous.served import served
 
@@ -54,12 +54,12 @@ def test_the_largest_ring_fits(bounds, bound):
     """All values of round after round are taken, though the former rounds are kept; and one a tenth larger is too
     large.
     """
-    ring = mesh.largest(bounds)
+    ring = ring_size.largest(bounds)
     values = Values(keys=bounds.keys, size=bounds.round_limit, total=bounds.values_limit)
     for number in range(1, OLD + 4):
         lay(values, bounds, number, ring.members)
 
-    assert values.round("team/job", OLD + 3).size <= mesh.lain(ring.members)
+    assert values.round("team/job", OLD + 3).size <= ring_size.lain(ring.members)
     assert ring.bound == bound
     larger = Values(keys=bounds.keys, size=bounds.round_limit, total=bounds.values_limit)
     if "agent" not in bound:
@@ -70,8 +70,8 @@ def test_the_largest_ring_fits(bounds, bound):
 
 def test_the_largest_ring_by_default():
     """What the settings say of the default, and of what more would take, is so."""
-    assert mesh.largest(RendezvousServer()).members == 170
-    assert mesh.largest(RendezvousServer(round_limit=62 * MI, values_limit=186 * MI)).members == 482
+    assert ring_size.largest(RendezvousServer()).members == 170
+    assert ring_size.largest(RendezvousServer(round_limit=62 * MI, values_limit=186 * MI)).members == 482
 
 
 def test_jobs_at_work_keep_nobody_from_meeting():
@@ -87,7 +87,7 @@ def test_jobs_at_work_keep_nobody_from_meeting():
             values.met(job, number)
     lay(values, bounds, 1, 170, "team/another")
 
-    assert 16 * mesh.lain(170) <= bounds.values_limit < 17 * mesh.lain(170)
+    assert 16 * ring_size.lain(170) <= bounds.values_limit < 17 * ring_size.lain(170)
     assert values.size <= bounds.values_limit
 
 
@@ -105,7 +105,7 @@ def test_as_many_rings_meet_at_once_as_the_settings_say():
 
 def test_where_not_even_a_pair_fits():
     """No ring is promised where the bounds leave room for none."""
-    assert mesh.largest(RendezvousServer(keys=3)) == mesh.Ring(0, "rendezvous.keys")
+    assert ring_size.largest(RendezvousServer(keys=3)) == ring_size.Ring(0, "rendezvous.keys")
 
 
 @pytest.mark.extended

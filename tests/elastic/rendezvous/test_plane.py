@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from scheduler.elastic.rendezvous.server import rendezvous
+from scheduler.elastic.rendezvous.rendezvous_server import rendezvous
 from scheduler.kube.client import Client as KubeClient
 from scheduler.kube.credentials import find_access
 from scheduler.settings_elastic import RendezvousServer

@@ -7,7 +7,7 @@ import ssl
 import aiohttp
 import pytest
 
-from scheduler.elastic.rendezvous.refusals import Reason, Refused
+from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 from tests.elastic.rendezvous.desk import HonestDesk
 from tests.elastic.rendezvous.rounds import a_round
 from tests.elastic.rendezvous.served import BEGAN, jwt, served

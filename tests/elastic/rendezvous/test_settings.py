@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from scheduler.elastic.agent.backoff import Backoff
-from scheduler.elastic.agent.calling import LATE
-from scheduler.elastic.agent.master import BEAT
+from scheduler.elastic.agent.heartbeat import LATE
+from scheduler.elastic.agent.master_client import BEAT
+from scheduler.elastic.agent.retry import Backoff
 from scheduler.errors import SettingsError
 from scheduler.settings import Settings
 from scheduler.settings_loader import check, load

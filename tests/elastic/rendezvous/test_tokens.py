@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from scheduler.elastic.rendezvous import tokens as tokens_room
-from scheduler.elastic.rendezvous.refusals import Reason, Refused
-from scheduler.elastic.rendezvous.tokens import Holder, Tokens
+from scheduler.elastic.rendezvous import token_auth as tokens_room
+from scheduler.elastic.rendezvous.token_auth import Holder, Tokens
+from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 from scheduler.errors import Forbidden
 from scheduler.serving.reviews import TOKENS
 from tests.elastic.rendezvous.served import AUDIENCE, BEGAN, ApiServer, jwt

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.elastic.rendezvous.refusals import Reason, Refused
-from scheduler.elastic.rendezvous.values import OLD, Round, Values, weight
+from scheduler.elastic.rendezvous.kv_store import OLD, Round, Values, weight
+from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 from scheduler.settings_elastic import RendezvousServer
 
 KEYS = ("global/0", "global/1", "local_a/0")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from scheduler.elastic.sizing import History
-from scheduler.elastic.sizing.view import HALF_LIFE
+from scheduler.elastic.sizing.job_view import HALF_LIFE
 
 RATES = some.lists(some.floats(1.0, 1000.0), min_size=2, max_size=20)
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from scheduler.elastic.sizing import decode
-from scheduler.elastic.sizing.parameters import BY_NAME, NAMES, Efficiency, Point, Utility
+from scheduler.elastic.sizing.policy_parameters import BY_NAME, NAMES, Efficiency, Point, Utility
 from scheduler.errors import SettingsError
 
 WRONG = [

@@ -3,12 +3,11 @@
 import pytest
 
 from scheduler.elastic.sizing import JobView, Stage
-from scheduler.elastic.sizing.desire import Desire
-from scheduler.elastic.sizing.efficiency import needed, scaling
-from scheduler.elastic.sizing.offer import desire as whatever_is_free
-from scheduler.elastic.sizing.parameters import Efficiency, Point, Utility
-from scheduler.elastic.sizing.schedule import desire as by_epoch
-from scheduler.elastic.sizing.utility import desire, net, worth_at
+from scheduler.elastic.sizing.policies import needed, net, scaling, utility, worth_at
+from scheduler.elastic.sizing.policies import offer as whatever_is_free
+from scheduler.elastic.sizing.policies import schedule as by_epoch
+from scheduler.elastic.sizing.policy_parameters import Efficiency, Point, Utility
+from scheduler.elastic.sizing.proposal import Proposal
 from tests.elastic.sizing.pictures import job, seen, wanted
 
 # --- efficiency ---
@@ -124,7 +123,7 @@ def test_no_end_in_sight():
 
 def test_who_does_not_say_what_is_left_hears_how():
     """The reason names the calls by which a script says it."""
-    told = desire(job("utility", size=5)).reason
+    told = utility(job("utility", size=5)).reason
     assert "gangwright.total(samples)" in told
     assert "gangwright.advance(count)" in told
 
@@ -236,7 +235,7 @@ def test_why_a_resize_does_not_pay(there, remaining, said):
     """The end is named where there is one, and where without it the resize would pay."""
     picture = job(size=4, measured=seen({4: 400.0, 16: there}), remaining=remaining, idle=10.0)
 
-    assert whatever_is_free(picture) == Desire(size=4, reason=said)
+    assert whatever_is_free(picture) == Proposal(size=4, reason=said)
 
 
 @pytest.mark.parametrize(("age", "workers"), [(7200.0, 4), (7201.0, 16)])

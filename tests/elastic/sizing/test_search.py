@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 
 from scheduler.elastic import sizing
 from scheduler.elastic.sizing import History
-from scheduler.elastic.sizing.parameters import Efficiency
+from scheduler.elastic.sizing.policy_parameters import Efficiency
 from tests.elastic.sizing.pictures import job, seen, wanted
 
 

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from scheduler.elastic.sizing import Free, JobView, Measured, Stage, Want, decode, size, slots
-from scheduler.elastic.sizing.parameters import BY_NAME
-from scheduler.elastic.sizing.view import RATES
+from scheduler.elastic.sizing.job_view import RATES
+from scheduler.elastic.sizing.policy_parameters import BY_NAME
 from tests.elastic.sizing.pictures import job, seen
 
 RATES_TOLD = some.floats(0.1, 1e4) | some.sampled_from(RATES)

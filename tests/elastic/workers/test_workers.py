@@ -8,9 +8,7 @@ import zipfile
 import msgspec
 import pytest
 
-from scheduler.elastic.job import Spec, Strategy
-from scheduler.elastic.job.spec import Checkpoint
-from scheduler.elastic.workers import (
+from scheduler.elastic.controller.pod_template import (
     ARCHIVE,
     INSTALL,
     LONGEST_JOB,
@@ -23,6 +21,8 @@ from scheduler.elastic.workers import (
     problems,
     worker_name,
 )
+from scheduler.elastic.job import Spec, Strategy
+from scheduler.elastic.job.spec import Checkpoint
 from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.model.demand import Operator, Requirement
 from scheduler.objects import affinity, api

@@ -1,0 +1,95 @@
+"""The agent as one file that any Python from 3.8 on can run: `python agent.pyz -- python train.py`.
+
+Lives here: what goes into the archive, and its bytes, which are the same for the same sources: fixed times, fixed
+order, stored and not compressed (compressors differ, and a stored archive starts sooner). Used by the init container,
+which copies the archive into the worker's pod, and by an agent that runs from the installed package.
+
+    python -m scheduler.elastic.agent.archive PATH
+
+is what the init container runs: the command line, of which it would need nothing, takes seconds to import on a small
+share of a core, and every worker would wait for it.
+
+    __main__.py         starts the agent
+    sitecustomize.py    `sitecustomize_entry`: activates `runtime` in the training
+    gangwright_agent/   this package, and `runtime` as one of its own
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from pathlib import Path
+from typing import Sequence
+
+NAME = "gangwright_agent"
+"""The package's name in the archive: a name of its own, since an image may have a `scheduler` of somebody else's."""
+
+SHEBANG = b"#!/usr/bin/env python3\n"
+
+START = """\
+import signal
+import sys
+
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+
+from gangwright_agent.main import main
+
+sys.exit(main(sys.argv[1:]))
+"""
+
+LEFT_OUT = {"archive.py", "sitecustomize_entry.py"}
+"""Of no use inside the archive, or there under another name."""
+
+BIRTHDAY = (1980, 1, 1, 0, 0, 0)
+"""The earliest time a zip archive can say."""
+
+
+def build(path: Path) -> None:
+    """Write the archive to `path`, whole or not at all. Raises OSError when it cannot be written."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with unfinished.open("wb") as file:
+            file.write(SHEBANG)
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                for name, content in sorted(_contents().items()):
+                    entry = zipfile.ZipInfo(name, BIRTHDAY)
+                    entry.create_system = 3  # Unix, wherever it is built
+                    entry.external_attr = 0o100644 << 16
+                    archive.writestr(entry, content)
+        unfinished.chmod(0o755)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def main(words: Sequence[str]) -> int:
+    """Write the archive to the one path that is given; the exit code."""
+    if len(words) != 1:
+        sys.stderr.write("usage: python -m scheduler.elastic.agent.archive PATH\n")
+        return 2
+    try:
+        build(Path(words[0]))
+    except OSError as error:
+        sys.stderr.write(f"gangwright agent: {words[0]}: must be a place to write a file: {error.strerror}\n")
+        return 2
+    return 0
+
+
+def _contents() -> dict[str, bytes]:
+    """Name in the archive → content."""
+    agent = Path(__file__).parent
+    runtime = agent.parent / "runtime"
+    places = {
+        **{place: place.relative_to(agent) for place in agent.rglob("*.py") if place.name not in LEFT_OUT},
+        **{place: place.relative_to(agent.parent) for place in runtime.rglob("*.py")},
+    }
+    return {
+        "__main__.py": START.encode(),
+        "sitecustomize.py": (agent / "sitecustomize_entry.py").read_bytes(),
+        **{f"{NAME}/{name.as_posix()}": place.read_bytes() for place, name in places.items()},
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

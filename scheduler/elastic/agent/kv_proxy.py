@@ -1,0 +1,130 @@
+"""Horovod's rendezvous store, answered from the current round: what its C++ client asks for over loopback.
+
+Horovod 0.28.1 (`http_store.cc`) opens a connection for each request, knows 200 and 404 alone, asks again for a missing
+key every 10 ms, and aborts the whole process after three other answers. So: a GET waits here until the key is there, a
+missing key is a 404 before Horovod's own time-out is over, an outage of the master is bridged, and only what can never
+succeed (the round is over, the worker is no member) is refused.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Callable, NamedTuple
+
+from .agent_errors import Refused
+from .assignment import ALONE
+from .init_unblock import places
+from .master_client import Master
+from .retry import Over, Patience
+from .training_run import TrainingRun
+
+RANKS = "rank_and_size"
+"""The scope in which Horovod asks for its new place."""
+
+VALUE_LIMIT = 64 << 10
+"""Bytes of a value; an address of gloo's has about a hundred."""
+
+WAIT = 5.0
+"""Seconds a GET waits at most: Horovod looks at its own time-out only between two requests."""
+
+
+FINAL = frozenset({"NoMember"})
+"""Who is no member of a round will not become one; who is no worker may only not be seen yet."""
+
+
+OWN = ("local_", "cross_")
+"""How scopes begin of which nobody else is: of the workers on this host, and of those with this local rank. Every worker
+has a host of its own and so is alone in both, as its agent and its environment tell Horovod. It lays down two thirds of
+its values there, which reach nobody.
+"""
+
+
+class Said(NamedTuple):
+    """An answer to the child: a status, and a body as it goes out."""
+
+    status: int
+    body: bytes = b""
+
+
+class Store:
+    """PUT, GET and DELETE of one key, for one incarnation of the child."""
+
+    def __init__(
+        self,
+        master: Master,
+        patience: Patience,
+        gloo_timeout: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._master = master
+        self._patience = patience
+        self._limit = gloo_timeout
+        self._wait = min(WAIT, gloo_timeout / 2)
+        self._clock = clock
+
+    def answer(self, child: TrainingRun, method: str, scope: str, key: str, value: bytes) -> Said:
+        """What Horovod hears."""
+        if method == "DELETE":  # a round's values go with the round; a late DELETE must not count in the next
+            return Said(200)
+        if scope == RANKS:
+            return _ranks(child) if method == "GET" else Said(405)
+        number = child.round
+        try:
+            if method == "PUT":
+                return self._put(child, number, scope, key, value)
+            return self._get(child, number, scope, key)
+        except Refused as error:
+            return Said(410 if error.status in {403, 404, 409, 410} else error.status, str(error).encode())
+
+    def _put(self, child: TrainingRun, number: int, scope: str, key: str, value: bytes) -> Said:
+        if len(value) > VALUE_LIMIT:
+            return Said(413)
+        if _shared(number, scope):
+            try:
+                self._patience.ask(
+                    lambda: self._master.put(number, scope, key, value),
+                    self._enough(child, self._limit),
+                    FINAL,
+                )
+            except Over:
+                return Said(503)
+        child.keep(number, scope, key, value)
+        child.listens_at(number, places(value))
+        return Said(200)
+
+    def _get(self, child: TrainingRun, number: int, scope: str, key: str) -> Said:
+        value = child.kept(number, scope, key)
+        if value is None and _shared(number, scope):
+            value = self._fetched(child, number, scope, key)
+        return Said(404) if value is None else Said(200, value)
+
+    def _fetched(self, child: TrainingRun, number: int, scope: str, key: str) -> bytes | None:
+        """From the master; what comes beside it is kept for when it is asked for."""
+        try:
+            found = self._patience.ask(
+                lambda: self._master.get(number, scope, key, self._wait),
+                self._enough(child, self._wait),
+                FINAL,
+            )
+        except Over:
+            return None
+        for name, value in (found or {}).items():
+            child.keep(number, scope, name, value)
+        return found[key] if found else None
+
+    def _enough(self, child: TrainingRun, seconds: float) -> Callable[[], bool]:
+        until = self._clock() + seconds
+        return lambda: child.ended or self._clock() >= until
+
+
+def _shared(number: int, scope: str) -> bool:
+    """Whether anybody else reads and writes there; nobody does before the first round."""
+    return number > 0 and not scope.startswith(OWN)
+
+
+def _ranks(child: TrainingRun) -> Said:
+    """The place in the current round; alone before the first. Never empty and never a 404: Horovod reads either as
+    rank 0 of 0.
+    """
+    place = child.assignment or ALONE
+    return Said(200, place.line().encode())

@@ -1,0 +1,268 @@
+"""One run of the child, from its start to its end: its key, its place in the round, and how it goes.
+
+A child that is started again is another incarnation with another key, so that nothing that was said to or by the one
+before can be taken for the new one's. Safe from any thread.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+import time
+from contextlib import contextmanager
+from typing import Any, Callable, Iterable, Iterator, Mapping
+
+from .assignment import Assignment
+from .init_unblock import Place
+from .progress_report import Progress
+from .watchdog import Sight
+
+KEYS_KEPT = 4096
+"""Values of the current round kept at hand: Horovod reads each of its peers' twice; six meshes of 512 members fit."""
+
+PLACES_KEPT = 4096
+"""Places of the current round at which the child listens: one for each peer, in two meshes."""
+
+
+FINISH = 3600.0
+"""Seconds from the end of a training that its script may take without a sign of progress: for the last evaluation, or to
+export what was trained. Nobody waits for it any more; beyond an hour the process is more likely to hang at its exit.
+"""
+
+
+class TrainingRun:
+    """What is known about one run of the child."""
+
+    def __init__(
+        self, number: int, clock: Callable[[], float] = time.monotonic, finish: float = FINISH
+    ) -> None:
+        self.number = number
+        self.key = secrets.token_urlsafe(24)
+        self.ended = False
+        self.gone: str | None = None
+        """Why the child says that it goes, once it said so."""
+        self._clock, self._finish = clock, finish
+        self.entered = False
+        """It has begun as a worker, by `hvd.elastic.run` or our small API: no other child reports or meets others."""
+        self.foreign: str | None = None
+        """What shows that its script is of another kind; None: nothing does."""
+        self._well = False
+        """It has come to the end of its training."""
+        self._lock = threading.Lock()
+        self._assignment: Assignment | None = None
+        self._values: dict[tuple[str, str], bytes] = {}
+        self._places: list[Place] = []
+        self._progress = Progress(clock())
+        self._asking = 0
+        self._at_barrier = 0
+        self._listens = False
+        self.place: Mapping[str, Any] | None = None
+        """What its first round will be, as the master said last."""
+        self.placed = threading.Event()
+        """`place` is known."""
+        self._heard = clock()
+
+    @property
+    def assignment(self) -> Assignment | None:
+        """The place in the round that this child was told last; None before the first."""
+        with self._lock:
+            return self._assignment
+
+    @property
+    def round(self) -> int:
+        """The round this child is in; 0 for a newcomer."""
+        place = self.assignment
+        return place.round if place else 0
+
+    @property
+    def removed(self) -> bool:
+        place = self.assignment
+        return bool(place and place.removed)
+
+    @property
+    def returned(self) -> bool:
+        """Whether its training function has returned, the last one of its script."""
+        with self._lock:
+            return self._well and not (self._assignment and self._assignment.removed)
+
+    @property
+    def saves(self) -> bool:
+        """Whether it was told to save its state to disk before it goes."""
+        place = self.assignment
+        return bool(place and place.saves)
+
+    @property
+    def saved(self) -> int | None:
+        """The step of the newest checkpoint that it wrote; None when it wrote none."""
+        with self._lock:
+            return self._progress.saved
+
+    @property
+    def step_s(self) -> float | None:
+        """The mean time of its steps since the last beat in seconds; None where there is none."""
+        with self._lock:
+            return self._progress.step_s
+
+    def assign(self, place: Assignment) -> None:
+        """The child is told this place. Values of the round before are forgotten."""
+        with self._lock:
+            if self._assignment is None or place.round != self._assignment.round:
+                self._values.clear()
+                self._places.clear()
+            self._assignment = place
+
+    def keep(self, number: int, scope: str, key: str, value: bytes) -> None:
+        """Have a value at hand while the child is in round `number`; 0 when it is in none."""
+        with self._lock:
+            if (
+                number == (self._assignment.round if self._assignment else 0)
+                and len(self._values) < KEYS_KEPT
+            ):
+                self._values[scope, key] = value
+
+    def kept(self, number: int, scope: str, key: str) -> bytes | None:
+        """A value at hand, of this round alone."""
+        with self._lock:
+            if number != (self._assignment.round if self._assignment else 0):
+                return None
+            return self._values.get((scope, key))
+
+    def listens_at(self, number: int, places: Iterable[Place]) -> None:
+        """The child laid down in round `number` that it listens there for its peers."""
+        with self._lock:
+            if self._assignment is not None and number == self._assignment.round:
+                self._places = [*self._places, *places][:PLACES_KEPT]
+
+    def heard(self, number: int, place: Mapping[str, Any] | None, broken: int) -> tuple[Place, ...]:
+        """A beat of process `number` was answered; where the child may wait for peers that have died."""
+        if number == self.number:
+            self.expects(place)
+        return self.awaits(broken)
+
+    def awaits(self, number: int) -> tuple[Place, ...]:
+        """Where the child may wait for peers, if it is in round `number` and has not said that it trains."""
+        with self._lock:
+            return tuple(self._places) if self._meets(number) else ()
+
+    def _meets(self, number: int) -> bool:
+        """Whether it is in this round, and has not said that it trains."""
+        inside = self._assignment is not None and number == self._assignment.round
+        return inside and not self._at_barrier and self._progress.phase != "Training"
+
+    def lets_in(self, door: str | None) -> bool:
+        """Whether this key may read and write values; nobody may without one."""
+        return door is not None and hmac.compare_digest(door, self.key)
+
+    def goes(self, why: str, *, well: bool) -> None:
+        """The child says that its training is over; `well`: it came to its end, or the job does without it."""
+        with self._lock:
+            self.gone, self._well = why, well
+
+    def shows(self, foreign: str) -> bool:
+        """A process of the child is of another kind, by this sign. False where an elastic training has begun."""
+        with self._lock:
+            if not self.entered:
+                self.foreign = foreign
+            return not self.entered
+
+    def take(self, report: Mapping[str, Any]) -> None:
+        """Believe the child's report. Raises progress.Wrong."""
+        with self._lock:
+            self._trains_again(setup=report.get("setup") is True)
+            self._progress.take(report, self._clock())
+
+    @contextmanager
+    def asks(self) -> Iterator[None]:
+        """While a call of the child is answered: its threads are alive."""
+        with self._lock:
+            self._asking += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asking -= 1
+                self._heard = self._clock()
+
+    @contextmanager
+    def at_barrier(self, *, setup: bool = False) -> Iterator[None]:
+        """While the child's main thread waits for its next place; that is no silence. setup: its script sets up."""
+        with self._lock:
+            self._trains_again(setup=setup)
+            self._at_barrier += 1
+            self._progress.goes_on(self._clock())
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._at_barrier -= 1
+                self._progress.goes_on(self._clock())
+
+    def _trains_again(self, *, setup: bool) -> None:
+        """A child that reports or stands at the barrier trains, also when it went from a training before."""
+        self.gone, self._well = None, False
+        self.entered = self.entered or not setup
+        self.foreign = None if self.entered else self.foreign
+
+    def expects(self, place: Mapping[str, Any] | None) -> None:
+        """The master says what the child's first round will be; None: it does not know, or has said so before."""
+        if place is not None:
+            self.place = place
+            self.placed.set()
+
+    def listens(self) -> None:
+        """The child listens for announcements: until it says good-bye, one of its threads always asks."""
+        with self._lock:
+            self._listens = True
+
+    def sight(self, *, stopped: bool) -> Sight:
+        """How the child looks to the watchdog. Who never listened is not unheard."""
+        with self._lock:
+            now, progress = self._clock(), self._progress
+            training = progress.phase == "Training" and self.gone is None
+            listening = self._listens and training and not self._asking
+            return Sight(
+                stopped=stopped,
+                silent=self._silence(now),
+                unheard=max(0.0, now - self._heard) if listening else 0.0,
+                usual_step=progress.usual_step,
+                training=training,
+                collective=progress.collective,
+            )
+
+    def _silence(self, now: float) -> float:
+        """Seconds without progress that count: none at the barrier, and after the training's end only those beyond what
+        a script may take there.
+        """
+        allowed = self._finish if self._well else 0.0
+        return 0.0 if self._at_barrier else max(0.0, self._progress.silent(now) - allowed)
+
+    @property
+    def newcomer(self) -> bool:
+        """Whether nobody counts on this child yet: in no round, and not at the barrier."""
+        with self._lock:
+            return self._assignment is None and not self._at_barrier
+
+    def end(self) -> dict[str, Any]:
+        """This child's part of the report of its end."""
+        return {
+            "checkpoint_step": self.saved,
+            "returned": self.returned,
+            "entered": self.entered,
+            "foreign": self.foreign,
+        }
+
+    def beat(self) -> dict[str, Any]:
+        """This child's part of a beat."""
+        returned = self.returned
+        with self._lock:
+            now = self._clock()
+            report = {
+                **self._progress.beat(now),
+                "silent_s": round(self._silence(now), 3),
+                "returned": returned,
+            }
+            report["round"] = self._assignment.round if self._assignment else 0
+            if self._at_barrier and not report["round"]:
+                report["phase"] = "Ready"
+            return report

@@ -1,0 +1,23 @@
+"""The elastic master at work: watches and workers become events of each job's reconciler, and its effects are carried out.
+
+Lives here: everything between the pure rooms of elastic training and the world. Never here: who is in a round
+(`reconciler`), how large a job should be (`sizing`), or a route (`rendezvous`).
+
+    decode            API objects → events and amounts
+    pod_template      a worker's pod, made of its job's template
+    requests          what is to be done → requests to the API server
+    request_retry     one request, tried until it is answered for good
+    status_writer     a job's status: the newest one stands, however often another client writes
+    pod_control       pods, events and the NetworkPolicy of one job
+    accepted_spec     the spec that one job goes by
+    job_controller    one job: its reconciler, its workers that wait, its timer
+    capacity          what the nodes have free
+    pod_freshness     whether pods are seen, told to the jobs
+    job_registry      all jobs: which watch concerns which
+    worker_service    the requests of workers
+    autoscaler        sizes, decided for all jobs together every few seconds
+    job_metrics       what happened → metrics
+    elastic_master    the parts put together
+
+Everything that the master must know to go on stands in the jobs' status and on the pods, so it may end at any line.
+"""

@@ -1,0 +1,244 @@
+"""The parts of `gangwright elastic`, put together and kept running until the process is told to stop."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from random import Random
+from typing import Any, Final, Never, get_args
+
+import structlog
+from yarl import URL
+
+from scheduler.clock import steady
+from scheduler.elastic.controller.autoscaler import keep_sizing
+from scheduler.elastic.controller.job_metrics import JobMetrics
+from scheduler.elastic.controller.job_registry import JOBS, NODES, PODS, Master, identity_of
+from scheduler.elastic.controller.pod_control import Site
+from scheduler.elastic.controller.pod_freshness import TOLD_WITHIN, keep_seeing, seeing
+from scheduler.elastic.controller.pod_template import Kit
+from scheduler.elastic.controller.request_retry import COUNTED, RequestRetry, What
+from scheduler.elastic.controller.worker_service import Desk
+from scheduler.elastic.reconciler.round_transition import BEGINS
+from scheduler.elastic.reconciler.round_triggers import TABLE
+from scheduler.elastic.reconciler.timeouts import Timeouts
+from scheduler.elastic.rendezvous import ring_size
+from scheduler.elastic.rendezvous.rendezvous_server import Rendezvous, rendezvous
+from scheduler.elastic.rendezvous.worker_messages import ORDINARY, Reason
+from scheduler.kube.client import SPARE, Client
+from scheduler.kube.credentials import find_access
+from scheduler.kube.leader_election import LeaderElection
+from scheduler.kube.lease_follower import LeaseName
+from scheduler.kube.watch import INACTIVITY, Reflector, answered
+from scheduler.serving import probes
+from scheduler.serving.listener import Cause
+from scheduler.serving.server import serve, url
+from scheduler.settings import Settings
+from scheduler.telemetry.elastic import ElasticMetrics
+from scheduler.telemetry.metrics import begin
+
+LOOK: Final = 0.1
+"""Seconds between two looks whether we lead, and whether everything has been read."""
+
+BESIDE: Final = 64
+"""Connections to the API server beside those of watches: writes, statuses, the Lease, and reviews of tokens."""
+
+REFRESH: Final = 2.0
+"""Seconds between two refreshes of the gauges; Prometheus scrapes every 15 to 60."""
+
+_log = structlog.get_logger("elastic")
+
+
+async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]) -> None:
+    """Look after elastic jobs until cancelled. `listening` is told the URLs of rendezvous and probes once we act.
+
+    Returns when the Lease is no longer ours: another master acts, or it could not be renewed. Raises SettingsError for
+    settings that cannot be used, in a group.
+    """
+    metrics = ElasticMetrics()
+    begin_all(metrics)
+    own = settings.elastic
+    counting = JobMetrics(metrics, own.reported)
+    master = Master(counting, namespaces=own.namespaces, taints=own.doomed_taints, limits=limits_of(settings))
+    access = await find_access(settings.api.kubeconfig, settings.api.context)
+    async with (
+        Client(access, connections=connections(master)) as client,
+        _parts(settings, client, master, counting) as (holder, reflectors),
+    ):
+        checks = probes.build_app(metrics, partial(_checks, master, holder, client, settings))
+        probe = settings.probes
+        async with serve(checks, probe.host, probe.port, section="probes") as probed:
+            await _until(lambda: master.synced and holder.leading(steady()))
+            told = {"probes": url(probe.host, probed)}
+            desk = Desk(
+                master,
+                leading=lambda: holder.leading(steady()),
+                seeing=lambda: seeing(reflectors, steady()),
+                interval=settings.rendezvous.beat,
+            )
+            async with rendezvous(
+                desk, client, settings.rendezvous, metrics, namespace=own.lease_namespace
+            ) as meeting:
+                told["rendezvous"] = settings.workers.address or meeting.address
+                await _act(
+                    settings, client, master, holder, counting, metrics, meeting, partial(listening, told)
+                )
+            _log.info("the lease is lost")
+
+
+def connections(master: Master) -> int:
+    """Connections to the API server: with however many namespaces, watches leave the others their own."""
+    return len(master.watches()) + SPARE + BESIDE
+
+
+async def _act(
+    settings: Settings,
+    client: Client,
+    master: Master,
+    holder: LeaderElection,
+    counting: JobMetrics,
+    metrics: ElasticMetrics,
+    meeting: Rendezvous,
+    listening: Callable[[], None],
+) -> None:
+    """Act for as long as the Lease is ours."""
+    trying = RequestRetry(
+        client,
+        at_once=settings.api.concurrent_writes,
+        least=settings.elastic.retry,
+        most=settings.elastic.retry_limit,
+        counted=counting.wrote,
+        acting=lambda: holder.leading(steady()),
+    )
+    kit = kit_of(settings, meeting)
+    master.forgotten = meeting.forget
+    site = Site(
+        trying,
+        kit,
+        settings.workers.confine,
+        URL(kit.master).port or 443,
+        steady,
+        meeting.met,
+        meeting.broken,
+    )
+    try:
+        master.begin(site)
+        async with asyncio.TaskGroup() as group:
+            took = metrics.sizing_duration_seconds.observe
+            tasks = [
+                group.create_task(keep_sizing(master, kit, settings.elastic.sizing_every, took)),
+                group.create_task(_keep_written(master, settings.elastic.status_every)),
+            ]
+            listening()
+            await _until(lambda: not holder.leading(steady()))
+            for task in tasks:
+                task.cancel()
+    finally:
+        master.end()
+        await holder.release()
+
+
+@asynccontextmanager
+async def _parts(
+    settings: Settings, client: Client, master: Master, counting: JobMetrics
+) -> AsyncIterator[tuple[LeaderElection, dict[str, Reflector[Any]]]]:
+    """The Lease and the watches, at work in the background."""
+    own = settings.elastic
+    identity = identity_of(own.identity, os.environ.get("POD_NAME", ""), socket.gethostname(), Random())
+    holder = LeaderElection(client, LeaseName(own.lease_namespace, own.lease_name), identity)
+    reflectors = {
+        name: Reflector(client, resource, sink) for name, (resource, sink) in master.watches().items()
+    }
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            holder.run(),
+            _keep_shown(counting, reflectors, holder),
+            keep_seeing(master, reflectors, settings.api.silent_after),
+            *(r.run() for r in reflectors.values()),
+        ]
+        running = [group.create_task(task) for task in tasks]
+        try:
+            yield holder, reflectors
+        finally:
+            for task in running:
+                task.cancel()
+
+
+def kit_of(settings: Settings, meeting: Rendezvous) -> Kit:
+    """What every worker gets."""
+    own = settings.workers
+    return Kit(
+        image=own.image,
+        master=own.address or meeting.address,
+        ca=meeting.authority,
+        pull_policy=own.pull_policy.value,
+        interpreter=own.interpreter,
+        scheduler=settings.cluster.scheduler_names[0],
+        audience=settings.rendezvous.audience,
+        token_life=own.token_life,
+        interface=own.interface,
+        gloo_timeout=own.gloo_timeout,
+        grace=own.grace,
+    )
+
+
+def limits_of(settings: Settings) -> Timeouts:
+    """The limits of membership that follow from the settings; all others are its own."""
+    own, ring = settings.elastic, ring_size.largest(settings.rendezvous)
+    return Timeouts(
+        ring=ring.members,
+        ring_bound=ring.bound,
+        unseen=INACTIVITY + settings.api.silent_after + TOLD_WITHIN,
+        silent=settings.rendezvous.silent_after,
+        grace=max(Timeouts().grace, 2.5 * settings.rendezvous.beat),  # two beats, however late each is
+        collective=settings.workers.gloo_timeout,
+        start=own.start_limit,
+        trouble=own.trouble_limit,
+        hang=own.hang_limit,
+        save=own.save_limit,
+        release=own.release_limit,
+    )
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - what is looked at is the clock, too
+        await asyncio.sleep(LOOK)
+
+
+async def _keep_written(master: Master, every: float) -> Never:
+    while True:
+        for charge in list(master.charges.values()):
+            charge.refresh()
+            await asyncio.sleep(0)
+        await asyncio.sleep(every)
+
+
+async def _keep_shown(
+    counting: JobMetrics, reflectors: Mapping[str, Reflector[Any]], holder: LeaderElection
+) -> Never:
+    while True:
+        now = steady()
+        counting.refresh(now, reflectors, leading=holder.leading(now))
+        await asyncio.sleep(REFRESH)
+
+
+def _checks(master: Master, holder: LeaderElection, client: Client, settings: Settings) -> list[probes.Check]:
+    now = steady()
+    quiet = now - client.last_answer
+    return [
+        probes.Check("synced", master.synced, f"still reading: {', '.join(master.missing()) or 'nothing'}"),
+        probes.Check("fresh", quiet <= settings.api.silent_after, answered(quiet)),
+        probes.Check("leading", holder.leading(now), f"the Lease is held by {holder.holder or 'nobody'}"),
+    ]
+
+
+def begin_all(metrics: ElasticMetrics) -> None:
+    """Every counter whose words are a closed list at 0: for Prometheus a count that begins above 0 did not grow."""
+    begin(metrics.connections_closed_total, get_args(Cause))
+    begin(metrics.refusals_total, [reason for reason in Reason if reason not in ORDINARY])
+    begin(metrics.token_reviews_total, ["yes", "no", "away"])
+    begin(metrics.rounds_total, [BEGINS, *(cause.name for cause in TABLE)])
+    begin(metrics.writes_total, get_args(What), COUNTED)
+    begin(metrics.unreadable_objects_total, [JOBS, PODS, NODES])

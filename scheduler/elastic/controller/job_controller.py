@@ -1,0 +1,400 @@
+"""One job: what happens to it goes into its membership, what is to be done comes out and is done.
+
+Lives here: the way of each effect, the workers that wait for an answer, the timer. Never here: a decision. A fault of
+ours at one job leaves the others alone: the job is begun anew from what stands at the API server, a while later.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import structlog
+
+from scheduler.elastic.controller.accepted_spec import AcceptedSpec
+from scheduler.elastic.controller.decode import Job, Known
+from scheduler.elastic.controller.job_metrics import JobMetrics
+from scheduler.elastic.controller.pod_control import PodControl, Site
+from scheduler.elastic.controller.pod_template import Owner, Thing, problems
+from scheduler.elastic.controller.status_writer import StatusWriter
+from scheduler.elastic.job import UnreadableStatus, decode_status, encode_status
+from scheduler.elastic.job.spec import Problem, Spec
+from scheduler.elastic.job.status_json import accepted_template, readable
+from scheduler.elastic.reconciler import Reconciler, ring_limit
+from scheduler.elastic.reconciler.job_effects import (
+    Abort,
+    Announce,
+    Assignment,
+    Effect,
+    Finish,
+    Persist,
+    Place,
+    Publish,
+    Resized,
+    StartWorker,
+    StopWorker,
+    Tell,
+)
+from scheduler.elastic.reconciler.job_events import (
+    Elapsed,
+    Event,
+    Exited,
+    Listed,
+    LostSight,
+    NodeDoomed,
+    Persisted,
+    Restored,
+    SawAgain,
+    Uid,
+    WorkerGone,
+)
+from scheduler.elastic.reconciler.timeouts import Timeouts
+from scheduler.elastic.sizing.job_view import JobView
+
+ROUNDS: Final = 3
+"""Published rounds of a worker whose values it may still read and write."""
+
+LEAST_WAIT: Final = 0.005
+"""Seconds of rest at least between two looks at a deadline."""
+
+AGAIN: Final = 5.0
+"""Seconds before a job at which we failed is begun anew; doubles up to `AGAIN_MOST`. After as long without a fault the
+next one is the first again."""
+AGAIN_MOST: Final = 300.0
+
+_log = structlog.get_logger("elastic")
+
+
+class JobController:
+    """A job under care, from `begin` until `close`."""
+
+    def __init__(self, owner: Owner, site: Site, limits: Timeouts, counting: JobMetrics) -> None:
+        self.owner = owner
+        self.rounds: dict[Uid, tuple[int, ...]] = {}
+        """By worker: the newest published rounds that it is a member of."""
+        self.job: Job | None = None
+        self.workers: dict[Uid, Known] = {}
+        self._site = site
+        self._limits = limits
+        self._counting = counting
+        self._membership: Reconciler | None = None
+        self._news = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._carrying = PodControl(owner, site, lambda event: self.feed(event))
+        self._writing = StatusWriter(
+            owner,
+            site.trying,
+            stands=lambda number: self.feed(Persisted(number)),
+            overtaken=self._overtaken,
+            readable=readable,
+        )
+        self._writer = self._begin_to_write()
+        self._doomed: dict[str, str] = {}
+        self._blind = ""
+        self._accepting = AcceptedSpec(self._problems, counting.refused)
+        self._unreadable = ""
+        """Why the status that stands cannot be read: as long as it is so, the job is left alone."""
+        self._shown: tuple[float | None, Thing] = (None, {})  # when the rules had looked, and the status then
+        self._failures = 0
+        self._began = site.clock()
+        """When it was begun, or begun anew."""
+
+    @property
+    def spec(self) -> Spec | None:
+        """What the job goes by, and its workers are made from; None while there is nothing that it could."""
+        return self._membership.spec if self._membership is not None else self._accepting.spec
+
+    # ── its life ────────────────────────────────────────────────────────────────────────────────────────
+
+    def begin(
+        self, job: Job, workers: Mapping[Uid, Known], doomed: Mapping[str, str], blind: str = ""
+    ) -> None:
+        """Take it over from what stands at the API server. blind: why its pods are not seen, if they are not."""
+        self.job, self.workers, self._doomed, self._blind = job, dict(workers), dict(doomed), blind
+        self._counting.known(self.owner.key, None, self.owner.uid)
+        self._anew()
+
+    def close(self) -> None:
+        """It is gone, or no longer ours: nothing more is done for it, and nobody waits for it any longer."""
+        self._membership = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._writer.cancel()
+        self._carrying.close()
+        self._counting.gone(self.owner.key)
+        self._tell_news()
+
+    def _anew(self) -> None:
+        assert self.job is not None  # noqa: S101 - `begin` has set it
+        self._writing.believe(self.job)
+        self._membership = None
+        self._accepting.forget()
+        try:
+            status = decode_status(self.job.status)
+        except UnreadableStatus as error:
+            self._leave_alone(str(error))
+            return
+        self._unreadable = ""
+        self._counting.known(self.owner.key, status)
+        self._membership = Reconciler(self.owner.key, selector=self.owner.selector, limits=self._limits)
+        if status is not None and status.assignment is not None:
+            self._let_in(status.assignment.number, (seat.uid for seat in status.assignment.ring))
+        restored = Restored(status, accepted_template(self.job.status))
+        events: list[Event] = [restored, *self._accepting.read(self.job)]
+        events += [NodeDoomed(node, why) for node, why in self._doomed.items()]
+        events += [LostSight(self._blind)] if self._blind else []
+        events += [known.seen for known in self.workers.values()]
+        self.feed(*events, Listed())
+
+    def _leave_alone(self, why: str) -> None:
+        """Its training may be anywhere, so nothing is done, and nothing written, until somebody else makes it
+        readable. Workers that train go on.
+        """
+        if not self._unreadable:
+            said = f"the status cannot be read, and stays as it is: nothing is done for this job meanwhile: {why}"
+            _log.error("status cannot be read", job=self.owner.key, error=why)
+            self._counting.unreadable("elasticjobs")
+            self._carry(Tell("Warning", "StatusUnreadable", said))
+        self._unreadable = why
+
+    def _begin_to_write(self) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.create_task(self._writing.run())
+        task.add_done_callback(self._wrote)
+        return task
+
+    def _wrote(self, task: asyncio.Task[Any]) -> None:
+        """It ends when we close, or by a fault of ours."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("status no longer written", job=self.owner.key, exc_info=error)
+            self._break()
+
+    def _overtaken(self) -> None:
+        """Somebody else wrote a round: what we believe of this job is not so."""
+        _log.error("status was written by another master", job=self.owner.key)
+        self._break()
+
+    def _break(self) -> None:
+        """Begin anew after a while, from a fresh look."""
+        self._counting.broken()
+        self._membership = None
+        if self._site.clock() - self._began > AGAIN_MOST:
+            self._failures = 0
+        pause = min(AGAIN_MOST, AGAIN * 2.0 ** min(self._failures, 16))
+        self._failures += 1
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(pause, self._mended)
+
+    def _mended(self) -> None:
+        self._timer, self._began = None, self._site.clock()
+        if self._writer.done():
+            self._writer = self._begin_to_write()
+        self._anew()
+
+    # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def job_seen(self, job: Job) -> None:
+        before, self.job = self.job, job
+        self._writing.seen(job)
+        if self._unreadable or (self._membership is not None and not self._writing.readable):
+            self._anew()
+        elif before is None or before.metadata.generation != job.metadata.generation:
+            self.feed(*self._accepting.read(job))
+            for uid in self.workers:
+                self._agree(uid)
+            self.refresh()
+
+    def worker_seen(self, known: Known) -> None:
+        self.workers[known.seen.uid] = known
+        self._agree(known.seen.uid)
+        self.feed(known.seen)
+
+    def worker_gone(self, uid: Uid) -> None:
+        if self.workers.pop(uid, None) is not None:
+            for number in self.rounds.pop(uid, ())[-1:]:
+                self._site.broken(self.owner.key, number)
+            self.feed(WorkerGone(uid))
+
+    def node_turned(self, node: str, why: str, event: Event) -> None:
+        """why: it is doomed; empty: it is not, after all."""
+        if why:
+            self._doomed[node] = why
+        else:
+            self._doomed.pop(node, None)
+        self.feed(event)
+
+    def sight_turned(self, why: str) -> None:
+        """why: its pods are not seen; empty: they are."""
+        before, self._blind = self._blind, why
+        if bool(before) != bool(why):
+            self.feed(LostSight(why) if why else SawAgain())
+            self.refresh()
+
+    def _problems(self, spec: Spec) -> tuple[Problem, ...]:
+        """What no schema can know."""
+        return problems(self.owner, spec) + ring_limit.problems(spec, self._limits)
+
+    def _agree(self, uid: Uid) -> None:
+        """Members of a gang that name different quorums are refused by the scheduler."""
+        known = self.workers[uid]
+        if self.spec is not None and known.quorum != str(self.spec.min_workers) and not known.seen.deleting:
+            self._carrying.requote(uid, known.seen.name, self.spec.min_workers)
+
+    # ── what follows ────────────────────────────────────────────────────────────────────────────────────
+
+    def feed(self, *events: Event) -> None:
+        """Tell the membership, and do what it wants."""
+        with self._ours() as membership:
+            if membership is None:
+                return
+            now = self._site.clock()
+            effects = [effect for event in events for effect in membership.handle(event, now)]
+            self._arm(membership.next_deadline(now) - now)
+            for effect in effects:
+                self._carry(effect)
+
+    @contextmanager
+    def _ours(self) -> Iterator[Reconciler | None]:
+        """The membership, if there is one; whatever fails in it, or at what it says, is the fault of this one job."""
+        try:
+            yield self._membership
+        except Exception:  # noqa: BLE001 - so it ends here, and the other jobs go on
+            key = self.owner.key
+            _log.exception("membership failed", job=key, kind=("membership failed", key))
+            self._break()
+
+    def _arm(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if seconds < float("inf"):
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(LEAST_WAIT, seconds), lambda: self.feed(Elapsed()))
+
+    def _carry(self, effect: Effect) -> None:
+        match effect:
+            case StartWorker():
+                if self.spec is not None:
+                    self._carrying.start(effect, self.spec)
+            case StopWorker():
+                self._stop(effect)
+            case Persist():
+                self._counting.decided(self.owner.key, effect.status)
+                self._writing.want(
+                    encode_status(effect.status, self._accepting.written), round_=effect.status.round
+                )
+            case Publish():
+                self._publish(effect)
+            case Announce():
+                self._tell_news()
+            case Tell():
+                self._counting.told(effect)
+                self._carrying.tell(effect)
+            case Resized():
+                self._counting.resized(effect)
+                self._site.met(self.owner.key, effect.round)
+            case Finish():
+                _log.info("job over", job=self.owner.key, phase=effect.phase, reason=effect.reason)
+                self.refresh()  # who waits for it, and the master after us, need not wait for figures
+            case Abort():
+                pass  # the answer to the worker's next beat says it
+
+    def _stop(self, effect: StopWorker) -> None:
+        known = self.workers.get(effect.uid)
+        if known is not None:
+            self._carrying.stop(effect, known.seen.name)
+        else:
+            asyncio.get_running_loop().call_soon(self.feed, WorkerGone(effect.uid))
+
+    def _publish(self, effect: Publish) -> None:
+        self._counting.began(self.owner.key, effect.round)
+        told = effect.assignments.items()
+        self._let_in(effect.round, (uid for uid, assignment in told if not assignment.removed))
+        self._tell_news()
+
+    def _let_in(self, number: int, members: Iterable[Uid]) -> None:
+        """They may read and write the values of this round."""
+        for uid in members:
+            if number not in self.rounds.get(uid, ()):
+                self.rounds[uid] = (*self.rounds.get(uid, ()), number)[-ROUNDS:]
+
+    def refresh(self) -> None:
+        """Bring the figures in the status up to date; they are where the rules have not looked since."""
+        with self._ours() as membership:
+            if membership is not None:
+                if membership.looked_at != self._shown[0]:
+                    status = membership.status(self._site.clock())
+                    self._counting.seen(self.owner.key, status)
+                    self._shown = membership.looked_at, encode_status(status, self._accepting.written)
+                self._writing.want(self._shown[1])
+
+    # ── workers that ask ────────────────────────────────────────────────────────────────────────────────
+
+    def beat_answer(self, uid: Uid) -> tuple[int, str | None]:
+        """The newest round announced to it, and why its child is to be killed, if it is."""
+        if self._membership is None:
+            return 0, None
+        return self._membership.beat_answer(uid)
+
+    @property
+    def broken(self) -> int:
+        """The round in which nobody can meet any more, if it is the one that stands; else 0."""
+        return self._membership.broken if self._membership is not None else 0
+
+    def place(self, uid: Uid) -> Place | None:
+        """What it has to expect of its first round."""
+        return self._membership.place(uid) if self._membership is not None else None
+
+    @property
+    def hears(self) -> bool:
+        """Whether what a worker says but once is noted: not while the job is left alone, or about to be begun anew."""
+        return self._membership is not None
+
+    def exited(self, event: Exited) -> bool:
+        """Whether the agent is to start the child again."""
+        if event.round is not None and event.round in self.rounds.get(event.uid, ()):
+            self._site.broken(self.owner.key, event.round)
+        self.feed(event)
+        return self._membership is not None and self._membership.restart(event.uid)
+
+    def wishes(self) -> JobView | None:
+        """The job as the sizing policies see it; None where there is nothing to decide."""
+        with self._ours() as membership:
+            if membership is not None and self.spec is not None:
+                return membership.wishes(self._site.clock())
+        return None
+
+    async def assignment(self, uid: Uid, known: int, wait: float) -> Assignment | None:
+        """What the worker is told of the first round beyond `known`, once it is published; None after `wait`
+        seconds.
+        """
+
+        def found() -> Assignment | None:
+            return self._membership.assignment(uid, known) if self._membership is not None else None
+
+        answer: Assignment | None = await self._awaited(found, wait)
+        return answer
+
+    async def announced(self, uid: Uid, known: int, wait: float) -> int:
+        """The newest round announced to it, once it is beyond `known`, or after `wait` seconds."""
+
+        def found() -> int | None:
+            newest, _ = self.beat_answer(uid)
+            return newest if newest > known else None
+
+        newest = await self._awaited(found, wait)
+        return self.beat_answer(uid)[0] if newest is None else newest
+
+    async def _awaited(self, found: Callable[[], Any], wait: float) -> Any:
+        try:
+            async with asyncio.timeout(wait):
+                while (answer := found()) is None:
+                    await self._news.wait()
+        except TimeoutError:
+            return None
+        return answer
+
+    def _tell_news(self) -> None:
+        """Everybody who waits looks again; who waits from now on waits for the next."""
+        self._news.set()
+        self._news = asyncio.Event()

@@ -1,0 +1,245 @@
+"""All jobs: which watch, which worker and which node concerns which of them.
+
+Lives here: the sinks of the watches, and the charges by uid. Never here: a request, or what happens inside a job. Until
+everything has been read, and while another master acts, facts are only kept.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any, Final
+
+import structlog
+
+from scheduler.elastic.controller import decode, requests
+from scheduler.elastic.controller.capacity import Room
+from scheduler.elastic.controller.decode import Job, Known
+from scheduler.elastic.controller.job_controller import JobController
+from scheduler.elastic.controller.job_metrics import JobMetrics
+from scheduler.elastic.controller.pod_control import Site
+from scheduler.elastic.controller.pod_template import Owner
+from scheduler.elastic.reconciler.job_events import NodeCleared, NodeDoomed, Uid
+from scheduler.elastic.reconciler.timeouts import Timeouts
+from scheduler.kube import changes as ch
+from scheduler.objects import api
+
+JOBS: Final = "elasticjobs"
+PODS: Final = "pods"
+NODES: Final = "nodes"
+
+_log = structlog.get_logger("elastic")
+
+
+class Master:
+    """The jobs under care. taints: keys that say that a node is about to go. forgotten: told of a job that is gone."""
+
+    def __init__(
+        self,
+        counting: JobMetrics,
+        *,
+        namespaces: Sequence[str] = (),
+        taints: Sequence[str] = (),
+        limits: Timeouts | None = None,
+        forgotten: Callable[[str], None] = lambda _job: None,
+    ) -> None:
+        self.charges: dict[Uid, JobController] = {}
+        """By the uid of the ElasticJob."""
+        self.room = Room()
+        self.whole = not namespaces
+        """Every pod of the cluster is seen, so that the room is known."""
+        self.forgotten = forgotten
+        self._counting = counting
+        self._taints = tuple(taints)
+        self._limits = limits or Timeouts()
+        self._site: Site | None = None
+        self._jobs: dict[Uid, Job] = {}
+        self._workers: dict[Uid, Known] = {}
+        self._doomed: dict[str, str] = {}
+        self._blind: dict[str, str] = {}
+        self._sources = watched(namespaces)
+        self._missing = set(self._sources)
+
+    # ── watches ─────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def synced(self) -> bool:
+        """Every list has been read."""
+        return not self._missing
+
+    def missing(self) -> list[str]:
+        """The lists that have not been read."""
+        return sorted(self._missing)
+
+    def watches(self) -> dict[str, tuple[ch.Resource[Any], ch.Sink[Any]]]:
+        """What to watch, and whom to tell, by name."""
+        sinks: dict[str, tuple[type, Callable[[Any], None], Callable[[ch.Gone[Any]], None]]] = {
+            JOBS: (Job, self._job_seen, self._job_gone),
+            PODS: (api.Pod, self._pod_seen, self._pod_gone),
+            NODES: (api.Node, self._node_seen, self._node_gone),
+        }
+        return {
+            name: (ch.Resource(path, sinks[kind][0]), self._sink(name, kind, *sinks[kind][1:]))
+            for name, (kind, path) in self._sources.items()
+        }
+
+    def _sink(
+        self, name: str, kind: str, seen: Callable[[Any], None], gone: Callable[[ch.Gone[Any]], None]
+    ) -> ch.Sink[Any]:
+        def sink(batch: Sequence[ch.Change[Any]]) -> None:
+            for change in batch:
+                try:
+                    take(change)
+                except Exception as error:  # noqa: BLE001 - whatever is wrong with one object, the others count
+                    leave_out(change, f"{type(error).__name__}: {error}")
+
+        def take(change: ch.Change[Any]) -> None:
+            match change:
+                case ch.Seen():
+                    seen(change.object)
+                case ch.Gone():
+                    gone(change)
+                case ch.Malformed():
+                    leave_out(change, change.message)
+                case ch.Synced():
+                    self._missing.discard(name)
+
+        def leave_out(change: ch.Change[Any], message: str) -> None:
+            self._counting.unreadable(kind)
+            place = "" if isinstance(change, ch.Synced) else "/".join(filter(None, change.key or ()))
+            _log.warning(
+                "object left out",
+                resource=name,
+                object=place,
+                message=message,
+                kind=("object left out", name, place),
+            )
+
+        return sink
+
+    # ── jobs ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def begin(self, site: Site) -> None:
+        """Everything has been read, and we act from now on."""
+        self._site = site
+        for job in list(self._jobs.values()):
+            self._take(job)
+        _log.info("acting", jobs=len(self.charges), workers=len(self._workers))
+
+    def end(self) -> None:
+        """We act no longer."""
+        self._site = None
+        for charge in self.charges.values():
+            charge.close()
+        self.charges.clear()
+
+    def _take(self, job: Job) -> None:
+        if self._site is None:
+            return
+        owner = job.owner
+        charge = JobController(owner, self._site, self._limits, self._counting)
+        self.charges[owner.uid] = charge
+        workers = {uid: known for uid, known in self._workers.items() if known.owner == owner}
+        charge.begin(job, workers, self._doomed, self._why_blind(owner))
+
+    def _job_seen(self, job: Job) -> None:
+        uid = job.metadata.uid
+        if job.metadata.deletion_timestamp is not None:
+            self._forget(uid)
+            return
+        self._jobs[uid] = job
+        charge = self.charges.get(uid)
+        if charge is None:
+            self._take(job)
+        else:
+            charge.job_seen(job)
+
+    def _job_gone(self, gone: ch.Gone[Job]) -> None:
+        self._forget(gone.uid)
+
+    def _forget(self, uid: Uid) -> None:
+        """Its pods go with it: they are its own."""
+        self._jobs.pop(uid, None)
+        charge = self.charges.pop(uid, None)
+        if charge is not None:
+            charge.close()
+            self.forgotten(charge.owner.key)
+
+    # ── workers ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def charge_of(self, worker: Uid) -> JobController | None:
+        """The job of a worker that lives; whoever has ended is none, even if his pod is still there to be read."""
+        known = self._workers.get(worker)
+        if known is None or known.seen.phase in decode.ENDED:
+            return None
+        return self._charge_for(known)
+
+    def _charge_for(self, known: Known) -> JobController | None:
+        """The job that the pod names, by namespace, name and uid: whoever knows a uid only is none of its workers."""
+        charge = self.charges.get(known.owner.uid)
+        return charge if charge is not None and charge.owner == known.owner else None
+
+    def _pod_seen(self, pod: api.Pod) -> None:
+        self.room.pod_seen(pod)
+        known = decode.known(pod)
+        if known is None:
+            return
+        self._workers[known.seen.uid] = known
+        charge = self._charge_for(known)
+        if charge is not None:
+            charge.worker_seen(known)
+
+    def _pod_gone(self, gone: ch.Gone[api.Pod]) -> None:
+        self.room.pod_gone(gone.uid)
+        known = self._workers.pop(gone.uid, None)
+        charge = self._charge_for(known) if known is not None else None
+        if charge is not None:
+            charge.worker_gone(gone.uid)
+
+    def sight_turned(self, blind: Mapping[str, str]) -> None:
+        """Which watches of pods do not stand, by name, and why; every other does."""
+        self._blind = dict(blind)
+        for charge in list(self.charges.values()):
+            charge.sight_turned(self._why_blind(charge.owner))
+
+    def _why_blind(self, owner: Owner) -> str:
+        return self._blind.get(PODS if self.whole else inside(PODS, owner.namespace), "")
+
+    # ── nodes ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _node_seen(self, node: api.Node) -> None:
+        self.room.node_seen(node)
+        self._turn(node.metadata.name, decode.doom(node, self._taints))
+
+    def _node_gone(self, gone: ch.Gone[api.Node]) -> None:
+        """Its workers are as good as lost, but that is seen from their beats."""
+        self.room.node_gone(gone.key.name)
+        self._turn(gone.key.name, "")
+
+    def _turn(self, node: str, why: str) -> None:
+        if self._doomed.get(node, "") == why:
+            return
+        if why:
+            self._doomed[node] = why
+        else:
+            del self._doomed[node]
+        event = NodeDoomed(node, why) if why else NodeCleared(node)
+        for charge in list(self.charges.values()):
+            charge.node_turned(node, why, event)
+
+
+def watched(namespaces: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """By name of a watch: its kind, and the path of the collection."""
+    found = {NODES: (NODES, requests.NODES)}
+    for kind, path in ((JOBS, requests.JOBS), (PODS, requests.PODS)):
+        limited = {inside(kind, name): (kind, requests.inside(path, name)) for name in namespaces}
+        found |= limited or {kind: (kind, path)}
+    return found
+
+
+def inside(kind: str, namespace: str) -> str:
+    """The name of a watch of one namespace."""
+    return f"{kind} of {namespace}"
+
+
+def identity_of(said: str, pod: str, host: str, chance: Random) -> str:
+    """Who we are in the Lease: as said, the Pod we run in, or this host and a word of chance."""
+    return said or pod or f"{host}_{chance.getrandbits(32):08x}"

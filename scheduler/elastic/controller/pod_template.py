@@ -1,0 +1,369 @@
+"""A worker's pod, made of its job's template: pure.
+
+Lives here: what the master writes into every worker beside what the user wrote: the gang's labels, the gate, the agent
+that an init container brings, the environment that the agent reads, and the token by which the worker proves who it is.
+Never here: when a worker is made, or a call.
+
+What is ours wins over the template: names that begin with `gangwright-` among volumes and containers, variables that
+say who the worker is, the scheduler, the restart policy. Labels and annotations under `gangwright.io/` are the master's
+to write, all of them: by these the scheduler, and the master itself, know what a worker is, so a template that has one
+is refused. Everything else of the template stays as it was written.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from scheduler.elastic.job.spec import Problem, Spec
+from scheduler.errors import shortened
+from scheduler.objects import labels
+
+Thing: TypeAlias = dict[str, Any]
+
+FOLDER: Final = "/gangwright"
+ARCHIVE: Final = f"{FOLDER}/agent.pyz"
+"""The agent, in the worker."""
+
+TOKEN_FOLDER: Final = "/var/run/secrets/gangwright"  # noqa: S105 - a place, not a token
+TOKEN: Final = "token"  # noqa: S105 - a file's name
+AGENT: Final = "gangwright-agent"
+"""The init container that brings the agent, and the volume it leaves it in."""
+
+TOKEN_VOLUME: Final = "gangwright-token"  # noqa: S105 - a volume's name
+ARCHIVE_ROOM: Final = "16Mi"
+"""Most that the volume may hold; the archive takes a hundredth of it."""
+
+INSTALL: Final = ("python", "-m", "scheduler.elastic.agent.archive", ARCHIVE)
+"""What the init container runs in our own image. Not the command line, whose imports every worker would wait for."""
+
+INSTALL_ROOM: Final = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
+"""It runs for a moment before the worker does, so it adds nothing to what the pod asks for."""
+
+LONGEST_JOB: Final = 63
+"""Characters of a job's name: it is a label of its workers."""
+
+CORE: Final = "core"
+SURPLUS: Final = "surplus"
+
+CHOICES: Final = frozenset(
+    {
+        "GANGWRIGHT_IFACE",
+        "GANGWRIGHT_GLOO_TIMEOUT",
+        "GANGWRIGHT_LOG_PREFIX",
+        "GANGWRIGHT_STOPPED_LIMIT",
+        "GANGWRIGHT_SILENT_LIMIT",
+        "GANGWRIGHT_FINISH_LIMIT",
+    }
+)
+"""Variables of ours that a template may set itself."""
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_NODE_NAME: Final = "metadata.name"
+
+
+class Owner(NamedTuple):
+    """The ElasticJob."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def selector(self) -> str:
+        """The label selector that its workers, and no other pods, match."""
+        return f"{labels.ELASTIC_JOB}={self.name}"
+
+
+class Worker(NamedTuple):
+    """One worker to be made."""
+
+    name: str
+    number: int
+    role: str = CORE
+    avoid: tuple[str, ...] = ()
+    """Nodes that it must not go to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """What is the same for the workers of all jobs. Times in seconds."""
+
+    image: str
+    master: str
+    """`https://HOST:PORT` of the rendezvous."""
+    ca: str
+    """PEM of the authority that its certificate is from."""
+    pull_policy: str = "IfNotPresent"
+    interpreter: str = "python"
+    scheduler: str = "gangwright"
+    audience: str = "gangwright-elastic"
+    token_life: float = 3600.0
+    interface: str = "eth0"
+    gloo_timeout: float = 10.0
+    grace: float = 60.0
+
+
+def worker_name(job: str, number: int, chance: str) -> str:
+    """The pod's name; `chance`: a few letters, so that no name is used again after a restart of the master."""
+    return f"{job}-{number}-{chance}"
+
+
+def problems(owner: Owner, spec: Spec) -> tuple[Problem, ...]:
+    """What keeps this job's template from becoming a worker."""
+    found = []
+    if len(owner.name) > LONGEST_JOB:
+        remedy = f"at most {LONGEST_JOB} characters: it is a label of the job's workers"
+        found.append(Problem("metadata.name", owner.name, remedy))
+    container = _first(spec.template)
+    command = container.get("command") if container is not None else None
+    if container is None:
+        said = shortened(repr((spec.template.get("spec") or {}).get("containers")), 64)
+        remedy = "the first one trains: an object with name, image and command"
+        found.append(Problem("spec.template.spec.containers", said, remedy))
+    elif not (isinstance(command, list) and command and all(isinstance(word, str) for word in command)):
+        remedy = "write what trains, such as [python, train.py]: the agent starts it, and cannot know the image's own"
+        said = shortened(repr(command), 64)
+        found.append(Problem("spec.template.spec.containers[0].command", said, remedy))
+    found += [*_graceless(spec.template.get("spec")), *_foreign(spec.template.get("metadata"))]
+    return tuple(found) or _unfit(owner, spec)
+
+
+def _graceless(pod: object) -> Iterator[Problem]:
+    """A grace period in which no worker can leave."""
+    grace = pod.get("terminationGracePeriodSeconds") if isinstance(pod, dict) else None
+    if grace is not None and not (type(grace) is int and grace >= 1):
+        field = "spec.template.spec.terminationGracePeriodSeconds"
+        remedy = "whole seconds from 1 on, in which a worker leaves in order; or leave it out"
+        yield Problem(field, shortened(repr(grace), 64), remedy)
+
+
+def _foreign(metadata: object) -> Iterator[Problem]:
+    """Labels and annotations of the template that are not its to write."""
+    for kind in ("labels", "annotations"):
+        written = metadata.get(kind) if isinstance(metadata, dict) else None
+        found = written if isinstance(written, dict) else {}
+        for key in sorted(filter(_ours, found)):
+            field = f"spec.template.metadata.{kind}[{shortened(key, 96)}]"
+            remedy = f"leave it out: what begins with {labels.OURS} is written by the elastic master alone"
+            yield Problem(field, shortened(repr(found[key]), 64), remedy)
+
+
+def _ours(key: str) -> bool:
+    return key.startswith(labels.OURS)
+
+
+def _unfit(owner: Owner, spec: Spec) -> tuple[Problem, ...]:
+    """A template of which no pod can be made, whatever is wrong with it."""
+    try:
+        manifest(owner, spec, Worker("probe", 0, SURPLUS, avoid=("node",)), Kit("", "", ""))
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        said = shortened(f"{type(error).__name__}: {error}", 64)
+        return (Problem("spec.template", said, "a PodTemplateSpec, as in a Job"),)
+    return ()
+
+
+def _first(template: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    spec = template.get("spec")
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    first = containers[0] if isinstance(containers, list) and containers else None
+    return first if isinstance(first, dict) else None
+
+
+def manifest(owner: Owner, spec: Spec, worker: Worker, kit: Kit) -> Thing:
+    """The Pod. Raises TypeError, ValueError, LookupError or AttributeError for a template that is none."""
+    template = dict(spec.template)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _metadata(dict(template.get("metadata") or {}), owner, spec, worker),
+        "spec": _spec(dict(template["spec"]), owner, spec, worker, kit),
+    }
+
+
+def _metadata(written: Thing, owner: Owner, spec: Spec, worker: Worker) -> Thing:
+    return {
+        "name": worker.name,
+        "namespace": owner.namespace,
+        "labels": {**_theirs(written.get("labels")), **_labels(owner, worker)},
+        "annotations": {**_theirs(written.get("annotations")), **annotations(spec, worker)},
+        "ownerReferences": [reference(owner)],
+    }
+
+
+def _theirs(written: Mapping[str, Any] | None) -> Thing:
+    return {key: value for key, value in dict(written or {}).items() if not _ours(key)}
+
+
+def reference(owner: Owner) -> Thing:
+    """What says that an object is the ElasticJob's, and goes with it."""
+    return {
+        "apiVersion": f"{labels.OURS}v1alpha1",
+        "kind": labels.ELASTIC_KIND,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _labels(owner: Owner, worker: Worker) -> dict[str, str]:
+    above = {labels.SURPLUS: "true"} if worker.role == SURPLUS else {}
+    return {
+        labels.GANG: owner.name,
+        labels.ELASTIC_JOB: owner.name,
+        labels.ELASTIC_ROLE: worker.role,
+        **above,
+    }
+
+
+def annotations(spec: Spec, worker: Worker) -> dict[str, str]:
+    """What the scheduler reads of the gang."""
+    said: dict[str, str | None] = {
+        labels.MIN_MEMBERS: str(spec.min_workers),
+        labels.ELASTIC_NUMBER: str(worker.number),
+        labels.STRATEGY: spec.strategy,
+        labels.LEVEL: spec.level,
+        labels.LEVEL_REQUIRED: "true" if spec.level_required else None,
+        labels.ELASTIC_AVOIDS: ",".join(worker.avoid) or None,
+    }
+    return {key: str(value) for key, value in said.items() if value is not None}
+
+
+def _spec(written: Thing, owner: Owner, spec: Spec, worker: Worker, kit: Kit) -> Thing:
+    first, *others = written["containers"]
+    grace = written.get("terminationGracePeriodSeconds")
+    grace = round(kit.grace) if grace is None else grace
+    ours = {
+        "schedulerName": kit.scheduler,
+        "schedulingGates": [*_unlike(written.get("schedulingGates"), labels.GATE), {"name": labels.GATE}],
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": grace,
+        "containers": [_trainer(dict(first), owner, spec, kit, grace), *others],
+        "initContainers": [_install(kit), *_unlike(written.get("initContainers"), AGENT)],
+        "volumes": [*_unlike(written.get("volumes"), AGENT, TOKEN_VOLUME), *_volumes(kit)],
+    }
+    # A worker's account has no use for a token of the API server, nor for a variable a Service.
+    whole = {"automountServiceAccountToken": False, "enableServiceLinks": False, **written, **ours}
+    whole.pop("nodeName", None)  # the API refuses it beside a gate
+    if worker.avoid:
+        whole["affinity"] = _avoiding(dict(whole.get("affinity") or {}), worker.avoid)
+    return _lowered(whole, spec) if worker.role == SURPLUS else whole
+
+
+def _lowered(whole: Thing, spec: Spec) -> Thing:
+    """Surplus has a priority of its own; what admission made of the template's class does not fit it."""
+    kept = {key: value for key, value in whole.items() if key not in {"priority", "preemptionPolicy"}}
+    return {**kept, "priorityClassName": spec.surplus_priority_class_name}
+
+
+def _unlike(things: list[Thing] | None, *names: str) -> list[Thing]:
+    return [thing for thing in things or () if thing.get("name") not in names]
+
+
+# The container that trains
+
+
+def _trainer(container: Thing, owner: Owner, spec: Spec, kit: Kit, grace: int) -> Thing:
+    command = [*(container.get("command") or ())]
+    return {
+        **container,
+        "command": [kit.interpreter, ARCHIVE, "--", *command],
+        "env": _environment(container.get("env") or [], owner, spec, kit, grace),
+        "volumeMounts": [*_unlike(container.get("volumeMounts"), AGENT, TOKEN_VOLUME), *_mounts()],
+    }
+
+
+def _environment(written: list[Thing], owner: Owner, spec: Spec, kit: Kit, grace: int) -> list[Thing]:
+    """Ours first, so that the template's own may refer to them."""
+    said = {variable["name"] for variable in written}
+    ours = [
+        *_told(owner, spec, kit, grace),
+        *_seen(("GANGWRIGHT_POD", _NODE_NAME), ("GANGWRIGHT_POD_UID", "metadata.uid")),
+        *_seen(("GANGWRIGHT_POD_IP", "status.podIP"), ("GANGWRIGHT_NODE", "spec.nodeName")),
+    ]
+    kept = [own for own in ours if own["name"] not in said & CHOICES]
+    names = {own["name"] for own in kept}
+    return [*kept, *(own for own in written if own["name"] not in names)]
+
+
+def _told(owner: Owner, spec: Spec, kit: Kit, grace: int) -> list[Thing]:
+    values: Mapping[str, str] = {
+        "GANGWRIGHT_MASTER": kit.master,
+        "GANGWRIGHT_JOB": owner.key,
+        "GANGWRIGHT_JOB_UID": owner.uid,
+        "GANGWRIGHT_CA": kit.ca,
+        "GANGWRIGHT_TOKEN_FILE": f"{TOKEN_FOLDER}/{TOKEN}",
+        "GANGWRIGHT_GRACE": str(grace),
+        "GANGWRIGHT_CHECKPOINT": spec.checkpoint.path,
+        "GANGWRIGHT_CHECKPOINT_EVERY": f"{spec.checkpoint.every:g}",
+        "GANGWRIGHT_GLOO_TIMEOUT": f"{kit.gloo_timeout:g}",
+        "GANGWRIGHT_IFACE": kit.interface,
+    }
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def _seen(*fields: tuple[str, str]) -> list[Thing]:
+    """Variables that kubelet fills in."""
+    return [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields]
+
+
+def _mounts() -> list[Thing]:
+    return [
+        {"name": AGENT, "mountPath": FOLDER, "readOnly": True},
+        {"name": TOKEN_VOLUME, "mountPath": TOKEN_FOLDER, "readOnly": True},
+    ]
+
+
+# The agent and the token
+
+
+def _install(kit: Kit) -> Thing:
+    return {
+        "name": AGENT,
+        "image": kit.image,
+        "imagePullPolicy": kit.pull_policy,
+        "command": [*INSTALL],
+        "resources": INSTALL_ROOM,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [{"name": AGENT, "mountPath": FOLDER}],
+    }
+
+
+def _volumes(kit: Kit) -> list[Thing]:
+    token = {"path": TOKEN, "audience": kit.audience, "expirationSeconds": round(kit.token_life)}
+    return [
+        {"name": AGENT, "emptyDir": {"sizeLimit": ARCHIVE_ROOM}},
+        {"name": TOKEN_VOLUME, "projected": {"sources": [{"serviceAccountToken": token}]}},
+    ]
+
+
+# Nodes to avoid
+
+
+def _avoiding(affinity: Thing, nodes: tuple[str, ...]) -> Thing:
+    """The same affinity, without these nodes. Terms are alternatives, so each of them must exclude every node."""
+    node = dict(affinity.get("nodeAffinity") or {})
+    written = (node.get(_REQUIRED) or {}).get("nodeSelectorTerms")
+    # The API takes one value a requirement here.
+    without = [{"key": _NODE_NAME, "operator": "NotIn", "values": [name]} for name in nodes]
+    terms = [_narrowed(term, without) for term in written] if written else [{"matchFields": without}]
+    return {**affinity, "nodeAffinity": {**node, _REQUIRED: {"nodeSelectorTerms": terms}}}
+
+
+def _narrowed(term: Thing, without: list[Thing]) -> Thing:
+    """A term without conditions matches no node, and must not begin to."""
+    return (
+        {**term, "matchFields": [*(term.get("matchFields") or ()), *without]} if any(term.values()) else term
+    )

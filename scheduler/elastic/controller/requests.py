@@ -1,0 +1,146 @@
+"""Requests to the API server, to the byte; pure.
+
+Lives here: what the master asks for. Never here: sending it. Each may be sent twice: a pod has the name that it was
+given once, a deletion names the uid, a status names the version that it replaces.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from scheduler.elastic.controller.pod_template import Owner, Thing, reference
+from scheduler.objects import labels
+from scheduler.objects.event_bodies import micro, shortened, stem
+from scheduler.objects.patches import APPLY, JSON, MERGE
+from scheduler.settings_elastic import Confinement
+
+JOBS: Final = f"/apis/{labels.OURS}v1alpha1/elasticjobs"
+PODS: Final = "/api/v1/pods"
+NODES: Final = "/api/v1/nodes"
+POLICIES: Final = "/apis/networking.k8s.io/v1/networkpolicies"
+EVENTS: Final = "/apis/events.k8s.io/v1/events"
+
+REPORTER: Final = f"{labels.OURS}elastic"
+"""Reporting controller of our events."""
+
+DNS_PORT: Final = 53
+
+
+class Call(NamedTuple):
+    """One request."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    content_type: str = JSON
+    params: Mapping[str, str] = {"fieldManager": labels.FIELD_MANAGER}
+
+
+def inside(collection: str, namespace: str, *rest: str) -> str:
+    """The path of a collection in one namespace, or of something in it."""
+    root, _, kind = collection.rpartition("/")
+    return "/".join((root, "namespaces", quote(namespace, safe=""), kind, *(quote(r, safe="") for r in rest)))
+
+
+def create_pod(pod: Thing) -> Call:
+    return Call("POST", inside(PODS, pod["metadata"]["namespace"]), _encoded(pod))
+
+
+def delete_pod(namespace: str, name: str, uid: str, grace: float) -> Call:
+    """grace: seconds from SIGTERM to SIGKILL."""
+    options = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "gracePeriodSeconds": max(0, math.ceil(grace)),
+        "preconditions": {"uid": uid},
+    }
+    return Call("DELETE", inside(PODS, namespace, name), _encoded(options), JSON, {})
+
+
+def annotate_pod(namespace: str, name: str, uid: str, said: Mapping[str, str]) -> Call:
+    body = {"metadata": {"uid": uid, "annotations": dict(said)}}
+    return Call("PATCH", inside(PODS, namespace, name), _encoded(body), MERGE)
+
+
+def get_job(owner: Owner) -> Call:
+    return Call("GET", inside(JOBS, owner.namespace, owner.name), params={})
+
+
+def patch_status(owner: Owner, version: str, change: Thing) -> Call:
+    """change: a merge patch of the status that this version has."""
+    body = {"metadata": {"uid": owner.uid, "resourceVersion": version}, "status": change}
+    return Call("PATCH", inside(JOBS, owner.namespace, owner.name, "status"), _encoded(body), MERGE)
+
+
+def tell(owner: Owner, kind: str, reason: str, message: str, now: float) -> Call:
+    """An Event on the ElasticJob. kind: Normal or Warning. now: seconds since the epoch."""
+    event = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {
+            "namespace": owner.namespace,
+            "generateName": stem(owner.name),
+        },
+        "eventTime": micro(now),
+        "reportingController": REPORTER,
+        "reportingInstance": REPORTER,
+        "action": "Training",
+        "reason": reason,
+        "note": shortened(message),
+        "type": kind,
+        "regarding": {
+            "apiVersion": f"{labels.OURS}v1alpha1",
+            "kind": labels.ELASTIC_KIND,
+            "namespace": owner.namespace,
+            "name": owner.name,
+            "uid": owner.uid,
+        },
+    }
+    return Call("POST", inside(EVENTS, owner.namespace), _encoded(event))
+
+
+def confine(owner: Owner, kind: Confinement, port: int) -> Call:
+    """The job's NetworkPolicy, made or brought up to date. port: of the rendezvous."""
+    name = f"{owner.name}-workers"
+    workers = {"podSelector": {"matchLabels": {labels.ELASTIC_JOB: owner.name}}}
+    spec: Thing = {**workers, "policyTypes": ["Ingress"], "ingress": [{"from": [workers]}]}
+    if kind is Confinement.BOTH:
+        dns = [{"port": DNS_PORT, "protocol": protocol} for protocol in ("UDP", "TCP")]
+        spec |= {
+            "policyTypes": ["Ingress", "Egress"],
+            # The rendezvous is a Service of another namespace, or not in the cluster at all: its port is what is known.
+            "egress": [{"to": [workers]}, {"ports": [{"port": port, "protocol": "TCP"}]}, {"ports": dns}],
+        }
+    policy = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {
+            "name": name,
+            "namespace": owner.namespace,
+            "labels": {labels.ELASTIC_JOB: owner.name},
+            "ownerReferences": [reference(owner)],
+        },
+        "spec": spec,
+    }
+    params = {"fieldManager": labels.FIELD_MANAGER, "force": "true"}
+    return Call("PATCH", inside(POLICIES, owner.namespace, name), _encoded(policy), APPLY, params)
+
+
+def difference(old: Any, new: Any) -> Any:
+    """The merge patch (RFC 7396) that turns `old` into `new`; both are objects of JSON without nulls."""
+    gone: Thing = dict.fromkeys(old.keys() - new.keys())
+    changed = {
+        key: difference(old[key], value)
+        if isinstance(value, dict) and isinstance(old.get(key), dict)
+        else value
+        for key, value in new.items()
+        if key not in old or old[key] != value
+    }
+    return gone | changed
+
+
+def _encoded(body: Thing) -> bytes:
+    return msgspec.json.encode(body)

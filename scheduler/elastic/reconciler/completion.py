@@ -1,0 +1,182 @@
+"""Where the job goes: its end, well or badly.
+
+Lives here: the two ends, and how long nodes are held for nothing. Never here: a pause (`round_transition` leads into one,
+`scaling` out of it), or which failures count (`worker_exits`).
+A job has succeeded when its training function returned on every member of the last round, and none is at work any
+more. One that was lost on the way there changes nothing, as long as another has ended well.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from scheduler.elastic.job.spec import EarlyExit
+from scheduler.elastic.job.status import Phase
+from scheduler.elastic.reconciler import selectors, status_report, worker_exits
+from scheduler.elastic.reconciler.job_effects import Finish, Tell
+from scheduler.elastic.reconciler.job_state import State
+from scheduler.elastic.reconciler.worker import Worker
+
+ALLOWED: Final = "spec.earlyExit = fail: allow takes such an end for that of the training"
+"""What people can do about it."""
+
+
+def _all_done(s: State, now: float) -> str:
+    if s.finishing_at is None:
+        return ""
+    busy = selectors.busy(s)
+    if not busy:
+        return "the training has come to its end"
+    late = now - s.finishing_at > s.limits.save and not any(_goes_on(s, w, now) for w in busy)
+    return f"the training has come to its end; {selectors.names(busy)} did not" if late else ""
+
+
+def _export_failed(s: State, _now: float) -> str:
+    """What a script did after its training function had returned has failed, with a code of its own."""
+    ends = (
+        (w.name, w.exit) for w in selectors.known(s, s.record.ring) if w.exit is not None and w.exit.returned
+    )
+    failed = [(name, end) for name, end in ends if 0 < (end.code or 0) < worker_exits.KILLED]
+    return "".join(
+        f"{name} failed after the training, with code {end.code}: {end.why}" for name, end in failed[:1]
+    )
+
+
+def _cut_short(s: State, now: float) -> str:
+    """A member has ended with code 0, and others whose training function has not returned cannot go on without it."""
+    if s.spec is None or s.spec.early_exit is EarlyExit.ALLOW or s.finishing_at is None:
+        return ""
+    members = selectors.known(s, s.record.ring)
+    left = [w for w in members if w.well and not (w.going or selectors.released(s, w))]
+    early = [w for w in left if worker_exits.leaves_early(w)]
+    if early:
+        when = f"at step {early[0].step}, before the training function returned"
+        return f"{selectors.names(early)} ended with code 0 {when}; {ALLOWED}"
+    stays = [w for w in members if w.alive and not (w.beat and w.beat.returned)]
+    lost = any(w.lost or w.fallen for w in members)  # it is for that one that the others are back
+    back = [w for w in stays if not lost and w.arrival and w.arrival.why == "failure"]
+    late = [w for w in stays if now - s.finishing_at > s.limits.save and not _goes_on(s, w, now)]
+    others = back or late
+    if not others:
+        return ""
+    return f"{selectors.names(left)} ended with code 0 while the training went on in {selectors.names(others)}; {ALLOWED}"
+
+
+def _goes_on(s: State, worker: Worker, now: float) -> bool:
+    """It evaluates, or exports what was trained; who waits in a collective for those that have ended is silent since."""
+    return worker.silent + now - worker.beat_at < s.limits.save / 2
+
+
+def _not_elastic(s: State, _now: float) -> str:
+    ended = [w for w in s.workers.values() if worker_exits.never_entered(s, w)]
+    if not ended:
+        return ""
+    end = ended[0].exit
+    how = "ended with code 0 and never called a function that hvd.elastic.run decorates"
+    if end is not None and end.foreign:
+        how = f"has a script that is not elastic: {end.foreign}"
+    return (
+        f"{ended[0].name} {how}: decorate the training function with hvd.elastic.run, or run a script of another kind "
+        "(plain Horovod, torchrun) as an ordinary Job of a gang"
+    )
+
+
+def _too_many_restarts(s: State, _now: float) -> str:
+    most = s.spec.max_restarts if s.spec else 0
+    if s.spec is None or s.restarts <= most:
+        return ""
+    failed = f": {s.last_failure}" if s.last_failure else ""
+    return f"the gang began again {most} times, which is spec.maxRestarts, and failed again{failed}"
+
+
+def _too_many_failures(s: State, now: float) -> str:
+    """Told when those that fail together have: all of them are a lost gang, which is counted otherwise."""
+    if not worker_exits.too_often(s) or s.spec is None or now - s.failed_at < worker_exits.TOGETHER:
+        return ""
+    return (
+        f"its processes failed {s.failures} times in a row, and the training did not get further than step "
+        f"{s.furthest[0]}; spec.maxRestarts is {s.spec.max_restarts}: {s.last_failure}"
+    )
+
+
+def _no_progress(s: State, now: float) -> str:
+    if s.spec is None or s.held <= s.spec.progress_deadline:
+        return ""
+    parts = (s.last_failure, s.unheard, status_report.waiting(s, now))
+    why = "; ".join(part for part in parts if part) or "no worker says why"
+    return (
+        f"it held nodes for {s.held:.0f} s and did not get further than step {s.furthest[0]}; "
+        f"spec.progressDeadline is {s.spec.progress_deadline:g} s: {why}"
+    )
+
+
+TABLE: Final[tuple[tuple[Phase, str, Callable[[State, float], str]], ...]] = (
+    (Phase.FAILED, "NotElastic", _not_elastic),
+    (Phase.FAILED, "ExportFailed", _export_failed),
+    (Phase.FAILED, "EarlyExit", _cut_short),
+    (Phase.SUCCEEDED, "Completed", _all_done),
+    (Phase.FAILED, "TooManyRestarts", _too_many_restarts),
+    (Phase.FAILED, "TooManyFailures", _too_many_failures),
+    (Phase.FAILED, "ProgressDeadlineExceeded", _no_progress),
+)
+
+
+def look(s: State, now: float) -> None:
+    """End the job if it has ended, and whoever is still at work for one that has."""
+    if s.over:
+        _stop_all(s, s.over[2] or "the job is over", now)
+        return
+    _count_held(s, now)
+    for phase, reason, ask in TABLE:
+        message = ask(s, now)
+        if message:
+            _end(s, phase, reason, message, now)
+            return
+
+
+def _count_held(s: State, now: float) -> None:
+    """The time since the last look, if nodes were held for nothing. After a sleep of the master it is not known."""
+    since, s.counted_at = s.counted_at, now
+    held = any(w.node and not (w.pod_ended or w.deleting) for w in s.workers.values())
+    if since is None or now < s.quiet_until or not held or _trains(s, now):
+        return
+    s.held += now - since
+
+
+def _trains(s: State, now: float) -> bool:
+    """All members show progress, for a while by now: a script that commits rarely tells no higher step. So does one that
+    does something after the training, which has limits of its own.
+    """
+    members = selectors.ring(s)
+    if s.finishing_at is not None or any(w.beat and w.beat.returned for w in members):
+        return True
+    young = s.flight is not None or now - s.published_at <= s.limits.steady
+    if not members or young or len(members) < len(s.record.ring):
+        return False
+    limit = max(s.limits.steady, s.limits.hang_steps * selectors.step_s(s))
+    return all(selectors.trains(w, s.record) and w.silent + now - w.beat_at < limit for w in members)
+
+
+def _end(s: State, phase: Phase, reason: str, message: str, now: float) -> None:
+    s.over = (phase.value, reason, message)
+    s.flight, s.pending = None, False
+    s.starts.clear()
+    s.unseen.clear()
+    _stop_all(s, message, now)
+    s.do(Tell("Normal" if phase is Phase.SUCCEEDED else "Warning", reason, message))
+    s.do(Finish(phase.value, reason, message))
+
+
+def _stop_all(s: State, message: str, now: float) -> None:
+    for worker in s.workers.values():
+        if worker.alive and not worker.stopped:
+            worker.abort = worker.abort or message
+            worker_exits.stop(s, worker, message, now, worker_exits.ABORTED_GRACE)
+        elif not worker.stopped and _runs_on(s, worker, now):
+            worker_exits.stop(
+                s, worker, "the job is over, and its pod runs on", now, worker_exits.ABORTED_GRACE
+            )
+
+
+def _runs_on(s: State, worker: Worker, now: float) -> bool:
+    """Its training has ended, and something beside it has not: that would hold the node's room for ever."""
+    return not s.blind and not worker.pod_ended and now - worker.exit_at > s.limits.release

@@ -1,0 +1,112 @@
+"""The place that a newcomer has to expect: its script asks for rank and size before there is a round.
+
+Lives here: what each newcomer is told to expect, and who is started again because it was told something else. Never
+here: the choice of a round's people (`rank_assignment`), by which the next round is foreseen.
+"""
+
+from collections.abc import Iterable
+
+from scheduler.elastic.reconciler import selectors
+from scheduler.elastic.reconciler.job_effects import Abort, Place
+from scheduler.elastic.reconciler.job_state import State
+from scheduler.elastic.reconciler.rank_assignment import choose
+from scheduler.elastic.reconciler.worker import Worker
+
+MISPLACED = "its rank or size is another than it was told while it set up: its process is started again"
+APART = "a member was lost before all had set up together: its process is started again"
+
+
+def look(s: State, now: float) -> None:
+    """Have those started again that cannot meet, and say each newcomer's place in the next round."""
+    _set_up_together(s)
+    if s.spec is None or s.over:
+        return
+    fresh = [w for w in selectors.newcomers(s) if w.seated]
+    inside = [w for w in selectors.entitled(s) if not w.going]
+    least, wanted = s.spec.min_workers, s.spec.clamp(s.want)
+    if first(s):
+        cores = [w for w in fresh if w.role == "core"]
+        if len(cores) < least:
+            return
+        _expect(s, cores, cores, least, now)
+        fresh, inside = [w for w in fresh if w not in cores], cores[:least]
+    _expect(s, [*inside, *fresh], fresh, wanted, now)
+    lasting = [w for w in (*inside, *fresh) if w.node not in s.doomed and w.uid != s.slow]
+    most = s.spec.clamp(max(wanted, len(lasting)))
+    _expect(s, lasting, [w for w in fresh if w.place is None], most, now)
+
+
+def _set_up_together(s: State) -> None:
+    """All members of a gang set up in one round, or each by itself. What they exchanged, a later one cannot hear."""
+    ring, paused = selectors.ring(s), s.spec is not None and s.spec.suspend
+    apart = len(ring) < len(s.record.ring) or any(w.arrival and w.arrival.setup for w in ring)
+    for worker in ring if s.record.setup and apart and not paused else ():
+        start_again(s, worker, APART)
+    ready = [(w, w.arrival) for w in selectors.ready(s) if w.arrival and w.role == "core"]
+    together = first(s) and any(arrival.setup for _, arrival in ready)
+    for worker, arrival in ready:
+        may = not arrival.again or arrival.why == "another"  # once, or it has met others in a set-up before
+        if (arrival.setup and not first(s)) or (together and not arrival.setup and may):
+            start_again(s, worker, APART)
+
+
+def _expect(s: State, people: list[Worker], those: list[Worker], target: int, now: float) -> None:
+    """What a round of these people would be for `those` of them. One that was told keeps what it was told."""
+    least = s.spec.min_workers if s.spec else 1
+    ring = choose(s, people, target, least, now).ring
+    for worker in those:
+        if worker in ring and (worker.arrival is None or worker.arrival.place is None):
+            worker.placed_at = now if worker.place is None else worker.placed_at
+            worker.place = (ring.index(worker), len(ring))
+
+
+def told(s: State, worker: Worker) -> Place | None:
+    """What this newcomer is told to expect; None: it is not known yet, or it is in a round."""
+    inside = any(worker is one for one in selectors.entitled(s))
+    if worker.place is None or inside or s.spec is None:
+        return None
+    return Place(*worker.place, joins=not first(s) or worker.place[0] >= s.spec.min_workers)
+
+
+def first(s: State) -> bool:
+    """The first round of a gang is to come: all its members are newcomers."""
+    return not selectors.entitled(s)
+
+
+def size(s: State) -> int:
+    """Members that the next round is to have. Where a script has asked, the gang's first has what it was told."""
+    if s.spec is None:
+        return 0
+    return s.spec.min_workers if _asked(s) or s.record.setup else s.spec.clamp(s.want)
+
+
+def _asked(s: State) -> bool:
+    """Scripts of the gang go by what they were told of its first round."""
+    return first(s) and any(w.arrival and w.arrival.place for w in selectors.ready(s))
+
+
+def able(s: State) -> list[Worker]:
+    """Newcomers at the barrier that can be in one round. Those whose scripts still set up meet among themselves. Surplus
+    was told to expect the gang's second round, where its first one was asked for.
+    """
+    ready = [w for w in selectors.ready(s) if not w.restarting and (w.role == "core" or not _asked(s))]
+    setup = [w for w in ready if w.arrival and w.arrival.setup]
+    return setup if setup and first(s) else [w for w in ready if w not in setup]
+
+
+def misplaced(ring: Iterable[Worker]) -> list[Worker]:
+    """Those of a round to come that set up for another place, and can still be started again."""
+    people = tuple(ring)
+    young = {
+        w: w.arrival for w in people if w.arrival and w.arrival.why == "newcomer" and not w.arrival.again
+    }
+    told = {w: arrival.place for w, arrival in young.items() if arrival.place is not None}
+    return [w for rank, w in enumerate(people) if told.get(w, (rank, len(people))) != (rank, len(people))]
+
+
+def start_again(s: State, worker: Worker, why: str) -> None:
+    """Have its process ended, and started again in its pod. That is no failure of it."""
+    if worker.restarting or not worker.alive or worker.going:
+        return
+    worker.restarting, worker.abort, worker.arrival = True, why, None
+    s.do(Abort(worker.uid, why))

@@ -1,0 +1,308 @@
+"""The change of a round, from the reason for it to the answer that everybody gets.
+
+    (a cause) → announced → all members at the barrier → decided → written to the API server → published
+
+Lives here: these steps, and that there is one change at a time. Never here: the causes (`round_triggers`), the people
+(`rank_assignment`), the content of a round (`round_plan`). A round is published only after it stands at the API server; a round in
+which somebody has died meanwhile is never published, its number is never used again, and the next one is decided.
+"""
+
+from scheduler.elastic.job.status import Resize, Round
+from scheduler.elastic.reconciler import (
+    expected_ranks,
+    round_plan,
+    script_api_usage,
+    selectors,
+    throughput,
+    worker_exits,
+)
+from scheduler.elastic.reconciler.job_effects import Announce, Assignment, Persist, Publish, Resized, Tell
+from scheduler.elastic.reconciler.job_events import Persisted, Uid
+from scheduler.elastic.reconciler.job_state import State, Transition
+from scheduler.elastic.reconciler.rank_assignment import Choice, Order, choose
+from scheduler.elastic.reconciler.round_triggers import FAILED, FRUITLESS, cause, picture, resting, waits
+from scheduler.elastic.reconciler.status_report import status
+from scheduler.elastic.reconciler.worker import Worker
+
+STOPPED = {"lost", FAILED}
+"""Causes with which nobody trains any more."""
+BEGINS = "started"
+"""The cause of the first round."""
+
+
+def look(s: State, now: float) -> None:
+    """Open what has to be opened, decide what can be decided, tell what was settled; nothing of a job that is over."""
+    if s.over:
+        return
+    _settled(s, now)
+    if s.flight is None:
+        _open(s, now)
+    if s.flight is not None:
+        _decide(s, s.flight, now)
+
+
+def _open(s: State, now: float) -> None:
+    p = picture(s, now)
+    found = cause(p)
+    s.pending = found is not None
+    if s.paused_at is None and resting(p):
+        s.paused_at = now
+    s.joining_at = (now if s.joining_at is None else s.joining_at) if p.joining else None
+    if found is None or _being_saved(s) or (not found.urgent and waits(p)):
+        return
+    wrong = [] if found.urgent else expected_ranks.misplaced(p.wish)
+    for worker in wrong:
+        expected_ranks.start_again(s, worker, expected_ranks.MISPLACED)
+    if wrong:
+        return
+    number = max(s.record.number, s.floor) + 1
+    s.flight = Transition(number, BEGINS if s.started_at is None else found.name, now)
+    s.floor = number
+    if s.paused_at is None and found.name in STOPPED and s.record.ring:
+        s.paused_at = now
+    if selectors.ring(s):
+        s.do(Announce(number))
+
+
+def _being_saved(s: State) -> bool:
+    """What comes next needs the checkpoint that is being written."""
+    paused = s.spec is not None and s.spec.suspend
+    return selectors.saving(s) is not None and (paused or not selectors.holders(s))
+
+
+def _decide(s: State, flight: Transition, now: float) -> None:
+    if flight.planned is not None:
+        if _still_true(s, flight.planned):
+            return
+        flight.planned, flight.written = None, True
+        flight.number = s.floor = max(s.floor, flight.number) + 1
+    if selectors.awaited(s):
+        return
+    planned = _planned(s, flight, now)
+    if planned is None:
+        s.flight = None
+        return
+    flight.planned = planned
+    s.do(Persist(status(s, now)))
+
+
+def _still_true(s: State, planned: Round) -> bool:
+    """Nobody in it has died or gone on since, and its size is still allowed."""
+    spec = s.spec
+    here = [s.workers.get(seat.uid) for seat in (*planned.ring, *planned.holding)]
+    if planned.ring and (spec is None or spec.suspend or s.finishing_at is not None):
+        return False
+    there = all(w is not None and w.alive and w.arrival is not None for w in here)
+    size = len(planned.ring)
+    return there and spec is not None and (size == 0 or spec.min_workers <= size <= spec.max_workers)
+
+
+def _planned(s: State, flight: Transition, now: float) -> Round | None:
+    """The next round; None when nothing would change that anybody is waiting for."""
+    spec = s.spec
+    if spec is None:
+        return None
+    people = [*selectors.entitled(s), *expected_ranks.able(s)]
+    save = False
+    if s.finishing_at is not None:
+        choice = Choice((), tuple(selectors.entitled(s)))
+    elif spec.suspend:
+        choice, save = _to_disk(s, selectors.entitled(s))
+    else:
+        choice = _fitting(s, people, now)
+        save = not choice.ring and bool(spec.checkpoint.path)
+    if not choice.ring and not choice.leaving:
+        same = {w.uid for w in choice.holding} == {seat.uid for seat in s.record.holding}
+        if same and not s.record.ring and not flight.written:
+            return None
+    if not flight.lost and _all_lost(s, choice):
+        flight.lost = True
+        _gang_lost(s)
+    return round_plan.decided(s, flight.number, flight.cause, choice, save=save)
+
+
+def _fitting(s: State, people: list[Worker], now: float) -> Choice:
+    """Without those newcomers that set up for another place: they are started again."""
+    size, least = expected_ranks.size(s), s.spec.min_workers if s.spec else 1
+    choice = choose(s, people, size, least, now)
+    while wrong := expected_ranks.misplaced(choice.ring):
+        for worker in wrong:
+            expected_ranks.start_again(s, worker, expected_ranks.MISPLACED)
+        people = [w for w in people if w not in wrong]
+        choice = choose(s, people, size, least, now)
+    return choice
+
+
+def _to_disk(s: State, people: list[Worker]) -> tuple[Choice, bool]:
+    """For a suspension: the one with the newest state saves and leaves, the others hold theirs until that is done.
+
+    Where saving has failed all hold theirs, but for one that has to go in any case: it tries.
+    """
+    path = s.spec.checkpoint.path if s.spec else ""
+    holders = [w for w in people if selectors.has_state(w)]
+    if not path or s.saved or not holders:
+        return Choice((), tuple(people)), False
+    able = [w for w in holders if w.going or not s.save_error]
+    best = min(able, key=Order(s).seniority, default=None)
+    leaving = tuple(w for w in people if w is best or w not in holders)
+    return Choice((), leaving, tuple(w for w in holders if w is not best)), True
+
+
+def _all_lost(s: State, choice: Choice) -> bool:
+    """Of those that trained nobody is left with the state; where nothing was committed yet, nobody is left at all."""
+    former = {seat.uid for seat in (*s.record.ring, *s.record.holding)}
+    people = (*choice.ring, *choice.leaving, *choice.holding)
+    if (
+        not former
+        or s.record.setup
+        or s.finishing_at is not None
+        or any(selectors.has_state(w) for w in people)
+    ):
+        return False
+    return s.reached > 0 or not any(w.uid in former for w in people)
+
+
+def _gang_lost(s: State) -> None:
+    """Nobody is left that has the state."""
+    worker_exits.begin_again(s)
+    path = s.spec.checkpoint.path if s.spec else ""
+    whence = f"the last checkpoint in {path}" if path else "the start, for there is no checkpoint"
+    if not path:
+        s.reached = 0
+    s.do(
+        Tell("Warning", "GangLost", f"no worker is left with the state; the gang begins again from {whence}")
+    )
+
+
+def _tell_of_what_is_left_behind(s: State) -> None:
+    """Whoever has the state goes, nobody keeps it, and there is no place to save it in: what comes next begins from
+    the start.
+    """
+    record = s.record
+    if record.ring or record.holding or s.finishing_at is not None or s.reached <= 0:
+        return
+    if not record.leaving or s.spec is None or s.spec.checkpoint.path:
+        return
+    step, s.reached = s.reached, 0
+    names = ", ".join(seat.name for seat in record.leaving)
+    why = "there is no spec.checkpoint.path, and nobody stays"
+    s.do(
+        Tell(
+            "Warning",
+            "StateLost",
+            f"the state of step {step} goes with {names}: {why}; what comes next begins anew",
+        )
+    )
+
+
+def persisted(s: State, event: Persisted, now: float) -> None:
+    """The round stands, so it is the one; each of its people hears of it."""
+    flight = s.flight
+    if flight is None or flight.planned is None or event.round != flight.planned.number:
+        return
+    if s.record.ring and not s.record.setup:
+        s.before = len(s.record.ring)
+    former, s.record, s.flight = s.record, flight.planned, None
+    _count_failures(s, former)
+    s.published, s.published_at = True, now
+    s.resumed_at, s.settled = None, False
+    s.joining_at = None
+    inside = {seat.uid: rank for rank, seat in enumerate(s.record.ring)}
+    for worker in s.workers.values():
+        if worker.uid in inside:
+            worker.place = (inside[worker.uid], len(inside))
+        worker.fallen = worker.fallen and worker.uid not in inside
+        worker.knows = selectors.has_state(worker)
+    throughput.begun(s, former)
+    if inside:
+        s.saved, s.save_error = False, ""
+        if not s.record.setup:
+            s.started_at = now if s.started_at is None else s.started_at
+    s.do(Tell("Normal", "Round", _sentence(s)))
+    _tell_of_what_is_left_behind(s)
+    _answer(s, dict(round_plan.told(s)), now)
+
+
+def _count_failures(s: State, former: Round) -> None:
+    before = s.fruitless if s.record.step <= former.step else 0
+    there = [w for w in selectors.known(s, former.ring) if w.alive and not w.fallen]
+    s.fruitless = before + (s.record.cause == FAILED and len(there) == len(former.ring))
+    if before < s.fruitless == FRUITLESS:
+        said = (
+            f"{FRUITLESS} rounds have failed without a commit since step {s.record.step}; the next ones wait"
+        )
+        s.do(Tell("Warning", "NoProgress", f"{said}. What their members said last tells why"))
+
+
+def repeat(s: State, now: float) -> None:
+    """Who asks again is told the same again, as long as it is true."""
+    told = round_plan.told(s) if s.published else {}
+    asking = [w for w in s.workers.values() if w.alive and w.arrival and w.uid in told]
+    behind = [w for w in asking if w.arrival and w.arrival.round < s.record.number and not w.fallen]
+    if not behind:
+        return
+    open_ = s.flight is None and selectors.sound(s) and selectors.allowed(s)
+    again = {w.uid: told[w.uid] for w in behind if told[w.uid].removed or open_}
+    if again:
+        _answer(s, again, now)
+
+
+def _answer(s: State, told: dict[Uid, Assignment], now: float) -> None:
+    for uid, assignment in told.items():
+        worker = s.workers.get(uid)
+        if worker is None:
+            continue
+        worker.arrival, worker.told = None, assignment.round
+        if assignment.removed and worker.released_at is None:
+            worker.released_at = now
+    if told:
+        s.do(Publish(s.record.number, told))
+
+
+def _settled(s: State, now: float) -> None:
+    """All members train in the round, and rank 0 has made a step: what it cost is known."""
+    if s.settled:
+        return
+    members = selectors.ring(s)
+    if s.record.ring:
+        if s.resumed_at is None or len(members) < len(s.record.ring):
+            return
+        if not all(selectors.trains(w, s.record) for w in members) or not _has_stepped(members[0], s.record):
+            return
+        _changed(s, now)
+    elif not s.record.holding:
+        s.paused_at = None
+    s.settled = True
+
+
+def _changed(s: State, now: float) -> None:
+    """What the change was is told; of a round that trained before this master came, only that it is whole."""
+    size, told = len(s.record.ring), s.record.number == s.resized
+    idle = None if told else throughput.idle(s)
+    s.do(Resized(s.record.number, s.before, size, s.record.cause, idle))
+    s.paused_at = None
+    if told:
+        return
+    s.last_resize = Resize(before=s.before, to=size, cause=s.record.cause, idle_seconds=idle, at=now)
+    s.price = throughput.price(s.last_resize, s.price)
+    s.resized, s.changed_at = s.record.number, now
+
+
+def _has_stepped(w: Worker, record: Round) -> bool:
+    return w.beat is not None and w.beat.step > record.step
+
+
+def _sentence(s: State) -> str:
+    record, size = s.record, len(s.record.ring)
+    change = f"round {record.number}: {size} workers instead of {s.before} ({record.cause})"
+    if not size:
+        waiting = (
+            f"; {', '.join(seat.name for seat in record.holding)} hold the state" if record.holding else ""
+        )
+        return change + waiting
+    batch, scale = script_api_usage.taken(s, record)
+    return (
+        change
+        + (f"; global batch {batch}" if batch else "")
+        + ("" if scale is None else f"; learning rate × {scale:.4g}")
+    )

@@ -1,0 +1,184 @@
+"""Why a round has to end: the table, most urgent first.
+
+Lives here: one row a cause: its name, whether it can wait for a quiet moment, and when it holds. Never here: what is
+done (`round_transition`).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from scheduler.elastic.reconciler import expected_ranks, selectors
+from scheduler.elastic.reconciler.job_state import State
+from scheduler.elastic.reconciler.rank_assignment import choose, overdue
+from scheduler.elastic.reconciler.worker import Worker
+
+FAILED: Final = "failure"
+"""The cause where members are back from a round whose collective could not be finished, and nobody is gone."""
+
+FRUITLESS: Final = 3
+"""Rounds that may fail without a commit until the next one waits. A collective that all ranks give other shapes to fails
+in every round: PyTorch's Horovod tells it from a lost peer no more than stock Horovod does, which tries again at once,
+for ever.
+"""
+PAUSE_MOST: Final = 60.0
+"""Seconds at most between the beginnings of two such rounds; one at first, doubled by each further one."""
+
+
+class Picture(Struct, frozen=True):
+    """The round as it is, and as it would be if it began now."""
+
+    s: State
+    now: float
+    members: tuple[Worker, ...]
+    """Members that live."""
+    wish: tuple[Worker, ...]
+    """Who would be in the next round; empty when there are too few, and while the job is suspended."""
+
+    @property
+    def dropped(self) -> list[Worker]:
+        wish = {w.uid for w in self.wish}
+        return [w for w in self.members if w.uid not in wish]
+
+    @property
+    def joining(self) -> list[Worker]:
+        members = {w.uid for w in self.members}
+        return [w for w in self.wish if w.uid not in members]
+
+
+def picture(s: State, now: float) -> Picture:
+    """Drawn from those that could be in a round at once."""
+    spec = s.spec
+    if spec is None:
+        return Picture(s, now, (), ())
+    inside = selectors.entitled(s)
+    if spec.suspend:
+        return Picture(s, now, tuple(inside), ())
+    wish = choose(s, [*inside, *expected_ranks.able(s)], expected_ranks.size(s), spec.min_workers, now).ring
+    return Picture(s, now, tuple(inside), wish)
+
+
+def _to_end(p: Picture) -> bool:
+    s = p.s
+    if s.finishing_at is not None:
+        return any(w.arrival for w in p.members)
+    kept = bool(s.save_error) and not s.record.ring
+    return bool(s.spec and s.spec.suspend and p.members and not kept)
+
+
+def _lost(p: Picture) -> bool:
+    """Somebody that has the state is gone."""
+    seats = len(p.s.record.ring) + len(p.s.record.holding)
+    return len(p.members) < seats and not _finishing(p)
+
+
+def _failed(p: Picture) -> bool:
+    number = p.s.record.number
+    back = any(w.arrival and w.arrival.round >= number for w in selectors.ring(p.s))
+    return back or any(_cut_off(w, number) for w in selectors.ring(p.s))
+
+
+def resting(p: Picture) -> bool:
+    """Its members are back from one more round that failed without a commit, and the next one waits a while."""
+    s, over = p.s, p.s.fruitless + 1 - FRUITLESS
+    if over < 0 or any(selectors.position(w) > s.record.step for w in selectors.ring(s)):
+        return False
+    return _failed(p) and p.now < s.published_at + min(PAUSE_MOST, 2.0 ** min(over, 16))
+
+
+def _next(p: Picture) -> bool:
+    """Those that are back begin their script's next training."""
+    back = [w for w in selectors.ring(p.s) if w.arrival]
+    return bool(back) and all(selectors.began_another(w) for w in back)
+
+
+def _cut_off(w: Worker, number: int) -> bool:
+    """It meets the others by values that went with the master before this one, which told it of the round."""
+    beat = w.beat
+    return beat is not None and beat.round == number != w.told and beat.phase == "Ready" and w.arrival is None
+
+
+def _finishing(p: Picture) -> bool:
+    return p.s.finishing_at is not None
+
+
+def _stage(p: Picture) -> bool:
+    """The schedule's next entry changes more than the size; a former one, where an older state was loaded."""
+    spec, record = p.s.spec, p.s.record
+    if spec is None or not record.ring:
+        return False
+    place, back = spec.stage(selectors.epoch(p.s)), selectors.began_in(p.s) < record.epoch
+    if place == record.stage or (place < record.stage and not back):
+        return False
+    entry = spec.schedule[place]
+    return entry.env != record.env or spec.per_worker(place) != record.per_worker
+
+
+class Cause(Struct, frozen=True):
+    name: str
+    urgent: bool
+    holds: Callable[[Picture], bool]
+
+
+def _swapped_for(p: Picture, test: Callable[[Worker], bool]) -> bool:
+    return any(test(w) for w in p.dropped) and bool(p.wish)
+
+
+TABLE: Final[tuple[Cause, ...]] = (
+    Cause("ending", urgent=True, holds=_to_end),
+    Cause("lost", urgent=True, holds=_lost),
+    Cause("another training", urgent=True, holds=lambda p: _next(p) and not _finishing(p)),
+    Cause(FAILED, urgent=True, holds=lambda p: _failed(p) and not resting(p) and not _finishing(p)),
+    Cause(
+        "bounds",
+        urgent=True,
+        holds=lambda p: not selectors.allowed(p.s) and bool(p.wish) and not _finishing(p),
+    ),
+    Cause("leaving", urgent=True, holds=lambda p: any(w.going for w in p.members) and not _finishing(p)),
+    Cause("quorum", urgent=False, holds=lambda p: not p.s.record.ring and bool(p.wish)),
+    Cause("drained", urgent=False, holds=lambda p: _swapped_for(p, lambda w: w.node in p.s.doomed)),
+    Cause("straggler", urgent=False, holds=lambda p: _swapped_for(p, lambda w: w.uid == p.s.slow)),
+    Cause("grown", urgent=False, holds=lambda p: len(p.wish) > len(p.members)),
+    Cause("shrunk", urgent=False, holds=lambda p: 0 < len(p.wish) < len(p.members)),
+    Cause("replaced", urgent=False, holds=lambda p: bool(p.wish) and bool(p.dropped)),
+    Cause("schedule", urgent=False, holds=_stage),
+)
+
+
+def cause(p: Picture) -> Cause | None:
+    """The first that holds."""
+    return next((row for row in TABLE if row.holds(p)), None)
+
+
+def waits(p: Picture) -> str:
+    """What a change that can wait is waiting for; empty when nothing."""
+    s, now = p.s, p.now
+    if s.finishing_at is not None:
+        return "members are about to end"
+    if now - s.want_at < s.limits.coalesce and s.record.ring:
+        return "others may change their mind too"
+    if s.record.ring and not s.settled and now - s.published_at < s.limits.settle:
+        return "the present round has not begun to train"
+    return _late(p)
+
+
+def _late(p: Picture) -> str:
+    """Newcomers that are about to be ready are waited for a while, so that one round takes them all.
+
+    Since when one is ready that is wanted: who started ahead may be ready for long.
+    """
+    s = p.s
+    if not p.joining or (not s.record.ring and any(selectors.has_state(w) for w in p.members)):
+        return ""
+    late = [w for w in selectors.newcomers(s) if w.seated and not w.arrival and not overdue(s, w, p.now)]
+    if not late or len(p.wish) >= expected_ranks.size(s):
+        return ""
+    if s.record.ring:
+        since, patience = s.joining_at, s.limits.newcomers
+    else:
+        since = min((w.ready_at for w in p.joining if w.ready_at is not None), default=None)
+        patience = s.limits.coalesce
+    if expected_ranks.misplaced(p.wish):
+        patience = s.limits.start  # they were told of the late ones, and would be started again for nothing
+    return f"newcomers: {selectors.names(late)}" if since is None or p.now - since < patience else ""

@@ -1,0 +1,80 @@
+"""The picture that sizing policies get of a job.
+
+Lives here: the drawing of it. Never here: a policy, or what is done with its answer.
+"""
+
+import math
+from collections.abc import Iterator
+
+from scheduler.elastic.job.spec import Spec
+from scheduler.elastic.job.status import Phase
+from scheduler.elastic.reconciler import batch_scaling, script_api_usage, selectors, status_report, throughput
+from scheduler.elastic.reconciler.job_state import State
+from scheduler.elastic.sizing.job_view import JobView, Stage
+
+TOTAL = "total_samples"
+"""A value with this name is the number of samples of the whole training: `gangwright.total(samples)` reports it."""
+
+
+def view(s: State, now: float) -> JobView | None:
+    """The job as the policies see it; None when its size is not theirs to say."""
+    spec = s.spec
+    if spec is None or s.over or spec.suspend or spec.workers is not None or s.finishing_at is not None:
+        return None
+    per_worker, limit = _batch(s, spec, spec.stage(selectors.epoch(s)))
+    placed = [w for w in (*selectors.entitled(s), *selectors.newcomers(s)) if w.seated and not w.going]
+    return JobView(
+        name=s.key,
+        min=spec.min_workers,
+        max=spec.max_workers,
+        size=len(s.record.ring),
+        held=len(placed),
+        want=s.sized.want if s.sized else 0,
+        parameters=spec.parameters,
+        in_flight=s.flight is not None or not s.settled or status_report.phase(s) is not Phase.RUNNING,
+        since_change=math.inf if s.changed_at is None else max(0.0, now - s.changed_at),
+        measured=s.history.measured(now),
+        least=s.history.least if s.history.round == s.record.number else None,
+        unit="batches" if s.rate is None else "samples",
+        remaining=_remaining(s),
+        elapsed=0.0 if s.started_at is None else max(0.0, now - s.started_at),
+        idle=throughput.cost(s),
+        warm=s.warm,
+        per_worker=per_worker,
+        batch_limit=limit,
+        epoch=_epoch(s),
+        epoch_s=s.epoch_s,
+        schedule=tuple(_stages(s, spec)),
+    )
+
+
+def _batch(s: State, spec: Spec, place: int) -> tuple[int | None, int | None]:
+    """What one worker takes of a step in this phase, and all together at the most; nothing where the script keeps
+    its own.
+    """
+    if script_api_usage.keeps_its_batch(s):
+        return None, None
+    per_worker = spec.per_worker(place)
+    return per_worker, batch_scaling.most(spec.batch, per_worker, spec.min_workers)
+
+
+def _epoch(s: State) -> float | None:
+    """Before a job's first round, and before the first after a pause, the last that is known."""
+    known = selectors.epoch(s)
+    return known if known > 0 or (s.record.ring and not script_api_usage.tells_no_epoch(s)) else None
+
+
+def _stages(s: State, spec: Spec) -> Iterator[Stage]:
+    """Those that state a size, each with the batch that its own rounds will have."""
+    for place, one in enumerate(spec.schedule):
+        if one.workers is not None:
+            yield Stage(one.epoch, one.workers, *_batch(s, spec, place))
+
+
+def _remaining(s: State) -> float | None:
+    """Samples; None where the total is not told, or steps are made and none of their samples is."""
+    total = s.values.get(TOTAL)
+    if total is None or not math.isfinite(total):
+        return None
+    taken, steps = (s.mark.samples, s.mark.step) if s.mark else (s.record.samples, s.record.step)
+    return max(0.0, total - taken) if taken or not steps else None

@@ -1,0 +1,288 @@
+"""What people are told of a job: phase, conditions, members, and in a sentence what it waits for.
+
+Lives here: the status, read off the facts, and the table of phases. Never here: anything that the job's life depends
+on, except that a restarted master reads `assignment`, `barred` and `restarts` back from it.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from scheduler.elastic.job.status import (
+    BatchSeen,
+    Condition,
+    Member,
+    Next,
+    Phase,
+    Round,
+    Status,
+    WorkerPhase,
+)
+from scheduler.elastic.reconciler import (
+    checkpoints,
+    round_plan,
+    scaling,
+    script_api_usage,
+    selectors,
+    template_revision,
+    worker,
+)
+from scheduler.elastic.reconciler.job_events import Uid
+from scheduler.elastic.reconciler.job_state import State
+from scheduler.elastic.reconciler.round_triggers import cause, picture, resting, waits
+from scheduler.elastic.reconciler.worker import Worker
+from scheduler.errors import shortened
+
+_ENDS: Final = {one.value: one for one in Phase}
+
+
+def _suspended(s: State) -> bool:
+    return bool(s.spec and s.spec.suspend)
+
+
+TABLE: Final[tuple[tuple[Phase, Callable[[State], bool]], ...]] = (
+    (Phase.SUSPENDED, lambda s: _suspended(s) and not s.workers),
+    (Phase.SUSPENDING, _suspended),
+    (Phase.FINISHING, lambda s: s.finishing_at is not None),
+    (Phase.RESIZING, lambda s: s.flight is not None and bool(s.record.ring)),
+    (Phase.RUNNING, lambda s: bool(s.record.ring) and s.settled),
+    (Phase.RESIZING, lambda s: bool(s.record.ring) and s.before > 0),
+    (Phase.STARTING, lambda s: bool(s.record.ring) or _seated(s)),
+    (Phase.QUEUED, lambda _: True),
+)
+
+
+def _seated(s: State) -> bool:
+    """The quorum has its seats."""
+    least = s.spec.min_workers if s.spec else 1
+    return sum(w.seated for w in (*selectors.entitled(s), *selectors.newcomers(s))) >= least
+
+
+def phase(s: State) -> Phase:
+    """The first phase of the table whose condition holds; an end is for ever."""
+    if s.over:
+        return _ENDS[s.over[0]]
+    return next(name for name, holds in TABLE if holds(s))
+
+
+def reason(s: State, now: float) -> str:
+    """Who or what is being waited for; else why the job has the size it has."""
+    if s.over:
+        return s.over[2]
+    if s.problems:
+        return "the spec cannot be read: " + "; ".join(str(one) for one in s.problems)
+    if not s.listed:
+        return "the master has started, and reads which workers there are"
+    said = waiting(s, now) or _why_this_size(s)
+    return "; ".join(part for part in (_unseen(s), said) if part)
+
+
+def _unseen(s: State) -> str:
+    return f"{s.blind}: no worker is started, and none taken for not made, until it does" if s.blind else ""
+
+
+def waiting(s: State, now: float) -> str:
+    """Who or what is being waited for; empty when nothing is."""
+    saver = selectors.saving(s)
+    if saver:
+        return f"{saver.name} saves the state to disk"
+    if s.save_error and _suspended(s) and s.record.holding:
+        keep = ", ".join(seat.name for seat in s.record.holding)
+        return f"the state was not saved, {keep} keep it until the job goes on or is suspended anew: {s.save_error}"
+    if s.finishing_at is not None:
+        return f"the training has come to its end; {selectors.names(selectors.busy(s))} still at work"
+    if s.flight:
+        missing = selectors.awaited(s)
+        if s.flight.planned:
+            return f"round {s.flight.planned.number} ({s.flight.cause}) is being written to the API server"
+        return (
+            f"round {s.flight.number} ({s.flight.cause}) waits for {selectors.names(missing)} at the barrier"
+        )
+    p = picture(s, now)
+    found = cause(p)
+    late = waits(p) if found and not found.urgent else ""
+    if found and late:
+        return f"a change ({found.name}) waits: {late}"
+    if resting(p):
+        failed = s.fruitless + 1
+        return f"{failed} rounds have failed without a commit since step {s.record.step}: the next one waits"
+    return _starting(s, now)
+
+
+def _starting(s: State, now: float) -> str:
+    if not s.record.ring and s.spec and not s.spec.suspend:
+        have = len(selectors.holders(s)) + len(selectors.ready(s))
+        lead = f"{have} of {s.spec.min_workers} workers of the quorum are ready; "
+    else:
+        lead = ""
+    parts = [text for text in (_gated(s), _coming(s), _refused(s, now)) if text]
+    return lead + "; ".join(parts) if parts or lead else ""
+
+
+def _gated(s: State) -> str:
+    waiting = [w for w in selectors.newcomers(s) if not w.seated]
+    return f"{selectors.names(waiting)} wait for seats" if waiting else ""
+
+
+def _coming(s: State) -> str:
+    starting = [w for w in selectors.newcomers(s) if w.seated and not w.arrival]
+    return f"{selectors.names(starting)} are starting" if starting else ""
+
+
+def _refused(s: State, now: float) -> str:
+    waits = scaling.delayed(s, now)
+    said = [
+        f"the next start of {' and '.join(role for role in waits if waits[role] is one)} is at "
+        f"{_moment(one.until)}, after {one.failures} failures in a row: {one.why}"
+        for one in dict.fromkeys(waits.values())
+    ]
+    return "; ".join(said) or (s.refusal if s.starts else "")
+
+
+def _moment(at: float) -> str:
+    """On the clock, for seconds that are left would be another text at every look."""
+    return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S} UTC"
+
+
+def _why_this_size(s: State) -> str:
+    want, by, why = scaling.said(s)
+    return f"{want} wanted by {by}" + (f": {why}" if why else "") if by else ""
+
+
+def standing(s: State) -> Round:
+    """The round that stands at the API server, or is being written there."""
+    return s.flight.planned if s.flight and s.flight.planned else s.record
+
+
+def status(s: State, now: float) -> Status:
+    """All of it. In a job that is over nobody trains, whoever is in its last round."""
+    record = standing(s)
+    ring = () if s.over else record.ring
+    return Status(
+        phase=phase(s),
+        reason=reason(s, now),
+        conditions=tuple(s.conditions[name] for name in sorted(s.conditions)),
+        round=record.number,
+        workers=len(ring),
+        selector=s.selector,
+        wanted=s.want,
+        wanted_by=s.wanted_by,
+        members=members(s, record),
+        samples_per_second=_rounded(s.rate) if ring else None,
+        batch=_batch(s, record) if ring else None,
+        last_resize=s.last_resize,
+        restarts=s.restarts,
+        next_change=_next(s, now),
+        checkpoint=s.checkpoint,
+        observed_generation=s.generation,
+        values=dict(s.values),
+        uses=None if s.uses is None else tuple(sorted(s.uses)),
+        assignment=record if record.number else None,
+        barred=tuple(s.barred[node] for node in sorted(s.barred)),
+        template=template_revision.kept_former(s),
+        retired=s.retired,
+        started_at=s.started_at,
+    )
+
+
+def _rounded(rate: float | None) -> float | None:
+    """Four digits: it is a mean of a few steps, and `kubectl get` prints a number as it is."""
+    return None if rate is None else float(f"{rate:.4g}")
+
+
+def members(s: State, record: Round) -> tuple[Member, ...]:
+    """Every worker, those of the round by rank, then the others by age."""
+    ranks = {seat.uid: rank for rank, seat in enumerate(record.ring)}
+    people = sorted(s.workers.values(), key=lambda w: (ranks.get(w.uid, len(ranks)), w.since, w.uid))
+    return tuple(_member(w, ranks) for w in people)
+
+
+def _member(w: Worker, ranks: dict[Uid, int]) -> Member:
+    beat = w.beat
+    state = worker.phase(w)
+    return Member(
+        name=w.name,
+        uid=w.uid,
+        rank=None if state is WorkerPhase.LOST else ranks.get(w.uid),
+        phase=state,
+        node=w.node,
+        role=w.role,
+        step=w.step,
+        committed=beat.committed if beat else 0,
+        step_seconds=w.took,
+        compute_seconds=w.compute,
+        reason=shortened(w.lost or w.cause or w.stopped or w.leaving or w.waiting),
+    )
+
+
+def _batch(s: State, record: Round) -> BatchSeen:
+    whole, scale = script_api_usage.taken(s, record)
+    first = round_plan.batch(record, 0) if whole else None
+    return BatchSeen(record.batch_mode, whole, first.local if first else None, scale)
+
+
+def _next(s: State, now: float) -> Next | None:
+    """The schedule's next entry, or the next start after failures."""
+    waits = scaling.delayed(s, now)
+    if waits:
+        role = min(waits, key=lambda one: waits[one].until)
+        return Next(at=waits[role].until, reason=f"the next start of {role}, after failures")
+    if s.spec is None or s.over:
+        return None
+    place = s.spec.stage(selectors.epoch(s)) + 1
+    if place >= len(s.spec.schedule):
+        return None
+    entry = s.spec.schedule[place]
+    return Next(workers=entry.workers, epoch=entry.epoch, reason=f"schedule[{place}]")
+
+
+def _stale(s: State) -> str:
+    """Members that go by a rank or size that is not theirs any more, and where their script asked for it."""
+    told = [(w, w.beat.stale) for w in selectors.ring(s) if w.beat and w.beat.stale]
+    if not told or s.over:
+        return ""
+    return (
+        f"{selectors.names(w for w, _ in told)} set up for another rank or size than the round's, asked for at {told[0][1]}: "
+        "ask in the training function, or register a reset callback"
+    )
+
+
+def _facts(s: State) -> dict[str, script_api_usage.Fact]:
+    """Condition → whether it holds, reason, message."""
+    now_phase, stale = phase(s), _stale(s)
+    said = "; ".join(str(one) for one in s.problems)
+    return {
+        "Accepted": (not s.problems, "InvalidSpec" if s.problems else "SpecRead", said),
+        "QuorumReady": (bool(s.record.ring) and not s.over, now_phase.value, s.over[2] if s.over else ""),
+        "Resizing": (s.flight is not None, s.flight.cause if s.flight else "None", ""),
+        "MembersHeard": (not s.unheard, "NoBeats" if s.unheard else "BeatsCome", s.unheard),
+        "SetupRankStale": (bool(stale), "AskedAtSetup" if stale else "None", stale),
+        "TemplateChanged": template_revision.fact(s),
+        "PodsSeen": (not s.blind, "WatchBroken" if s.blind else "WatchStands", _unseen(s)),
+        checkpoints.FAILED: (
+            bool(s.save_error),
+            checkpoints.FAILED if s.save_error else "None",
+            s.save_error,
+        ),
+        "Suspended": (now_phase is Phase.SUSPENDED, now_phase.value, ""),
+        "Complete": (now_phase is Phase.SUCCEEDED, now_phase.value, s.over[2] if s.over else ""),
+        "Failed": (
+            now_phase is Phase.FAILED,
+            s.over[1] if s.over else now_phase.value,
+            s.over[2] if s.over else "",
+        ),
+        **script_api_usage.facts(s),
+    }
+
+
+def turn(s: State, now: float) -> None:
+    """Conditions as they are now; the time of one is that of its last change. What is not known any more is not
+    said.
+    """
+    facts = _facts(s)
+    if s.spec is not None:
+        s.conditions = {name: one for name, one in s.conditions.items() if name in facts}
+    for name, (holds, why, message) in facts.items():
+        former = s.conditions.get(name)
+        since = former.last_transition_time if former and former.status == holds else now
+        s.conditions[name] = Condition(name, holds, why, message, since, s.generation)

@@ -1,0 +1,80 @@
+"""Members that hold the others up: each step takes as long as its slowest worker.
+
+Compute time without the collective is compared, since with it all ranks take equally long. Rule and figures: the
+autoscaling code of "Elastic distributed training with fast resource changes" (MLSys'20), which uses the fraction of the
+median throughput. Lives here: who is one, one at a time. Never here: the swap itself: a straggler does not count for
+what is wanted (`scaling`), and is the first to make way when somebody warm can take its place (`rank_assignment`).
+"""
+
+import statistics
+
+from scheduler.elastic.reconciler import round_plan, script_api_usage, selectors
+from scheduler.elastic.reconciler.job_effects import Tell
+from scheduler.elastic.reconciler.job_state import State
+from scheduler.elastic.reconciler.worker import Worker
+
+LEAST = 10
+"""Samples before an average says anything: 1 / weight."""
+
+
+def look(s: State, now: float) -> None:
+    """Mark the slowest straggler; forget one that has gone, has caught up, or for whom there was no replacement."""
+    fractions = _fractions(s)
+    if s.slow is not None:
+        _look_again(s, fractions, now)
+    if s.slow is not None or s.flight or now < s.slow_after or not fractions:
+        return
+    worker, fraction = min(fractions.items(), key=lambda one: (one[1], one[0]))
+    if fraction < s.limits.straggler:
+        s.slow, s.slow_at = worker, now
+        name = s.workers[worker].name
+        s.do(Tell("Warning", "Straggler", f"{name} computes at {fraction:.0%} of the median; it is replaced"))
+
+
+def _look_again(s: State, fractions: dict[str, float], now: float) -> None:
+    present = any(w.uid == s.slow for w in selectors.entitled(s))
+    caught_up = s.slow in fractions and fractions[s.slow] >= s.limits.straggler
+    seated = any(w.seated for w in selectors.newcomers(s))
+    no_room = now - s.slow_at > s.limits.straggler_seat and not seated
+    if not present or caught_up or no_room:
+        s.slow = None
+        s.slow_after = now + s.limits.straggler_pause
+
+
+def _fractions(s: State) -> dict[str, float]:
+    """Throughput of each member that was measured, as a fraction of the median; 1 for one who costs the others no
+    time.
+    """
+    parts = _parts(s)
+    busy = [w for w in selectors.ring(s) if parts[w.uid]]
+    measured = {w: w.compute for w in busy if w.compute and w.compute_samples >= LEAST}
+    if len(measured) < max(2, len(busy) - 1):
+        return {}
+    speeds = {w: parts[w.uid] / seconds for w, seconds in measured.items()}
+    median = statistics.median(speeds.values())
+    found = {w: speed / median for w, speed in speeds.items()}
+    for w in [w for w, fraction in found.items() if fraction < s.limits.straggler]:
+        others = statistics.median(seconds for other, seconds in measured.items() if other is not w)
+        if not _delays(s, w, max(parts[w.uid] / median, others)):
+            found[w] = 1.0
+    return {w.uid: fraction for w, fraction in found.items()}
+
+
+def _parts(s: State) -> dict[str, int]:
+    """What each member takes of a step: parts that are dealt unevenly are no difference of speed, and who takes nothing
+    has none. All alike where the script deals.
+    """
+    ours = script_api_usage.BATCH in (s.uses or ())
+    dealt = {
+        seat.uid: round_plan.batch(s.record, rank) if ours else None
+        for rank, seat in enumerate(s.record.ring)
+    }
+    return {uid: 1 if batch is None else batch.local for uid, batch in dealt.items()}
+
+
+def _delays(s: State, worker: Worker, usual: float) -> bool:
+    """The others wait for it, for a part of the step that matters. usual: seconds that its part takes at the speed of
+    the median, or what the others take, if that is more: a small part has its constant share as well.
+    """
+    behind = (worker.compute or 0.0) - usual
+    return worker.pace is None or behind >= s.limits.straggler_delay * worker.pace

@@ -1,0 +1,238 @@
+"""Which pod a token belongs to: the API server's word, remembered for a while.
+
+Lives here: the memory of reviews. Never here: whether that pod is a worker; the desk knows. Tokens are known by their
+hash alone, and no text of ours holds one.
+
+A yes is asked for anew in the background when half its time is over, so that a beat never waits for a review. While
+tokens are not reviewed (an admission or authentication webhook that is down; without any answer of the API server the
+Lease ends too, and nobody is heard until it is back), whom it believed is believed further, up to a limit and to the
+token's own end: else a minute of that would silence every worker. Nobody new is let in meanwhile.
+"""
+
+import asyncio
+import base64
+import binascii
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
+from scheduler.errors import KubeError
+from scheduler.serving.calls import Calls
+from scheduler.serving.reviews import TokenStatus, User, token_status
+
+POD_NAME: Final = "authentication.kubernetes.io/pod-name"
+POD_UID: Final = "authentication.kubernetes.io/pod-uid"
+ACCOUNT: Final = "system:serviceaccount:"
+
+KEPT: Final = 8192
+"""Tokens believed at a time; a worker has one, and a second while it is renewed."""
+
+REFUSED_KEPT: Final = 1024
+"""Tokens not believed; apart, so that a flood of them forgets no good one."""
+
+AT_ONCE: Final = 16
+"""Reviews under way at a time."""
+
+PAUSE: Final = 1.0
+"""Seconds without a further question after the API server gave no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The pod that a token was made for."""
+
+    uid: str
+    pod: str
+    namespace: str
+
+
+class _Claims(Struct):
+    """What a token says of itself. Believed only where it refuses."""
+
+    exp: float = 0.0
+    aud: list[str] | str = []
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """What the API server said, when, and how long that may count; `holder` or `refused` is set."""
+
+    asked: float
+    ends: float = 0.0
+    holder: Holder | None = None
+    refused: Reason | None = None
+
+
+class Tokens:
+    """Asks the API server whose a token is.
+
+    audience: for which it must be made. yes, no, outage: seconds that an answer counts; the last for a yes, while the
+    API server is away. told: hears of every review, `yes`, `no` or `away`.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        *,
+        audience: str,
+        yes: float,
+        no: float,
+        outage: float,
+        clock: Callable[[], float],
+        told: Callable[[str], None] = lambda _answer: None,
+    ) -> None:
+        self._calls = calls
+        self._audience = audience
+        self._yes, self._no, self._outage = yes, no, outage
+        self._clock = clock
+        self._told = told
+        self._good: OrderedDict[bytes, _Word] = OrderedDict()
+        self._bad: OrderedDict[bytes, _Word] = OrderedDict()
+        self._asked: dict[bytes, asyncio.Task[_Word]] = {}
+        self._gate = asyncio.Semaphore(AT_ONCE)
+        self._away_since: float | None = None
+
+    def is_known(self, token: str) -> bool:
+        """Its review is remembered or under way: it costs the API server nothing."""
+        name = _hashed(token)
+        return name in self._good or name in self._asked or self._remembered(name) is not None
+
+    async def who(self, token: str) -> Holder:
+        """The pod that this token was made for. Raises Refused."""
+        name = _hashed(token)
+        word = self._remembered(name)
+        if word is None:
+            word = await self._fresh(name, token)
+        elif word.holder is not None and self._clock() > word.asked + self._yes / 2 and self._may_ask():
+            self._ask(name, token)
+        if word.holder is None:
+            raise _refusal(word.refused or Reason.TOKEN_REFUSED, self._audience)
+        return word.holder
+
+    async def close(self) -> None:
+        """Give up the reviews under way."""
+        tasks = list(self._asked.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _remembered(self, name: bytes) -> _Word | None:
+        now = self._clock()
+        for words, lasts in ((self._good, self._yes), (self._bad, self._no)):
+            word = words.get(name)
+            if word is not None and now < word.asked + lasts:
+                return word
+        return None
+
+    async def _fresh(self, name: bytes, token: str) -> _Word:
+        """The API server's word of now; an older one where it has none to give."""
+        try:
+            if name not in self._asked and not self._may_ask():
+                raise _away()
+            return await asyncio.shield(self._ask(name, token))
+        except Refused:
+            old = self._good.get(name)
+            if old is not None and self._clock() < min(old.ends, old.asked + self._outage):
+                return old
+            raise
+
+    def _may_ask(self) -> bool:
+        return self._away_since is None or self._clock() >= self._away_since + PAUSE
+
+    def _ask(self, name: bytes, token: str) -> "asyncio.Task[_Word]":
+        task = self._asked.get(name)
+        if task is None:
+            task = self._asked[name] = asyncio.create_task(self._review(name, token))
+            task.add_done_callback(_heard)
+        return task
+
+    async def _review(self, name: bytes, token: str) -> _Word:
+        """Ask, and remember the answer. Raises Refused when there is none."""
+        try:
+            async with self._gate:
+                status = await self._status(token)
+        except KubeError:
+            self._away_since = self._clock()
+            self._told("away")
+            raise _away() from None  # whatever the API server said of its trouble is not the worker's business
+        finally:
+            del self._asked[name]
+        self._away_since = None
+        word = self._word(status, token)
+        self._told("yes" if word.holder else "no")
+        self._remember(name, word)
+        return word
+
+    async def _status(self, token: str) -> TokenStatus:
+        return await token_status(self._calls, token, [self._audience])
+
+    def _word(self, status: TokenStatus, token: str) -> _Word:
+        now, claims = self._clock(), _claims(token)
+        if not status.authenticated or self._audience not in (status.audiences or ()):
+            return _Word(now, refused=self._fault(claims, now))
+        holder = _holder(status.user)
+        return _Word(now, claims.exp, holder, None if holder else Reason.NO_POD)
+
+    def _fault(self, claims: _Claims, now: float) -> Reason:
+        """What is most likely wrong with a token that the API server refused, by what it says of itself."""
+        if 0 < claims.exp <= now:
+            return Reason.TOKEN_EXPIRED
+        named = [claims.aud] if isinstance(claims.aud, str) else claims.aud
+        return Reason.TOKEN_FOR_OTHERS if named and self._audience not in named else Reason.TOKEN_REFUSED
+
+    def _remember(self, name: bytes, word: _Word) -> None:
+        self._good.pop(name, None)
+        self._bad.pop(name, None)
+        words, most = (self._good, KEPT) if word.holder else (self._bad, REFUSED_KEPT)
+        words[name] = word
+        if len(words) > most:
+            words.popitem(last=False)
+
+
+def _hashed(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _holder(user: User) -> Holder | None:
+    """The pod of a token that is bound to one."""
+    extra = user.extra or {}
+    names, uids = extra.get(POD_NAME) or [""], extra.get(POD_UID) or [""]
+    namespace = user.username.removeprefix(ACCOUNT).partition(":")[0]
+    if not (user.username.startswith(ACCOUNT) and namespace and names[0] and uids[0]):
+        return None
+    return Holder(uids[0], names[0], namespace)
+
+
+def _claims(token: str) -> _Claims:
+    """The middle part of a JWT, unchecked; nothing where it is none."""
+    part = token.split(".")[1:2]
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(f"{part[0]}=="), type=_Claims)
+    except (IndexError, binascii.Error, msgspec.MsgspecError, ValueError, RecursionError):
+        return _Claims()
+
+
+def _heard(task: "asyncio.Task[Any]") -> None:
+    """A failure that nobody waits for any more is no news."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _away() -> Refused:
+    return Refused(Reason.AWAY, "the API server cannot be asked whose this token is; try again in a moment")
+
+
+def _refusal(reason: Reason, audience: str) -> Refused:
+    texts = {
+        Reason.TOKEN_EXPIRED: "the token has expired; read it anew from its file",
+        Reason.TOKEN_FOR_OTHERS: f"the token must be made for the audience {audience}",
+        Reason.TOKEN_REFUSED: f"the API server does not know this token for the audience {audience}",
+        Reason.NO_POD: "the token is bound to no pod; it must be the projected one of a worker's pod",
+    }
+    return Refused(reason, texts[reason])

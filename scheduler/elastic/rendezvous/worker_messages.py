@@ -1,0 +1,293 @@
+"""What workers send and are answered: JSON objects as frozen structs, and the closed list of refusals.
+
+Lives here: the structs, their bounds, the text that says what is wrong with a body, and each reason with its HTTP status.
+Never here: what follows from them. Fields that are not declared are ignored, so an agent may be newer than its master. A
+reason is a metric's label, and the agent decides by it. The message is for people, and never logged: it may show what was
+sent.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+
+from scheduler.elastic.reconciler.job_effects import Place
+from scheduler.errors import GangwrightError, shortened
+
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Amount = Annotated[float, Meta(ge=0, le=1e15)]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+Code = Annotated[int, Meta(ge=-(2**31), le=2**32)]
+Text = Annotated[str, Meta(max_length=1024)]
+Word = Annotated[str, Meta(min_length=1, max_length=128)]
+Tail = Annotated[list[Annotated[str, Meta(max_length=4096)]], Meta(max_length=256)]
+Uses = Annotated[list[Word], Meta(max_length=16)]
+Reported = Annotated[dict[Word, float], Meta(max_length=64)]
+
+Phase = Literal["Starting", "WarmingUp", "Ready", "Training", "Leaving"]
+Child = Literal["running", "none", "stopped"]
+Why = Literal["newcomer", "announced", "failure", "another"]
+
+
+class Beat(Struct, frozen=True, kw_only=True):
+    """A sign of life, and how far the worker is. Times in seconds; `round` is the last it was in, 0 for none. uses:
+    what its script asks for and tells, by our small API; None from an agent that does not know.
+    """
+
+    phase: Phase
+    round: Count
+    step: Count = 0
+    committed: Count = 0
+    samples: Amount = 0.0
+    epoch: Amount = 0.0
+    step_s: Seconds | None = None
+    compute_s: Seconds | None = None
+    silent_s: Seconds = 0.0
+    collective: bool = False
+    child: Child = "none"
+    values: Reported = {}
+    uses: Uses | None = None
+    returned: bool = False
+    """Its training function has returned."""
+    stale: Text = ""
+    """File and line where its script asked for a rank or size that is not true any more."""
+
+
+class BeatAnswer(Struct, frozen=True, omit_defaults=True):
+    """round: the newest that is announced. abort: why the child is to be killed. interval: seconds to the next beat.
+    broken: a round of which a member has ended before all had met, so that none can meet in it; left out: none.
+    place: what its first round will be; left out: not known yet, or it is in one.
+    """
+
+    round: int
+    abort: str | None
+    interval: float
+    broken: int = 0
+    place: Place | None = None
+
+
+class Ready(Struct, frozen=True, kw_only=True):
+    """A worker that stands at the barrier. fingerprint: of its state's count, shapes and types. samples: its position
+    in the data, where it knows better than its last beat. step_s: as of a beat, of the steps since the last one.
+    another: it has begun its script's next training, and entered no round since. place: rank and size that its script
+    was told before it was in a round, where it asked. again: it is not the first process of its pod. setup: the script
+    still sets up, and calls a collective.
+    """
+
+    round: Count
+    why: Why
+    step: Count = 0
+    committed: Count = 0
+    fingerprint: Word | None = None
+    samples: Amount | None = None
+    step_s: Seconds | None = None
+    another: bool = False
+    place: tuple[Count, Count] | None = None
+    again: bool = False
+    setup: bool = False
+
+
+class Announced(Struct, frozen=True):
+    """The newest round that is announced."""
+
+    round: int
+
+
+class Leave(Struct, frozen=True, kw_only=True):
+    """A worker that was told to go, and has so many seconds left."""
+
+    why: Text
+    grace_s: Seconds
+
+
+class Exit(Struct, frozen=True, kw_only=True):
+    """A child that ended: by a code or by a signal. culprit: the worker it blames. tail: its last lines. round: the one
+    it was in, where that is known. checkpoint_step: of the newest checkpoint that it wrote, where it said so.
+    process: its agent's number of it, so that an end which is told twice is one. returned: whether its training function
+    had; entered: whether it had called one; foreign: what shows that the script is of another kind. None from an agent
+    that does not know.
+    """
+
+    why: Text
+    code: Code | None = None
+    signal: Code | None = None
+    culprit: Text | None = None
+    tail: Tail = []
+    round: Count | None = None
+    checkpoint_step: Count | None = None
+    process: Count | None = None
+    returned: bool | None = None
+    entered: bool | None = None
+    foreign: Text | None = None
+
+
+class Values(Struct, frozen=True):
+    """Values of one scope by key, in base64."""
+
+    values: dict[str, bytes]
+
+
+class ExitAnswer(Struct, frozen=True):
+    """Whether the child is to be started again."""
+
+    restart: bool
+
+
+class Failure(Struct, frozen=True):
+    """What stands where an answer would."""
+
+    reason: str
+    message: str
+
+
+S = TypeVar("S")
+DECODERS: Final[Mapping[type, Any]] = {
+    kind: msgspec.json.Decoder(kind) for kind in (Beat, Ready, Leave, Exit)
+}
+encode: Final = msgspec.json.Encoder().encode
+
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "phase": get_args(Phase),
+    "child": get_args(Child),
+    "why": get_args(Why),
+}
+_AT: Final = re.compile(r"(?P<wrong>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?", re.DOTALL)
+_STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
+
+
+def decoded(kind: type[S], body: bytes) -> S:
+    """The body as a struct of this kind. Raises Refused, whose text names field, value and what would be right."""
+    try:
+        found: S = DECODERS[kind].decode(body)
+    except msgspec.ValidationError as error:
+        raise Refused(Reason.INVALID, _explained(str(error), body)) from None
+    except RecursionError:
+        raise Refused(Reason.MALFORMED, "the body is nested too deeply") from None
+    except ValueError as error:  # broken JSON, and bytes that are not UTF-8
+        raise Refused(Reason.MALFORMED, f"the body is no JSON: {shortened(str(error))}") from None
+    return found
+
+
+def _explained(wrong: str, body: bytes) -> str:
+    """The decoder's text as one that begins with the field and the value that it speaks of."""
+    said = _AT.fullmatch(wrong)
+    path = (said and said["path"]) or ""
+    text = said["wrong"] if said else wrong
+    name = path.removeprefix(".")
+    if not name:
+        return f"the body: {shortened(text)}"
+    choices = CHOICES.get(name) if text.startswith("Invalid enum") else None
+    remedy = f"must be one of {', '.join(choices)}" if choices else text
+    return f"{shortened(name, 64)} = {shortened(_value(body, path), 96)}: {shortened(remedy)}"
+
+
+def _value(body: bytes, path: str) -> str:
+    """What stands there in the body, as far as the path leads and the body can be read."""
+    try:
+        found = json.loads(
+            body
+        )  # not the decoder that refused it: it refuses a number that is too large here too
+    except (ValueError, RecursionError):
+        return "…"
+    for step in _STEP.finditer(path):
+        try:
+            found = found[step[1] if step[1] is not None else int(step[2])]
+        except (KeyError, IndexError, TypeError):
+            break
+    return repr(found)
+
+
+class Reason(StrEnum):
+    """In words of the wire."""
+
+    MALFORMED = "Malformed"
+    INVALID = "Invalid"
+    PICKLE = "Pickle"
+    NO_TOKEN = "NoToken"  # noqa: S105 - a word
+    TOKEN_EXPIRED = "TokenExpired"  # noqa: S105 - a word
+    TOKEN_FOR_OTHERS = "TokenForOthers"  # noqa: S105 - a word
+    TOKEN_REFUSED = "TokenRefused"  # noqa: S105 - a word
+    NO_POD = "NoPod"
+    NO_WORKER = "NoWorker"
+    OTHER_NAMESPACE = "OtherNamespace"
+    NO_MEMBER = "NoMember"
+    NO_PATH = "NoPath"
+    NO_VALUE = "NoValue"
+    NO_METHOD = "NoMethod"
+    ROUND_AHEAD = "RoundAhead"
+    ROUND_OVER = "RoundOver"
+    ASKED_AGAIN = "AskedAgain"
+    TOO_LARGE = "TooLarge"
+    TOO_MANY_VALUES = "TooManyValues"
+    NO_ROOM = "NoRoom"
+    TOO_MANY_WAITS = "TooManyWaits"
+    TOO_OFTEN = "TooOften"
+    CROWDED = "Crowded"
+    BROKEN = "Broken"
+    AWAY = "Away"
+    SLOW = "Slow"
+    STANDBY = "Standby"
+
+
+STATUS: Final = MappingProxyType(
+    {
+        Reason.MALFORMED: 400,
+        Reason.INVALID: 400,
+        Reason.PICKLE: 400,
+        Reason.NO_TOKEN: 401,
+        Reason.TOKEN_EXPIRED: 401,
+        Reason.TOKEN_FOR_OTHERS: 401,
+        Reason.TOKEN_REFUSED: 401,
+        Reason.NO_POD: 403,
+        Reason.NO_WORKER: 403,
+        Reason.OTHER_NAMESPACE: 403,
+        Reason.NO_MEMBER: 403,
+        Reason.NO_PATH: 404,
+        Reason.NO_VALUE: 404,
+        Reason.NO_METHOD: 405,
+        Reason.ROUND_AHEAD: 409,
+        Reason.ROUND_OVER: 409,
+        Reason.ASKED_AGAIN: 409,
+        Reason.TOO_LARGE: 413,
+        Reason.TOO_MANY_VALUES: 429,
+        Reason.NO_ROOM: 429,
+        Reason.TOO_MANY_WAITS: 429,
+        Reason.TOO_OFTEN: 429,
+        Reason.CROWDED: 429,
+        Reason.BROKEN: 500,
+        Reason.AWAY: 503,
+        Reason.SLOW: 503,
+        Reason.STANDBY: 503,
+    }
+)
+
+ORDINARY: Final = frozenset({Reason.NO_VALUE, Reason.ASKED_AGAIN})
+"""Answers of everyday life: they are neither counted among the refusals nor logged."""
+
+PAUSE: Final = 1.0
+"""Seconds after which to ask again, where the reason passes by itself."""
+
+
+class Refused(GangwrightError):  # noqa: N818 - said so in HTTP too
+    """No answer. The message says what would be right; it goes to whoever asked. A desk may raise it too.
+
+    after: seconds after which it makes sense to ask again, None where it does not.
+    """
+
+    def __init__(self, reason: Reason, message: str, after: float | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.status: int = STATUS[reason]
+        self.after = after if after is not None or self.status not in {429, 503} else PAUSE
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What HTTP wants beside the status."""
+        found = {"WWW-Authenticate": 'Bearer realm="gangwright"'} if self.status == 401 else {}
+        return found | ({"Retry-After": str(max(1, math.ceil(self.after)))} if self.after is not None else {})

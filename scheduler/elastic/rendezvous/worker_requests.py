@@ -1,0 +1,187 @@
+"""A request as it comes: who asks, its body, its words, each within bounds.
+
+Lives here: everything between HTTP and a question to the desk. Never here: an answer.
+"""
+
+import asyncio
+import math
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from aiohttp import web
+
+from scheduler.elastic.reconciler.job_effects import Assignment
+from scheduler.elastic.rendezvous.token_auth import Holder, Tokens
+from scheduler.elastic.rendezvous.worker_messages import Beat, BeatAnswer, Exit, Leave, Ready, Reason, Refused
+from scheduler.errors import shortened
+from scheduler.serving.bearer import Unknown, token
+from scheduler.serving.body import Bodies, Crowded, TooLarge
+from scheduler.serving.pace import Buckets
+
+BODY_TIME: Final = 10.0
+"""Seconds for a whole body, which is small."""
+
+BODIES: Final = 32 * 2**20
+"""Bytes of all bodies that are being read. One worker may hold a quarter, which is eight of the largest. It is more
+where `rendezvous.bodyLimit` is so large that a quarter would hold no body of that size."""
+
+STRANGERS_BURST, STRANGERS_RATE = 1024, 32
+"""Tokens not seen before, of one address: at once, and a second. Each costs the API server a review; behind one address
+may be a node whose pods have the host's network."""
+
+WORKERS_BURST, WORKERS_RATE = 8192, 200
+"""Requests of one worker: at once, and a second. A mesh of a thousand asks for some thousands of values in one moment;
+then it is one beat a second. Without a bound one worker in a loop would hold up every job."""
+
+LONGEST_WORD: Final = 256
+"""Characters of a scope or key; Horovod's are host names with a number."""
+
+LARGEST_ROUND: Final = 2**53
+
+
+class Worker(NamedTuple):
+    """A live worker. job: `namespace/name`. rounds: the published ones of which it is a member, the newest included."""
+
+    job: str
+    rounds: frozenset[int]
+
+
+class Desk(Protocol):
+    """What the master does for the rendezvous. Every method may raise `Refused`.
+
+    A wait may be cancelled at any moment (the worker is gone, or asked again); what was told by then stays told.
+    """
+
+    def worker(self, uid: str) -> Worker | None:
+        """The live worker whose pod this is; None for any other pod."""
+        ...
+
+    async def beat(self, uid: str, beat: Beat) -> BeatAnswer:
+        """Note the sign of life."""
+        ...
+
+    async def ready(self, uid: str, ready: Ready, wait: float) -> Assignment | None:
+        """Note that it stands at the barrier. Its assignment as soon as there is one, None after `wait` seconds.
+
+        Asked again, the same assignment again.
+        """
+        ...
+
+    async def announced(self, uid: str, known: int, wait: float) -> int:
+        """The newest round that is announced to it, as soon as it is beyond `known`, else after `wait` seconds."""
+        ...
+
+    async def leave(self, uid: str, leave: Leave) -> None:
+        """Note that it goes: the next round is without it."""
+        ...
+
+    async def exit(self, uid: str, ended: Exit) -> bool:
+        """Note that its child ended; whether the child is to be started again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: the pod, and the worker that it is."""
+
+    uid: str
+    pod: str
+    worker: Worker
+
+
+class Door:
+    """Tells a worker from everybody else."""
+
+    def __init__(self, tokens: Tokens, desk: Desk) -> None:
+        self._tokens = tokens
+        self._desk = desk
+        self._strangers = Buckets(STRANGERS_BURST, STRANGERS_RATE)
+        self._workers = Buckets(WORKERS_BURST, WORKERS_RATE)
+
+    async def caller(self, request: web.Request, now: float) -> Caller:
+        """The worker that asks. Raises Refused for whoever is none."""
+        word = _bearer(request)
+        if not self._tokens.is_known(word):
+            _take(self._strangers, request.remote or "", now, "too many unknown tokens from this address")
+        holder = await self._tokens.who(word)
+        _take(self._workers, holder.uid, now, "too many requests of this worker")
+        return Caller(holder.uid, holder.pod, self._worker(holder))
+
+    def _worker(self, holder: Holder) -> Worker:
+        worker = self._desk.worker(holder.uid)
+        if worker is None:
+            raise Refused(Reason.NO_WORKER, f"the pod {holder.namespace}/{holder.pod} is no worker of a job")
+        if worker.job.partition("/")[0] != holder.namespace:
+            raise Refused(Reason.OTHER_NAMESPACE, "the token is of another namespace than the job")
+        return worker
+
+
+def _take(buckets: Buckets, source: str, now: float, wrong: str) -> None:
+    pause = buckets.take(source, now)
+    if pause:
+        raise Refused(Reason.TOO_OFTEN, wrong, pause)
+
+
+def member(caller: Caller, text: str) -> int:
+    """The round of a path, of which the caller must be a member. Raises Refused."""
+    number = whole("round", text)
+    rounds = caller.worker.rounds
+    if number in rounds:
+        return number
+    if number > max(rounds, default=0):
+        raise Refused(Reason.ROUND_AHEAD, f"round {number} is not published to this worker")
+    raise Refused(Reason.NO_MEMBER, f"this worker is no member of round {number}")
+
+
+def whole(name: str, text: str) -> int:
+    """A whole number of a path or query. Raises Refused."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 17 and int(text) <= LARGEST_ROUND):
+        raise _invalid(name, text, f"must be a whole number from 0 to {LARGEST_ROUND}")
+    return int(text)
+
+
+def seconds(name: str, text: str, most: float) -> float:
+    """Seconds of a query, cut to what we wait at most. Raises Refused."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise _invalid(name, text, "must be seconds, 0 or more")
+    return min(found, most)
+
+
+def word(name: str, text: str) -> str:
+    """A scope or a key of a path. Raises Refused."""
+    if not (0 < len(text) <= LONGEST_WORD and text.isprintable()):
+        raise _invalid(name, text, f"must be 1 to {LONGEST_WORD} printable characters")
+    return text
+
+
+async def body(bodies: Bodies, request: web.Request, limit: int, caller: Caller) -> bytes:
+    """The body, at most `limit` bytes of it. Raises Refused."""
+    try:
+        async with asyncio.timeout(BODY_TIME):
+            return await bodies.read(request, limit, caller.uid)
+    except TooLarge:
+        raise Refused(Reason.TOO_LARGE, f"the body must be at most {limit} bytes") from None
+    except Crowded:
+        raise Refused(Reason.CROWDED, "too many large bodies are being read; try again in a moment") from None
+    except TimeoutError:
+        raise Refused(Reason.SLOW, f"the body took more than {BODY_TIME:g} s") from None
+
+
+def _bearer(request: web.Request) -> str:
+    try:
+        found = token(request)
+    except Unknown as error:
+        raise Refused(Reason.NO_TOKEN, str(error)) from None
+    if found is None:
+        raise Refused(
+            Reason.NO_TOKEN, "the projected token of the worker's pod is needed: Authorization: Bearer TOKEN"
+        )
+    return found
+
+
+def _invalid(name: str, text: str, remedy: str) -> Refused:
+    return Refused(Reason.INVALID, f"{name} = {shortened(repr(text), 96)}: {remedy}")

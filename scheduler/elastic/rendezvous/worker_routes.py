@@ -1,0 +1,146 @@
+"""The routes of the rendezvous, as one table, and what each answers.
+
+Lives here: the way from a worker's request to the `Desk` or to the values of its round, and back. Never here: who the
+worker is (its `uid` was checked before), or what a value means.
+
+A value that begins like a pickle of protocols 2 to 5, bare or in base64, is refused. Nothing of ours writes one, so it is
+a mistake, and its writer is told at once. It is no filter against an attacker. What protects a worker is that nothing of
+ours unpickles.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+
+from scheduler.elastic.rendezvous import worker_messages, worker_requests
+from scheduler.elastic.rendezvous.kv_store import Values
+from scheduler.elastic.rendezvous.long_polls import Waits
+from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
+from scheduler.elastic.rendezvous.worker_requests import Caller, Desk
+from scheduler.serving.body import SHARE, Bodies
+from scheduler.settings_elastic import RendezvousServer
+
+T = TypeVar("T")
+
+PICKLES: Final = (
+    *(bytes((0x80, protocol)) for protocol in range(2, 6)),
+    *(f"gA{letter}".encode() for letter in "IJKLMNOPQRSTUVWX"),
+)
+"""How a pickle of protocols 2 to 5 begins, and how that looks in base64."""
+
+BYTES: Final = "application/octet-stream"
+
+BESIDE, BESIDE_SIZE = 256, 256 << 10
+"""Values that come along at the most, and bytes of them before base64: with the value that was asked for an answer stays
+well below the 1 MiB that an agent reads, and no question costs more look-ups than its answer is worth."""
+
+
+class Counter:
+    """Where the workers' questions are answered."""
+
+    def __init__(self, desk: Desk, values: Values, waits: Waits, bounds: RendezvousServer) -> None:
+        self._desk = desk
+        self._values = values
+        self._waits = waits
+        self._bounds = bounds
+        self._bodies = Bodies(max(worker_requests.BODIES, SHARE * bounds.body_limit))
+
+    async def beat(self, request: web.Request, caller: Caller) -> web.Response:
+        return _json(
+            await self._desk.beat(caller.uid, await self._body(worker_messages.Beat, request, caller))
+        )
+
+    async def ready(self, request: web.Request, caller: Caller) -> web.Response:
+        told, wait = await self._body(worker_messages.Ready, request, caller), self._bounds.wait
+        found = await self._wait(caller, "ready", lambda: self._desk.ready(caller.uid, told, wait))
+        return web.Response(status=204) if found is None else _json(found)
+
+    async def announced(self, request: web.Request, caller: Caller) -> web.Response:
+        known = worker_requests.whole("round", request.query.get("round", "0"))
+        wait = self._seconds(request, self._bounds.wait)
+        newest = await self._wait(caller, "announced", lambda: self._desk.announced(caller.uid, known, wait))
+        return _json(worker_messages.Announced(newest))
+
+    async def put(self, request: web.Request, caller: Caller) -> web.Response:
+        number, key = _place(request, caller)
+        value = await worker_requests.body(self._bodies, request, self._bounds.value_limit, caller)
+        if value.startswith(PICKLES):
+            raise Refused(Reason.PICKLE, "the value begins as a pickle does, and none is taken here")
+        if self._desk.worker(caller.uid) is None:  # while its body came
+            raise Refused(Reason.NO_WORKER, f"the pod {caller.pod} is no worker of a job any more")
+        self._values.put(caller.worker.job, number, key, value)
+        return web.Response(status=204)
+
+    async def get(self, request: web.Request, caller: Caller) -> web.Response:
+        number, key = _place(request, caller)
+        wait = self._seconds(request, 0.0)
+        beside = (
+            worker_requests.whole("beside", request.query["beside"]) if "beside" in request.query else None
+        )
+        values = self._values.round(caller.worker.job, number)
+        value = await self._wait(caller, (number, key), lambda: values.get(key, wait))
+        if value is None:
+            raise Refused(Reason.NO_VALUE, f"round {number} has no value of this key yet")
+        if beside is None:
+            return web.Response(body=value, content_type=BYTES)
+        others = values.beside(key, min(beside, BESIDE), BESIDE_SIZE)
+        scope = len(key) - len(request.match_info["key"])
+        return _json(
+            worker_messages.Values({one[scope:]: there for one, there in ({key: value} | others).items()})
+        )
+
+    async def leave(self, request: web.Request, caller: Caller) -> web.Response:
+        await self._desk.leave(caller.uid, await self._body(worker_messages.Leave, request, caller))
+        return _json({})
+
+    async def exit(self, request: web.Request, caller: Caller) -> web.Response:
+        again = await self._desk.exit(caller.uid, await self._body(worker_messages.Exit, request, caller))
+        return _json(worker_messages.ExitAnswer(again))
+
+    async def _body(self, kind: type[T], request: web.Request, caller: Caller) -> T:
+        return worker_messages.decoded(
+            kind, await worker_requests.body(self._bodies, request, self._bounds.body_limit, caller)
+        )
+
+    def _seconds(self, request: web.Request, default: float) -> float:
+        return worker_requests.seconds("wait", request.query.get("wait", f"{default}"), self._bounds.wait)
+
+    async def _wait(self, caller: Caller, what: Hashable, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return await self._waits.answer(caller.uid, what, ask)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """waits: its answer may take its time, so its duration says nothing."""
+
+    method: str
+    path: str
+    name: str
+    answer: Callable[[Counter, web.Request, Caller], Awaitable[web.Response]]
+    waits: bool = False
+
+
+_VALUE: Final = "/v1/rounds/{round}/kv/{scope}/{key}"
+
+ROUTES: Final = (
+    Route("POST", "/v1/beat", "beat", Counter.beat),
+    Route("POST", "/v1/ready", "ready", Counter.ready, waits=True),
+    Route("GET", "/v1/announced", "announced", Counter.announced, waits=True),
+    Route("PUT", _VALUE, "put", Counter.put),
+    Route("GET", _VALUE, "get", Counter.get, waits=True),
+    Route("POST", "/v1/leave", "leave", Counter.leave),
+    Route("POST", "/v1/exit", "exit", Counter.exit),
+)
+
+
+def _place(request: web.Request, caller: Caller) -> tuple[int, str]:
+    """The round and the key, scope and all, of a path."""
+    place = request.match_info
+    scope, key = worker_requests.word("scope", place["scope"]), worker_requests.word("key", place["key"])
+    return worker_requests.member(caller, place["round"]), f"{scope}/{key}"
+
+
+def _json(answer: object) -> web.Response:
+    return web.Response(body=worker_messages.encode(answer), content_type="application/json")

@@ -1,0 +1,129 @@
+"""Checkpoints of the running training: when asked, now and then, and the way back.
+
+Rank 0 writes while training goes on; when it ends, the one that the master names. What is written is the last commit,
+which nothing changes any more, so the file can be written by another thread while the training goes on; at most one at
+a time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any, Callable
+
+from . import checkpoint_file, state_codec
+from .frameworks import Plain
+from .runtime_errors import CheckpointError
+from .step_clock import say
+from .training_progress import Progress
+
+
+class Disk:
+    """The folder GANGWRIGHT_CHECKPOINT; every GANGWRIGHT_CHECKPOINT_EVERY seconds, where that is set and above 0."""
+
+    def __init__(self, framework: Plain, progress: Progress) -> None:
+        self._framework, self._progress = framework, progress
+        folder = os.environ.get("GANGWRIGHT_CHECKPOINT", "")
+        self._folder = checkpoint_file.run_folder(folder, os.environ) if folder else ""
+        self._every = float(os.environ.get("GANGWRIGHT_CHECKPOINT_EVERY") or 0)
+        self._last = time.monotonic()
+        self._writer: threading.Thread | None = None
+
+    def perhaps(self, rank: int) -> None:
+        """After a commit: writes in the background when it is time and this is rank 0."""
+        now = time.monotonic()
+        if rank or not self._folder or self._every <= 0 or now - self._last < self._every or self.saving:
+            return
+        self._begin(self._quietly)
+
+    def hold(self) -> None:
+        """The training waits: writes the last commit in the background, unless the folder has one of that step or a
+        later.
+        """
+        if not (self._folder and self._progress.committed) or self.saving:
+            return
+        self._begin(self._unless_there)
+
+    @property
+    def saving(self) -> bool:
+        """Whether a file is being written in the background."""
+        return self._writer is not None and self._writer.is_alive()
+
+    def write(self) -> None:
+        """Writes the last commit now. Raises CheckpointError: whoever asked must not go on as if it were there."""
+        self.finish()
+        try:
+            if not self._folder:
+                raise CheckpointError("a checkpoint is asked for, but GANGWRIGHT_CHECKPOINT names no folder")
+            self._write(*self._content())
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"the state of step {self._progress.committed} is not saved: {error}"
+            ) from error
+
+    def read(self, path: str) -> bool:
+        """Takes the state and the counters from a file, or from the newest one of this run in a folder.
+
+        False when this run has none there: nothing was saved yet. Raises CheckpointError when what is there is of no
+        use.
+        """
+        whence = (
+            path if path.endswith(checkpoint_file.SUFFIX) else checkpoint_file.run_folder(path, os.environ)
+        )
+        found = checkpoint_file.read(whence)
+        if found is None:
+            say(f"nothing to restore: no checkpoint in {whence}; the training begins from the start")
+            return False
+        head, text, arrays = found
+        self._framework.load(state_codec.unpack(text, arrays))
+        self._progress.moved(int(head["step"]), int(head["samples"]))
+        self._progress.epoch_length = int(head.get("epoch_length", 0))
+        say(f"restored step {head['step']} from {whence}")
+        return True
+
+    def finish(self) -> None:
+        """Waits for the file that is being written."""
+        if self._writer is not None:
+            self._writer.join()
+
+    def _begin(self, write: Callable[..., None]) -> None:
+        """Nobody has asked for this file, so what keeps it from being written is said, and the training goes on."""
+        self._last = time.monotonic()
+        try:
+            content = self._content()
+        except CheckpointError as error:
+            say(str(error))
+            return
+        self._writer = threading.Thread(target=write, args=content, daemon=True)
+        self._writer.start()
+
+    def _content(self) -> tuple[int, dict[str, Any], str, dict[str, Any]]:
+        progress = self._progress
+        text, arrays = state_codec.pack(self._framework.export(), self._framework.as_array)
+        head = {
+            "step": progress.committed,
+            "samples": progress.committed_samples,
+            "epoch_length": progress.epoch_length,
+        }
+        return progress.committed, head, text, arrays
+
+    def _write(self, step: int, head: dict[str, Any], text: str, arrays: dict[str, Any]) -> None:
+        path = checkpoint_file.write(self._folder, step, head, text, arrays)
+        self._progress.ours["checkpoint_step"] = float(step)
+        say(f"step {step} is in {path}")
+
+    def _quietly(self, step: int, head: dict[str, Any], text: str, arrays: dict[str, Any]) -> None:
+        try:
+            self._write(step, head, text, arrays)
+        except CheckpointError as error:
+            say(str(error))
+
+    def _unless_there(self, step: int, head: dict[str, Any], text: str, arrays: dict[str, Any]) -> None:
+        try:
+            former = checkpoint_file.newest(self._folder)
+        except CheckpointError as error:
+            say(str(error))
+            return
+        if former is None or former.step < step:
+            self._quietly(step, head, text, arrays)

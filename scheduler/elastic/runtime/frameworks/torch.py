@@ -1,0 +1,153 @@
+# ruff: noqa: TID252 - this package has no absolute name
+"""PyTorch: `TorchState` with its models, optimizers and samplers.
+
+Horovod's `TorchState.sync` does not save, so a newcomer that became rank 0 before its first commit would go back to its
+initial weights at the current epoch; `Plain.sync` saves for every framework. An optimizer's slots are not part of the
+fingerprint: `broadcast_optimizer_state` makes them where they are missing. An `ElasticSampler` deals by rank and size,
+and asks Horovod for both whenever its state is loaded: between two rounds there is nobody to ask, and in a round that
+begins without a sync (somebody left in order) stock Horovod lets it deal for those who were there before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib
+from typing import Any, Sequence
+
+from .. import step_timer
+from ..state_fingerprint import shape
+from .plain import ATTRIBUTES, Plain
+
+AGREEMENT = "gangwright.agreement"
+HANDLED = "handled"
+TENSOR = "$tensor"
+"""Marks a tensor among the plain values of a checkpoint; as an array alone it would come back as one of numpy's."""
+
+
+class Torch(Plain):
+    """Each named part of the state through its `state_dict`."""
+
+    def __init__(self, state: Any) -> None:
+        super().__init__(state)
+        self._torch = importlib.import_module("torch")
+        self._hvd = importlib.import_module("horovod.torch")
+
+    def shapes(self) -> list[str]:
+        models = [
+            part for _, part in sorted(self._parts().items()) if isinstance(part, self._torch.nn.Module)
+        ]
+        values = [value for model in models for value in model.state_dict().values()]
+        return [shape(str(value.dtype).split(".")[-1], list(value.shape)) for value in values]
+
+    def attributes(self) -> list[str]:
+        return [*super().attributes(), *self._parts()]
+
+    def broadcast(self, numbers: Sequence[int]) -> list[int]:
+        mine = self._torch.tensor(list(numbers), dtype=self._torch.int64)
+        return [int(one) for one in self._hvd.broadcast(mine, 0, name=AGREEMENT).tolist()]
+
+    def go_back(self) -> None:
+        """An optimizer keeps the tensors that it is given (PyTorch 2.1 and later) and changes them in its next step; a
+        sampler keeps its set. So neither is left with what belongs to the commit, which may be on its way to the disk,
+        and which the next failure goes back to. Models copy what they are given, and a device may have no room for one
+        more.
+        """
+        super().go_back()
+        for handler in self._handlers().values():
+            if isinstance(handler.value, self._torch.optim.Optimizer):
+                handler.value.load_state_dict(copy.deepcopy(_committed(handler)))
+            elif not isinstance(handler.value, self._torch.nn.Module):
+                _commit(handler, copy.deepcopy(_committed(handler)))
+
+    def broadcast_tensors(self) -> None:
+        for handler in self._handlers().values():
+            handler.sync()
+
+    def entered(self, former: tuple[int, int] | None, mine: tuple[int, int]) -> bool:
+        ours = [part for part in self._parts().values() if self._deals(part)]
+        for part in ours:
+            part.reset()
+        return super().entered(former, mine) or bool(ours)
+
+    def shutdown(self) -> None:
+        self._hvd.shutdown()
+
+    def stamp(self) -> step_timer.Stamp | None:
+        return step_timer.start_torch()
+
+    def export(self) -> dict[str, Any]:
+        return {
+            ATTRIBUTES: self._marked(super().export()[ATTRIBUTES]),
+            HANDLED: {name: _committed(one) for name, one in self._handlers().items()},
+        }
+
+    def load(self, tree: Any) -> None:
+        for name, part in self._parts().items():
+            kept = self._tensors(tree[HANDLED][name])
+            if self._deals(part):
+                vars(part).update(kept)  # nobody can be asked for rank and size: `entered` deals
+            else:
+                part.load_state_dict(kept)
+        super().load({ATTRIBUTES: self._unmarked(tree[ATTRIBUTES])})
+
+    def as_array(self, leaf: Any) -> Any:
+        if not isinstance(leaf, self._torch.Tensor):
+            return super().as_array(leaf)
+        # numpy has no bfloat16; every value of it is one of float32, and goes back when it is loaded
+        known = leaf.float() if leaf.dtype == self._torch.bfloat16 else leaf
+        return known.detach().cpu().numpy()
+
+    def _deals(self, part: Any) -> bool:
+        return isinstance(part, self._hvd.elastic.ElasticSampler)
+
+    def _parts(self) -> dict[str, Any]:
+        return {name: handler.value for name, handler in self._handlers().items()}
+
+    def _handlers(self) -> dict[str, Any]:
+        return dict(getattr(self.state, "_handlers", {}))
+
+    def _marked(self, node: Any) -> Any:
+        """Plain values whose tensors say what they are and where."""
+        if isinstance(node, self._torch.Tensor):
+            return {TENSOR: node, "dtype": str(node.dtype).split(".")[-1], "device": str(node.device)}
+        if isinstance(node, dict):
+            return {key: self._marked(value) for key, value in node.items()}
+        if isinstance(node, (list, tuple)):
+            return (tuple if isinstance(node, tuple) else list)(self._marked(one) for one in node)
+        return node
+
+    def _unmarked(self, node: Any) -> Any:
+        if isinstance(node, dict) and TENSOR in node:
+            kind = getattr(self._torch, node["dtype"])
+            tensor = self._torch.from_numpy(node[TENSOR].copy()).to(dtype=kind)
+            with contextlib.suppress(RuntimeError, AssertionError):  # a device that this worker does not have
+                tensor = tensor.to(device=node["device"])
+            return tensor
+        if isinstance(node, dict):
+            return {key: self._unmarked(value) for key, value in node.items()}
+        if isinstance(node, (list, tuple)):
+            return type(node)(self._unmarked(one) for one in node)
+        return node
+
+    def _tensors(self, node: Any) -> Any:
+        numpy = importlib.import_module("numpy")
+        if isinstance(node, dict):
+            return {key: self._tensors(value) for key, value in node.items()}
+        if isinstance(node, (list, tuple)):
+            return type(node)(self._tensors(one) for one in node)
+        return self._torch.from_numpy(node.copy()) if isinstance(node, numpy.ndarray) else node
+
+
+def _committed(handler: Any) -> Any:
+    """The copy that a handler of Horovod's made at the last commit."""
+    return vars(handler)[_saved(handler)]
+
+
+def _commit(handler: Any, value: Any) -> None:
+    setattr(handler, _saved(handler), value)
+
+
+def _saved(handler: Any) -> str:
+    """Each kind has a name of its own for it."""
+    return next(str(name) for name in vars(handler) if name.startswith("_saved_"))

@@ -1,0 +1,399 @@
+"""Horovod's elastic loop, done another way: a worker that joins is warm, and waits happen where they may last.
+
+Stock: a change stops all workers, then newcomers start, and Horovod's C++ waits for them. Here a newcomer warms up alone
+and stands at the barrier, and only then the others are interrupted. The round is complete before `init` is entered. The
+master decides for all alike whether the state is synchronized, and the state is saved after every synchronization.
+
+    warm up ── ready ──── barrier ─── init ── sync ── train ──┬─ returns: done
+                  ▲                                           ├─ announced: keep the state as it is
+                  └───────────────────────────────────────────┴─ a collective failed: back to the last commit
+
+Never here: what a framework is (`frameworks`), what is said to the agent (`agent_client`, `training_progress`).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import queue
+import threading
+import time
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+from . import (
+    barrier,
+    checkpointing,
+    expected_rank,
+    frameworks,
+    horovod_environment,
+    script_setup,
+    state_fingerprint,
+    step_timer,
+    warmup,
+    worker_context,
+)
+from .agent_client import FIRST_PAUSE
+from .interrupt import Pace
+from .round_assignment import Assignment
+from .runtime_errors import Interrupted
+from .step_clock import Idle, say
+
+HELD = 2.0
+"""Seconds at the barrier after which the state is saved. A change with all workers there takes a tenth of it."""
+
+TURN = 10.0
+"""Seconds that each rank of the last round waits longer to save than the one before it."""
+
+FAREWELL = 30.0
+"""Seconds in which the agent is told how the training ended, which decides about the job. A pod's default time to end."""
+
+TOLD = 300
+"""Characters of a failed collective's error that are printed. They are its last: there the operation has its name."""
+
+
+class _Removed(Exception):  # noqa: N818 - read as a word where it is caught
+    """The job does without this worker."""
+
+
+def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
+    """Stands in for `horovod.common.elastic.run_fn`."""
+
+    @functools.wraps(func)
+    def wrapper(state: Any, *args: Any, **words: Any) -> Any:
+        global _loop  # noqa: PLW0603 - one training at a time in a process
+        _loop = Loop(state, func, reset)
+        try:
+            return _loop.run(args, words)
+        finally:
+            _loop = None
+
+    return wrapper
+
+
+def commit(state: Any) -> None:
+    """Stands in for `State.commit`: save, then look whether a newer round is announced."""
+    if _loop is None:
+        state.save()
+    else:
+        _loop.commit(state)
+
+
+def check(state: Any) -> None:
+    """Stands in for `State.check_host_updates`."""
+    if _loop is not None:
+        _loop.check(state)
+
+
+class Loop:
+    """One call of a function decorated with `hvd.elastic.run`."""
+
+    def __init__(self, state: Any, func: Callable[..., Any], reset: Callable[[], None]) -> None:
+        self._state, self._func, self._reset = state, func, reset
+        self._framework = frameworks.of(state)
+        self._worker = worker_context.begin()
+        self._progress = self._worker.progress
+        self._stamp: step_timer.Stamp | None = None
+        self._disk = checkpointing.Disk(self._framework, self._progress)
+        self._pace, self._idle = Pace(), Idle()
+        self._first = True
+        """It has entered no round yet, as far as this function of the script goes."""
+        self._another = False
+        """The script has begun another training, and no round was entered since: what its state is, others may not
+        have, whatever became of the rounds on the way.
+        """
+
+    def run(self, args: Sequence[Any], words: Mapping[str, Any]) -> Any:
+        """Trains until the function returns; leaves the process when the job does without this worker."""
+        self._progress.setup = False
+        try:
+            self._warm_up(args, words)
+            result = self._rounds(args, words)
+        except _Removed:
+            self._end(0, "removed")
+            raise SystemExit(0) from None
+        except BaseException as error:
+            self._end(1, f"{type(error).__name__}: {error}"[:500])
+            raise
+        self._end(0, "the training function returned")
+        return result
+
+    def commit(self, state: Any) -> None:
+        """A step is over and is kept."""
+        if not self._worker.warming:
+            self._stepped()
+            state.save()
+            self._progress.saved()
+            self._disk.perhaps(self._worker.assignment.rank)
+        self._ask()
+
+    def check(self, _state: Any) -> None:
+        """A step is over."""
+        if not self._worker.warming:
+            self._stepped()
+        self._ask()
+
+    def _warm_up(self, args: Sequence[Any], words: Mapping[str, Any]) -> None:
+        """A second training of this process leaves the ring of the first one for it: the others may be in it long
+        since.
+        """
+        self._progress.phase = "WarmingUp"
+        begun = time.monotonic()
+        if self._worker.assignment.round:
+            self._framework.shutdown()
+            self._let_go()
+        self._stamp = self._framework.stamp()
+        if self._stamp is not None:
+            self._progress.in_step_collective, self._progress.last_mark = self._past_compute, self._stamp.last
+        warmup.run(self._worker, self._framework, self._func, args, words)
+        self._work_begins()  # the warm-up's marks are undone as well
+        say(f"warmed up alone in {time.monotonic() - begun:.2f} s")
+
+    def _rounds(self, args: Sequence[Any], words: Mapping[str, Any]) -> Any:
+        self._another = bool(self._worker.assignment.round)
+        why = "another" if self._another else "newcomer"
+        while True:
+            before, assignment = self._worker.assignment, self._barrier(why)
+            self._leave_something(before, assignment)
+            try:
+                self._enter(assignment)
+                return self._func(self._state, *args, **words)
+            except barrier.Overtaken:
+                why = "failure"
+            except Interrupted:
+                self._keep()
+                why = "announced"
+            except Exception as error:
+                if not self._framework.failed(error):
+                    raise
+                say(f"round {assignment.round}: a collective failed: {_last(error)}")
+                self._framework.go_back()
+                self._progress.rolled_back()
+                why = "failure"
+            finally:
+                self._progress.in_check = False
+
+    def _keep(self) -> None:
+        """All ranks are interrupted after the same step, so what each has now is a commit, and nothing is lost.
+
+        Without it the tensors would stay as they are and the plain values go back to the last commit of the script.
+        """
+        progress = self._progress
+        if (progress.step, progress.samples) != (progress.committed, progress.committed_samples):
+            self._state.save()
+            progress.saved()
+
+    def _barrier(self, why: str) -> Assignment:
+        """Stands at the barrier until there is an assignment; meanwhile Horovod is shut down."""
+        self._progress.phase = "Ready"
+        card, known = self._card(), expected_rank.asked()
+        body = {
+            "round": self._worker.assignment.round,
+            "step": self._progress.step,
+            "committed": self._progress.committed,
+            "samples": float(self._progress.samples),
+            "why": why,
+            "another": self._another,
+            "fingerprint": card.fingerprint,
+            "place": [known.rank, known.size] if known and not self._worker.assignment.round else None,
+            "again": expected_rank.again(),
+        }
+        answer: queue.Queue[Any] = queue.Queue()
+        threading.Thread(target=_into, args=(answer, self._arrive, body), daemon=True).start()
+        self._framework.shutdown()
+        if why == "failure":
+            self._let_go()
+        assignment = self._wait(answer)
+        if isinstance(assignment, BaseException):
+            raise assignment
+        return assignment  # type: ignore[no-any-return]
+
+    def _arrive(self, body: Mapping[str, Any]) -> Assignment:
+        """Says at the barrier what there is to say, the times of the last steps first."""
+        self._worker.reporter.report()
+        return self._worker.shim.ready(body)
+
+    def _wait(self, answer: queue.Queue[Any]) -> Any:
+        """The answer; while it is long in coming the state goes to disk, by one of those that have it."""
+        place = self._worker.assignment
+        try:
+            return answer.get(timeout=HELD + TURN * place.rank if place.round else None)
+        except queue.Empty:
+            self._disk.hold()
+            return answer.get()
+
+    def _let_go(self) -> None:
+        """Closes the connections of the round that failed, so that everybody learns of it.
+
+        After a failed collective Horovod keeps its connections until its next `init`, and a member that waits for this
+        one's part (not for that of the dead) would wait until the gloo timeout. An `init` alone takes 15 ms, while we
+        wait anyway. `HOROVOD_ELASTIC` is off for its time, since a re-init would look for a rendezvous otherwise.
+        """
+        horovod_environment.apply({**horovod_environment.solo(os.environ), "HOROVOD_ELASTIC": "0"})
+        self._reset()
+        horovod_environment.apply(horovod_environment.solo(os.environ))
+
+    def _leave_something(self, before: Assignment, assignment: Assignment) -> None:
+        """Writes the checkpoint that is asked for, and goes when the job does without us.
+
+        Whom the master asks has the newest state, whatever its rank was. What raises here ends the process: whoever
+        cannot save must not seem to have left in order.
+        """
+        if assignment.checkpoint and before.round:
+            self._disk.write()
+        if assignment.removed:
+            self._progress.phase = "Leaving"
+            say(f"round {assignment.round} is without this worker: it leaves")
+            raise _Removed
+
+    def _enter(self, assignment: Assignment) -> None:
+        """Into the round: environment, barrier, init, and the same state for all."""
+        marks = [time.monotonic()]
+        scale, former = self._worker.lr_scale(), self._former()
+        self._worker.assignment = assignment
+        self._progress.round = assignment.round
+        self._worker.watch.entered(assignment.round)
+        self._worker.pods = pods = horovod_environment.before(assignment.env, os.environ, self._worker.pods)
+        mine = (assignment.rank, assignment.size)
+        horovod_environment.apply(horovod_environment.member(*mine, os.environ, assignment.env, pods))
+        if assignment.restore and assignment.rank == 0:
+            self._disk.read(assignment.restore)
+        moved = former is not None and former != mine
+        heard = self._pass_barrier(assignment, scale, resets=not self._first or moved)
+        marks.append(time.monotonic())
+        self._reset()
+        marks.append(time.monotonic())
+        dealt = self._framework.entered(former, mine)
+        self._reset_state(mine, dealt=dealt, moved=moved, heard=heard)
+        if assignment.sync:
+            self._take_over(heard)
+        self._worker.entered(assignment, heard["scale"])
+        self._another = False
+        marks.append(time.monotonic())
+        self._pace.begin()
+        self._progress.phase = "Training"
+        self._say_round(assignment, marks)
+        self._idle.resumed()
+        self._work_begins()
+
+    def _former(self) -> tuple[int, int] | None:
+        """Rank and size that the script goes by: the last round's, or what it was told; None: it goes by none."""
+        known = expected_rank.asked()
+        return self._worker.stands or ((known.rank, known.size) if known else None)
+
+    def _reset_state(
+        self, mine: tuple[int, int], *, dealt: bool, moved: bool, heard: Mapping[str, Any]
+    ) -> None:
+        """The script's reset callbacks; and whether something of what it asked for is left behind.
+
+        Stock Horovod runs none in the first round of a process, for it has set up for that. Where it has not, and joins
+        others that run theirs, it does so too. Either it asked for no place, or it was alone in a collective of its set-up.
+        """
+        first, self._first = self._first, False
+        self._worker.stands = mine
+        unprepared = script_setup.answered_alone or expected_rank.asked() is None
+        if not first or moved or (unprepared and heard.get("resets")):
+            self._state.on_reset()
+        taken_over = not first and (dealt or bool(getattr(self._state, "_reset_callbacks", ())))
+        self._progress.stale = "" if taken_over else expected_rank.differs(*mine)
+
+    def _pass_barrier(self, assignment: Assignment, scale: float, *, resets: bool) -> Mapping[str, Any]:
+        """Rank 0's counters and plain values, when everybody is here."""
+        watch, progress = self._worker.watch, self._progress
+        mine = {"step": progress.step, "samples": progress.samples, "epoch_length": progress.epoch_length}
+        leading = assignment.rank == 0 and assignment.sync
+        word = {
+            **mine,
+            "scale": scale,
+            "resets": resets,
+            "plain": self._framework.plain() if leading else None,
+        }
+
+        def overtaken() -> bool:
+            return watch.target > assignment.round
+
+        return barrier.pass_through(self._worker.shim, assignment, self._card(word), overtaken)
+
+    def _take_over(self, heard: Mapping[str, Any]) -> None:
+        """Rank 0's state becomes this one's, and its last commit. Should that fail, the last commit stays as it was."""
+        progress = self._progress
+        progress.in_check = True
+        self._framework.sync(heard["plain"])
+        progress.epoch_length = heard["epoch_length"]
+        progress.moved(heard["step"], heard["samples"])
+        progress.in_check = False
+
+    def _card(self, word: Mapping[str, Any] | None = None) -> barrier.Card:
+        """What is shown to the agent, and at the barrier."""
+        shapes, attributes = self._framework.shapes(), self._framework.attributes()
+        described = state_fingerprint.describe(shapes, attributes)
+        return barrier.Card(state_fingerprint.digest(shapes, attributes), described, word or {})
+
+    def _stepped(self) -> None:
+        seconds = self._idle.stepped()
+        compute = self._stamp.compute() if self._stamp is not None and seconds is not None else None
+        if seconds is not None:
+            self._pace.stepped(seconds)
+        self._progress.ours.update(self._idle.told())
+        self._progress.stepped(seconds, compute)
+        self._work_begins()
+
+    def _work_begins(self) -> None:
+        if self._stamp is not None:
+            self._stamp.begin()
+
+    def _past_compute(self) -> bool:
+        return self._stamp is not None and self._stamp.marked()
+
+    def _ask(self) -> None:
+        """Raises the interrupt on all ranks at the same step when a newer round is wanted."""
+        mine, wanted = self._worker.assignment, self._worker.watch.target
+        if self._worker.warming:
+            raise Interrupted
+        if mine.size > 1:
+            if not self._pace.due():
+                return
+            wanted = self._hear(wanted)
+        if wanted > mine.round:
+            raise Interrupted
+
+    def _hear(self, wanted: int) -> int:
+        begun = time.monotonic()
+        self._progress.in_check = True
+        wanted, steps = self._framework.broadcast([wanted, self._pace.wish()])
+        self._progress.in_check = False
+        self._pace.agreed(steps, time.monotonic() - begun)
+        self._work_begins()
+        return wanted
+
+    def _say_round(self, assignment: Assignment, marks: Sequence[float]) -> None:
+        door, init, sync = (1000 * (after - before) for before, after in zip(marks, marks[1:]))
+        batch = assignment.batch
+        told = f", batch {batch.total} ({batch.local} here, {batch.mode})" if batch else ""
+        say(
+            f"round {assignment.round}: rank {assignment.rank} of {assignment.size}{told}, learning rate × "
+            f"{assignment.lr_scale:g}, step {self._progress.step} "
+            f"(doorstep {door:.0f} ms, init {init:.0f} ms, {'sync' if assignment.sync else 'no sync'} {sync:.0f} ms)"
+        )
+
+    def _end(self, code: int, why: str) -> None:
+        self._disk.finish()
+        self._worker.stop()
+        until = time.monotonic() + FAREWELL
+        while not self._worker.shim.tell("/gone", {"code": code, "why": why}) and time.monotonic() < until:
+            time.sleep(FIRST_PAUSE)
+        self._worker.shim.close()
+
+
+_loop: Optional[Loop] = None  # noqa: UP045
+
+
+def _into(answer: queue.Queue[Any], ask: Callable[[Any], Any], body: Any) -> None:
+    try:
+        answer.put(ask(body))
+    except BaseException as error:  # noqa: BLE001 - it is raised where the answer is waited for
+        answer.put(error)
+
+
+def _last(error: BaseException) -> str:
+    said = " ".join(str(error).split())
+    return said if len(said) <= TOLD else "… " + said[-TOLD:].partition(" ")[2]

@@ -1,0 +1,96 @@
+"""The one worker that this process is: what the loop, the reporter and the script's API have in common."""
+
+from __future__ import annotations
+
+import os
+from typing import Optional
+
+from . import batch_share
+from .agent_client import Shim
+from .horovod_environment import Changes
+from .interrupt import Watch
+from .round_assignment import Assignment
+from .training_progress import Progress, Reporter
+
+ALONE = Assignment(round=0, rank=0, size=1)
+"""Before the first round: what every process is while it warms up."""
+
+
+class Worker:
+    """Its agent, its place in the round, its counters."""
+
+    def __init__(self, shim: Shim) -> None:
+        self.shim = shim
+        self.progress = Progress()
+        self.watch = Watch(shim)
+        self.reporter = Reporter(shim, self.progress)
+        self.assignment = ALONE
+        self.warming = False
+        self.stands: Optional[tuple[int, int]] = None  # noqa: UP045
+        """Rank and size of the last round that was entered, for which data are dealt."""
+        self._over = False
+        self._scaled, self._scale_before, self._changed_at = ALONE, 1.0, 0
+        self.pods: Changes = {}
+        """What the pod had for each variable that an assignment has set."""
+
+    def start(self) -> None:
+        """Begins to listen and to report."""
+        self.watch.start()
+        self.reporter.start()
+
+    def again(self) -> None:
+        """Another training begins in this process, after one that is over: it hears and reports like the first."""
+        if self._over:
+            self._over = False
+            self.watch = Watch(self.shim, self.watch.target)
+            self.reporter = Reporter(self.shim, self.progress)
+            self.start()
+
+    def stop(self) -> None:
+        """The training is over, one way or the other."""
+        self._over = True
+        self.watch.stop()
+        self.reporter.stop()
+
+    def lr_scale(self) -> float:
+        """The learning rate's factor at this step."""
+        passed = self.progress.step - self._changed_at
+        return batch_share.ramp(self._scale_before, self._scaled.lr_scale, passed, self._scaled.ramp_steps)
+
+    def entered(self, assignment: Assignment, scale: float) -> None:
+        """From this step on the round's factor is approached from `scale`. A round that was overtaken has changed
+        nothing.
+        """
+        self._scaled, self._scale_before, self._changed_at = assignment, scale, self.progress.step
+
+
+early: dict[str, float] = {}
+"""What the script told of its whole training before there was a worker to pass it on."""
+
+_worker: Optional[Worker] = None  # noqa: UP045
+
+
+def current() -> Worker | None:
+    """The worker, once training has begun in an agent's child."""
+    return _worker
+
+
+def setting_up() -> bool:
+    """Whether the script has not come to a function yet that `hvd.elastic.run` decorates."""
+    return _worker is None or _worker.progress.setup
+
+
+def shim() -> Shim:
+    """The agent of this process."""
+    return Shim(os.environ["GANGWRIGHT_SHIM"], os.environ.get("GANGWRIGHT_SHIM_KEY", ""))
+
+
+def begin() -> Worker:
+    """The worker of this process, made at the first call, and awake."""
+    global _worker  # noqa: PLW0603 - a process is one worker
+    if _worker is None:
+        _worker = Worker(shim())
+        _worker.progress.told.update(early)
+        _worker.start()
+    _worker.again()
+    return _worker

@@ -1,0 +1,164 @@
+"""The four policies: `offer`, `efficiency`, `utility` and `schedule`. Each proposes a size for one job.
+
+`offer` takes whatever is free: min(max, ⌈limit / per worker⌉). Source: ElasticDL ("want N, run with what you get"). Here
+the scheduler takes back, from the surplus.
+
+`efficiency` grows as long as additional workers scale. With R_k samples per second at k workers, d more add
+
+    s_{k,d} = (R_{k+d} − R_k) / (d · R_k / k)
+
+relative to what d workers give on average now. k + d is worth it where s_{k,d} > S (`threshold`), with d = `step`; that
+is R_{k+d} > R_k · (1 + S·d/k). Over several steps the factors are multiplied. So the rule prefers the size with the
+largest R_k / Π(1 + S·d/j), whichever way the search came; with small steps that is R_k / k^S.
+Source: Or, Zhang, Freedman, "Resource Elasticity in Distributed Deep Learning", MLSys'20, and its code, which compares
+neighbors alone.
+
+`utility` grows as long as the earlier end is worth more than the workers cost. With D samples left, R_k samples per
+second at k workers and P the price of a worker-second,
+
+    T_k = elapsed + D / R_k        when it would end        C_k = P · D · k / R_k        what that costs from here
+
+k + d is worth it where U(T_{k+d}) − U(T_k) > C_{k+d} − C_k. U is linear, value · (1 − t / deadline), or lines through the
+points. Before the first point it is as at the first; after the last it falls on as between the last two.
+Source: the code of the same paper (`utility.py`). Here in samples: its b · t_k takes one batch for both sizes, which is
+wrong while the batch grows with the workers. What was spent so far is on both sides and cancels.
+
+`schedule` has a size for each phase of the training, `{epoch, workers}`, stated ahead: the workers of the last stage
+whose epoch is at most `e`, the epoch done so far; for a stage with more workers than now, at most e + lead / (seconds an
+epoch takes), so that newcomers are warm in time. A phase has no more workers than its batch has use for. Before the
+first stage the job has its minimum.
+Source: static schedules as Goyal et al. 2017 and AdaBatch state them for the batch, by epoch.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from scheduler.elastic.sizing import proposal, size_search
+from scheduler.elastic.sizing.job_view import JobView, Measured, Stage
+from scheduler.elastic.sizing.policy_parameters import Efficiency, Point, Schedule, Search, Utility
+from scheduler.elastic.sizing.proposal import Proposal, clamped, largest, pays
+
+
+def scaling(size: int, rate: float, larger: int, rate_there: float) -> float:
+    """Throughput scaling efficiency from `size` to `larger` workers; 1 is perfect. 400 → 480 samples/s for 4 → 5
+    give 0.8.
+    """
+    return (rate_there - rate) * size / (rate * (larger - size))
+
+
+def needed(policy: Efficiency, size: int, larger: int) -> float:
+    """By which factor `larger` workers must be faster than `size` to be worth it: every step on the way just is."""
+    return math.prod(
+        1.0 + policy.threshold * min(policy.step, larger - at) / at for at in range(size, larger, policy.step)
+    )
+
+
+def efficiency(job: JobView) -> Proposal:
+    policy = job.parameters if isinstance(job.parameters, Efficiency) else Efficiency()
+
+    def worth(size: int, rate: float, larger: int, rate_there: float) -> float:
+        return math.log(rate_there / rate / needed(policy, size, larger))
+
+    return size_search.search(job, policy, worth)
+
+
+HOUR = 3600.0
+
+
+def worth_at(policy: Utility, end: float) -> float:
+    """U: the worth of a job that ends `end` seconds after its first step, in units of money."""
+    if not policy.points:
+        return policy.value * (1.0 - end / policy.deadline)
+    return _joined(policy.points, end)
+
+
+def net(policy: Utility, job: JobView, size: int, rate: float) -> float:
+    """Utility less cost from here on, of `size` workers that do `rate` samples per second; `job.remaining` is known."""
+    seconds = (job.remaining or 0.0) / rate
+    return worth_at(policy, job.elapsed + seconds) - policy.price / HOUR * size * seconds
+
+
+UNKNOWN: Final = (
+    "what is left to do is not known; the script tells it by gangwright.total(samples) and, at each step, "
+    "gangwright.advance(count)"
+)
+
+
+def utility(job: JobView) -> Proposal:
+    """Without an end in sight there is nothing to weigh: the job keeps its size."""
+    policy = job.parameters if isinstance(job.parameters, Utility) else Utility()
+    if job.remaining is None:
+        begins = job.held >= job.min and not job.measured
+        return Proposal(size=job.size or job.min, reason=UNKNOWN, grain=policy.step, soon=begins)
+
+    def worth(size: int, rate: float, larger: int, rate_there: float) -> float:
+        return net(policy, job, larger, rate_there) - net(policy, job, size, rate)
+
+    return size_search.search(job, policy, worth)
+
+
+def _joined(points: tuple[Point, ...], end: float) -> float:
+    if end <= points[0].until or len(points) == 1:
+        return points[0].value if end <= points[0].until else 0.0
+    for left, right in itertools.pairwise(points):
+        if end <= right.until:
+            return _between(left, right, end)
+    return _between(points[-2], points[-1], end)
+
+
+def _between(left: Point, right: Point, end: float) -> float:
+    return left.value + (right.value - left.value) * (end - left.until) / (right.until - left.until)
+
+
+FORGET: Final = Search().forget
+"""Seconds after which a size that was left counts as unknown, as it does by default where sizes are searched for."""
+
+
+def offer(job: JobView) -> Proposal:
+    """As many as are of use; none more where they would not win back the resize."""
+    most = largest(job)
+    if most > job.size:
+        job = replace(job, measured=_remembered(job))
+        expected = proposal.rate(job.measured, most)
+        if not pays(job, expected):
+            return Proposal(size=min(most, job.held), reason=_why_not(job, most, expected))
+    return Proposal(size=most, reason="all that is free" if most == job.max else "the batch is at its limit")
+
+
+def _remembered(job: JobView) -> Mapping[int, Measured]:
+    return {size: seen for size, seen in job.measured.items() if size == job.size or seen.age <= FORGET}
+
+
+def _why_not(job: JobView, most: int, expected: float) -> str:
+    if pays(replace(job, remaining=None), expected):
+        return "the end is too near to win back another resize"
+    return f"{most} workers would not win back what a resize costs"
+
+
+def schedule(job: JobView) -> Proposal:
+    done = job.epoch or 0.0
+    now = _stage(job, done)
+    coming = next((stage for stage in job.schedule if stage.epoch > now.epoch), None)
+    size = min(clamped(job, now.workers), largest(job))
+    if coming and coming.epoch <= done + _ahead(job):
+        then = min(clamped(job, coming.workers), largest(job, coming))
+        if then > size:
+            return Proposal(size=then, reason=f"epoch {coming.epoch:g} begins soon", coming=coming)
+    place = "its beginning, for no epoch is told yet" if job.epoch is None else f"epoch {done:g}"
+    return Proposal(size=size, reason=f"the schedule at {place}", coming=coming)
+
+
+def _stage(job: JobView, epoch: float) -> Stage:
+    begun = [stage for stage in job.schedule if stage.epoch <= epoch]
+    return begun[-1] if begun else Stage(-1.0, job.min)
+
+
+def _ahead(job: JobView) -> float:
+    """Epochs that pass while newcomers start."""
+    lead = job.parameters.lead if isinstance(job.parameters, Schedule) else 0.0
+    seconds = lead if job.warm is None else job.warm
+    return seconds / job.epoch_s if job.epoch_s else 0.0

@@ -1,0 +1,299 @@
+"""The search that `efficiency` and `utility` share: try larger sizes while they are worth it, then settle between.
+
+Lives here: which size to try next, from what was measured so far. Never here: what is worth it; that is the policy's
+rule, a function (from size, rate; to size, rate) → above 0 where the second is to be preferred. Why so: MLSys'20 goes
+through the sizes one after the other. RequestRetry by doubling, then where a parabola through the best and its neighbours is
+highest, finds the same size in a number of trials that grows with the logarithm; `stride: 1` is their way.
+
+A comparison counts when it holds at the worse ends of both confidence intervals, R_a·(1 + z·e_a/√2) and R_b·(1 −
+z·e_b/√2) with the relative standard errors e: one-sided, at z standard errors of the ratio where both are alike. While
+it holds at one end and not at the other the job stays where it is, so noise alone moves nobody.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from scheduler.elastic.sizing.job_view import JobView, Measured
+from scheduler.elastic.sizing.policy_parameters import Search
+from scheduler.elastic.sizing.proposal import Proposal, idle, largest, left, pays
+
+Worth: TypeAlias = Callable[[int, float, int, float], float]
+"""(a, samples/s at a, b, samples/s at b) → above 0 when b, the larger, is worth its workers."""
+
+Known: TypeAlias = dict[int, Measured]
+
+LAST: Final = 10.0
+"""A smaller size is not tried in the time of the last ten resizes: what it could save is less than the way there."""
+
+SPREAD: Final = 0.05
+"""Relative spread of one measurement, before a job has shown its own: step times scatter by a few per cent."""
+
+PRIOR: Final = 2.0
+"""Measurements that this counts for."""
+
+WAIT: Final = 60.0
+"""Seconds after a resize in which newcomers for the next size may wait to be wanted; or twice what a start takes, if
+that is more. Who takes minutes for a step is measured for far longer than workers start, and would hold their room for
+nothing."""
+
+NEAR: Final = 0.1
+"""A peak that is nearer to the best size than this part of it is not looked at: near its peak a curve is flat, so the
+two differ by less than a few measurements can tell."""
+
+
+def search(job: JobView, policy: Search, worth: Worth) -> Proposal:
+    """The size to try next, or the best one of those that are known."""
+    if not job.size:
+        starts = job.held >= job.min
+        return Proposal(size=job.min, reason="the minimum, to begin with", grain=policy.step, soon=starts)
+    most = _on_grid(job, policy, largest(job))
+    if job.size > most:
+        return Proposal(size=most, reason=f"more than {most} are of no use", grain=policy.step)
+    known = _known(job, policy, worth, most)
+    if job.size not in known:
+        next_one = _onward(job, policy, worth, known, most)
+        if next_one:
+            said = f"at least {job.least:.4g} {job.unit}/s with {job.size} workers, trying {next_one}"
+            return Proposal(size=next_one, reason=said, grain=policy.step, soon=True)
+        ahead = _ahead(job, policy, worth, known, most) if _may_wait(job) else 0
+        said = f"measuring {job.size} workers"
+        return Proposal(size=job.size, reason=said, grain=policy.step, ahead=ahead, soon=True)
+    best = _best(job, policy, worth, known)
+    trial = _trial(job, policy, worth, known, best, most)
+    if trial is not None:
+        return Proposal(
+            size=trial, reason=f"best so far {best}, trying {trial}", grain=policy.step, soon=True
+        )
+    return Proposal(size=best, reason=_settled(job, known, best), grain=policy.step)
+
+
+def _onward(job: JobView, policy: Search, worth: Worth, known: Known, most: int) -> int:
+    """The larger size to try next, where what the present one makes at least proves it good enough already; else 0.
+
+    Its own measurement is then the step that is made while the round ends: two steps of a size are enough, not three.
+    """
+    forgotten = not known and job.measured.keys() - {job.size}
+    if job.least is None or forgotten:
+        return 0
+    seen = Measured(mean=job.least, variance=_spread(job) * job.least**2)
+    if known and not (
+        _worth_it(job, policy, worth, known, job.size, seen) and _credible(job, policy, known, seen)
+    ):
+        return 0
+    job = replace(job, measured={**job.measured, job.size: seen})
+    return _larger(job, policy, worth, {**known, job.size: seen}, most)
+
+
+def _credible(job: JobView, policy: Search, known: Known, seen: Measured) -> bool:
+    """Whether a first step may have been so fast. A script that looks for changes before it takes a batch counts a step
+    in which nothing was trained.
+    """
+    return _ends(policy, seen)[0] <= _at_most(known, job.size)
+
+
+def _larger(job: JobView, policy: Search, worth: Worth, known: Known, most: int) -> int:
+    """The size to try next, if it is a larger one; else 0. known: the present size among them."""
+    known = dict(sorted(known.items()))
+    best = _best(job, policy, worth, known)
+    trial = _trial(job, policy, worth, known, best, most)
+    return trial if trial is not None and trial > job.size else 0
+
+
+def _may_wait(job: JobView) -> bool:
+    """Whether newcomers for the next size may be there already."""
+    measured_for = min(job.since_change, job.elapsed)
+    return job.in_flight or measured_for <= max(WAIT, 2.0 * (job.warm or 0.0))
+
+
+def _ahead(job: JobView, policy: Search, worth: Worth, known: Known, most: int) -> int:
+    """The larger size that is tried next if the present one is as good as it can be, or as its first measurements
+    say; 0 where that is none.
+    """
+    seen = job.measured.get(job.size)
+    hoped = seen.mean if seen else _at_most(known, job.size) if known else float(job.size)
+    return _larger(job, policy, worth, {**known, job.size: Measured(mean=hoped)}, most)
+
+
+def _settled(job: JobView, known: Known, best: int) -> str:
+    return f"the best of {', '.join(map(str, known))} workers: {best}, {known[best].mean:.4g} {job.unit}/s"
+
+
+def _known(job: JobView, policy: Search, worth: Worth, most: int) -> Known:
+    """Sizes that were measured well enough, and not too long ago, in order.
+
+    That is `samples` times. Once will do for the first one of all, for a larger size is tried then whatever it says;
+    and for one that is clearly worth it already, for what disturbs a step makes it longer: a size that looks bad may be
+    better than that, one that looks good is good.
+    """
+    known: Known = {}
+    spread = _spread(job)
+    for size, seen in sorted(job.measured.items()):
+        if not job.min <= size <= most or (size != job.size and seen.age > policy.forget):
+            continue
+        if seen.count >= policy.samples - _FADED:
+            known[size] = seen
+            continue
+        few = replace(seen, variance=spread * seen.mean**2)
+        enough = _worth_it(job, policy, worth, known, size, few) if known else _first(job, size)
+        if seen.count >= 1.0 and enough:
+            known[size] = few
+    return known
+
+
+def _first(job: JobView, size: int) -> bool:
+    """Nothing else was measured before."""
+    return size != job.size or len(job.measured) == 1
+
+
+def _worth_it(job: JobView, policy: Search, worth: Worth, known: Known, size: int, seen: Measured) -> bool:
+    best = _best(job, policy, worth, known)
+    return _clear(policy, worth, {best: known[best], size: seen}, best, size) > 0
+
+
+def _spread(job: JobView) -> float:
+    """Variance of one measurement, relative to its mean squared: of all sizes together, for noise is the job's.
+
+    As long as few are known `SPREAD` counts too.
+    """
+    told = [
+        (seen.count - 1.0, seen.variance / seen.mean**2) for seen in job.measured.values() if seen.count > 1.0
+    ]
+    weights = PRIOR + sum(weight for weight, _ in told)
+    return (PRIOR * SPREAD**2 + sum(weight * own for weight, own in told)) / weights
+
+
+_FADED = 0.1
+"""What a few measurements lose of their weight by their age while they are taken."""
+
+
+def _clear(policy: Search, worth: Worth, known: Known, a: int, b: int) -> int:
+    """1: b is worth it, -1: it is not, 0: that is not clear."""
+    low, high = (_ends(policy, known[size]) for size in (a, b))
+    if worth(a, low[1], b, high[0]) > 0:
+        return 1
+    return -1 if worth(a, low[0], b, high[1]) <= 0 else 0
+
+
+def _ends(policy: Search, seen: Measured) -> tuple[float, float]:
+    """Both ends of the confidence interval of a rate, which is never 0."""
+    away = min(0.99, policy.confidence * seen.error / math.sqrt(2.0))
+    return seen.mean * (1.0 - away), seen.mean * (1.0 + away)
+
+
+def _best(job: JobView, policy: Search, worth: Worth, known: Known) -> int:
+    """From the smallest on, each size against the best before it; where it is not clear, where the job is."""
+    sizes = list(known)
+    best = sizes[0]
+    for size in sizes[1:]:
+        verdict = _clear(policy, worth, known, best, size)
+        if verdict > 0 or (verdict == 0 and size == job.size):
+            best = size
+    return best
+
+
+def _trial(job: JobView, policy: Search, worth: Worth, known: Known, best: int, most: int) -> int | None:
+    """The next size to try, or none: beyond the largest, between the best and the next larger one, below."""
+    low = max((size for size in known if size < best), default=0)
+    high = min((size for size in known if size > best), default=0)
+    peak = _peak(worth, known, low, best, high) if low and high else None
+    for size in (
+        _beyond(policy, known, best, most),
+        _inside(job, policy, low, best, high, peak) if peak else _between(job, policy, best, high or best),
+        None if peak else _below(job, policy, known, best, most),
+    ):
+        if size is not None and _hopeful(job, worth, known, best, size):
+            return size
+    return None
+
+
+def _peak(worth: Worth, known: Known, low: int, best: int, high: int) -> float:
+    """Where the parabola through the best size and those next to it, by the logarithm of the size, is highest.
+
+    That is nearer to the maximum of a smooth function than the middle of what is open (successive parabolic
+    interpolation: Brent 1973), and often says that the best one is near it already.
+    """
+    below, above = math.log(low / best), math.log(high / best)
+    to_best = worth(low, known[low].mean, best, known[best].mean)
+    from_best = worth(best, known[best].mean, high, known[high].mean)
+    left, right = -to_best / below, from_best / above
+    bend = (right - left) / (above - below)
+    away = (bend * below - left) / (2.0 * bend) if bend < 0 else 0.0
+    return best * math.exp(max(below / 2.0, min(away, above / 2.0)))
+
+
+def _inside(job: JobView, policy: Search, low: int, best: int, high: int, peak: float) -> int | None:
+    """The peak, if it is well away from the best size, and what lies between is wide enough to be worth a trial."""
+    aim = _on_grid(job, policy, round(peak))
+    a, b = (best, high) if aim > best else (low, best)
+    near = max(policy.step, policy.tolerance * a) >= b - a or abs(peak - best) < NEAR * best
+    return aim if a < aim < b and not near else None
+
+
+def _beyond(policy: Search, known: Known, best: int, most: int) -> int | None:
+    """A stride on from the largest size, while that is the best; once more where it is not worth it but still faster.
+
+    Where workers begin to use a second node, or a second rack, that is paid once, and beyond it a job scales again.
+    """
+    *_, last = known
+    above = [size for size in known if size > best]
+    if len(above) > 1 or (above and known[last].mean <= known[best].mean):
+        return None
+    steps = max(1, round(last * (policy.stride - 1.0)) // policy.step)
+    far = min(last + steps * policy.step, most)
+    return far if far > last else None
+
+
+def _between(job: JobView, policy: Search, low: int, high: int) -> int | None:
+    middle = _on_grid(job, policy, (low + high) // 2)
+    if high - low <= max(policy.step, policy.tolerance * low) or not low < middle < high:
+        return None
+    return middle
+
+
+def _below(job: JobView, policy: Search, known: Known, best: int, most: int) -> int | None:
+    """Between the best and the next smaller one; a stride back where none is known, and larger ones are not worth it
+    or not allowed.
+    """
+    low = max((size for size in known if size < best), default=0)
+    if low:
+        return _between(job, policy, low, best)
+    back = min(_on_grid(job, policy, round(best / policy.stride)), best - policy.step)
+    return back if back >= job.min and (best == most or max(known) > best) else None
+
+
+def _hopeful(job: JobView, worth: Worth, known: Known, best: int, size: int) -> bool:
+    """Whether the size could be preferred if it were as good as it can be, and the way there would pay."""
+    here, expected = known[best].mean, _at_most(known, size)
+    if size < best:
+        return worth(size, expected, best, here) <= 0 and left(job, here) > LAST * idle(job)
+    return worth(best, here, size, expected) > 0 and (size <= job.size or pays(job, expected))
+
+
+def _at_most(known: Known, size: int) -> float:
+    """The highest rate that the size can have where throughput is concave in the number of workers.
+
+    That is under the line through the next two sizes on either side; with one known size below, it scales perfectly
+    from there; where it would be the largest of all, a job may do better than before, so it scales perfectly, too.
+    """
+    lower = [other for other in known if other < size]
+    upper = [other for other in known if other > size]
+    bounds = (
+        [known[upper[0]].mean + _slope(known, upper[0], upper[1]) * (size - upper[0])] if upper[1:] else []
+    )
+    if upper and lower[1:]:
+        bounds.append(known[lower[-1]].mean + _slope(known, lower[-2], lower[-1]) * (size - lower[-1]))
+    nearest = lower[-1] if lower else upper[0]
+    perfect = known[nearest].mean * max(1.0, size / nearest)
+    return max(1e-9, min(perfect, *bounds)) if bounds else perfect
+
+
+def _slope(known: Known, low: int, high: int) -> float:
+    return (known[high].mean - known[low].mean) / (high - low)
+
+
+def _on_grid(job: JobView, policy: Search, size: int) -> int:
+    """The largest size of the grid that is no larger, at least the minimum."""
+    return job.min + max(0, size - job.min) // policy.step * policy.step

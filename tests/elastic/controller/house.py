@@ -1,0 +1,244 @@
+"""The master at work against the small API server: its watches, charges and desk, without sockets for workers.
+
+`House.open` begins as a process does: every list is read first. `close` ends as SIGKILL does, as far as the API server
+can
+see: nothing is said any more.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, Self
+
+from scheduler.clock import steady
+from scheduler.elastic.controller import requests
+from scheduler.elastic.controller.job_metrics import JobMetrics
+from scheduler.elastic.controller.job_registry import Master
+from scheduler.elastic.controller.pod_control import Site
+from scheduler.elastic.controller.pod_freshness import keep_seeing, seeing
+from scheduler.elastic.controller.pod_template import Kit
+from scheduler.elastic.controller.request_retry import RequestRetry
+from scheduler.elastic.controller.worker_service import Desk
+from scheduler.elastic.reconciler import Timeouts
+from scheduler.elastic.rendezvous import worker_messages
+from scheduler.kube.client import Client
+from scheduler.kube.credentials import find_access
+from scheduler.kube.watch import Reflector
+from scheduler.settings_elastic import Confinement
+from scheduler.telemetry.elastic import ElasticMetrics
+from tests.kube.follower import until
+from tests.kube.kubeconfig import kubeconfig
+from tests.kube.writable import Writable
+
+JOBS, PODS, NODES = requests.JOBS, requests.PODS, requests.NODES
+TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "tf", "command": ["python", "train.py"]}]}}
+KIT = Kit("gangwright:test", "https://rendezvous.example:10273", "PEM")
+LIMITS = Timeouts(coalesce=0.0, stand=0.0, settle=0.2, newcomers=0.2, again=0.5)
+"""So that a test does not wait for what is about people's patience."""
+
+
+def world() -> Writable:
+    return Writable(JOBS, PODS, NODES, requests.POLICIES, requests.EVENTS)
+
+
+class House:
+    """One master process."""
+
+    def __init__(self, api: Writable, folder: Path, **settings: Any) -> None:
+        self.api = api
+        self.metrics = ElasticMetrics()
+        self.counting = JobMetrics(self.metrics)
+        self.confinement = settings.pop("confinement", Confinement.INGRESS)
+        self.blind_after = settings.pop("blind_after", 10.0)
+        self.master = Master(self.counting, **{"limits": LIMITS, "taints": ("going",), **settings})
+        self.leading = True
+        self.seeing = True
+        self._folder = folder
+        self._tasks: list[asyncio.Task[Any]] = []
+        self.actors: list[Any] = []
+        self.met: list[tuple[str, int]] = []
+        """Told to the rendezvous."""
+        self.broken: list[tuple[str, int]] = []
+        """The same."""
+
+    async def __aenter__(self) -> Self:
+        self._client = Client(await find_access(kubeconfig(self._folder, self.api.url)))
+        watches = {name: Reflector(self._client, *watch) for name, watch in self.master.watches().items()}
+        running = [watch.run() for watch in watches.values()]
+        running += [keep_seeing(self.master, watches, self.blind_after, sleep=lambda _: asyncio.sleep(0.02))]
+        self._tasks = [asyncio.create_task(one) for one in running]
+        await until(lambda: self.master.synced)
+        self.trying = RequestRetry(
+            self._client,
+            at_once=16,
+            least=0.01,
+            most=0.05,
+            chance=Random(3),
+            counted=self.counting.wrote,
+            acting=lambda: self.leading,
+        )
+        self.desk = Desk(
+            self.master,
+            leading=lambda: self.leading,
+            seeing=lambda: self.seeing and seeing(watches, steady()),
+            interval=1.0,
+        )
+        self.master.begin(Site(self.trying, KIT, self.confinement, 10273, steady, self._meets, self._breaks))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for actor in self.actors:
+            actor.kill()
+        self.master.end()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+        await self._client.close()
+        for task in self._tasks:
+            if not task.cancelled():
+                task.result()  # a sink must not raise
+
+    def _meets(self, name: str, number: int) -> None:
+        self.met.append((name, number))
+
+    def _breaks(self, name: str, number: int) -> None:
+        self.broken.append((name, number))
+
+    # What a test looks at
+
+    def charge(self, name: str = "train") -> Any:
+        return next(c for c in self.master.charges.values() if c.owner.name == name)
+
+    def seated(self, uid: str) -> bool:
+        """The master has heard that this worker has its node."""
+        charge = self.master.charge_of(uid)
+        return charge is not None and bool(charge.workers[uid].seen.node)
+
+    def value(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(f"gangwright_elastic_{name}", labels) or 0.0
+
+    async def until(self, condition: Callable[[], object], seconds: float = 10.0) -> None:
+        """Wait for it; figures are written into the status meanwhile."""
+        async with asyncio.timeout(seconds):
+            for turn in itertools.count():
+                if condition():
+                    return
+                if turn % 10 == 0:
+                    for charge in list(self.master.charges.values()):
+                        charge.refresh()
+                await asyncio.sleep(0.005)
+
+
+def job(api: Writable, name: str = "train", namespace: str = "team", **spec: Any) -> dict[str, Any]:
+    """Somebody creates, or changes, an ElasticJob."""
+    known = api.objects[JOBS].get((namespace, name))
+    wanted = {"minWorkers": 2, "maxWorkers": 4, "template": TEMPLATE, **spec}
+    if known is None:
+        return api.make(JOBS, namespace, name, spec=wanted)
+    generation = known["metadata"].get("generation", 1) + 1
+    gone = dict.fromkeys(known["spec"].keys() - wanted.keys())
+    return api.change(JOBS, namespace, name, spec=gone | wanted, metadata={"generation": generation})
+
+
+def status(api: Writable, name: str = "train", namespace: str = "team") -> dict[str, Any]:
+    found = api.objects[JOBS][namespace, name].get("status")
+    return found or {}
+
+
+def pods(api: Writable, name: str = "train") -> list[dict[str, Any]]:
+    """The job's pods, by number."""
+    mine = [
+        pod
+        for pod in api.objects[PODS].values()
+        if pod["metadata"]["labels"].get("gangwright.io/elastic-job") == name
+    ]
+    return sorted(mine, key=lambda pod: int(pod["metadata"]["annotations"]["gangwright.io/elastic-number"]))
+
+
+def seat(api: Writable, pod: dict[str, Any], node: str = "n0") -> str:
+    """The scheduler seats it, kubelet runs it; gives its uid."""
+    meta = pod["metadata"]
+    api.change(
+        PODS,
+        meta["namespace"],
+        meta["name"],
+        spec={"nodeName": node, "schedulingGates": None},
+        status={"phase": "Running"},
+    )
+    return str(meta["uid"])
+
+
+def beat(**told: Any) -> worker_messages.Beat:
+    return worker_messages.Beat(**{"phase": "Training", "round": 0, "child": "running", **told})
+
+
+class Actor:
+    """A worker as the agent plays it: it beats, stands at the barrier when a newer round is announced, and trains."""
+
+    EVERY = 0.03
+    """Seconds between two beats."""
+
+    def __init__(self, house: House, uid: str) -> None:
+        self.house = house
+        self.uid = uid
+        self.told: list[Any] = []
+        """Every assignment, in order."""
+        self.step = 0
+        self._task = asyncio.create_task(self._live())
+
+    @property
+    def round(self) -> int:
+        return self.told[-1].round if self.told else 0
+
+    def kill(self) -> None:
+        """It vanishes."""
+        self._task.cancel()
+
+    async def leave(self) -> None:
+        await self.house.desk.leave(self.uid, worker_messages.Leave(why="SIGTERM", grace_s=20.0))
+
+    async def _live(self) -> None:
+        await self.house.until(lambda: self.house.seated(self.uid))
+        beating = asyncio.create_task(self._beat())
+        try:
+            while not self.told or not self.told[-1].removed:
+                await self._meet()
+                await self._train()
+        finally:
+            beating.cancel()
+
+    async def _meet(self) -> None:
+        why = "announced" if self.told else "newcomer"
+        while True:
+            asked = worker_messages.Ready(round=self.round, why=why, step=self.step, committed=self.step)
+            found = await self.house.desk.ready(self.uid, asked, 0.5)
+            if found is not None:
+                self.told.append(found)
+                return
+
+    async def _train(self) -> None:
+        """Until a newer round is announced."""
+        while not self.told[-1].removed:
+            self.step += 1
+            if await self.house.desk.announced(self.uid, self.round, self.EVERY) > self.round:
+                return
+
+    async def _beat(self) -> None:
+        while True:
+            phase = "Training" if self.told else "Ready"
+            told = beat(
+                phase=phase, round=self.round, step=self.step, committed=self.step, samples=32.0 * self.step
+            )
+            await self.house.desk.beat(self.uid, told)
+            await asyncio.sleep(self.EVERY)
+
+
+async def train(house: House, count: int, name: str = "train") -> list[Actor]:
+    """The job's first pods are seated and train, in one round of so many."""
+    await house.until(lambda: len(pods(house.api, name)) >= count)
+    actors = [Actor(house, seat(house.api, pod)) for pod in pods(house.api, name)[:count]]
+    house.actors += actors
+    await house.until(lambda: all(actor.told and actor.told[-1].size == count for actor in actors))
+    return actors

@@ -1,0 +1,98 @@
+"""What a job goes by while its spec is refused, also for a master that never saw what was accepted."""
+
+import msgspec
+import pytest
+
+from scheduler.elastic.controller import requests
+from scheduler.elastic.controller.accepted_spec import AcceptedSpec
+from scheduler.elastic.controller.decode import Job, Meta
+from scheduler.elastic.job.spec_copy import LIMIT
+from scheduler.elastic.job.status_json import accepted_spec
+from scheduler.elastic.reconciler.job_events import SpecRefused, SpecSeen
+from tests.elastic.controller.house import LIMITS, TEMPLATE, House, job, pods, status, train
+from tests.elastic.controller.test_ceiling import accepted
+
+GOOD = {"minWorkers": 1, "maxWorkers": 2, "template": TEMPLATE}
+BAD = {**GOOD, "maxWorkers": 0}
+
+
+def accepting():
+    return AcceptedSpec(lambda _: (), lambda: None)
+
+
+def read(spec, accepted=None, own=None):
+    """The kinds of what is told of a job with this spec and this accepted one in its status."""
+    job = Job(Meta(generation=3), spec, {"accepted": accepted} if accepted else None)
+    return [type(one) for one in (own or accepting()).read(job)]
+
+
+def test_what_was_accepted_comes_before_what_is_refused():
+    """And only to one that knows of none: what it accepted itself stands anyway."""
+    assert read(GOOD) == [SpecSeen]
+    assert read(BAD) == [SpecRefused]
+    assert read(BAD, GOOD) == [SpecSeen, SpecRefused]
+    assert read(BAD, BAD) == [SpecRefused]
+    own = accepting()
+    assert read(GOOD, own=own) == [SpecSeen]
+    assert read(BAD, GOOD, own) == [SpecRefused]
+    assert own.spec is not None
+    assert own.spec.max_workers == 2
+
+
+def test_what_another_master_accepted_is_kept_unread():
+    """A former version cannot read it; the newer one finds it again when it is back."""
+    own, newer = accepting(), {**GOOD, "yetUnknown": True}
+    assert read(BAD, newer, own) == [SpecRefused]
+    assert (own.spec, own.written) == (None, newer)
+    assert read(GOOD, newer, own) == [SpecSeen]
+    assert own.written == GOOD
+
+
+@pytest.mark.parametrize("depth", [1, 900])
+def test_what_is_too_long_or_too_deep_is_not_kept(depth):
+    """The job goes by it all the same."""
+    value = "x" * (LIMIT if depth == 1 else 1)
+    for _ in range(depth):
+        value = {"deeper": value}
+    own = accepting()
+    assert read({**GOOD, "template": {**TEMPLATE, "metadata": {"annotations": value}}}, own=own) == [SpecSeen]
+    assert own.spec is not None
+    assert own.written is None
+
+
+def test_a_field_without_a_value_is_not_kept():
+    """What stands in the status can be compared with what should."""
+    own = accepting()
+    read({**GOOD, "level": None, "schedule": None}, own=own)
+    assert own.written == GOOD
+
+
+async def test_a_job_is_looked_after_whatever_its_spec_says_by_now(api, tmp_path):
+    """While no master runs, somebody writes what is refused: the next one goes by what the one before accepted, says so,
+    and replaces a member that is lost.
+    """
+    job(api)
+    async with House(api, tmp_path) as house:
+        await train(house, 2)
+    assert accepted_spec(status(api)) == {"minWorkers": 2, "maxWorkers": 4, "template": TEMPLATE}
+    job(api, checkpoint={"every": "0s"})
+    async with House(api, tmp_path) as house:
+        await house.until(lambda: accepted(api, "train")["status"] == "False")
+        lost, _ = pods(api)
+        api.delete(lost["metadata"]["name"], requests.PODS)
+        await house.until(
+            lambda: len([one for one in pods(api) if one["metadata"]["uid"] != lost["metadata"]["uid"]]) == 2
+        )
+
+
+async def test_a_stricter_master_looks_after_what_trains(api, tmp_path):
+    """It accepts no more quorum of two, and says so; the job of two goes on, and starts what it lacks."""
+    job(api)
+    async with House(api, tmp_path) as house:
+        await train(house, 2)
+    limits = msgspec.structs.replace(LIMITS, ring=1, ring_bound="rendezvous.roundLimit")
+    async with House(api, tmp_path, limits=limits) as house:
+        await house.until(lambda: accepted(api, "train")["status"] == "False")
+        before = {one["metadata"]["uid"] for one in pods(api)}
+        api.delete(pods(api)[0]["metadata"]["name"], requests.PODS)
+        await house.until(lambda: {one["metadata"]["uid"] for one in pods(api)} - before)
