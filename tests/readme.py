@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from scheduler import settings, settings_reader
-from scheduler.telemetry import elastic, metrics
+from scheduler.telemetry import elastic_metrics, metrics
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -74,7 +74,7 @@ def _default(value: Any) -> str:
 
 MAKERS: Mapping[str, Callable[[], str]] = {
     "metrics": metrics.markdown,
-    "elastic": lambda: metrics.markdown(elastic.METRICS),
+    "elastic": lambda: metrics.markdown(elastic_metrics.METRICS),
     "settings": settings_table,
 }
 

@@ -7,8 +7,8 @@ import pytest
 import typer
 import yaml
 
-from scheduler.cli.app import app
-from scheduler.cli.jobs import templates
+from scheduler.cli.command_line import app
+from scheduler.cli.manifest_pods import templates
 from scheduler.elastic.job import decode_spec
 from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.model.decision import TEXT, Reason

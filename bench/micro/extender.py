@@ -17,7 +17,7 @@ from typing import Any, Final
 from bench.micro import world
 from scheduler.clock import steady
 from scheduler.engine import Engine
-from scheduler.extender.app import build_app, serve
+from scheduler.extender.extender_app import build_app, serve
 from scheduler.model import events as ev
 from scheduler.model.demand import Demand
 from scheduler.model.workload import GangKey, Membership, Owner, Pod, PodKey, Uid

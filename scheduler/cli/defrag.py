@@ -5,7 +5,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from scheduler.cli import live, screen
+from scheduler.cli import cluster_document, screen
 from scheduler.cli.options import NO, Context, Form, Kubeconfig, Reach, Settings, Shown
 from scheduler.engine import Engine
 from scheduler.engine.head import waits
@@ -27,7 +27,7 @@ def defrag(
     and only onto seats that are there. Ends with 0 when no gang waits for room or the moves are found, with 1 when no
     moves help.
     """
-    engine = judge(live.reading(Reach(kubeconfig, context, settings)).document()).engine
+    engine = judge(cluster_document.reading(Reach(kubeconfig, context, settings)).document()).engine
     head = next((record.key for record in engine.ledger.pending.queue() if waits(record)), None)
     found = engine.defrag(head) if head is not None else None
     moves = list(_moves(engine, found)) if found is not None else []

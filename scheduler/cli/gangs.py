@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from scheduler.cli import screen
+from scheduler.cli.answer_source import Source, source
 from scheduler.cli.options import (
     NO,
     Context,
@@ -25,9 +26,8 @@ from scheduler.cli.options import (
     split,
 )
 from scheduler.cli.screen import span
-from scheduler.cli.sources import Source, source
 from scheduler.model.obstacles import ruled_out
-from scheduler.status.shapes import Forecast, GangDetail, GangRow, MemberRow, PreemptedRow
+from scheduler.status.response_schemas import Forecast, GangDetail, GangRow, MemberRow, PreemptedRow
 
 if TYPE_CHECKING:
     from scheduler.elastic.job.status import Status
@@ -194,7 +194,7 @@ def _place(row: GangRow) -> tuple[bool, int, str, str]:
 
 def _is_overdue(row: GangRow) -> bool:
     """This program finds room for the gang at once, and the service has not used it."""
-    from scheduler.cli.answers import AT_ONCE  # late: help comes without numpy
+    from scheduler.cli.offline_answers import AT_ONCE  # late: help comes without numpy
 
     return row.state == "waiting" and AT_ONCE in (row.message or "") and (row.wait_seconds or 0.0) > PATIENCE
 

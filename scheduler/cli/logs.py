@@ -1,16 +1,21 @@
 """`gangwright logs`: what all members of a gang write, in one stream, each line with its worker's name.
 
-Lives here: a task for every member, one line at a time. Never here: what is said, and how far a log was read
-(`reading`). With -f members that come later are followed, too, a stream that ends before its container is opened anew,
-and the command ends when all have ended; with an ElasticJob, when that is over.
+Lives here: a task for every member, one line at a time, and how far each log was read. Never here: what is said. With -f
+members that come later are followed, too, a stream that ends before its container is opened again, and the command ends
+when all have ended; with an ElasticJob, when that is over.
+
+The API server passes on whole seconds of `sinceTime`, so a stream that is opened again begins with lines of the last
+second. The time that kubelet puts before each line, and the lines that were shown, tell which to leave out.
 """
 
 import asyncio
 import hashlib
+import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from datetime import UTC, datetime
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 import typer
@@ -19,7 +24,6 @@ from rich.text import Text
 from scheduler import errors
 from scheduler.cli import screen
 from scheduler.cli.options import NO, OK, Context, GangName, Kubeconfig, Namespace, Reach, duration_of, split
-from scheduler.cli.reading import Place
 from scheduler.elastic.controller.requests import JOBS, inside
 from scheduler.kube import changes as ch
 from scheduler.kube.actions import PASSING
@@ -29,6 +33,81 @@ from scheduler.kube.listing import listed
 from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.objects import api
 from scheduler.objects.gangs import read
+
+Moment: TypeAlias = tuple[datetime, str]
+"""A time in whole seconds, and the digits behind them: nanoseconds, of which a datetime would drop the last."""
+
+STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d) ")
+
+
+@dataclass(slots=True)
+class Place:
+    """In one log. Times without a date are seconds of the event loop's clock."""
+
+    waits: bool = False
+    """Its stream has ended, and may be opened anew."""
+    broken: bool = False
+    """It did so before its end."""
+    opened: float | None = None
+    """When it was opened first; None: it never was."""
+    last: Moment | None = None
+    """The latest time of a line that was shown."""
+    shown: int = 0
+    """Lines of that time that were."""
+    left: int | None = None
+    """Of these, those that are still to come again; None: what comes is new."""
+    again: bool = False
+    """The last line had been shown before."""
+
+    def begin(self, now: float) -> None:
+        """The stream was opened."""
+        self.opened = now if self.opened is None else self.opened
+        self.left, self.again = (None if self.last is None else self.shown), False
+
+    def further(self, now: float) -> dict[str, str]:
+        """What to ask for, so that what was shown does not come again; nothing before it was opened."""
+        if self.last is not None:
+            return {"sinceTime": self.last[0].astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        return {} if self.opened is None else {"sinceSeconds": str(max(1, round(now - self.opened)))}
+
+    def take(self, line: str) -> str | None:
+        """What the line says; None where it was shown before. What has no time goes with the line before it: it is the
+        rest of one that was cut, or a word of kubelet's own.
+        """
+        moment, text = stamped(line)
+        if moment is not None:
+            self.again = self._came_before(moment)
+            if not self.again:
+                self._note(moment)
+        return None if self.again else text
+
+    def _came_before(self, moment: Moment) -> bool:
+        if self.left is None or self.last is None or moment > self.last:
+            self.left = None
+            return False
+        if moment < self.last:
+            return True
+        self.left -= 1
+        return self.left >= 0
+
+    def _note(self, moment: Moment) -> None:
+        if self.last is None or moment > self.last:
+            self.last, self.shown = moment, 0
+        self.shown += moment == self.last
+
+
+def stamped(line: str) -> tuple[Moment | None, str]:
+    """When a line was written, and what."""
+    found = STAMP.match(line)
+    if found is None:
+        return None, line
+    seconds, digits, zone = found.groups()
+    try:
+        moment = datetime.fromisoformat(f"{seconds}{zone}")
+    except ValueError:
+        return None, line
+    return (moment, (digits or "").ljust(9, "0")), line[found.end() :]
+
 
 COLOURS: Final = (
     "cyan",

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from scheduler import settings_loader
-from scheduler.cli.running import flags_of, listening, settings_of, until_told, warn_of_removed
+from scheduler.cli.daemon import flags_of, listening, settings_of, until_told, warn_of_removed
 from scheduler.service.run import Source, run
 
 

@@ -11,9 +11,9 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from scheduler.cli import jobs, live, screen, snapshot
-from scheduler.cli.answers import AT_ONCE, EVERYTHING, Answers
-from scheduler.cli.live import Reading
+from scheduler.cli import cluster_document, manifest_pods, screen, snapshot_command
+from scheduler.cli.cluster_document import Reading
+from scheduler.cli.offline_answers import AT_ONCE, EVERYTHING, Answers
 from scheduler.cli.options import (
     NO,
     WRONG,
@@ -26,9 +26,9 @@ from scheduler.cli.options import (
     Settings,
     Shown,
 )
-from scheduler.cli.remote import RefusedError, Remote
-from scheduler.cli.trial import trials
-from scheduler.cli.wishing import Wish, gang_of, is_of_storage, priorities, wish
+from scheduler.cli.status_client import RefusedError, Remote
+from scheduler.cli.submission import Wish, gang_of, is_of_storage, priorities, wish
+from scheduler.cli.trial_request import trials
 from scheduler.clock import steady
 from scheduler.errors import SettingsError
 from scheduler.kube.client import Client
@@ -37,10 +37,10 @@ from scheduler.ledger.phase import State
 from scheduler.model.decision import TEXT, Place, Reason, Refuse
 from scheduler.model.workload import GangKey, Pod, PodKey, Uid
 from scheduler.replay import Document
-from scheduler.status import views
-from scheduler.status.asked import TrialRequest
-from scheduler.status.desk import cannot_tell, would_leave
-from scheduler.status.shapes import GangDetail, TrialAnswer, VictimRow
+from scheduler.status import gang_views
+from scheduler.status.operator_api import cannot_tell, would_leave
+from scheduler.status.request_schemas import TrialRequest
+from scheduler.status.response_schemas import GangDetail, TrialAnswer, VictimRow
 
 RUNS: Final = "runs"
 STARTS: Final = "starts now"
@@ -112,11 +112,14 @@ def simulate(
         raise SettingsError("-f", "", "name a manifest with -f, a snapshot with --snapshot, or both")
     reach = Reach(kubeconfig, context, settings, server)
     if not file and taken is not None:
-        answers = Answers(snapshot.load(taken))
+        answers = Answers(snapshot_command.load(taken))
         keys = dict.fromkeys(own.gang.key for own in answers.judged.steps)
         _show([_outcome(answers, key) for key in keys], output, answers, trace=trace)
         return
-    things, inside = jobs.read(file), reach.namespace(namespace or ("" if taken is None else "default"))
+    things, inside = (
+        manifest_pods.read(file),
+        reach.namespace(namespace or ("" if taken is None else "default")),
+    )
     if reach.server and taken is None:
         wanted, remote = asyncio.run(_told(things, inside, reach)), Remote(reach)
         said, rest = _there(wanted, partial(_known, remote))
@@ -223,10 +226,10 @@ def _say(wanted: Wish) -> None:
         raise typer.Exit(WRONG)
 
 
-async def _told(things: list[jobs.Thing], namespace: str, reach: Reach) -> Wish:
+async def _told(things: list[manifest_pods.Thing], namespace: str, reach: Reach) -> Wish:
     """What is wished, without a look at the cluster: the service looks."""
     async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
-        reading = Reading(await live.policy(client, reach.settings), steady())
+        reading = Reading(await cluster_document.policy(client, reach.settings), steady())
         wanted = wish(things, namespace, reading, await priorities(client), steady())
     _say(wanted)
     return wanted
@@ -250,18 +253,18 @@ def _answered(key: GangKey, asked: TrialRequest, said: TrialAnswer) -> Outcome:
 
 
 def _imagined(
-    things: list[jobs.Thing], namespace: str, reach: Reach, taken: Path | None
+    things: list[manifest_pods.Thing], namespace: str, reach: Reach, taken: Path | None
 ) -> tuple[Document, Wish]:
     if taken is not None:
-        document = snapshot.load(taken)
+        document = snapshot_command.load(taken)
         reading = Reading(document.policy, document.taken)
         return document, wish(things, namespace, reading, None, document.taken)
     return asyncio.run(_live(things, namespace, reach))
 
 
-async def _live(things: list[jobs.Thing], namespace: str, reach: Reach) -> tuple[Document, Wish]:
+async def _live(things: list[manifest_pods.Thing], namespace: str, reach: Reach) -> tuple[Document, Wish]:
     async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
-        reading = await live.read(client, await live.policy(client, reach.settings))
+        reading = await cluster_document.read(client, await cluster_document.policy(client, reach.settings))
         document = reading.document()
         return document, wish(things, namespace, reading, await priorities(client), document.taken)
 
@@ -278,7 +281,7 @@ def _of_wish(answers: Answers, key: GangKey, pods: list[Pod]) -> Outcome:
 def _outcome(answers: Answers, key: GangKey) -> Outcome:
     judged = answers.judged
     record = judged.engine.ledger.registry.gangs[key]
-    row = views.row(judged.engine, record, EVERYTHING, answers.now)
+    row = gang_views.row(judged.engine, record, EVERYTHING, answers.now)
     decision, room = judged.decision(key), judged.room(key)
     seats: Mapping[Uid, str] = {}
     answer = REFUSED if isinstance(decision or record.spec, Refuse) else WAITS
@@ -289,7 +292,7 @@ def _outcome(answers: Answers, key: GangKey) -> Outcome:
         seats, answer, message = room.seats, MAKES_ROOM, would_leave(room.victims)
     own = Outcome(
         namespace=key.namespace,
-        gang=views.name_of(record),
+        gang=gang_views.name_of(record),
         starts=bool(seats),
         answer=answer,
         reason=reason,

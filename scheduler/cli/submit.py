@@ -1,20 +1,24 @@
-"""`gangwright submit`: check manifests with the readers of the service, apply them, and wait if asked to."""
+"""`gangwright submit`: check manifests with the readers of the service, apply them, and wait if asked to.
+
+Before a maker of pods is applied, its pods are made by a dry run of the API server: a Job is accepted whatever its
+template says, and a missing RuntimeClass or a full quota shows on the Job alone. Never here: what the pods say of their
+gang (`submission`).
+"""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Annotated, Final
 
 import msgspec
 import typer
 
 from scheduler import errors
-from scheduler.cli import jobs, live, screen
-from scheduler.cli.answers import EVERYTHING
-from scheduler.cli.jobs import Thing
-from scheduler.cli.live import Reading
+from scheduler.cli import cluster_document, manifest_pods, screen
+from scheduler.cli.cluster_document import Reading
+from scheduler.cli.manifest_pods import Template, Thing, templates
+from scheduler.cli.offline_answers import EVERYTHING
 from scheduler.cli.options import NO, WRONG, Context, Kubeconfig, Namespace, Reach, Settings, duration_of
-from scheduler.cli.rehearsal import refusals
-from scheduler.cli.wishing import Wish, is_of_storage, priorities, wish
+from scheduler.cli.submission import Wish, is_of_storage, priorities, wish
 from scheduler.clock import steady
 from scheduler.engine import Engine
 from scheduler.errors import SettingsError
@@ -28,7 +32,7 @@ from scheduler.model.events import GroupSeen
 from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.objects import api, labels, patches
 from scheduler.replay import stand
-from scheduler.status import views
+from scheduler.status import gang_views
 
 MANAGER: Final = f"{labels.FIELD_MANAGER}-submit"
 """Whose fields server-side apply makes of what is written in the manifests."""
@@ -65,7 +69,7 @@ def submit(
     """
     limit = float("inf") if timeout == "0" else duration_of("--timeout", timeout)
     reach = Reach(kubeconfig, context, settings)
-    things, inside = jobs.read(file), reach.namespace(namespace)
+    things, inside = manifest_pods.read(file), reach.namespace(namespace)
     for thing in things:
         said = thing["metadata"].get("namespace")
         if namespace and said and said != namespace:
@@ -79,12 +83,12 @@ async def _submit(
     things: list[Thing], namespace: str, reach: Reach, wait: bool, limit: float, *, dry_run: bool, force: bool
 ) -> int:
     async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
-        policy = await live.policy(client, reach.settings)
+        policy = await cluster_document.policy(client, reach.settings)
         reading = Reading(policy, steady())
         classes = await priorities(client)
         found = wish(things, namespace, reading, classes, steady())
         if any(map(is_of_storage, found.unmodelled)):
-            reading = await live.read(client, policy, live.STORAGE)
+            reading = await cluster_document.read(client, policy, cluster_document.STORAGE)
             found = wish(things, namespace, reading, classes, steady())
         for text in (*found.notes, *map(_warning, found.unmodelled)):
             screen.note(text)
@@ -186,14 +190,57 @@ def _ended_before(engine: Engine, made: set[str]) -> set[Uid]:
 
 def _state(engine: Engine, gang: GangKey, others: set[Uid]) -> str:
     """How the gang stands, in a word. others: pods of an earlier gang of its name."""
-    record = views.find(engine, *gang)
+    record = gang_views.find(engine, *gang)
     if record is None:
         return "no pods yet"
     pods = [own for own in _pods([record]) if own.uid not in others]
     if pods and all(own.phase.ended and own.node for own in pods):
         return ENDED
-    return views.row(engine, record, EVERYTHING, steady()).state
+    return gang_views.row(engine, record, EVERYTHING, steady()).state
 
 
 def _pods(records: Iterable[GangRecord]) -> Iterator[Pod]:
     return (member.pod for record in records for member in record.members.values())
+
+
+LACKS_RIGHT: Final = 'pods is forbidden: User "'
+"""So the API server begins where the person may not make pods: their maker may, which says nothing of the pods."""
+
+OWN_WAY: Final = ("Pod/", "ElasticJob/")
+"""Makers that are not asked about: a pod is its own, and workers get more than their template has."""
+
+
+async def refusals(client: Client, things: Sequence[Thing], namespace: str) -> AsyncIterator[str]:
+    """What the API server has against the pods as the cluster is now; nothing where the manifests change that first.
+
+    Where it cannot tell, that is said of the first, and no other is asked about: nothing hangs on the answer.
+    """
+    made = [(thing, templates(thing, namespace)) for thing in things]
+    if any(not found and thing["kind"] != "PodGroup" for thing, found in made):
+        return
+    for own in (own for _, found in made for own in found):
+        if own.maker.startswith(OWN_WAY):
+            continue
+        try:
+            await _try(client, own)
+        except (errors.Forbidden, errors.Invalid) as refused:
+            if LACKS_RIGHT not in str(refused):
+                yield f"{own.maker}: its pods would be refused: {refused}"
+        except errors.NotFound:
+            continue
+        except errors.KubeError as error:
+            yield f"{own.maker}: not known whether its pods would be refused: {error}"
+            return
+
+
+async def _try(client: Client, own: Template) -> None:
+    said: Thing = own.pod.get("metadata") or {}
+    meta: Thing = {key: said[key] for key in ("labels", "annotations") if key in said}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**meta, "generateName": f"{own.name}-"},
+        "spec": own.spec(f"{own.name}-0"),
+    }
+    path = f"/api/v1/namespaces/{own.namespace}/pods"
+    await client.request("POST", path, params={"dryRun": "All"}, body=msgspec.json.encode(pod))

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import typer
 
-from scheduler.cli import jobs, screen
+from scheduler.cli import manifest_pods, screen
 from scheduler.cli.options import NO, Context, GangName, Kubeconfig, Namespace, Reach, split
 from scheduler.errors import Forbidden, KubeError, SettingsError
 from scheduler.kube import changes as ch
@@ -152,7 +152,7 @@ def _gangs(kind: str, thing: dict[str, Any], namespace: str) -> Iterator[str]:
         yield str(thing["metadata"]["name"])
         return
     try:
-        made = jobs.templates({**thing, "kind": kind}, namespace)
+        made = manifest_pods.templates({**thing, "kind": kind}, namespace)
     except SettingsError:  # not one that could ever make pods
         return
     for own in made:

@@ -87,7 +87,7 @@ class Reflector(Generic[T]):
         self.synced = False
         """A list is complete, and nothing since has made a new one necessary."""
         self.restarts: Counter[str] = Counter()
-        """How often a stream or a list ended, by cause (`pace.RULES`)."""
+        """How often a stream or a list ended, by cause (`retry_backoff.RULES`)."""
         self.fault: errors.KubeError | None = None
         """Why the last stream or list ended; None while all is well."""
         self._client = client

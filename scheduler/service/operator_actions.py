@@ -22,7 +22,7 @@ from scheduler.model.queueing import Estimate, Reservation
 from scheduler.model.workload import GangKey, Owner, Pod
 from scheduler.objects import patches
 from scheduler.service.service import Service
-from scheduler.status.desk import DeskError, Drained, Moved, Trial, cannot_tell, would_leave
+from scheduler.status.operator_api import DeskError, Drained, Moved, Trial, cannot_tell, would_leave
 
 WAIT: Final = 10.0
 """Seconds for one call to the API server on behalf of a person."""

@@ -13,7 +13,7 @@ import structlog
 
 from scheduler.clock import steady
 from scheduler.engine import Engine
-from scheduler.extender.app import Limits, build_app, limits, serve
+from scheduler.extender.extender_app import Limits, build_app, limits, serve
 from scheduler.kube.actions import ANNOUNCERS, Actions, Outcome
 from scheduler.kube.client import SPARE, Client
 from scheduler.kube.credentials import find_access
@@ -31,7 +31,7 @@ from scheduler.service.operator_actions import OperatorActions
 from scheduler.service.service import Service
 from scheduler.service.settings_reload import keep_reading
 from scheduler.serving import probes
-from scheduler.serving.beside import neighbor
+from scheduler.serving.neighbor_probe import neighbor
 from scheduler.serving.server import url
 from scheduler.settings import Settings
 from scheduler.telemetry.metrics import Metrics

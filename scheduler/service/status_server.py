@@ -13,11 +13,10 @@ from scheduler.kube.client import Client
 from scheduler.objects.volumes import Volumes
 from scheduler.serving.server import serve, url
 from scheduler.settings_status import StatusServer
-from scheduler.status.answers import Answers
-from scheduler.status.app import build_app
-from scheduler.status.desk import Desk
-from scheduler.status.reviews import Reviews
-from scheduler.status.sight import aliases
+from scheduler.status.authorization import Reviews, aliases
+from scheduler.status.endpoints import Answers
+from scheduler.status.operator_api import Desk
+from scheduler.status.status_app import build_app
 from scheduler.telemetry.metrics import Metrics
 
 

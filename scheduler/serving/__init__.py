@@ -4,13 +4,12 @@ Lives here: how an application is put on a port, how many connections it may hav
 certificates are believed; the token that a request shows, and how often its sender may ask. Never here: a route, or
 what an answer is; those are the edges' own.
 
-    server   an application on a port
-    listener connections: how many, how slow, which of strangers
-    body     request bodies, bounded one by one and all together
-    tls      the server's side of TLS
-    bearer   the token that a request shows
-    reviews  what the API server says of it, and of rights
-    pace     how often somebody may ask
-    probes   /livez /readyz /metrics, on a port of their own
-    beside   whether the program beside us in the Pod is alive
+    server           an application on a port
+    listener         connections: how many, how slow, which of strangers
+    body             request bodies, bounded one by one and all together
+    tls              the server's side of TLS
+    token_reviews    the token that a request shows, and what the API server says of it
+    rate_limit       how often a caller may ask
+    probes           /livez /readyz /metrics, on a port of their own
+    neighbor_probe   whether the other program in the Pod is alive
 """

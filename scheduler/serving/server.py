@@ -37,7 +37,7 @@ FIELD: Final = 8190
 """Bytes of a header field where no token is asked for; aiohttp's own default."""
 
 TOKEN_FIELD: Final = 2**15
-"""Bytes of a header field where a token is asked for: `bearer.LONGEST_TOKEN`, and as much again for what may surround it.
+"""Bytes of a header field where a token is asked for: `token_reviews.LONGEST_TOKEN`, and as much again for what may surround it.
 What strangers send there is bounded together."""
 
 _log = structlog.get_logger("serving")

@@ -1,6 +1,6 @@
 """The pods of a gang as people see them: how many are where, and each in a row.
 
-Lives here: the word for what a pod does. Never here: why its gang waits (`views`).
+Lives here: the word for what a pod does. Never here: why its gang waits (`gang_views`).
 """
 
 from collections.abc import Callable, Generator
@@ -9,17 +9,17 @@ from typing import Final
 from scheduler.ledger import quorum
 from scheduler.ledger.gang import GangRecord, Member, Spec
 from scheduler.model.workload import Phase
-from scheduler.status import shapes
+from scheduler.status import response_schemas
 
 STRIDE: Final = 128
 """Pods looked at in one step: about half a millisecond."""
 
 
-def counts(record: GangRecord, needed: int | None) -> shapes.Members:
+def counts(record: GangRecord, needed: int | None) -> response_schemas.Members:
     """How many of its pods are where. needed: the quorum; None: it is not known."""
     members, spec = record.members.values(), record.spec
     done = sum(spec.done.values()) if isinstance(spec, Spec) else 0
-    return shapes.Members(
+    return response_schemas.Members(
         present=_there(record),
         needed=needed,
         held=sum(member.hold is not None and not member.bound for member in members),
@@ -36,11 +36,11 @@ def _has_bound(member: Member) -> bool:
     return member.bound or member.pod.phase is Phase.SUCCEEDED
 
 
-def row(member: Member) -> shapes.MemberRow:
+def row(member: Member) -> response_schemas.MemberRow:
     """One pod."""
     pod, own = member.pod, member.pod.membership
     failing = pod.pending.reason if pod.pending is not None and not (member.bound or pod.gated) else None
-    return shapes.MemberRow(
+    return response_schemas.MemberRow(
         name=pod.key.name,
         uid=pod.uid,
         role=own.role if own is not None else "",
@@ -57,9 +57,9 @@ def ordered(record: GangRecord) -> list[Member]:
     return sorted(record.members.values(), key=lambda member: member.arrival)
 
 
-def rows(record: GangRecord) -> Generator[None, None, list[shapes.MemberRow]]:
+def rows(record: GangRecord) -> Generator[None, None, list[response_schemas.MemberRow]]:
     """All pods of a gang, as they are when their step comes."""
-    found, made = ordered(record), list[shapes.MemberRow]()
+    found, made = ordered(record), list[response_schemas.MemberRow]()
     for start in range(0, len(found), STRIDE):
         yield
         made += map(row, found[start : start + STRIDE])

@@ -33,7 +33,6 @@ PURE = {
 }
 """Pure room → the libraries it may use besides."""
 
-PLACING = ("model", "objects", "placement", "ledger", "engine", "service", "kube", "extender", "replay")
 
 WORLDLY = {"open", "print", "input", "exec", "eval", "__import__"}
 """Built-ins that touch the world."""
@@ -84,9 +83,10 @@ def arrows() -> dict[str, set[str]]:
             match node:
                 case ast.Import(names=names):
                     said |= {name.name for name in names}
-                case ast.ImportFrom(module=str(module), names=names):
-                    modules = {name.name: f"{module}.{name.name}" for name in names}
-                    said |= {own if own in known else module for own in modules.values()}
+                case ast.ImportFrom(level=level, names=names):
+                    above = place.relative_to(ROOT).parts[:-level] if level else ()
+                    module = ".".join((*above, *([node.module] if node.module else [])))
+                    said |= {own if (own := f"{module}.{name.name}") in known else module for name in names}
         found[name_of(place)] = (said & known) - {name_of(place)}
     return found
 
@@ -102,10 +102,8 @@ def test_no_circle() -> None:
 
 
 def test_no_two_modules_of_one_name() -> None:
-    """In the rooms that place gangs the last word of a module's name is enough to find it."""
-    names = Counter(
-        place.stem for room in PLACING for place in modules(PACKAGE / room) if place.stem != "__init__"
-    )
+    """The last word of a module's name is enough to find it."""
+    names = Counter(place.stem for place in ALL if place.stem not in {"__init__", "__main__"})
 
     assert [name for name, count in names.items() if count > 1] == []
 

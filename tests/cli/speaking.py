@@ -16,8 +16,8 @@ import msgspec
 import yaml
 from aiohttp import web
 
-from scheduler.cli.app import main
-from scheduler.cli.wishing import PRIORITIES
+from scheduler.cli.command_line import main
+from scheduler.cli.submission import PRIORITIES
 from scheduler.objects.watched_resources import RESOURCES
 from tests.kube.api_server import PODS, ApiServer, Refuse
 from tests.kube.kubeconfig import kubeconfig

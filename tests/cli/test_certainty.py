@@ -5,7 +5,7 @@ from copy import deepcopy
 
 import pytest
 
-from scheduler.cli.wishing import PRIORITIES
+from scheduler.cli.submission import PRIORITIES
 from tests.cli.manifests import OURS, a_job
 from tests.cli.speaking import DISCOVERY, TEAM
 

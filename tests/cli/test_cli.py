@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import scheduler
-from scheduler.cli.app import app
+from scheduler.cli.command_line import app
 from scheduler.cli.commands import TABLE
 from tests.cli.speaking import say
 from tests.kube.kubeconfig import kubeconfig

@@ -9,8 +9,7 @@ from asyncio.subprocess import PIPE
 import pytest
 
 from scheduler.cli import logs
-from scheduler.cli.logs import LONGEST, colour, lines
-from scheduler.cli.reading import Place
+from scheduler.cli.logs import LONGEST, Place, colour, lines
 from tests.cli.speaking import BREAK
 
 

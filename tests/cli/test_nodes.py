@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.cli.nodes import amount
+from scheduler.cli.nodes_command import amount
 
 
 async def test_the_map_of_racks(cluster):

@@ -6,12 +6,12 @@ import struct
 import pytest
 from aiohttp import WSMsgType, web
 
-from scheduler.cli import remote
+from scheduler.cli import status_client
 from scheduler.engine.explain import Found
 from scheduler.errors import GangwrightError
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.events import LostSight, SawAgain
-from scheduler.status.desk import DeskError, Drained, Moved, Trial, cannot_tell
+from scheduler.status.operator_api import DeskError, Drained, Moved, Trial, cannot_tell
 from tests.cli.manifests import a_job
 from tests.cli.speaking import Cluster
 from tests.kube.api_server import Refuse
@@ -181,13 +181,13 @@ async def test_a_service_that_does_not_act_is_told(door, acting, events, told):
 @pytest.mark.parametrize("words", [("list", "-A"), ("queue",), ("explain", "team-b/huge")])
 async def test_who_answered_says_whether_he_acts(door, service, monkeypatch, words):
     """Over the same connection: behind a Service the next one may be another replica's, and say so of itself."""
-    opened, was = [], remote._opened
+    opened, was = [], status_client._opened
 
     def counted(*said):
         opened.append(said)
         return was(*said)
 
-    monkeypatch.setattr(remote, "_opened", counted)
+    monkeypatch.setattr(status_client, "_opened", counted)
     said = await door.say(*words, "--server", service.url)
 
     assert said.code == 0, said.err
@@ -197,14 +197,14 @@ async def test_who_answered_says_whether_he_acts(door, service, monkeypatch, wor
 @pytest.mark.parametrize("words", [("list", "-A"), ("explain", "team-b/huge"), ("queue", "-o", "json")])
 async def test_who_cannot_say_whether_he_acts_is_believed(door, service, monkeypatch, words):
     """An older service says it in other words, and a busy one not at all: its answer is shown all the same."""
-    was = remote._call
+    was = status_client._call
 
     async def half(session, method, path, *rest, **more):
         if path == "/v1/cluster":
             raise GangwrightError("not this version of the status API")
         return await was(session, method, path, *rest, **more)
 
-    monkeypatch.setattr(remote, "_call", half)
+    monkeypatch.setattr(status_client, "_call", half)
     said = await door.say(*words, "--server", service.url)
 
     assert (said.code, said.err) == (0, "")

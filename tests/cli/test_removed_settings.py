@@ -2,8 +2,8 @@
 
 import json
 
-from scheduler.cli.live import _policy_of
-from scheduler.cli.running import settings_of
+from scheduler.cli.cluster_document import _policy_of
+from scheduler.cli.daemon import settings_of
 from scheduler.model.workload import Strategy
 
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 import yaml
 
-from scheduler.cli.wishing import PRIORITIES
+from scheduler.cli.submission import PRIORITIES
 from tests.cli.manifests import OURS, a_job
 
 

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.errors import SettingsError
-from scheduler.extender import app
+from scheduler.extender import extender_app
 from scheduler.extender.wire import TOO_MANY
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.verbs import Refused
@@ -33,8 +33,10 @@ async def served(verbs=None, settings=None, metrics=None, limit=None, **options)
     """A running server; gives its port."""
     settings = settings or VerbsServer()
     metrics = metrics or Metrics()
-    built = app.build_app(verbs or Scripted(), settings, metrics, limit)
-    async with app.serve(built, "127.0.0.1", 0, settings=settings, metrics=metrics, **options) as port:
+    built = extender_app.build_app(verbs or Scripted(), settings, metrics, limit)
+    async with extender_app.serve(
+        built, "127.0.0.1", 0, settings=settings, metrics=metrics, **options
+    ) as port:
         yield port
 
 
@@ -154,7 +156,7 @@ async def test_a_failing_engine_is_an_error_with_a_constant_text():
             answer = await raw.ask(request(extender_args()))
 
     assert answer.status == 200
-    assert json.loads(answer.body)["Error"] == app.BROKEN
+    assert json.loads(answer.body)["Error"] == extender_app.BROKEN
     assert b"secret" not in answer.body
     assert [line["event"] for line in lines] == ["verb failed", "answered"]
 
@@ -175,29 +177,29 @@ async def test_a_half_body_is_answered_when_time_is_over():
     async with connected(settings=settings) as raw:
         answer = await raw.ask(request(extender_args())[:-5])
 
-        assert json.loads(answer.body)["Error"] == app.TOO_SLOW
+        assert json.loads(answer.body)["Error"] == extender_app.TOO_SLOW
         assert answer.headers["Connection"] == "close"
 
 
 async def test_an_endless_chunked_body_is_cut_at_the_limit():
     """Chunks are counted as they come, so what is kept never exceeds the limit by more than one read."""
-    async with connected(limit=lambda: app.Limits(1000)) as raw:
+    async with connected(limit=lambda: extender_app.Limits(1000)) as raw:
         head = request(headers={"Content-Length": "", "Transfer-Encoding": "chunked"})
         chunk = b"400\r\n" + b" " * 1024 + b"\r\n"
 
         answer = await raw.ask(head, chunk, chunk)
 
-        assert json.loads(answer.body)["Error"] == app.TOO_LARGE
+        assert json.loads(answer.body)["Error"] == extender_app.TOO_LARGE
         assert answer.headers["Connection"] == "close"
 
 
 async def test_a_body_that_says_it_is_too_large_is_not_read():
     """The answer comes at once, and says what is usually the cause."""
-    async with connected(limit=lambda: app.Limits(1000)) as raw:
+    async with connected(limit=lambda: extender_app.Limits(1000)) as raw:
         answer = await raw.ask(request(headers={"Content-Length": "100000000"}))
 
-        assert json.loads(answer.body)["Error"] == app.TOO_LARGE
-        assert "nodeCacheCapable: true" in app.TOO_LARGE
+        assert json.loads(answer.body)["Error"] == extender_app.TOO_LARGE
+        assert "nodeCacheCapable: true" in extender_app.TOO_LARGE
 
 
 async def test_all_bodies_together_are_bounded():
@@ -217,7 +219,7 @@ async def test_all_bodies_together_are_bounded():
             task.cancel()
         for raw in (first, second, third):
             await raw.close()
-    assert [json.loads(task.result().body)["Error"] for task in done] == [app.CROWDED]
+    assert [json.loads(task.result().body)["Error"] for task in done] == [extender_app.CROWDED]
     assert json.loads(fresh.body) == ECHO
 
 
@@ -240,7 +242,7 @@ async def test_the_beginning_of_a_body_counts_while_the_rest_is_waited_for():
             task.cancel()
         for raw in callers:
             await raw.close()
-    assert {json.loads(task.result().body)["Error"] for task in done} == {app.CROWDED}
+    assert {json.loads(task.result().body)["Error"] for task in done} == {extender_app.CROWDED}
 
 
 async def test_a_chunked_body_is_read():
@@ -268,7 +270,7 @@ async def test_broken_chunks_are_an_error():
         later = await raw.ask(b"zz\r\n")
 
     assert at_once.status == 400
-    assert json.loads(later.body)["Error"] == app.TOO_SLOW
+    assert json.loads(later.body)["Error"] == extender_app.TOO_SLOW
 
 
 async def test_a_slow_head_is_cut():
@@ -366,21 +368,23 @@ async def test_a_taken_port_is_told_with_the_setting():
     """Two servers cannot have one port; the error names the setting to change."""
     async with served() as port:
         with pytest.raises(SettingsError, match=r"verbs\.port"):
-            async with app.serve(app.build_app(Scripted(), VerbsServer(), Metrics()), "127.0.0.1", port):
+            async with extender_app.serve(
+                extender_app.build_app(Scripted(), VerbsServer(), Metrics()), "127.0.0.1", port
+            ):
                 raise AssertionError("served")
 
 
 def test_the_body_limit_follows_the_cluster_up_to_the_setting():
     """Names of all nodes and all pods as victims fit; the setting is never exceeded."""
-    assert app.limits(0, 0, 2**26).body == 4 * 2**20
-    assert app.limits(5000, 50_000, 2**26).body >= 5000 * 256 + 50_000 * 60
-    assert app.limits(10**9, 10**9, 2**26).body == 2**26
+    assert extender_app.limits(0, 0, 2**26).body == 4 * 2**20
+    assert extender_app.limits(5000, 50_000, 2**26).body >= 5000 * 256 + 50_000 * 60
+    assert extender_app.limits(10**9, 10**9, 2**26).body == 2**26
 
 
 def test_candidates_follow_the_cluster():
     """Twice the nodes that we know of, so that kube-scheduler may know of some before we do."""
-    assert app.limits(5000, 0, 2**26).candidates >= 2 * 5000
-    assert app.limits(0, 0, 2**26).candidates > 0
+    assert extender_app.limits(5000, 0, 2**26).candidates >= 2 * 5000
+    assert extender_app.limits(0, 0, 2**26).candidates > 0
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
@@ -389,7 +393,7 @@ async def test_far_more_candidates_than_nodes_are_refused(verb):
     names = [f"n{number}" for number in range(1001)]
     body = preempt_args(meta=dict.fromkeys(names)) if verb == "preempt" else extender_args(names)
     verbs = Scripted()
-    async with connected(verbs=verbs, limit=lambda: app.Limits(2**22, 1000)) as raw:
+    async with connected(verbs=verbs, limit=lambda: extender_app.Limits(2**22, 1000)) as raw:
         refused = json.loads((await raw.ask(request(body, path=f"/v1/{verb}"))).body)
         fewer = body.replace(b'"n1000"', b'"n999"') if verb != "preempt" else preempt_args(meta={"n1": None})
         taken = await raw.ask(request(fewer, path=f"/v1/{verb}"))
@@ -401,7 +405,7 @@ async def test_far_more_candidates_than_nodes_are_refused(verb):
 
 async def test_names_too_long_for_so_few_candidates_are_not_decoded():
     """A list of 300 names in bytes that two candidates could never take."""
-    async with connected(limit=lambda: app.Limits(2**22, 2)) as raw:
+    async with connected(limit=lambda: extender_app.Limits(2**22, 2)) as raw:
         answer = await raw.ask(request(extender_args(["n" * 250] * 300)))
 
     assert json.loads(answer.body)["Error"] == TOO_MANY

@@ -5,7 +5,7 @@ from prometheus_client import Counter
 
 from scheduler.elastic.controller import elastic_master
 from scheduler.service import gauges
-from scheduler.telemetry import elastic, metrics
+from scheduler.telemetry import elastic_metrics, metrics
 from scheduler.telemetry.metrics import Kind
 
 OPEN = {
@@ -27,11 +27,11 @@ def shown(registry, name: str) -> list[tuple[dict[str, str], float]]:
 
 
 def counters() -> list[tuple[str, object, metrics.Metric]]:
-    serve, master = metrics.Metrics(), elastic.ElasticMetrics()
+    serve, master = metrics.Metrics(), elastic_metrics.ElasticMetrics()
     gauges.begin_all(serve)
     elastic_master.begin_all(master)
     rows = [(serve.registry, row) for row in metrics.METRICS]
-    rows += [(master.registry, row) for row in elastic.METRICS]
+    rows += [(master.registry, row) for row in elastic_metrics.METRICS]
     return [pytest.param(registry, row, id=row.name) for registry, row in rows if row.kind is Kind.COUNTER]
 
 
@@ -48,7 +48,7 @@ def test_every_counter_with_closed_labels_is_at_zero_at_the_start(registry, row:
 
 def test_what_alerts_and_panels_ask_for_is_there() -> None:
     """The kinds of victims, and a write that is forbidden, of either program."""
-    serve, master = metrics.Metrics(), elastic.ElasticMetrics()
+    serve, master = metrics.Metrics(), elastic_metrics.ElasticMetrics()
     gauges.begin_all(serve)
     elastic_master.begin_all(master)
 

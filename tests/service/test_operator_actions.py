@@ -14,7 +14,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Share
 from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.service.operator_actions import OperatorActions
-from scheduler.status.desk import DeskError, Drained
+from scheduler.status.operator_api import DeskError, Drained
 from tests.builders import GPU
 from tests.engine.cast import a_gang_of_pods, an_owner
 from tests.engine.situations import thought_of

@@ -5,7 +5,7 @@ import pytest
 from scheduler.model.departures import Departure, Drain
 from scheduler.model.workload import GangKey, PodKey
 from scheduler.service.operator_actions import drain_node, drained
-from scheduler.status.desk import DeskError, Moved
+from scheduler.status.operator_api import DeskError, Moved
 from tests.engine.stage import a_set, a_world, nodes_of, seats
 from tests.engine.world import World
 

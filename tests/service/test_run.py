@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler.engine import Engine
-from scheduler.extender.app import NEWCOMERS
+from scheduler.extender.extender_app import NEWCOMERS
 from scheduler.extender.wire import UNBOUNDED
 from scheduler.kube.actions import ANNOUNCERS
 from scheduler.kube.client import SPARE

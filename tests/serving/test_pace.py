@@ -1,6 +1,6 @@
 """Buckets of permits: what is asked for may cost several."""
 
-from scheduler.serving.pace import Buckets
+from scheduler.serving.rate_limit import Buckets
 
 
 def test_a_question_may_cost_several_permits():

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.errors import Unreachable
-from scheduler.serving.reviews import TOKENS
-from scheduler.status.reviews import ACCESS_REVIEWS
+from scheduler.serving.token_reviews import TOKENS
+from scheduler.status.authorization import ACCESS_REVIEWS
 
 JANE = "token-of-jane"
 BOB = "token-of-bob"

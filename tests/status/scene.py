@@ -5,8 +5,8 @@ Built on the engine in its world of its own, so that what a view shows has reall
 
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Complaint
-from scheduler.status.sight import Sight, aliases
-from scheduler.status.views import Steps
+from scheduler.status.authorization import Sight, aliases
+from scheduler.status.gang_views import Steps
 from tests.builders import some_nodes
 from tests.engine.cast import a_gang_of_pods, a_pod
 from tests.engine.world import World

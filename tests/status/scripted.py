@@ -7,7 +7,7 @@ from scheduler.engine.explain import Found
 from scheduler.model.decision import Reason, Shortfall
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
-from scheduler.status.desk import DeskError, Drained, Moved, Trial
+from scheduler.status.operator_api import DeskError, Drained, Moved, Trial
 
 
 @dataclass

@@ -14,9 +14,9 @@ from scheduler.engine import Engine
 from scheduler.objects.volumes import Volumes
 from scheduler.serving.server import serve
 from scheduler.settings_status import StatusServer
-from scheduler.status.answers import Answers
-from scheduler.status.app import build_app
-from scheduler.status.reviews import Reviews
+from scheduler.status.authorization import Reviews
+from scheduler.status.endpoints import Answers
+from scheduler.status.status_app import build_app
 from scheduler.telemetry.metrics import Metrics
 from tests.status.reviewing import Reviewing
 from tests.status.scene import ALIAS

@@ -10,9 +10,9 @@ from scheduler.model.decision import Reason
 from scheduler.model.workload import GangKey
 from scheduler.objects import api
 from scheduler.objects.volumes import Volumes
-from scheduler.status.desk import Trial, cannot_tell
-from scheduler.status.problems import READING
-from scheduler.status.reviews import ACCESS_REVIEWS
+from scheduler.status.api_problem import READING
+from scheduler.status.authorization import ACCESS_REVIEWS
+from scheduler.status.operator_api import Trial, cannot_tell
 from tests.builders import GPU
 from tests.status.reviewing import ADMIN, JANE
 from tests.status.scene import HOSTILE, POLICY, a_scene

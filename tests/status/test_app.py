@@ -7,12 +7,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.engine import Engine
-from scheduler.serving.bearer import LONGEST_TOKEN
-from scheduler.serving.reviews import TOKENS
 from scheduler.serving.server import TOKEN_FIELD
+from scheduler.serving.token_reviews import LONGEST_TOKEN, TOKENS
 from scheduler.settings_status import StatusServer
-from scheduler.status import app
-from scheduler.status.reviews import ACCESS_REVIEWS
+from scheduler.status import status_app
+from scheduler.status.authorization import ACCESS_REVIEWS
 from tests.builders import GPU
 from tests.engine.cast import a_pod
 from tests.status.reviewing import ADMIN, BOB, JANE
@@ -221,7 +220,7 @@ async def test_rights_are_remembered_for_a_while(status, reviewing):
 
 async def test_more_namespaces_than_may_be_asked_about_are_hidden_for_now(reviewing, monkeypatch):
     """The answer says how many; the next request asks about the rest."""
-    monkeypatch.setattr("scheduler.status.answers.ASKED_AT_MOST", 2)
+    monkeypatch.setattr("scheduler.status.endpoints.ASKED_AT_MOST", 2)
     reviewing.know(BOB, "bob", *(("list", "pods", f"ns-{n}") for n in range(5)))
     engine = a_scene().engine
     world = a_scene()
@@ -263,9 +262,9 @@ async def test_a_replica_that_looks_on_says_so(reviewing):
 
 async def test_a_user_may_not_ask_without_end(status):
     """Beyond his burst he is told when to come back; others are not kept from asking."""
-    answers = [await status.ask("/v1/cluster", JANE) for _ in range(app.BURST + 1)]
+    answers = [await status.ask("/v1/cluster", JANE) for _ in range(status_app.BURST + 1)]
 
-    assert [answer.status for answer in answers[:-1]] == [200] * app.BURST
+    assert [answer.status for answer in answers[:-1]] == [200] * status_app.BURST
     assert answers[-1].status == 429
     assert int(answers[-1].headers["Retry-After"]) >= 1
     assert (await status.ask("/v1/cluster", BOB)).status == 200
@@ -276,15 +275,15 @@ async def test_a_user_may_not_ask_without_end(status):
 
 async def test_guessing_tokens_is_slow(status, reviewing):
     """One address may show so many unknown tokens, and the API server hears of no more."""
-    answers = [await status.ask("/v1/cluster", f"guess-{n}") for n in range(app.STRANGERS_BURST + 5)]
+    answers = [await status.ask("/v1/cluster", f"guess-{n}") for n in range(status_app.STRANGERS_BURST + 5)]
 
     assert [answer.status for answer in answers[-5:]] == [429] * 5
-    assert reviewing.count(TOKENS) == app.STRANGERS_BURST
+    assert reviewing.count(TOKENS) == status_app.STRANGERS_BURST
 
 
 async def test_questions_at_once_with_one_new_token_are_one_guess(status, reviewing):
     """The page asks five at once; behind one address there may be many people who open it."""
-    at_once = app.STRANGERS_BURST + 5
+    at_once = status_app.STRANGERS_BURST + 5
 
     answers = await asyncio.gather(*(status.ask("/v1/cluster", JANE) for _ in range(at_once)))
 
@@ -294,7 +293,7 @@ async def test_questions_at_once_with_one_new_token_are_one_guess(status, review
 
 async def test_a_large_body_is_refused(status):
     """Before it is read to its end."""
-    body = {"pods": [{"pod": {"metadata": {"annotations": {"a": "x" * app.BODY_LIMIT}}}}]}
+    body = {"pods": [{"pod": {"metadata": {"annotations": {"a": "x" * status_app.BODY_LIMIT}}}}]}
     answer = await status.do("/v1/simulate", ADMIN, body)
 
     assert answer.status == 413

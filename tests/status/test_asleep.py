@@ -7,9 +7,9 @@ import pytest
 from scheduler.model import events as ev
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import Asleep, GangKey, Group, OwnerTraits, Phase
-from scheduler.status import terrain, views
-from scheduler.status.sight import Sight
-from scheduler.status.views import Page
+from scheduler.status import gang_views, node_views
+from scheduler.status.authorization import Sight
+from scheduler.status.gang_views import Page
 from tests.engine.cast import a_gang_of_pods, a_membership, an_owner
 from tests.status.reviewing import ADMIN, JANE
 from tests.status.scene import ALIAS, EVERYTHING, NOBODY, a_scene, seen
@@ -34,7 +34,7 @@ def suspend(world, *, scheduler="gangwright", paused=False, quorum=4, said_by="g
     )
 
 
-def rows(world, sight=EVERYTHING, view=views.gangs, **more):
+def rows(world, sight=EVERYTHING, view=gang_views.gangs, **more):
     return seen(view(world.engine, sight, world.now, ALL, **more)).gangs
 
 
@@ -52,7 +52,7 @@ def test_a_suspended_gang_is_listed_and_says_how_it_goes_on(world):
     assert row.message == f"{TEXT[Reason.SUSPENDED]}: nightly; to go on: gangwright resume team-b/night"
     assert (row.members.present, row.members.needed, row.priority, row.wait_seconds) == (0, 4, None, None)
     assert night(world, namespace="team-a") == []
-    assert night(world, view=views.queue) == []
+    assert night(world, view=gang_views.queue) == []
 
 
 def test_who_was_suspended_for_another_gang_needs_nobody(world):
@@ -68,8 +68,10 @@ def test_suspended_gangs_are_counted_and_come_in_pages(world):
     """The glance counts them as a state, and a list has each of them once."""
     suspend(world)
 
-    found = seen(terrain.cluster(world.engine, world.now, "jane", {}))
-    pages = [seen(views.gangs(world.engine, EVERYTHING, world.now, Page(offset, 1))) for offset in range(6)]
+    found = seen(node_views.cluster(world.engine, world.now, "jane", {}))
+    pages = [
+        seen(gang_views.gangs(world.engine, EVERYTHING, world.now, Page(offset, 1))) for offset in range(6)
+    ]
 
     assert found.gangs["suspended"] == 1
     assert [row.name for page in pages for row in page.gangs].count("night") == 1
@@ -85,7 +87,7 @@ def test_a_suspended_gang_of_others_has_no_name(world):
     assert (row.namespace, row.name, row.message) == (None, None, None)
     assert row.id == ALIAS(GangKey("team-b", "night"))
     assert night(world, sight=Sight(frozenset({"team-b"}), ALIAS)) != []
-    assert "team-b" in views.namespaces(world.engine)
+    assert "team-b" in gang_views.namespaces(world.engine)
 
 
 def test_jobs_of_other_schedulers_are_not_shown(world):

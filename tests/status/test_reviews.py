@@ -6,9 +6,8 @@ import json
 import pytest
 
 from scheduler.errors import Garbled, Unreachable
-from scheduler.serving.pace import SOURCES, Buckets
-from scheduler.status.reviews import ACCESS_REVIEWS, TOKENS_KEPT, Memory, Reviews, Right
-from scheduler.status.subjects import Subject
+from scheduler.serving.rate_limit import SOURCES, Buckets
+from scheduler.status.authorization import ACCESS_REVIEWS, TOKENS_KEPT, Memory, Reviews, Right, Subject
 from tests.status.reviewing import BOB, JANE, everybody
 
 JANE_HERSELF = Subject("jane")

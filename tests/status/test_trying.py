@@ -12,17 +12,17 @@ from scheduler.model.decision import Reason
 from scheduler.model.policy import Policy
 from scheduler.objects.volumes import Volumes
 from scheduler.service.operator_actions import OperatorActions
-from scheduler.serving.pace import Buckets
-from scheduler.status import answers, members, trial, trying
-from scheduler.status.asked import TrialRequest
-from scheduler.status.desk import Trial
-from scheduler.status.trying import Trying
+from scheduler.serving.rate_limit import Buckets
+from scheduler.status import endpoints, members, trial_pods, trial_queue
+from scheduler.status.operator_api import Trial
+from scheduler.status.request_schemas import TrialRequest
+from scheduler.status.trial_queue import Trying
 from tests.engine.cast import a_gang_of_pods
 from tests.engine.situations import thought_of
 from tests.engine.stage import a_world
 from tests.status.reviewing import ADMIN, JANE
 
-LARGEST = {"pods": [{"pod": {"spec": {"containers": [{"name": "c"}]}}, "count": trial.MOST}]}
+LARGEST = {"pods": [{"pod": {"spec": {"containers": [{"name": "c"}]}}, "count": trial_pods.MOST}]}
 ONE = {"pods": [{"pod": LARGEST["pods"][0]["pod"]}]}
 
 
@@ -62,15 +62,15 @@ async def test_pods_of_dry_runs_are_counted(acting, reviewing):
     later = await acting.do("/v1/simulate", ADMIN, LARGEST)
 
     assert [answer.status for answer in said] == [200, 200, 429]
-    assert said[-1].headers["Retry-After"] == str(trial.MOST // trying.PODS_RATE)
-    assert str(trying.PODS) in said[-1].json["error"]
-    assert str(trying.PODS_RATE) in said[-1].json["error"]
+    assert said[-1].headers["Retry-After"] == str(trial_pods.MOST // trial_queue.PODS_RATE)
+    assert str(trial_queue.PODS) in said[-1].json["error"]
+    assert str(trial_queue.PODS_RATE) in said[-1].json["error"]
     assert (other.status, later.status) == (200, 200)
 
 
 def test_gangs_tried_out_now_and_then_are_never_refused():
     """A gang of a thousand every two seconds, for as long as one likes."""
-    buckets = Buckets(trying.PODS, trying.PODS_RATE)
+    buckets = Buckets(trial_queue.PODS, trial_queue.PODS_RATE)
 
     assert {buckets.take("a", 2.0 * number, 1000) for number in range(500)} == {0}
 
@@ -123,7 +123,7 @@ async def test_a_gang_that_waits_is_inquired_about_in_its_turn(acting, gate, des
 
 async def test_a_view_does_not_wait_long_for_its_turn(acting, gate, monkeypatch):
     """While dry runs of others go on and on, a gang that waits is shown without how near it is."""
-    monkeypatch.setattr(answers, "PATIENCE", 0.01)
+    monkeypatch.setattr(endpoints, "PATIENCE", 0.01)
     run = asyncio.create_task(acting.do("/v1/simulate", JANE, ONE))
     await until(lambda: gate.begun == 1)
 
@@ -237,7 +237,7 @@ async def test_questions_rest_for_their_share_of_the_time():
     for seconds in (0.125, 60.0, 0.0):
         await line.question("a", work(seconds))
 
-    assert rested == [0.0, 0.375, trying.LONGEST_REST]
+    assert rested == [0.0, 0.375, trial_queue.LONGEST_REST]
 
 
 # ── in steps, and beside the loop ───────────────────────────────────────────────────────────────────────
@@ -262,18 +262,18 @@ def test_pods_and_rows_are_made_a_few_at_a_time():
     world.settle(1.0)
     record = world.record("big")
 
-    made, pods = steps_of(trial.pods(asked, Policy().levels, Volumes(), 0.0))
+    made, pods = steps_of(trial_pods.pods(asked, Policy().levels, Volumes(), 0.0))
     shown, rows = steps_of(members.rows(record))
 
-    assert (made, len({pod.uid for pod in pods})) == (trial.MOST // trial.STRIDE, trial.MOST)
+    assert (made, len({pod.uid for pod in pods})) == (trial_pods.MOST // trial_pods.STRIDE, trial_pods.MOST)
     assert (shown, [row.name for row in rows]) == (3, [own.pod.key.name for own in members.ordered(record)])
 
 
 async def test_the_loop_turns_while_pods_are_read(acting, desk, monkeypatch):
     """Between two pieces kube-scheduler's verbs have their turn."""
-    monkeypatch.setattr(answers, "SPELL", 0.0)
-    monkeypatch.setattr(answers, "PAUSE", 0.0)
-    loop, turns, count, seen = asyncio.get_running_loop(), [0], trial.bounded, []
+    monkeypatch.setattr(endpoints, "SPELL", 0.0)
+    monkeypatch.setattr(endpoints, "PAUSE", 0.0)
+    loop, turns, count, seen = asyncio.get_running_loop(), [0], trial_pods.bounded, []
 
     def turn():
         turns[0] += 1
@@ -290,11 +290,11 @@ async def test_the_loop_turns_while_pods_are_read(acting, desk, monkeypatch):
         seen.append(turns[0])
         return Trial(Reason.NO_ROOM, "no room")
 
-    monkeypatch.setattr(trial, "bounded", begins)
+    monkeypatch.setattr(trial_pods, "bounded", begins)
     desk.simulate = simulate
     assert (await acting.do("/v1/simulate", ADMIN, LARGEST)).status == 200
 
-    assert seen[1] - seen[0] >= trial.MOST // trial.STRIDE
+    assert seen[1] - seen[0] >= trial_pods.MOST // trial_pods.STRIDE
 
 
 async def test_a_gang_is_made_beside_the_loop(monkeypatch):

@@ -12,9 +12,9 @@ from scheduler.model.decision import TEXT, Reason
 from scheduler.model.preemption_units import Kind, Unit
 from scheduler.model.queueing import Estimate, Share
 from scheduler.model.workload import GangKey, Phase, Uid
-from scheduler.status import terrain, views
-from scheduler.status.sight import Sight
-from scheduler.status.views import Outlook, Page
+from scheduler.status import gang_views, node_views
+from scheduler.status.authorization import Sight
+from scheduler.status.gang_views import Outlook, Page
 from tests.builders import GPU, a_node, some_nodes
 from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
 from tests.engine.world import World
@@ -28,7 +28,7 @@ def world():
     return a_scene()
 
 
-def listed(world, view=views.queue, sight=EVERYTHING, page=ALL, **more):
+def listed(world, view=gang_views.queue, sight=EVERYTHING, page=ALL, **more):
     return seen(view(world.engine, sight, world.now, page, **more))
 
 
@@ -69,7 +69,7 @@ def test_an_incomplete_gang_says_how_many_are_there(world):
 
 def test_all_gangs_are_listed_by_name(world):
     """Also those that run; a pod that is no gang's goes by its own name."""
-    found = listed(world, views.gangs)
+    found = listed(world, gang_views.gangs)
 
     assert [(row.namespace, row.name, row.state, row.alone) for row in found.gangs] == [
         ("team-a", "train", "running", False),
@@ -82,7 +82,7 @@ def test_all_gangs_are_listed_by_name(world):
 
 def test_one_namespace_of_all(world):
     """A namespace that is asked for is shown alone."""
-    found = listed(world, views.gangs, namespace="team-b")
+    found = listed(world, gang_views.gangs, namespace="team-b")
 
     assert {row.namespace for row in found.gangs} == {"team-b"}
     assert found.total == 2
@@ -90,10 +90,10 @@ def test_one_namespace_of_all(world):
 
 def test_lists_come_in_pages(world):
     """Every gang is on one page, in the same order as without pages."""
-    whole = [row.id for row in listed(world, views.gangs).gangs]
+    whole = [row.id for row in listed(world, gang_views.gangs).gangs]
     rows, offset = [], 0
     while offset is not None:
-        page = listed(world, views.gangs, page=Page(offset, 2))
+        page = listed(world, gang_views.gangs, page=Page(offset, 2))
         rows += page.gangs
         offset = page.next
 
@@ -121,15 +121,15 @@ def test_names_of_others_are_left_out_and_numbers_stay(world):
 
 def test_the_order_of_hidden_gangs_tells_nothing_of_their_names(world):
     """They are sorted by what stands for them."""
-    ids = [row.id for row in listed(world, views.gangs, NOBODY).gangs]
+    ids = [row.id for row in listed(world, gang_views.gangs, NOBODY).gangs]
 
     assert ids == sorted(ids)
 
 
 def test_everything_about_one_gang(world):
     """What it asked for, where its pods are, and what was told about it."""
-    found = views.find(world.engine, "team-a", "train")
-    detail = views.detail(world.engine, found, EVERYTHING, world.now)
+    found = gang_views.find(world.engine, "team-a", "train")
+    detail = gang_views.detail(world.engine, found, EVERYTHING, world.now)
 
     assert detail.quorum == {"": 4}
     assert (detail.wishes.strategy, detail.wishes.level, detail.wishes.required) == ("pack", "rack", False)
@@ -148,8 +148,8 @@ def test_who_waits_behind_a_reservation_hears_whose_it_is():
     world.settle(5)
     world.submit(a_gang_of_pods("late", 2, gpu=1, wish={"runtime": 1000.0}))
     world.settle(5)
-    found = views.find(world.engine, "default", "late")
-    told = [views.detail(world.engine, found, sight, world.now).behind for sight in (EVERYTHING, NOBODY)]
+    found = gang_views.find(world.engine, "default", "late")
+    told = [gang_views.detail(world.engine, found, sight, world.now).behind for sight in (EVERYTHING, NOBODY)]
 
     assert [(one.namespace, one.gang) for one in told] == [("default", "first"), (None, None)]
     assert told[0].start == pytest.approx(100, abs=20)
@@ -158,8 +158,8 @@ def test_who_waits_behind_a_reservation_hears_whose_it_is():
 
 def test_a_shortfall_is_told_in_numbers(world):
     """How many it needs, and how many the best domain holds."""
-    found = views.find(world.engine, "team-b", "huge")
-    detail = views.detail(world.engine, found, EVERYTHING, world.now)
+    found = gang_views.find(world.engine, "team-b", "huge")
+    detail = gang_views.detail(world.engine, found, EVERYTHING, world.now)
 
     (lack,) = detail.shortfalls
     assert (lack.needed, lack.best) == (12, 11)
@@ -168,8 +168,8 @@ def test_a_shortfall_is_told_in_numbers(world):
 
 def test_a_refusal_names_field_value_and_remedy(world):
     """As the user wrote it, whatever that was."""
-    found = views.find(world.engine, "team-a", "wrong")
-    detail = views.detail(world.engine, found, EVERYTHING, world.now)
+    found = gang_views.find(world.engine, "team-a", "wrong")
+    detail = gang_views.detail(world.engine, found, EVERYTHING, world.now)
 
     assert detail.refusal.value == HOSTILE
     assert "pack" in detail.refusal.remedy
@@ -178,10 +178,10 @@ def test_a_refusal_names_field_value_and_remedy(world):
 
 def test_a_pod_alone_is_found_by_its_name(world):
     """And by the key that the list gives."""
-    found = views.find(world.engine, "team-a", "solo")
+    found = gang_views.find(world.engine, "team-a", "solo")
 
-    assert views.find(world.engine, *found.key) is found
-    assert views.find(world.engine, "team-b", "solo") is None
+    assert gang_views.find(world.engine, *found.key) is found
+    assert gang_views.find(world.engine, "team-b", "solo") is None
 
 
 def test_forecasts_and_victims_are_shown_where_they_are_known(world):
@@ -191,10 +191,10 @@ def test_forecasts_and_victims_are_shown_where_they_are_known(world):
         train, Kind.GANG, (Uid("a"), Uid("b")), np.array([0, 1]), np.zeros((2, 1)), priority=3, lost=120.0
     )
     outlook = Outlook({huge: Estimate(130.0, 110.0, 190.0)}, lambda gang: [unit] if gang == huge else [])
-    record = views.find(world.engine, *huge)
+    record = gang_views.find(world.engine, *huge)
 
-    detail = views.detail(world.engine, record, EVERYTHING, world.now, outlook)
-    blind = views.detail(world.engine, record, Sight(frozenset({"team-b"}), ALIAS), world.now, outlook)
+    detail = gang_views.detail(world.engine, record, EVERYTHING, world.now, outlook)
+    blind = gang_views.detail(world.engine, record, Sight(frozenset({"team-b"}), ALIAS), world.now, outlook)
 
     assert (detail.gang.forecast.middle, detail.gang.forecast.high) == (130.0, 190.0)
     assert [(v.gang, v.kind, v.pods, v.lost, v.way) for v in detail.victims] == [
@@ -215,9 +215,9 @@ def test_who_is_leaving_for_a_gang_is_told():
     own.watch()
     own.plan()
 
-    record = views.find(own.engine, "team-b", "high")
-    detail = views.detail(own.engine, record, EVERYTHING, own.now)
-    blind = views.detail(own.engine, record, Sight(frozenset({"team-b"}), ALIAS), own.now)
+    record = gang_views.find(own.engine, "team-b", "high")
+    detail = gang_views.detail(own.engine, record, EVERYTHING, own.now)
+    blind = gang_views.detail(own.engine, record, Sight(frozenset({"team-b"}), ALIAS), own.now)
     waits = listed(own)
 
     assert (detail.gang.state, detail.gang.reason, detail.plan.step) == (
@@ -239,14 +239,14 @@ def test_the_gang_that_a_gang_gave_way_to_is_told():
     owner = an_owner("ReplicaSet", "low")
     own.submit(a_gang_of_pods("low", 2, gpu=4, namespace="team-a", owner=owner))
     own.settle(10)
-    low = views.find(own.engine, "team-a", "low")
-    assert views.detail(own.engine, low, EVERYTHING, own.now).preempted is None
+    low = gang_views.find(own.engine, "team-a", "low")
+    assert gang_views.detail(own.engine, low, EVERYTHING, own.now).preempted is None
     own.api.grace = lambda _pod: 30.0
     own.submit(a_gang_of_pods("high", 1, gpu=8, namespace="team-b", priority=100))
     own.settle(1)
 
     told, blind = (
-        views.detail(own.engine, low, sight, own.now).preempted
+        gang_views.detail(own.engine, low, sight, own.now).preempted
         for sight in (EVERYTHING, Sight(frozenset({"team-a"}), ALIAS))
     )
 
@@ -266,7 +266,7 @@ def test_room_that_is_kept_for_the_first_is_told():
     own.submit(a_gang_of_pods("second", 2, gpu=8))
     own.settle(10)
     first, second = (
-        views.detail(own.engine, views.find(own.engine, "default", name), EVERYTHING, own.now)
+        gang_views.detail(own.engine, gang_views.find(own.engine, "default", name), EVERYTHING, own.now)
         for name in ("first", "second")
     )
 
@@ -283,7 +283,7 @@ def test_a_replica_that_looks_on_judges_nothing():
         [*(ev.NodeSeen(node) for node in some_nodes()), *(ev.PodSeen(pod) for pod in pods), ev.Synced()], 0.0
     )
 
-    found = seen(views.queue(engine, EVERYTHING, 10.0, ALL))
+    found = seen(gang_views.queue(engine, EVERYTHING, 10.0, ALL))
 
     assert found.acting is False
     assert [(r.name, r.state, r.reason, r.message, r.position) for r in found.gangs] == [
@@ -296,7 +296,7 @@ def test_a_gang_that_goes_between_two_steps_is_left_out(world):
     crowd = a_scene()
     crowd.submit([a_pod(f"one-{number}", gpu=8, namespace="team-c") for number in range(40)])
     crowd.settle(5)
-    steps = views.gangs(crowd.engine, EVERYTHING, crowd.now, ALL)
+    steps = gang_views.gangs(crowd.engine, EVERYTHING, crowd.now, ALL)
     for _ in range(9):
         next(steps)
     for pod in list(crowd.api.pods.values()):
@@ -322,8 +322,8 @@ def test_who_waits_in_vain_has_neither_place_nor_forecast():
     every = {record.key: soon for record in world.engine.ledger.pending.queue()}
 
     rows = listed(world, outlook=Outlook(every)).gangs
-    greedy = views.detail(
-        world.engine, views.find(world.engine, "team-a", "greedy"), EVERYTHING, world.now, Outlook(every)
+    greedy = gang_views.detail(
+        world.engine, gang_views.find(world.engine, "team-a", "greedy"), EVERYTHING, world.now, Outlook(every)
     )
 
     assert [(row.name, row.position, row.reason, row.forecast is None) for row in rows] == [
@@ -340,10 +340,10 @@ def test_who_waits_in_vain_has_neither_place_nor_forecast():
 
 def test_a_start_that_has_passed_is_not_told(world):
     """What was foretold for a moment ago, and did not come, says nothing about when it comes."""
-    record = views.find(world.engine, "team-b", "huge")
+    record = gang_views.find(world.engine, "team-b", "huge")
     past = Outlook({record.key: Estimate(world.now - 8, world.now - 9, world.now - 1)})
 
-    assert views.detail(world.engine, record, EVERYTHING, world.now, past).gang.forecast is None
+    assert gang_views.detail(world.engine, record, EVERYTHING, world.now, past).gang.forecast is None
 
 
 def test_a_gang_that_is_over_leaves_the_lists_and_is_told_how_it_ended():
@@ -362,9 +362,11 @@ def test_a_gang_that_is_over_leaves_the_lists_and_is_told_how_it_ended():
     world.api.write(replace(alone, phase=Phase.SUCCEEDED))
     world.settle(5)
 
-    rows = listed(world, views.gangs).gangs
-    cluster = seen(terrain.cluster(world.engine, world.now, "jane", {}))
-    told = views.detail(world.engine, views.find(world.engine, "default", "done"), EVERYTHING, world.now).gang
+    rows = listed(world, gang_views.gangs).gangs
+    cluster = seen(node_views.cluster(world.engine, world.now, "jane", {}))
+    told = gang_views.detail(
+        world.engine, gang_views.find(world.engine, "default", "done"), EVERYTHING, world.now
+    ).gang
 
     assert [row.name for row in rows] == ["runs"]
     assert sum(cluster.gangs.values()) == 1

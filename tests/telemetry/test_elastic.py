@@ -2,7 +2,7 @@
 
 from prometheus_client import generate_latest
 
-from scheduler.telemetry.elastic import GROUP, METRICS, ElasticMetrics
+from scheduler.telemetry.elastic_metrics import GROUP, METRICS, ElasticMetrics
 from scheduler.telemetry.metrics import METRICS as SCHEDULERS
 from scheduler.telemetry.metrics import PREFIX, Kind, markdown
 

@@ -36,7 +36,7 @@ from scheduler.serving import probes
 from scheduler.serving.listener import Cause
 from scheduler.serving.server import serve, url
 from scheduler.settings import Settings
-from scheduler.telemetry.elastic import ElasticMetrics
+from scheduler.telemetry.elastic_metrics import ElasticMetrics
 from scheduler.telemetry.metrics import begin
 
 LOOK: Final = 0.1

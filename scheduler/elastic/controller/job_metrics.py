@@ -15,7 +15,7 @@ from scheduler.elastic.job.status import OVER, Phase, Round, Status, WorkerPhase
 from scheduler.elastic.reconciler.job_effects import Resized, Tell
 from scheduler.kube.watch import Reflector
 from scheduler.settings_elastic import Reported
-from scheduler.telemetry.elastic import ElasticMetrics
+from scheduler.telemetry.elastic_metrics import ElasticMetrics
 
 STRAGGLER = "Straggler"
 """Reason of the event that tells of one."""

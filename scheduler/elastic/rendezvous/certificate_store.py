@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from scheduler.elastic.rendezvous.certificates import Pair, Papers, mended
 from scheduler.errors import Conflict, KubeError, NotFound, SettingsError
-from scheduler.serving.calls import Calls
+from scheduler.serving.token_reviews import Calls
 from scheduler.settings_elastic import RendezvousServer
 
 LOOK_EVERY: Final = 3600.0

@@ -15,7 +15,7 @@ from scheduler.elastic.rendezvous.worker_requests import Caller, Door
 from scheduler.elastic.rendezvous.worker_routes import ROUTES, Counter, Route
 from scheduler.serving.listener import authenticated
 from scheduler.settings_elastic import RendezvousServer
-from scheduler.telemetry.elastic import ElasticMetrics
+from scheduler.telemetry.elastic_metrics import ElasticMetrics
 
 SPARE: Final = 15.0
 """Seconds that a request may take beyond the wait that it asked for: its body, a review, the desk."""

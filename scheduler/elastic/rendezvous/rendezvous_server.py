@@ -17,11 +17,11 @@ from scheduler.elastic.rendezvous.rendezvous_app import build_app
 from scheduler.elastic.rendezvous.token_auth import Tokens
 from scheduler.elastic.rendezvous.worker_requests import Desk, Door
 from scheduler.elastic.rendezvous.worker_routes import Counter
-from scheduler.serving.calls import Calls
 from scheduler.serving.server import serve
 from scheduler.serving.tls import first_end
+from scheduler.serving.token_reviews import Calls
 from scheduler.settings_elastic import RendezvousServer
-from scheduler.telemetry.elastic import ElasticMetrics
+from scheduler.telemetry.elastic_metrics import ElasticMetrics
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,7 @@ from msgspec import Struct
 
 from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 from scheduler.errors import KubeError
-from scheduler.serving.calls import Calls
-from scheduler.serving.reviews import TokenStatus, User, token_status
+from scheduler.serving.token_reviews import Calls, TokenStatus, User, token_status
 
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"

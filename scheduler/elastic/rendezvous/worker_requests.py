@@ -14,9 +14,9 @@ from scheduler.elastic.reconciler.job_effects import Assignment
 from scheduler.elastic.rendezvous.token_auth import Holder, Tokens
 from scheduler.elastic.rendezvous.worker_messages import Beat, BeatAnswer, Exit, Leave, Ready, Reason, Refused
 from scheduler.errors import shortened
-from scheduler.serving.bearer import Unknown, token
 from scheduler.serving.body import Bodies, Crowded, TooLarge
-from scheduler.serving.pace import Buckets
+from scheduler.serving.rate_limit import Buckets
+from scheduler.serving.token_reviews import Unknown, token
 
 BODY_TIME: Final = 10.0
 """Seconds for a whole body, which is small."""

@@ -27,7 +27,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.watch import Reflector
 from scheduler.settings_elastic import Confinement
-from scheduler.telemetry.elastic import ElasticMetrics
+from scheduler.telemetry.elastic_metrics import ElasticMetrics
 from tests.kube.follower import until
 from tests.kube.kubeconfig import kubeconfig
 from tests.kube.writable import Writable

@@ -7,7 +7,7 @@ from scheduler.elastic.controller.job_metrics import JobMetrics
 from scheduler.elastic.controller.job_registry import Master
 from scheduler.kube.lease_follower import LeaseName
 from scheduler.settings import Settings
-from scheduler.telemetry.elastic import ElasticMetrics
+from scheduler.telemetry.elastic_metrics import ElasticMetrics
 from tests.kube.speechless import heard
 
 NAMESPACES = [f"team-{number}" for number in range(50)]

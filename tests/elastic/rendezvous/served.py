@@ -19,9 +19,9 @@ from scheduler.clock import steady
 from scheduler.elastic.rendezvous.rendezvous_server import Rendezvous, rendezvous
 from scheduler.elastic.rendezvous.token_auth import ACCOUNT, POD_NAME, POD_UID
 from scheduler.errors import Conflict, NotFound, Unreachable
-from scheduler.serving.reviews import TOKENS
+from scheduler.serving.token_reviews import TOKENS
 from scheduler.settings_elastic import RendezvousServer
-from scheduler.telemetry.elastic import ElasticMetrics
+from scheduler.telemetry.elastic_metrics import ElasticMetrics
 from tests.elastic.rendezvous.desk import HonestDesk
 
 AUDIENCE = "gangwright-elastic"

@@ -11,7 +11,7 @@ from scheduler.elastic.rendezvous import token_auth as tokens_room
 from scheduler.elastic.rendezvous.token_auth import Holder, Tokens
 from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 from scheduler.errors import Forbidden
-from scheduler.serving.reviews import TOKENS
+from scheduler.serving.token_reviews import TOKENS
 from tests.elastic.rendezvous.served import AUDIENCE, BEGAN, ApiServer, jwt
 
 A = Holder("a", "pod-a", "team")

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from scheduler.cli.jobs import Template
-from scheduler.cli.wishing import Wish
+from scheduler.cli.manifest_pods import Template
+from scheduler.cli.submission import Wish
 from scheduler.model.workload import GangKey, PodKey
 from scheduler.objects import api
-from scheduler.status.asked import TrialPods, TrialRequest
+from scheduler.status.request_schemas import TrialPods, TrialRequest
 
 
 def trials(wanted: Wish, made: Sequence[Template]) -> Mapping[GangKey, TrialRequest]:

@@ -18,9 +18,9 @@ from scheduler.cli.options import (
     Shown,
     duration_of,
 )
-from scheduler.cli.remote import POD, RefusedError, Remote
+from scheduler.cli.status_client import POD, RefusedError, Remote
 from scheduler.clock import steady
-from scheduler.status.shapes import DrainAnswer, Move
+from scheduler.status.response_schemas import DrainAnswer, Move
 
 EVERY: Final = 2.0
 """Seconds between two questions to the service, with --wait."""

@@ -17,9 +17,9 @@ from scheduler.objects import api
 from scheduler.objects.interner import Interner
 from scheduler.objects.pods import pod as read
 from scheduler.objects.volumes import Volumes
-from scheduler.status.asked import TrialRequest
-from scheduler.status.problems import Problem
-from scheduler.status.views import Steps
+from scheduler.status.api_problem import Problem
+from scheduler.status.gang_views import Steps
+from scheduler.status.request_schemas import TrialRequest
 
 MOST: Final = 4096
 """Pods of one request; no gang has more."""

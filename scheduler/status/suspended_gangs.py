@@ -1,6 +1,6 @@
 """Gangs that have no pods because their Job is suspended: what is known of them, and how they go on.
 
-Lives here: what such a Job tells of its gang. Never here: gangs that have pods (`views`), or Jobs whose pods would be
+Lives here: what such a Job tells of its gang. Never here: gangs that have pods (`gang_views`), or Jobs whose pods would be
 of another scheduler.
 """
 
@@ -10,8 +10,8 @@ from scheduler.engine import Engine
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import Asleep, GangKey
-from scheduler.status import shapes
-from scheduler.status.sight import Sight
+from scheduler.status import response_schemas
+from scheduler.status.authorization import Sight
 
 STATE: Final = "suspended"
 
@@ -44,10 +44,10 @@ def sentence(engine: Engine, key: GangKey) -> str:
     return f"{TEXT[Reason.SUSPENDED]}: {', '.join(own.job for own in found)}; {onward}"
 
 
-def row(engine: Engine, key: GangKey, sight: Sight) -> shapes.GangRow:
+def row(engine: Engine, key: GangKey, sight: Sight) -> response_schemas.GangRow:
     """One such gang in a list."""
     judged, sees = engine.ledger.acting, sight.sees(key)
-    return shapes.GangRow(
+    return response_schemas.GangRow(
         id=sight.alias(key),
         namespace=key.namespace if sees else None,
         name=key.name if sees else None,
@@ -59,7 +59,7 @@ def row(engine: Engine, key: GangKey, sight: Sight) -> shapes.GangRow:
         position=None,
         priority=None,
         wait_seconds=None,
-        members=shapes.Members(present=0, needed=_needed(engine, key), held=0, bound=0, running=0),
+        members=response_schemas.Members(present=0, needed=_needed(engine, key), held=0, bound=0, running=0),
         forecast=None,
     )
 

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
-from scheduler.serving.pace import Buckets
-from scheduler.status.problems import too_often
+from scheduler.serving.rate_limit import Buckets
+from scheduler.status.api_problem import too_often
 
 PODS, PODS_RATE = 8192, 512
 """Pods of one user's dry runs: at once, and a second. Twice the largest gang, and a gang of 1,000 every two seconds."""

@@ -1,26 +1,83 @@
-"""The API server's word on who somebody is and what he may do, remembered for a while.
+"""Who asks, and what it may see and do: the API server's word, remembered for a while.
 
-Lives here: SubjectAccessReview as JSON, and a memory that is bounded in number and time. Never here: rules of our own;
-the cluster's RBAC decides. While the API server is away nobody new is let in: its errors pass through to whoever asked,
-and are never remembered.
+Lives here: the holder of a bearer token or of a client certificate; SubjectAccessReview as JSON, behind a memory that is
+bounded in number and time; and the names that stand for gangs which a caller may not read. Never here: rules of our own;
+the cluster's RBAC decides.
 
-Tokens are kept as keyed hashes alone, so that no dump of this process gives one away.
+A token counts before a certificate, as with the API server. While the API server is away no new caller is let in: its
+errors pass through, and are never remembered. Tokens are kept as keyed hashes alone, so that no dump of this process
+gives one away. Hidden names are keyed hashes too: the page colors one gang alike everywhere, and a guess of a name cannot
+be tested against it. The key is made at start and never leaves the process.
 """
 
 import asyncio
 import hashlib
 import secrets
+import ssl
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from scheduler.serving.calls import Calls
-from scheduler.serving.reviews import User, reviewed, token_status
-from scheduler.status.subjects import Subject
+from scheduler.model.workload import GangKey
+from scheduler.serving.token_reviews import Calls, User, reviewed, token_status
+
+AUTHENTICATED: Final = "system:authenticated"
+"""The group of everybody whom the API server knows; of a certificate's holder it must be added by whoever reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A user as the API server knows him; what an access review is asked about."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+def holder(certificate: Mapping[str, Any] | None, now: float) -> Subject | None:
+    """Whom a client certificate names, in the form of `SSLSocket.getpeercert`: CN the user, every O a group.
+
+    Its signature was checked when the connection was made; the connection may have outlived it since, so its end is
+    checked again. now: seconds since the epoch.
+    """
+    if not certificate or ssl.cert_time_to_seconds(certificate["notAfter"]) < now:
+        return None
+    parts = [pair for part in certificate.get("subject", ()) for pair in part]
+    users = [value for key, value in parts if key == "commonName" and value]
+    if not users:
+        return None
+    groups = [value for key, value in parts if key == "organizationName"]
+    return Subject(users[0], tuple(dict.fromkeys([*groups, AUTHENTICATED])))
+
+
+Alias = Callable[[GangKey], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What one asker may read. namespaces: None means all of them. unchecked: how many could not be asked about yet."""
+
+    namespaces: frozenset[str] | None
+    alias: Alias
+    unchecked: int = 0
+
+    def sees(self, key: GangKey) -> bool:
+        return self.namespaces is None or key.namespace in self.namespaces
+
+
+def aliases(secret: bytes) -> Alias:
+    """Names that stand for gangs: 16 hexadecimal digits. secret: at most 64 bytes."""
+
+    def alias(key: GangKey) -> str:
+        return hashlib.blake2b(f"{key.namespace}\n{key.name}".encode(), key=secret, digest_size=8).hexdigest()
+
+    return alias
+
 
 TOKENS_KEPT: Final = 1024
 RIGHTS_KEPT: Final = 8192

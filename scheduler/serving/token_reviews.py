@@ -1,17 +1,55 @@
-"""What an HTTP edge asks the API server about who asks it: one review, and its answer.
+"""What an HTTP edge asks the API server about its caller: one TokenReview, and its answer.
 
-Lives here: the call, and TokenReview as JSON. Never here: a memory of answers, or what follows from one; the edges
-differ in both.
+Lives here: the header that carries a bearer token, the call, and TokenReview as JSON. Never here: a memory of answers, or
+what follows from one; the edges differ in both. `Calls` is the shape of `scheduler.kube.client.Client.request`, for edges
+that must not know that room.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
+from aiohttp import web
 from msgspec import Struct
 
 from scheduler.errors import Garbled
-from scheduler.serving.calls import Calls
+
+LONGEST_TOKEN: Final = 16_384
+"""Characters; a token with the groups of a large directory has some 8,000."""
+
+
+class Unknown(Exception):  # noqa: N818 - a word of the field
+    """Nobody is shown that could be believed; the text says what would be right."""
+
+
+def token(request: web.Request) -> str | None:
+    """The bearer token of a request, None where it shows none. Raises Unknown for a header of another kind."""
+    header = request.headers.get("Authorization")
+    if header is None:
+        return None
+    scheme, _, word = header.partition(" ")
+    word = word.strip()
+    if scheme.lower() != "bearer" or not word:
+        raise Unknown("the Authorization header must be: Bearer TOKEN")
+    if len(word) > LONGEST_TOKEN or not (word.isascii() and word.isprintable()):
+        raise Unknown("the token is none: it is too long, or has characters that no token has")
+    return word
+
+
+class Calls(Protocol):
+    """How the API server is asked. Raises KubeError."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float = 10.0,  # noqa: ASYNC109 - a property of the call, not a way to stop it
+    ) -> bytes: ...
+
 
 TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 

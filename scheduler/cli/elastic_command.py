@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scheduler.cli.running import flags_of, listening, settings_of, until_told
+from scheduler.cli.daemon import flags_of, listening, settings_of, until_told
 from scheduler.elastic.controller.elastic_master import run
 
 

@@ -1,4 +1,4 @@
-"""The JSON of the status API, as frozen structs: what is sent. What is taken is in `asked`.
+"""The JSON of the status API, as frozen structs: what is sent. What is received is in `request_schemas`.
 
 Lives here: names and types, from which the OpenAPI description is made. Never here: where a value comes from.
 

@@ -22,10 +22,10 @@ from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
 from scheduler.placement.scoring import fragmentation
 from scheduler.replay import DecisionTrace, Document, judge, stand
-from scheduler.status import shapes, terrain, views
-from scheduler.status.desk import would_leave
-from scheduler.status.sight import Sight, aliases
-from scheduler.status.views import UNASKED, Outlook, Page
+from scheduler.status import gang_views, node_views, response_schemas
+from scheduler.status.authorization import Sight, aliases
+from scheduler.status.gang_views import UNASKED, Outlook, Page
+from scheduler.status.operator_api import would_leave
 
 T = TypeVar("T")
 
@@ -69,26 +69,26 @@ class Answers:
     def _outlook(self) -> Outlook:
         return Outlook(in_vain=lambda record: is_in_vain(self.judged.decision(record.key)))
 
-    def gangs(self, namespace: str | None = None) -> list[shapes.GangRow]:
+    def gangs(self, namespace: str | None = None) -> list[response_schemas.GangRow]:
         """All gangs, or those of one namespace, by name."""
-        found = _run(views.gangs(self.standing, EVERYTHING, self.now, ALL, self._outlook, namespace))
+        found = _run(gang_views.gangs(self.standing, EVERYTHING, self.now, ALL, self._outlook, namespace))
         return [self._with_reason(row) for row in found.gangs]
 
-    def queue(self) -> list[shapes.GangRow]:
+    def queue(self) -> list[response_schemas.GangRow]:
         """Who waits for a seat, in the order in which gangs are asked about, and behind them who cannot be placed."""
-        found = _run(views.queue(self.standing, EVERYTHING, self.now, ALL, self._outlook))
+        found = _run(gang_views.queue(self.standing, EVERYTHING, self.now, ALL, self._outlook))
         return [self._with_reason(row) for row in found.gangs]
 
-    def gang(self, namespace: str, name: str) -> shapes.GangDetail | None:
+    def gang(self, namespace: str, name: str) -> response_schemas.GangDetail | None:
         """The gang of this name, or the pod of this name that is of no gang."""
-        record = views.find(self.standing, namespace, name)
+        record = gang_views.find(self.standing, namespace, name)
         if record is None:
             return None
-        here = views.detail(self.standing, record, EVERYTHING, self.now, self._outlook)
+        here = gang_views.detail(self.standing, record, EVERYTHING, self.now, self._outlook)
         engine = self.judged.engine
         asked = engine.inquire(record.key, self.now)
         found = asked.answer(engine.policy) if asked is not None else UNASKED
-        why = views.detail(engine, self._judged(record.key), EVERYTHING, self.now, found=found)
+        why = gang_views.detail(engine, self._judged(record.key), EVERYTHING, self.now, found=found)
         return msgspec.structs.replace(
             here,
             gang=self._with_reason(here.gang),
@@ -100,9 +100,9 @@ class Answers:
             victims=self.victims(record.key),
         )
 
-    def nodes(self) -> shapes.NodeList:
+    def nodes(self) -> response_schemas.NodeList:
         """All nodes, by name, and who is on them."""
-        return _run(terrain.nodes(self.standing, EVERYTHING, ALL))
+        return _run(node_views.nodes(self.standing, EVERYTHING, ALL))
 
     def fragmentation(self) -> dict[str, float]:
         """By device, 0 … 1: the share of its free units that the gangs here could not use where they are."""
@@ -110,7 +110,7 @@ class Answers:
 
     def seats(self, namespace: str, name: str) -> dict[str, str]:
         """Pod → node, as they would be given to a waiting gang at once."""
-        record = views.find(self.judged.engine, namespace, name)
+        record = gang_views.find(self.judged.engine, namespace, name)
         place = self.judged.seats(record.key) if record is not None else None
         if record is None or place is None:
             return {}
@@ -120,28 +120,28 @@ class Answers:
         """Why nothing of this happens now, as far as the Pods tell."""
         return self._away
 
-    def victims(self, key: GangKey) -> list[shapes.VictimRow]:
+    def victims(self, key: GangKey) -> list[response_schemas.VictimRow]:
         """Who would have to leave for this gang, so that it has room."""
         room = self.judged.room(key)
         if room is None:
             return []
-        return [views.victim(self.judged.engine, unit, EVERYTHING) for unit in room.victims]
+        return [gang_views.victim(self.judged.engine, unit, EVERYTHING) for unit in room.victims]
 
     def _judged(self, key: GangKey) -> GangRecord:
         return self.judged.engine.ledger.registry.gangs[key]
 
-    def _with_reason(self, row: shapes.GangRow) -> shapes.GangRow:
+    def _with_reason(self, row: response_schemas.GangRow) -> response_schemas.GangRow:
         """The row as it stands, with what the planner would say."""
         key = GangKey(row.namespace or "", row.key or "")
         decision = self.judged.decision(key)
         if decision is None:
             return row
         if isinstance(decision, Place):
-            at_once = shapes.Forecast(self.now, self.now, self.now)
+            at_once = response_schemas.Forecast(self.now, self.now, self.now)
             text = f"{TEXT[Reason.QUEUED]}: {AT_ONCE}"
             return msgspec.structs.replace(row, reason=Reason.QUEUED, message=text, forecast=at_once)
-        after = views.row(self.judged.engine, self._judged(key), EVERYTHING, self.now)
-        forecast = views.forecast(self.forecasts.get(key))
+        after = gang_views.row(self.judged.engine, self._judged(key), EVERYTHING, self.now)
+        forecast = gang_views.forecast(self.forecasts.get(key))
         room = self.judged.room(key)
         said = after.message if room is None else would_leave(room.victims)
         return msgspec.structs.replace(row, reason=after.reason, message=said, forecast=forecast)

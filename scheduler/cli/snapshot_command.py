@@ -35,9 +35,9 @@ def snapshot(
     """
     if sys.stdout.isatty():
         raise SettingsError("standard output", "a terminal", "write to a file: gangwright snapshot > s.json")
-    from scheduler.cli import live  # late: to read a snapshot needs no cluster
+    from scheduler.cli import cluster_document  # late: to read a snapshot needs no cluster
 
-    found = live.look(Reach(kubeconfig, context, settings))
+    found = cluster_document.look(Reach(kubeconfig, context, settings))
     text = encode(redact(found, secrets.token_bytes(32)) if redacted else found)
     sys.stdout.write(text.decode() + "\n")
     screen.note(f"{len(found.nodes)} nodes, {len(found.pods)} pods, {len(text)} bytes")

@@ -1,6 +1,6 @@
 """The status API over HTTP: who asks, how often and how much; headers; one line and one counter a request.
 
-Lives here: everything between a socket and `answers`. Never here: what an answer says.
+Lives here: everything between a socket and `endpoints`. Never here: what an answer says.
 
 Why every POST must be JSON by its content type, even one that has nothing to say: a browser that holds a client
 certificate shows it to us whatever page asks it to, but asks us before it sends JSON from a foreign page, and we never
@@ -17,18 +17,17 @@ import structlog
 from aiohttp import web
 
 from scheduler.errors import KubeError, shortened
-from scheduler.serving.bearer import Unknown, token
 from scheduler.serving.listener import authenticated
-from scheduler.serving.pace import Buckets
-from scheduler.status import shapes
-from scheduler.status.answers import Answers, Ask
-from scheduler.status.desk import DeskError
+from scheduler.serving.rate_limit import Buckets
+from scheduler.serving.token_reviews import Unknown, token
+from scheduler.status import response_schemas
+from scheduler.status.api_problem import BROKEN, SLOW, Problem, away, too_often, unknown
+from scheduler.status.authorization import Reviews, Subject, holder
+from scheduler.status.endpoints import Answers, Ask
 from scheduler.status.openapi import description
+from scheduler.status.operator_api import DeskError
 from scheduler.status.page import add_page
-from scheduler.status.problems import BROKEN, SLOW, Problem, away, too_often, unknown
-from scheduler.status.reviews import Reviews
 from scheduler.status.routes import PATH, ROUTES, Route, Word
-from scheduler.status.subjects import Subject, holder
 from scheduler.telemetry.metrics import Metrics
 
 BODY_LIMIT: Final = 16 * 2**10
@@ -224,7 +223,7 @@ def _say(request: web.Request, route: str, status: int, took: float) -> None:
 
 def _failed(request: web.Request, error: Exception) -> web.Response:
     problem = _problem(error)
-    body = _encode(shapes.Error(str(problem), problem.status))
+    body = _encode(response_schemas.Error(str(problem), problem.status))
     response = web.Response(
         body=body, status=problem.status, headers=problem.headers, content_type="application/json"
     )

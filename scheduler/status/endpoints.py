@@ -14,15 +14,13 @@ from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey, Owner
 from scheduler.objects.volumes import Volumes
-from scheduler.status import asleep, members, shapes, terrain, trial, views
-from scheduler.status.asked import TrialRequest
-from scheduler.status.desk import Desk, DeskError, Trial
-from scheduler.status.problems import NOT_ACTING, Problem, reading
-from scheduler.status.reviews import Reviews, Right
-from scheduler.status.sight import Alias, Sight
-from scheduler.status.subjects import Subject
-from scheduler.status.trying import Trying
-from scheduler.status.views import UNASKED, Outlook, Page, Steps
+from scheduler.status import gang_views, members, node_views, response_schemas, suspended_gangs, trial_pods
+from scheduler.status.api_problem import NOT_ACTING, Problem, reading
+from scheduler.status.authorization import Alias, Reviews, Right, Sight, Subject
+from scheduler.status.gang_views import UNASKED, Outlook, Page, Steps
+from scheduler.status.operator_api import Desk, DeskError, Trial
+from scheduler.status.request_schemas import TrialRequest
+from scheduler.status.trial_queue import Trying
 
 SPELL: Final = 0.001
 """Seconds that a view is worked on at a stretch; kube-scheduler may wait for so long."""
@@ -88,34 +86,34 @@ class Answers:
         self._volumes = volumes or Volumes()
         self._turn = asyncio.Lock()
         self._trying = Trying(clock)
-        self._survey: terrain.Survey | None = None
+        self._survey: node_views.Survey | None = None
         self._surveyed = 0.0
 
     # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────
 
-    async def queue(self, ask: Ask) -> shapes.GangList:
+    async def queue(self, ask: Ask) -> response_schemas.GangList:
         sight = await self._sight(ask.subject)
         return await self._leisurely(
-            views.queue(self._engine, sight, self._clock(), ask.page, self._outlook())
+            gang_views.queue(self._engine, sight, self._clock(), ask.page, self._outlook())
         )
 
-    async def gangs(self, ask: Ask) -> shapes.GangList:
+    async def gangs(self, ask: Ask) -> response_schemas.GangList:
         namespace = ask.words.get("namespace")
         sight = await self._sight(ask.subject, namespace)
         if namespace is not None and sight.namespaces is not None and namespace not in sight.namespaces:
             raise _may_not("list pods", namespace)
         return await self._leisurely(
-            views.gangs(self._engine, sight, self._clock(), ask.page, self._outlook(), namespace)
+            gang_views.gangs(self._engine, sight, self._clock(), ask.page, self._outlook(), namespace)
         )
 
-    async def gang(self, ask: Ask) -> shapes.GangDetail:
+    async def gang(self, ask: Ask) -> response_schemas.GangDetail:
         namespace, name = ask.words["namespace"], ask.words["name"]
         await self._demand(ask.subject, Right("list", "pods", namespace))
         sight = await self._sight(ask.subject)
         found = await self._inquired(ask.subject, self._found(namespace, name))
         rows = await self._leisurely(members.rows(self._found(namespace, name)))
         record = self._found(namespace, name)
-        return views.detail(self._engine, record, sight, self._clock(), self._outlook(), found, rows)
+        return gang_views.detail(self._engine, record, sight, self._clock(), self._outlook(), found, rows)
 
     async def _inquired(self, subject: Subject, record: GangRecord) -> Found:
         desk, key = self._desk, record.key
@@ -128,57 +126,61 @@ class Answers:
         except TimeoutError:
             return UNASKED
 
-    async def nodes(self, ask: Ask) -> shapes.NodeList:
+    async def nodes(self, ask: Ask) -> response_schemas.NodeList:
         sight = await self._sight(ask.subject)
         return await self._leisurely(self._nodes(sight, ask.page))
 
-    def _nodes(self, sight: Sight, page: Page) -> Steps[shapes.NodeList]:
+    def _nodes(self, sight: Sight, page: Page) -> Steps[response_schemas.NodeList]:
         now = asyncio.get_running_loop().time()
         known, generation = self._survey, self._engine.ledger.nodes.generation
         if known is None or (known.picture.generation != generation and now - self._surveyed >= FRESH):
-            self._survey, self._surveyed = (yield from terrain.survey(self._engine)), now
-        return (yield from terrain.nodes(self._engine, sight, page, self._survey))
+            self._survey, self._surveyed = (yield from node_views.survey(self._engine)), now
+        return (yield from node_views.nodes(self._engine, sight, page, self._survey))
 
-    async def cluster(self, ask: Ask) -> shapes.ClusterStatus:
+    async def cluster(self, ask: Ask) -> response_schemas.ClusterStatus:
         return await self._leisurely(
-            terrain.cluster(self._engine, self._clock(), ask.subject.user, self._fragmentation())
+            node_views.cluster(self._engine, self._clock(), ask.subject.user, self._fragmentation())
         )
 
     # ── trying out, and acting ──────────────────────────────────────────────────────────────────────────
 
-    async def simulate(self, ask: Ask) -> shapes.TrialAnswer:
+    async def simulate(self, ask: Ask) -> response_schemas.TrialAnswer:
         asked: TrialRequest = ask.body
         await self._demand(ask.subject, Right("create", "pods", asked.namespace))
         desk = self._acting_desk()
 
         async def work() -> tuple[Trial, Mapping[str, str]]:
             policy, now = self._engine.policy, self._clock()
-            pods = await self._leisurely(trial.pods(asked, policy.levels, self._volumes, now))
-            return await desk.simulate(pods), trial.names(pods)
+            pods = await self._leisurely(trial_pods.pods(asked, policy.levels, self._volumes, now))
+            return await desk.simulate(pods), trial_pods.names(pods)
 
         try:
-            found, names = await self._trying.trial(ask.subject.user, trial.bounded(asked), work)
-        except trial.Unfit as unfit:
+            found, names = await self._trying.trial(ask.subject.user, trial_pods.bounded(asked), work)
+        except trial_pods.Unfit as unfit:
             found, names = Trial(Reason.INVALID, f"{TEXT[Reason.INVALID]}: {unfit}"), {}
         sight = await self._sight(ask.subject) if found.victims else Sight(None, self._alias)
         return await self._leisurely(self._tried(found, names, sight))
 
-    def _tried(self, found: Trial, names: Mapping[str, str], sight: Sight) -> Steps[shapes.TrialAnswer]:
-        leaving: list[shapes.VictimRow] = []
-        for some in views.batched(found.victims):
+    def _tried(
+        self, found: Trial, names: Mapping[str, str], sight: Sight
+    ) -> Steps[response_schemas.TrialAnswer]:
+        leaving: list[response_schemas.VictimRow] = []
+        for some in gang_views.batched(found.victims):
             yield
-            leaving += (views.victim(self._engine, unit, sight) for unit in some)
-        return shapes.TrialAnswer(
+            leaving += (gang_views.victim(self._engine, unit, sight) for unit in some)
+        return response_schemas.TrialAnswer(
             starts=bool(found.seats),
             reason=found.reason,
             message=found.message,
-            seats=[shapes.TrialSeat(names.get(uid, uid), node) for uid, node in found.seats.items()],
+            seats=[
+                response_schemas.TrialSeat(names.get(uid, uid), node) for uid, node in found.seats.items()
+            ],
             victims=leaving,
-            shortfalls=[views.shortfall(found.shortfall)] if found.shortfall is not None else [],
-            forecast=views.forecast(found.start),
+            shortfalls=[gang_views.shortfall(found.shortfall)] if found.shortfall is not None else [],
+            forecast=gang_views.forecast(found.start),
         )
 
-    async def drain(self, ask: Ask) -> shapes.DrainAnswer:
+    async def drain(self, ask: Ask) -> response_schemas.DrainAnswer:
         node = ask.words["node"]
         if not self._engine.ledger.synced:
             raise reading()  # nobody knows yet whose pods are on it, so nobody can say who may evict them
@@ -190,17 +192,19 @@ class Answers:
             await self._demand(ask.subject, right, fresh=True)
         drained = await self._acting_desk().drain(node, ask.subject.user)
         sight = await self._sight(ask.subject)
-        moves = [shapes.Move(m.gang.namespace, m.gang.name, m.pods, m.outcome) for m in drained.moves]
+        moves = [
+            response_schemas.Move(m.gang.namespace, m.gang.name, m.pods, m.outcome) for m in drained.moves
+        ]
         seen = [move for move in moves if sight.sees(GangKey(move.namespace, move.name))]
-        return shapes.DrainAnswer(node, drained.done, seen)
+        return response_schemas.DrainAnswer(node, drained.done, seen)
 
-    async def suspend(self, ask: Ask) -> shapes.ActAnswer:
+    async def suspend(self, ask: Ask) -> response_schemas.ActAnswer:
         key = await self._owned(ask)
-        return shapes.ActAnswer(*key, await self._acting_desk().suspend(key, ask.subject.user))
+        return response_schemas.ActAnswer(*key, await self._acting_desk().suspend(key, ask.subject.user))
 
-    async def resume(self, ask: Ask) -> shapes.ActAnswer:
+    async def resume(self, ask: Ask) -> response_schemas.ActAnswer:
         key = await self._owned(ask)
-        return shapes.ActAnswer(*key, await self._acting_desk().resume(key, ask.subject.user))
+        return response_schemas.ActAnswer(*key, await self._acting_desk().resume(key, ask.subject.user))
 
     # ── rights ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -213,7 +217,7 @@ class Answers:
         """Whose names he may read. only: the one namespace that matters."""
         if await self._reviews.may(subject, Right("list", "pods")):
             return Sight(None, self._alias)
-        wanted = views.namespaces(self._engine) if only is None else [only]
+        wanted = gang_views.namespaces(self._engine) if only is None else [only]
         unknown = [name for name in wanted if self._seen(subject, name) is None]
         now = asyncio.Semaphore(ASKED_AT_ONCE)
 
@@ -245,12 +249,16 @@ class Answers:
     # ── engine and desk ─────────────────────────────────────────────────────────────────────────────────
 
     def _found(self, namespace: str, name: str) -> GangRecord:
-        record = views.find(self._engine, namespace, name)
+        record = gang_views.find(self._engine, namespace, name)
         if record is None and not self._engine.ledger.synced:
             raise reading()
         if record is None:
             key = GangKey(namespace, name)
-            why = f": {asleep.sentence(self._engine, key)}" if asleep.jobs(self._engine, key) else ""
+            why = (
+                f": {suspended_gangs.sentence(self._engine, key)}"
+                if suspended_gangs.jobs(self._engine, key)
+                else ""
+            )
             raise Problem(404, f"there is no gang {name} in namespace {namespace}{why}")
         return record
 
@@ -261,7 +269,7 @@ class Answers:
             {
                 record.key.namespace
                 for record in gangs
-                if any(terrain.place(m) == node for m in record.members.values())
+                if any(node_views.place(m) == node for m in record.members.values())
             }
         )
 

@@ -13,9 +13,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 from scheduler import errors
-from scheduler.cli import jobs, screen
-from scheduler.cli.jobs import Template, Thing
-from scheduler.cli.live import Reading
+from scheduler.cli import manifest_pods, screen
+from scheduler.cli.cluster_document import Reading
+from scheduler.cli.manifest_pods import Template, Thing
 from scheduler.errors import SettingsError
 from scheduler.kube import changes as ch
 from scheduler.kube.client import Client
@@ -111,9 +111,9 @@ def wish(
     now: float,
 ) -> Wish:
     """What these manifests would bring into the cluster. Raises SettingsError for what cannot be read at all."""
-    groups = [own for thing in things for own in jobs.objects(thing, namespace)]
+    groups = [own for thing in things for own in manifest_pods.objects(thing, namespace)]
     classes = None if classes is None else {**classes, **_brought(things)}
-    made = [_admitted(own, classes) for thing in things for own in jobs.templates(thing, namespace)]
+    made = [_admitted(own, classes) for thing in things for own in manifest_pods.templates(thing, namespace)]
     events = reading.imagine([*groups, *(pod for own in made for pod in own.pods())])
     events = [_as_made(event, now, reading.policy) for event in events]
     pods = tuple(event.pod for event in events if isinstance(event, PodSeen))

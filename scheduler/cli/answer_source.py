@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from scheduler.cli.options import Reach
-from scheduler.status import shapes
+from scheduler.status import response_schemas
 
 
 class Source(Protocol):
@@ -13,13 +13,13 @@ class Source(Protocol):
     def now(self) -> float:
         """Seconds since the epoch, to which forecasts are compared."""
 
-    def gangs(self, namespace: str | None = None) -> list[shapes.GangRow]: ...
+    def gangs(self, namespace: str | None = None) -> list[response_schemas.GangRow]: ...
 
-    def queue(self) -> list[shapes.GangRow]: ...
+    def queue(self) -> list[response_schemas.GangRow]: ...
 
-    def gang(self, namespace: str, name: str) -> shapes.GangDetail | None: ...
+    def gang(self, namespace: str, name: str) -> response_schemas.GangDetail | None: ...
 
-    def nodes(self) -> shapes.NodeList: ...
+    def nodes(self) -> response_schemas.NodeList: ...
 
     def fragmentation(self) -> dict[str, float]: ...
 
@@ -32,11 +32,11 @@ class Source(Protocol):
 def source(reach: Reach) -> Source:
     """The one that was named; the cluster is read at once, the service only when it is asked."""
     if reach.server:
-        from scheduler.cli.remote import Remote
+        from scheduler.cli.status_client import Remote
 
         return Remote(reach)
-    from scheduler.cli import live
-    from scheduler.cli.answers import Answers
+    from scheduler.cli import cluster_document
+    from scheduler.cli.offline_answers import Answers
 
-    found = live.reading(reach)
+    found = cluster_document.reading(reach)
     return Answers(found.document(), away=found.away)

@@ -1,4 +1,4 @@
-"""Nodes and the cluster as people see them: the engine's picture → shapes. Pure, and in steps, as `views`.
+"""Nodes and the cluster as people see them: the engine's picture → response schemas. Pure, and in steps, as `gang_views`.
 
 Lives here: what stands where, and how full it is. Never here: why a gang waits.
 """
@@ -12,9 +12,9 @@ from scheduler.ledger.gang import Member
 from scheduler.model.cluster import NOWHERE, Snapshot
 from scheduler.model.resources import Vector
 from scheduler.model.workload import GangKey
-from scheduler.status import asleep, over, shapes
-from scheduler.status.sight import Sight
-from scheduler.status.views import Page, Steps, batched, name_of, state
+from scheduler.status import ended_gangs, response_schemas, suspended_gangs
+from scheduler.status.authorization import Sight
+from scheduler.status.gang_views import Page, Steps, batched, name_of, state
 
 
 @dataclass(slots=True)
@@ -51,18 +51,20 @@ def survey(engine: Engine) -> Steps[Survey]:
     return Survey(picture, tenants, others)
 
 
-def nodes(engine: Engine, sight: Sight, page: Page, known: Survey | None = None) -> Steps[shapes.NodeList]:
+def nodes(
+    engine: Engine, sight: Sight, page: Page, known: Survey | None = None
+) -> Steps[response_schemas.NodeList]:
     """Nodes in the order of their names, with who is on them. known: a survey that is new enough."""
     found = known or (yield from survey(engine))
     picture = found.picture
-    rows: list[shapes.NodeRow] = []
+    rows: list[response_schemas.NodeRow] = []
     for row in range(len(picture.names))[page.offset : page.offset + page.limit]:
         name = picture.names[row]
         rows.append(_node(picture, row, found.tenants[name], found.others.get(name, 0), sight))
         if not len(rows) % 64:
             yield
     end = page.offset + len(rows)
-    return shapes.NodeList(
+    return response_schemas.NodeList(
         acting=engine.ledger.acting,
         generation=picture.generation,
         total=len(picture.names),
@@ -97,7 +99,7 @@ def place(member: Member) -> str | None:
 
 def _node(
     picture: Snapshot, row: int, tenants: Mapping[GangKey, _Use], others: int, sight: Sight
-) -> shapes.NodeRow:
+) -> response_schemas.NodeRow:
     topology = picture.topology
     levels = {
         level.name: topology.domains[column][topology.coords[row, column]]
@@ -106,7 +108,7 @@ def _node(
     }
     gangs = [_tenant(key, use, sight) for key, use in tenants.items()]
     gangs.sort(key=lambda tenant: tenant.id)
-    return shapes.NodeRow(
+    return response_schemas.NodeRow(
         name=picture.names[row],
         schedulable=bool(picture.schedulable[row]),
         levels=levels,
@@ -117,9 +119,9 @@ def _node(
     )
 
 
-def _tenant(key: GangKey, use: _Use, sight: Sight) -> shapes.Tenant:
+def _tenant(key: GangKey, use: _Use, sight: Sight) -> response_schemas.Tenant:
     sees = sight.sees(key)
-    return shapes.Tenant(
+    return response_schemas.Tenant(
         id=sight.alias(key),
         namespace=key.namespace if sees else None,
         name=use.name if sees else None,
@@ -142,7 +144,7 @@ def _levels(picture: Snapshot) -> list[str]:
 
 def cluster(
     engine: Engine, now: float, user: str, fragmentation: Mapping[str, float]
-) -> Steps[shapes.ClusterStatus]:
+) -> Steps[response_schemas.ClusterStatus]:
     """The cluster at a glance. fragmentation: by resource, as `placement.quality` has it."""
     ledger, picture = engine.ledger, engine.snapshot()
     gangs: dict[str, int] = {}
@@ -151,14 +153,14 @@ def cluster(
             record = ledger.registry.gangs.get(key)
             if record is not None:
                 word = state(engine, record)
-                if word != over.STATE:
+                if word != ended_gangs.STATE:
                     gangs[word] = gangs.get(word, 0) + 1
         yield
     for some in batched(list(ledger.registry.asleep)):
-        if bare := sum(asleep.is_bare(engine, key) for key in some):
-            gangs[asleep.STATE] = gangs.get(asleep.STATE, 0) + bare
+        if bare := sum(suspended_gangs.is_bare(engine, key) for key in some):
+            gangs[suspended_gangs.STATE] = gangs.get(suspended_gangs.STATE, 0) + bare
         yield
-    return shapes.ClusterStatus(
+    return response_schemas.ClusterStatus(
         version=__version__,
         acting=ledger.acting,
         synced=ledger.synced,
@@ -176,10 +178,10 @@ def cluster(
     )
 
 
-def _resources(picture: Snapshot, fragmentation: Mapping[str, float]) -> list[shapes.ResourceRow]:
+def _resources(picture: Snapshot, fragmentation: Mapping[str, float]) -> list[response_schemas.ResourceRow]:
     capacity, free = picture.capacity.sum(axis=0), picture.free.sum(axis=0)
     return [
-        shapes.ResourceRow(
+        response_schemas.ResourceRow(
             name=name,
             capacity=float(capacity[i]),
             free=float(free[i]),
