@@ -185,7 +185,7 @@ def kit_of(settings: Settings, meeting: Rendezvous) -> Kit:
 
 
 def limits_of(settings: Settings) -> Timeouts:
-    """The limits of membership that follow from the settings; all others are its own."""
+    """The time-outs of the reconciler that follow from the settings; all others are its own."""
     own, ring = settings.elastic, ring_size.largest(settings.rendezvous)
     return Timeouts(
         ring=ring.members,

@@ -1,4 +1,4 @@
-"""One job: what happens to it goes into its membership, what is to be done comes out and is done.
+"""One job: what happens to it goes into its reconciler, what is to be done comes out and is done.
 
 Lives here: the way of each effect, the workers that wait for an answer, the timer. Never here: a decision. A fault of
 ours at one job leaves the others alone: the job is begun anew from what stands at the API server, a while later.
@@ -36,7 +36,6 @@ from scheduler.elastic.reconciler.job_effects import (
     Tell,
 )
 from scheduler.elastic.reconciler.job_events import (
-    Elapsed,
     Event,
     Exited,
     Listed,
@@ -77,9 +76,11 @@ class JobController:
         self._site = site
         self._limits = limits
         self._counting = counting
-        self._membership: Reconciler | None = None
+        self._reconciler: Reconciler | None = None
         self._news = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
+        self._turn: asyncio.Handle | None = None
+        """The next turn of the event loop in which what follows from events is done."""
         self._carrying = PodControl(owner, site, lambda event: self.feed(event))
         self._writing = StatusWriter(
             owner,
@@ -102,7 +103,7 @@ class JobController:
     @property
     def spec(self) -> Spec | None:
         """What the job goes by, and its workers are made from; None while there is nothing that it could."""
-        return self._membership.spec if self._membership is not None else self._accepting.spec
+        return self._reconciler.spec if self._reconciler is not None else self._accepting.spec
 
     # ── its life ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -116,7 +117,7 @@ class JobController:
 
     def close(self) -> None:
         """It is gone, or no longer ours: nothing more is done for it, and nobody waits for it any longer."""
-        self._membership = None
+        self._reconciler = None
         if self._timer is not None:
             self._timer.cancel()
         self._writer.cancel()
@@ -127,7 +128,7 @@ class JobController:
     def _anew(self) -> None:
         assert self.job is not None  # noqa: S101 - `begin` has set it
         self._writing.believe(self.job)
-        self._membership = None
+        self._reconciler = None
         self._accepting.forget()
         try:
             status = decode_status(self.job.status)
@@ -136,7 +137,7 @@ class JobController:
             return
         self._unreadable = ""
         self._counting.known(self.owner.key, status)
-        self._membership = Reconciler(self.owner.key, selector=self.owner.selector, limits=self._limits)
+        self._reconciler = Reconciler(self.owner.key, selector=self.owner.selector, limits=self._limits)
         if status is not None and status.assignment is not None:
             self._let_in(status.assignment.number, (seat.uid for seat in status.assignment.ring))
         restored = Restored(status, accepted_template(self.job.status))
@@ -176,7 +177,7 @@ class JobController:
     def _break(self) -> None:
         """Begin anew after a while, from a fresh look."""
         self._counting.broken()
-        self._membership = None
+        self._reconciler = None
         if self._site.clock() - self._began > AGAIN_MOST:
             self._failures = 0
         pause = min(AGAIN_MOST, AGAIN * 2.0 ** min(self._failures, 16))
@@ -196,7 +197,7 @@ class JobController:
     def job_seen(self, job: Job) -> None:
         before, self.job = self.job, job
         self._writing.seen(job)
-        if self._unreadable or (self._membership is not None and not self._writing.readable):
+        if self._unreadable or (self._reconciler is not None and not self._writing.readable):
             self._anew()
         elif before is None or before.metadata.generation != job.metadata.generation:
             self.feed(*self._accepting.read(job))
@@ -243,24 +244,36 @@ class JobController:
     # ── what follows ────────────────────────────────────────────────────────────────────────────────────
 
     def feed(self, *events: Event) -> None:
-        """Tell the membership, and do what it wants."""
-        with self._ours() as membership:
-            if membership is None:
+        """Tell the reconciler. What follows is done in the next turn of the event loop, for all that came by then."""
+        with self._ours() as reconciler:
+            if reconciler is None:
                 return
             now = self._site.clock()
-            effects = [effect for event in events for effect in membership.handle(event, now)]
-            self._arm(membership.next_deadline(now) - now)
+            for event in events:
+                reconciler.take(event, now)
+            if self._turn is None:
+                self._turn = asyncio.get_running_loop().call_soon(self._reconcile)
+
+    def _reconcile(self) -> None:
+        """Do what is to be done now, and come back when time alone may call for more."""
+        self._turn = None
+        with self._ours() as reconciler:
+            if reconciler is None:
+                return
+            now = self._site.clock()
+            effects = reconciler.reconcile(now)
+            self._arm(reconciler.next_deadline(now) - now)
             for effect in effects:
                 self._carry(effect)
 
     @contextmanager
     def _ours(self) -> Iterator[Reconciler | None]:
-        """The membership, if there is one; whatever fails in it, or at what it says, is the fault of this one job."""
+        """The reconciler, if there is one; whatever fails in it, or at what it says, is the fault of this one job."""
         try:
-            yield self._membership
+            yield self._reconciler
         except Exception:  # noqa: BLE001 - so it ends here, and the other jobs go on
             key = self.owner.key
-            _log.exception("membership failed", job=key, kind=("membership failed", key))
+            _log.exception("reconciler failed", job=key, kind=("reconciler failed", key))
             self._break()
 
     def _arm(self, seconds: float) -> None:
@@ -269,7 +282,7 @@ class JobController:
         self._timer = None
         if seconds < float("inf"):
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(LEAST_WAIT, seconds), lambda: self.feed(Elapsed()))
+            self._timer = loop.call_later(max(LEAST_WAIT, seconds), self._reconcile)
 
     def _carry(self, effect: Effect) -> None:
         match effect:
@@ -319,49 +332,52 @@ class JobController:
                 self.rounds[uid] = (*self.rounds.get(uid, ()), number)[-ROUNDS:]
 
     def refresh(self) -> None:
-        """Bring the figures in the status up to date; they are where the rules have not looked since."""
-        with self._ours() as membership:
-            if membership is not None:
-                if membership.looked_at != self._shown[0]:
-                    status = membership.status(self._site.clock())
+        """Bring the figures in the status up to date; they are where the rules have not looked since.
+
+        Before the first look there is no status, and what stands is left as it is.
+        """
+        with self._ours() as reconciler:
+            if reconciler is not None and reconciler.looked_at is not None:
+                if reconciler.looked_at != self._shown[0]:
+                    status = reconciler.status(self._site.clock())
                     self._counting.seen(self.owner.key, status)
-                    self._shown = membership.looked_at, encode_status(status, self._accepting.written)
+                    self._shown = reconciler.looked_at, encode_status(status, self._accepting.written)
                 self._writing.want(self._shown[1])
 
     # ── workers that ask ────────────────────────────────────────────────────────────────────────────────
 
     def beat_answer(self, uid: Uid) -> tuple[int, str | None]:
         """The newest round announced to it, and why its child is to be killed, if it is."""
-        if self._membership is None:
+        if self._reconciler is None:
             return 0, None
-        return self._membership.beat_answer(uid)
+        return self._reconciler.beat_answer(uid)
 
     @property
     def broken(self) -> int:
         """The round in which nobody can meet any more, if it is the one that stands; else 0."""
-        return self._membership.broken if self._membership is not None else 0
+        return self._reconciler.broken if self._reconciler is not None else 0
 
     def place(self, uid: Uid) -> Place | None:
         """What it has to expect of its first round."""
-        return self._membership.place(uid) if self._membership is not None else None
+        return self._reconciler.place(uid) if self._reconciler is not None else None
 
     @property
     def hears(self) -> bool:
         """Whether what a worker says but once is noted: not while the job is left alone, or about to be begun anew."""
-        return self._membership is not None
+        return self._reconciler is not None
 
     def exited(self, event: Exited) -> bool:
         """Whether the agent is to start the child again."""
         if event.round is not None and event.round in self.rounds.get(event.uid, ()):
             self._site.broken(self.owner.key, event.round)
         self.feed(event)
-        return self._membership is not None and self._membership.restart(event.uid)
+        return self._reconciler is not None and self._reconciler.restart(event.uid)
 
     def wishes(self) -> JobView | None:
         """The job as the sizing policies see it; None where there is nothing to decide."""
-        with self._ours() as membership:
-            if membership is not None and self.spec is not None:
-                return membership.wishes(self._site.clock())
+        with self._ours() as reconciler:
+            if reconciler is not None and self.spec is not None:
+                return reconciler.wishes(self._site.clock())
         return None
 
     async def assignment(self, uid: Uid, known: int, wait: float) -> Assignment | None:
@@ -370,7 +386,7 @@ class JobController:
         """
 
         def found() -> Assignment | None:
-            return self._membership.assignment(uid, known) if self._membership is not None else None
+            return self._reconciler.assignment(uid, known) if self._reconciler is not None else None
 
         answer: Assignment | None = await self._awaited(found, wait)
         return answer

@@ -29,7 +29,7 @@ TELLS: Final = 3
 
 STARTS: Final = 7
 """Tries for a pod, and for the policy before it. With waits that double from a second such a row takes about as long as
-the membership waits for a pod (`Timeouts.unseen`), and seldom runs into the next one; a refusal counts however late."""
+the reconciler waits for a pod (`Timeouts.unseen`), and seldom runs into the next one; a refusal counts however late."""
 
 STANDS: Final = 60.0
 """Seconds for which a NetworkPolicy that was seen to stand is taken to do so. Whoever may delete it may do so at any
@@ -144,7 +144,7 @@ class PodControl:
 
     async def _confine(self, stands: float) -> errors.KubeError | None:
         """One row of tries for all that wait for it. One after the other they would grow ever more, for each takes as
-        long as the membership waits for a pod before it asks for another.
+        long as the reconciler waits for a pod before it asks for another.
         """
         site = self._site
         if site.confinement is Confinement.NONE or site.clock() - self._confined_at < stands:

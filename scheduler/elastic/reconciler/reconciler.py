@@ -83,24 +83,35 @@ class Reconciler:
 
     def __init__(self, key: str, *, selector: str = "", limits: Timeouts | None = None) -> None:
         self._s = State(key, selector, limits or Timeouts())
+        self._dirty = False
+        """Something was told that the rules have not looked at."""
 
-    def handle(self, event: Event, now: float) -> list[Effect]:
-        """What is to be done now that this has happened, in this order."""
+    def take(self, event: Event, now: float) -> None:
+        """Take in what happened; what follows from it is worked out by the next `reconcile`."""
         s = self._s
         self._rested(now)
-        due = now >= self.next_deadline(now)
-        # A policy says the same of every job every few seconds.
-        known = isinstance(event, job_events.Beat) or event == s.sized
+        # Beats come all the time, and a policy says the same of every job every few seconds: they wait for their time.
+        self._dirty |= not isinstance(event, job_events.Beat) and event != s.sized
         NOTES[type(event)](s, event, now)
-        if due or not known:
+
+    def reconcile(self, now: float) -> list[Effect]:
+        """What is to be done, in this order: the rules look once, however many events came."""
+        s = self._s
+        if self._dirty or now >= self.next_deadline(now):
+            self._rested(now)
             self._look(now)
         todo, s.todo = s.todo, []
         return todo
 
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        """Both at once."""
+        self.take(event, now)
+        return self.reconcile(now)
+
     def _look(self, now: float) -> None:
         """Again as long as one rule has changed what another goes by; three times, for none changes anything twice."""
         s = self._s
-        s.looked_at = now
+        s.looked_at, self._dirty = now, False
         for _ in range(3 if s.listed and s.spec is not None else 0):
             before = len(s.todo)
             for look in LOOKS:

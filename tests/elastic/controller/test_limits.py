@@ -6,7 +6,7 @@ from scheduler.settings import Settings
 from scheduler.settings_elastic import ElasticMaster, RendezvousServer, Workers
 
 
-def test_the_defaults_are_those_of_the_membership() -> None:
+def test_the_defaults_are_those_of_the_reconciler() -> None:
     """Nobody who says nothing gets other waits than the reasons at the figures are for."""
     assert limits_of(Settings()) == Timeouts()
 

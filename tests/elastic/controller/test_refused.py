@@ -125,7 +125,7 @@ async def test_a_status_is_not_worked_out_where_nothing_has_happened(api, house)
     await house.until(lambda: "wait for seats" in status(api).get("reason", ""))
     charge = house.charge()
     charge.refresh()
-    charge._membership.status = None
+    charge._reconciler.status = None
     api.change(requests.JOBS, "team", "train", status={"reason": "all is well"})
 
     await house.until(lambda: "wait for seats" in status(api).get("reason", ""))

@@ -123,7 +123,7 @@ async def test_a_round_is_written_before_it_is_told(api, house):
     refused = api.refused["PATCH", requests.JOBS] = [Refuse(500) for _ in range(1000)]
 
     training = asyncio.create_task(train(house, 2))
-    await house.until(lambda: "round 1" in house.charge()._membership.status(0.0).reason)
+    await house.until(lambda: "round 1" in house.charge()._reconciler.status(0.0).reason)
     before = len(refused)
     await house.until(lambda: len(refused) < before - 1)
     assert not training.done()
@@ -473,7 +473,7 @@ async def test_a_child_that_was_killed(api, house):
 
     restart = await house.desk.exit(first.uid, Exit(why="signal", signal=6, tail=["Aborted"]))
 
-    assert restart is house.charge()._membership.restart(first.uid)
+    assert restart is house.charge()._reconciler.restart(first.uid)
 
 
 async def test_the_end_is_written_at_once(api, house):
@@ -630,13 +630,13 @@ async def test_a_node_that_is_about_to_go(api, house):
     api.put("n1", requests.NODES, "", spec={"taints": [{"key": "going", "effect": "NoSchedule"}]})
     api.put("n2", requests.NODES, "", spec={})
     await house.until(lambda: len(house.master._doomed) == 2 and len(pods(api)) == 2)
-    assert house.charge()._membership._s.doomed.keys() == {"n0", "n1"}
+    assert house.charge()._reconciler._s.doomed.keys() == {"n0", "n1"}
 
     api.put("n0", requests.NODES, "", spec={})
     api.delete("n1", requests.NODES, "")
 
     await house.until(lambda: house.master._doomed == {})
-    assert house.charge()._membership._s.doomed == {}
+    assert house.charge()._reconciler._s.doomed == {}
 
 
 async def test_a_fault_of_ours_at_one_job(api, house, monkeypatch):
@@ -649,7 +649,7 @@ async def test_a_fault_of_ours_at_one_job(api, house, monkeypatch):
     def fail(_event, _now):
         raise ZeroDivisionError
 
-    house.charge()._membership.handle = fail
+    house.charge()._reconciler.take = fail
     house.charge().feed(Elapsed())
     await house.until(lambda: house.value("broken_total") == 1)
 
@@ -725,9 +725,9 @@ async def test_faults_of_ours_that_are_far_apart_are_in_no_row(api, house, monke
 
     async def broken():
         before = house.value("broken_total")
-        charge._membership.handle = fail
+        charge._reconciler.take = fail
         charge.feed(Elapsed())
-        await house.until(lambda: house.value("broken_total") > before and charge._membership is not None)
+        await house.until(lambda: house.value("broken_total") > before and charge._reconciler is not None)
         return charge._failures
 
     found = [await broken() for _ in range(4)]
@@ -750,7 +750,7 @@ async def test_whatever_fails_at_one_job(api, house, monkeypatch, question):
     def fail(_now):
         raise ZeroDivisionError
 
-    setattr(house.charge()._membership, question, fail)
+    setattr(house.charge()._reconciler, question, fail)
     wants = await decide(house.master, KIT)
     await house.until(lambda: house.value("broken_total") == 1)
 
