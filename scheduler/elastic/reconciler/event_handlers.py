@@ -153,7 +153,8 @@ def _pod(worker: Worker, event: WorkerSeen, now: float) -> None:
     worker.gated = event.gated
     worker.avoids = event.avoids
     worker.node = event.node or worker.node
-    worker.deleting = worker.deleting or event.deleting
+    if event.deleting:
+        worker.delete()
     if bool(event.waiting) != bool(worker.waiting):
         worker.waiting_since = now
     worker.waiting = event.waiting
@@ -326,7 +327,7 @@ def leaving(s: State, event: Leaving, now: float) -> None:
         return
     worker.beat_at = now
     _taken_away(s, worker)
-    worker.leaving = worker.leaving or event.why or "told to leave"
+    worker.leave(event.why or "told to leave")
 
 
 def node_doomed(s: State, event: NodeDoomed, now: float) -> None:

@@ -52,6 +52,8 @@ def _set_up_together(s: State) -> None:
 
 def _expect(s: State, people: list[Worker], those: list[Worker], target: int, now: float) -> None:
     """What a round of these people would be for `those` of them. One that was told keeps what it was told."""
+    if not those:
+        return
     least = s.spec.min_workers if s.spec else 1
     ring = choose(s, people, target, least, now).ring
     for worker in those:

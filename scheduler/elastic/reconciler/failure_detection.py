@@ -42,33 +42,16 @@ class Scene(Struct, frozen=True):
     """The only one that has the state."""
 
 
-class Sight(Struct, frozen=True):
+class Sight:
     """One worker in it."""
 
-    scene: Scene
-    w: Worker
-
-    @property
-    def s(self) -> State:
-        return self.scene.s
-
-    @property
-    def now(self) -> float:
-        return self.scene.now
-
-    @property
-    def inside(self) -> bool:
-        return self.w.uid in self.scene.inside
-
-    @property
-    def waited(self) -> float:
-        """Seconds that others have waited for it at the barrier; 0 when nobody does."""
-        waiting = self.inside and self.w.arrival is None and self.scene.since is not None
-        return self.now - (self.scene.since or self.now) if waiting else 0.0
-
-    @property
-    def unheard(self) -> float:
-        return self.now - self.w.beat_at
+    def __init__(self, scene: Scene, w: Worker) -> None:
+        self.scene, self.w, self.s, self.now = scene, w, scene.s, scene.now
+        self.inside = w.uid in scene.inside
+        waiting = self.inside and w.arrival is None and scene.since is not None
+        self.waited = self.now - (scene.since or self.now) if waiting else 0.0
+        """Seconds that others have waited for it at the barrier; 0 when none does."""
+        self.unheard = self.now - w.beat_at
 
     @property
     def quiet(self) -> bool:
@@ -195,7 +178,7 @@ def _give_up(s: State, o: Sight, row: Row) -> None:
         worker_exits.failed_again(s, o.w.role, f"{o.w.name} {why}", o.now, pause=False)
         worker_exits.lose(s, o.w, why, o.now, bars=bars)
     elif o.w.going or selectors.released(s, o.w):
-        o.w.ended = True
+        o.w.end()
         worker_exits.stop(s, o.w, why, o.now, worker_exits.ABORTED_GRACE)
     else:
         worker_exits.give_up(s, o.w, why, o.now)
@@ -256,4 +239,4 @@ def _remind(s: State, w: Worker, now: float) -> None:
         why = "it was released and did not end"
         checkpoints.ended(s, w, why)
         worker_exits.stop(s, w, why, now, worker_exits.ABORTED_GRACE)
-        w.ended = True
+        w.end()

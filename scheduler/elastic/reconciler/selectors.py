@@ -18,12 +18,14 @@ def known(s: State, seats: Iterable[Seat]) -> list[Worker]:
 
 def ring(s: State) -> list[Worker]:
     """Members of the round whose processes may be in it, by rank."""
-    return [w for w in known(s, s.record.ring) if w.alive and not w.fallen]
+    found = map(s.workers.get, [seat.uid for seat in s.record.ring])
+    return [w for w in found if w is not None and w.alive and not w.fallen]
 
 
 def entitled(s: State) -> list[Worker]:
     """Members, and those that wait at the barrier with a former round's state."""
-    return ring(s) + [w for w in known(s, s.record.holding) if w.alive and not w.fallen]
+    found = map(s.workers.get, [seat.uid for seat in (*s.record.ring, *s.record.holding)])
+    return [w for w in found if w is not None and w.alive and not w.fallen]
 
 
 def planned(s: State) -> set[Uid]:

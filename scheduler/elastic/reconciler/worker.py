@@ -95,16 +95,34 @@ class Worker:
     """Rounds up to this one were those of a process that has ended."""
     attempt: int = 0
     """Restarts of the gang before it was started."""
+    alive: bool = True
+    """Its process may be in a round, now or later: it is neither lost nor ended."""
+    going: bool = False
+    """It cannot be in another round: it leaves, was stopped, or its pod is deleted."""
 
-    @property
-    def alive(self) -> bool:
-        """Its process may be in a round, now or later."""
-        return not (self.lost or self.ended)
+    def end(self, *, well: bool = False) -> None:
+        """Its process has ended, and is not started again. well: with code 0."""
+        self.ended, self.well, self.alive = True, self.well or well, False
 
-    @property
-    def going(self) -> bool:
-        """It cannot be in another round."""
-        return bool(self.leaving or self.stopped or self.deleting)
+    def goes_on(self) -> None:
+        """It has not ended after all."""
+        self.ended, self.well, self.alive = False, False, not self.lost
+
+    def lose(self, why: str) -> None:
+        """It does not count any more."""
+        self.lost, self.alive = why, False
+
+    def leave(self, why: str) -> None:
+        """It has to go; the first reason stays."""
+        self.leaving, self.going = self.leaving or why, True
+
+    def stop(self, why: str, now: float) -> None:
+        """Its pod is to be deleted; the first reason stays."""
+        self.stopped, self.stopped_at, self.going = self.stopped or why, now, True
+
+    def delete(self) -> None:
+        """Its pod is being deleted."""
+        self.deleting = self.going = True
 
     @property
     def seated(self) -> bool:

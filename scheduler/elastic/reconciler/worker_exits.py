@@ -56,9 +56,9 @@ def exited(s: State, event: Exited, now: float) -> None:
     worker.restart = False
     checkpoints.ended(s, worker, _how(event))
     if worker.lost:
-        worker.ended = True
+        worker.end()
     elif never_entered(s, worker):
-        worker.ended, worker.well = True, event.code == 0
+        worker.end(well=event.code == 0)
     elif event.code == 0:
         _ended_well(s, worker, now, own=True)
     else:
@@ -91,7 +91,8 @@ def explain(s: State, worker: Worker) -> None:
     s.do(Tell("Warning", "PodFailed", f"{worker.name}: {worker.cause}"))
     if not worker.lost:
         return
-    before, worker.lost = worker.lost, f"failed: {worker.cause}; {worker.lost}"
+    before = worker.lost
+    worker.lose(f"failed: {worker.cause}; {before}")
     said, more = f"{worker.name} {before}", f"{worker.name} {worker.lost}"
     bar = s.barred.get(worker.node)
     if bar is not None and bar.why == shortened(before):
@@ -115,7 +116,7 @@ def worker_gone(s: State, event: WorkerGone, _now: float) -> None:
 
 def _ended_well(s: State, worker: Worker, now: float, *, own: bool) -> None:
     """own: its training process has ended so, by its agent's word. A pod ends so, too, when its agent leaves."""
-    worker.ended = worker.well = True
+    worker.end(well=True)
     inside = any(seat.uid == worker.uid for seat in s.record.ring) and not worker.fallen
     finished = own and inside and s.published and not leaves_early(worker)
     if selectors.released(s, worker) or (worker.going and not finished):
@@ -123,7 +124,7 @@ def _ended_well(s: State, worker: Worker, now: float, *, own: bool) -> None:
     elif inside and s.published:  # told to go or not: nobody tells a training to end with code 0
         s.finishing_at = now if s.finishing_at is None else s.finishing_at
     else:
-        worker.ended = worker.well = False
+        worker.goes_on()
         if own:
             _blame(s, worker, "ended with code 0 before it was in a round", now)
         _failed_start(s, worker, "ended with code 0 before it was in a round", now, own_fault=True)
@@ -170,15 +171,15 @@ def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:
 
 def _gone_wrong(s: State, worker: Worker, how: str, now: float) -> None:
     if selectors.released(s, worker):
-        worker.ended = True
+        worker.end()
         stop(s, worker, how, now, ABORTED_GRACE)
     elif any(worker is one for one in selectors.entitled(s)):
         failed_again(s, worker.role, f"{worker.name} {how}", now)
         lose(s, worker, how, now, bars=False)
-        worker.ended = True
+        worker.end()
     else:
         _failed_start(s, worker, how, now, own_fault=True)
-        worker.ended = True
+        worker.end()
 
 
 def _how(event: Exited) -> str:
@@ -193,7 +194,8 @@ def _how(event: Exited) -> str:
 
 def lose(s: State, worker: Worker, why: str, now: float, *, bars: bool) -> None:
     """It does not count any more. Whatever it still says is answered with the reason."""
-    worker.lost, worker.abort, worker.arrival = why, why, None
+    worker.lose(why)
+    worker.abort, worker.arrival = why, None
     worker.explained = bool(worker.cause) and worker.cause in why
     s.last_failure = f"{worker.name} {why}"
     strike(s, worker.node, why, now, at_once=bars)
@@ -210,7 +212,7 @@ def give_up(s: State, worker: Worker, why: str, now: float) -> None:
 
 def _failed_start(s: State, worker: Worker, how: str, now: float, *, own_fault: bool) -> None:
     if worker.going:
-        worker.ended = True
+        worker.end()
         return
     if own_fault and worker.attempt == s.restarts and not selectors.holders(s) and worker.role == "core":
         begin_again(s)
@@ -290,8 +292,7 @@ def waited_for(s: State, role: str, now: float) -> Backoff | None:
 
 def stop(s: State, worker: Worker, why: str, now: float, grace_s: float) -> None:
     """Have its pod deleted. A process that still runs is told why."""
-    worker.stopped = worker.stopped or why
-    worker.stopped_at = now
+    worker.stop(why, now)
     s.do(StopWorker(worker.uid, grace_s, worker.stopped))
 
 
