@@ -67,6 +67,8 @@ def _goes_on(s: State, worker: Worker, now: float) -> bool:
 
 
 def _not_elastic(s: State, _now: float) -> str:
+    if s.started_at is not None:
+        return ""
     ended = [w for w in s.workers.values() if worker_exits.never_entered(s, w)]
     if not ended:
         return ""

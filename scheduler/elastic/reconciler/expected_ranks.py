@@ -22,6 +22,8 @@ def look(s: State, now: float) -> None:
     if s.spec is None or s.over:
         return
     fresh = [w for w in selectors.newcomers(s) if w.seated]
+    if not fresh:
+        return
     inside = [w for w in selectors.entitled(s) if not w.going]
     least, wanted = s.spec.min_workers, s.spec.clamp(s.want)
     if first(s):
@@ -43,7 +45,7 @@ def _set_up_together(s: State) -> None:
     for worker in ring if s.record.setup and apart and not paused else ():
         start_again(s, worker, APART)
     ready = [(w, w.arrival) for w in selectors.ready(s) if w.arrival and w.role == "core"]
-    together = first(s) and any(arrival.setup for _, arrival in ready)
+    together = any(arrival.setup for _, arrival in ready) and first(s)
     for worker, arrival in ready:
         may = not arrival.again or arrival.why == "another"  # once, or it has met others in a set-up before
         if (arrival.setup and not first(s)) or (together and not arrival.setup and may):

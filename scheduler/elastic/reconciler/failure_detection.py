@@ -65,10 +65,6 @@ class Sight:
         alone = members and self.scene.latest - self.w.beat_at < HEARD_SINCE * self.s.limits.silent
         return not self.w.going and (alone or self.w is self.scene.last)
 
-    @property
-    def child(self) -> str:
-        return self.w.beat.child if self.w.beat else ""
-
 
 def _silent(o: Sight) -> bool:
     return o.w.beat is not None and o.unheard > o.s.limits.silent and not o.quiet
@@ -90,7 +86,7 @@ def _frozen(o: Sight) -> bool:
 
 
 def _no_process(o: Sight) -> bool:
-    return o.child == "none" and o.waited > o.scene.grace
+    return o.waited > o.scene.grace and o.w.beat is not None and o.w.beat.child == "none"
 
 
 def _stuck(o: Sight) -> bool:
@@ -105,9 +101,9 @@ def _slow_start(o: Sight) -> bool:
     place waits until the gang has its seats: that is not its fault.
     """
     young = not o.inside and o.w.arrival is None and not selectors.released(o.s, o.w)
-    limit = max(o.s.limits.warm if _warms_up(o) else 0.0, o.s.limits.start)
     if not young or o.w.seated_at is None or o.w.place is None:
         return False
+    limit = max(o.s.limits.warm if _warms_up(o) else 0.0, o.s.limits.start)
     return o.now - max(o.w.seated_at, o.w.placed_at) > limit
 
 
@@ -232,7 +228,7 @@ def _remind(s: State, w: Worker, now: float) -> None:
             if w.abort:
                 s.do(Abort(w.uid, w.abort))
         return
-    if w.released_at is None and selectors.released(s, w):
+    if s.record.leaving and w.released_at is None and selectors.released(s, w):
         w.released_at = now  # by the master before us
     limit = s.limits.save if w.uid == s.record.saver else s.limits.release
     if w.released_at is not None and now - w.released_at > limit:

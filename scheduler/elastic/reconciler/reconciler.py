@@ -97,8 +97,9 @@ class Reconciler:
     def reconcile(self, now: float) -> list[Effect]:
         """What is to be done, in this order: the rules look once, however many events came."""
         s = self._s
-        if self._dirty or now >= self.next_deadline(now):
+        if not self._dirty:
             self._rested(now)
+        if self._dirty or now >= self.next_deadline(now):
             self._look(now)
         todo, s.todo = s.todo, []
         return todo

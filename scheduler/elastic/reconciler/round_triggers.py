@@ -55,8 +55,10 @@ def picture(s: State, now: float) -> Picture:
     inside = selectors.entitled(s)
     if spec.suspend:
         return Picture(s, now, tuple(inside), ())
-    wish = choose(s, [*inside, *expected_ranks.able(s)], expected_ranks.size(s), spec.min_workers, now).ring
-    return Picture(s, now, tuple(inside), wish)
+    able, size = expected_ranks.able(s), expected_ranks.size(s)
+    if not able and len(inside) == size and not any(w.going or w.arrival or w.node in s.doomed for w in inside):
+        return Picture(s, now, tuple(inside), tuple(inside))  # they go on
+    return Picture(s, now, tuple(inside), choose(s, [*inside, *able], size, spec.min_workers, now).ring)
 
 
 def _to_end(p: Picture) -> bool:
@@ -106,7 +108,7 @@ def _finishing(p: Picture) -> bool:
 def _stage(p: Picture) -> bool:
     """The schedule's next entry changes more than the size; a former one, where an older state was loaded."""
     spec, record = p.s.spec, p.s.record
-    if spec is None or not record.ring:
+    if spec is None or not spec.schedule or not record.ring:
         return False
     place, back = spec.stage(selectors.epoch(p.s)), selectors.began_in(p.s) < record.epoch
     if place == record.stage or (place < record.stage and not back):

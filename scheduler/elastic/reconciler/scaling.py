@@ -105,7 +105,8 @@ def scale(s: State, now: float) -> None:
         if not selectors.entitled(s):
             s.sized = None  # what there was room for says nothing of the room when it goes on
         return
-    _trim(s, now)
+    if selectors.newcomers(s):
+        _trim(s, now)
     if s.blind:
         return
     _forget_unseen(s, now)
@@ -120,8 +121,10 @@ def _pauses(s: State) -> bool:
 
 def _parting(s: State) -> list[Worker]:
     """Who stands at the barrier as a newcomer and has to go: no round will ever answer it, and it waits for one."""
-    kept = selectors.planned(s) | {w.uid for w in selectors.entitled(s)}
     waiting = [w for w in s.workers.values() if w.alive and w.arrival and w.going and not w.stopped]
+    if not waiting:
+        return []
+    kept = selectors.planned(s) | {w.uid for w in selectors.entitled(s)}
     return [w for w in waiting if w.uid not in kept and not selectors.released(s, w)]
 
 
@@ -157,6 +160,8 @@ def _stood(s: State, now: float) -> int:
 
 def _start(s: State, now: float) -> None:
     """Cores up to the quorum, surplus up to what has been wanted for a moment."""
+    if not any(_missing(s, staff(s)).values()):
+        return
     waits = delayed(s, now)
     for role, count in _missing(s, _stood(s, now)).items():
         for _ in range(count if role not in waits else 0):

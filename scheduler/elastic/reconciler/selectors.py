@@ -40,10 +40,10 @@ def released(s: State, w: Worker) -> bool:
 
 def newcomers(s: State) -> list[Worker]:
     """Workers without a state of their own that may join."""
-    inside = {w.uid for w in entitled(s)}
+    seats = {seat.uid for seat in (*s.record.ring, *s.record.holding)}
     return [
         w for w in s.workers.values()
-        if w.alive and not w.going and w.uid not in inside and not released(s, w)
+        if w.alive and not w.going and (w.fallen or w.uid not in seats) and not released(s, w)
     ]  # fmt: skip
 
 
