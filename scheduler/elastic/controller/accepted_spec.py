@@ -28,7 +28,7 @@ class AcceptedSpec:
         self._refused = refused
 
     def read(self, job: Job) -> Iterator[SpecSeen | SpecRefused]:
-        """what its reconciler is to hear of the spec: where none was accepted before, first of the one that the master
+        """What its reconciler is to hear of the spec: where none was accepted before, first of the one that the master
         before us accepted last.
         """
         spec, wrong = decode_spec(job.spec)

@@ -33,9 +33,9 @@ def look(s: State, now: float) -> None:
         _expect(s, cores, cores, least, now)
         fresh, inside = [w for w in fresh if w not in cores], cores[:least]
     _expect(s, [*inside, *fresh], fresh, wanted, now)
-    lasting = [w for w in (*inside, *fresh) if w.node not in s.doomed and w.uid != s.slow]
-    most = s.spec.clamp(max(wanted, len(lasting)))
-    _expect(s, lasting, [w for w in fresh if w.place is None], most, now)
+    if unplaced := [w for w in fresh if w.place is None]:
+        lasting = [w for w in (*inside, *fresh) if w.node not in s.doomed and w.uid != s.slow]
+        _expect(s, lasting, unplaced, s.spec.clamp(max(wanted, len(lasting))), now)
 
 
 def _set_up_together(s: State) -> None:

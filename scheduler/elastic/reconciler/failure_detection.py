@@ -183,27 +183,27 @@ def _give_up(s: State, o: Sight, row: Row) -> None:
 def _scene(s: State, now: float) -> Scene:
     people = selectors.entitled(s)
     here = [w for w in people if w.arrival]
-    holders = selectors.holders(s)
+    holders, step_s = [w for w in people if selectors.has_state(w)], selectors.step_s(s)
     return Scene(
         s=s,
         now=now,
         inside=frozenset(w.uid for w in people),
         since=min((w.arrived_at for w in here), default=None),
         failed=any(w.arrival and w.arrival.why == "failure" for w in here),
-        grace=selectors.grace(s),
-        culprit=_culprit(s, now),
+        grace=max(s.limits.grace, s.limits.grace_steps * step_s),
+        culprit=_culprit(s, step_s, now),
         latest=max((w.beat_at for w in people), default=now),
         last=holders[0] if len(holders) == 1 else None,
     )
 
 
-def _culprit(s: State, now: float) -> Worker | None:
+def _culprit(s: State, step_s: float, now: float) -> Worker | None:
     """Of the members that show no progress: one outside of a collective, else the one that is furthest behind.
 
     One at a time: when it is gone, the others fall out of the collective in which they waited for it, and get as long
     again.
     """
-    hang = selectors.hang(s)
+    hang = max(s.limits.hang, s.limits.hang_steps * step_s)
     if s.flight and now - s.flight.since <= hang:
         return None
     patience = {w: _patience(s, w, hang) for w in selectors.ring(s) if w.arrival is None}

@@ -13,6 +13,7 @@ where one is wanted. Where no two may train at all it goes, and saves to disk if
 from msgspec import Struct
 
 from scheduler.elastic.reconciler import selectors
+from scheduler.elastic.reconciler.job_events import Uid
 from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.worker import Worker
 
@@ -44,10 +45,13 @@ class Order:
         self._most = s.spec.max_workers if s.spec else 1
         seats = (*s.record.ring, *s.record.holding)
         self._ranks = {seat.uid: rank for rank, seat in enumerate(seats)}
+        self._known: dict[Uid, int | None] = {}
 
     def rank(self, w: Worker) -> int | None:
         """Its former rank; None for a newcomer."""
-        return self._ranks.get(w.uid) if selectors.has_state(w) else None
+        if w.uid not in self._known:
+            self._known[w.uid] = self._ranks.get(w.uid) if selectors.has_state(w) else None
+        return self._known[w.uid]
 
     def seniority(self, w: Worker) -> tuple[bool, int, int, float, str]:
         """The lower, the lower its rank."""
@@ -98,7 +102,9 @@ def choose(s: State, people: list[Worker], target: int, least: int, now: float) 
 def _fill(s: State, stay: list[Worker], target: int, least: int, now: float) -> list[Worker]:
     """Those that are worth most, by rank; none when they are too few."""
     order = Order(s)
-    if len(stay) <= target and not any(w.node in s.doomed for w in stay):  # all of them: only the order is open
+    if len(stay) <= target and not any(
+        w.node in s.doomed for w in stay
+    ):  # all of them: only the order is open
         return _as_told(order, sorted(stay, key=order.seniority)) if len(stay) >= least else []
     newest = order.newest(stay)
     stay = sorted(stay, key=lambda w: (w is not newest, order.worth(w)))

@@ -36,15 +36,10 @@ class Picture(Struct, frozen=True):
     wish: tuple[Worker, ...]
     """Who would be in the next round; empty when there are too few, and while the job is suspended."""
 
-    @property
-    def dropped(self) -> list[Worker]:
-        wish = {w.uid for w in self.wish}
-        return [w for w in self.members if w.uid not in wish]
-
-    @property
-    def joining(self) -> list[Worker]:
-        members = {w.uid for w in self.members}
-        return [w for w in self.wish if w.uid not in members]
+    dropped: tuple[Worker, ...] = ()
+    """Members that would not be in it."""
+    joining: tuple[Worker, ...] = ()
+    """Workers in it that are no members."""
 
 
 def picture(s: State, now: float) -> Picture:
@@ -54,11 +49,17 @@ def picture(s: State, now: float) -> Picture:
         return Picture(s, now, (), ())
     inside = selectors.entitled(s)
     if spec.suspend:
-        return Picture(s, now, tuple(inside), ())
+        return Picture(s, now, tuple(inside), (), dropped=tuple(inside))
     able, size = expected_ranks.able(s), expected_ranks.size(s)
-    if not able and len(inside) == size and not any(w.going or w.arrival or w.node in s.doomed for w in inside):
+    if (
+        not able
+        and len(inside) == size
+        and not any(w.going or w.arrival or w.node in s.doomed for w in inside)
+    ):
         return Picture(s, now, tuple(inside), tuple(inside))  # they go on
-    return Picture(s, now, tuple(inside), choose(s, [*inside, *able], size, spec.min_workers, now).ring)
+    wish = choose(s, [*inside, *able], size, spec.min_workers, now).ring
+    dropped = tuple(w for w in inside if w not in wish)
+    return Picture(s, now, tuple(inside), wish, dropped, tuple(w for w in wish if w not in inside))
 
 
 def _to_end(p: Picture) -> bool:

@@ -105,8 +105,8 @@ def scale(s: State, now: float) -> None:
         if not selectors.entitled(s):
             s.sized = None  # what there was room for says nothing of the room when it goes on
         return
-    if selectors.newcomers(s):
-        _trim(s, now)
+    if newcomers := selectors.newcomers(s):
+        _trim(s, newcomers, now)
     if s.blind:
         return
     _forget_unseen(s, now)
@@ -176,18 +176,18 @@ def _forget_unseen(s: State, now: float) -> None:
             s.unseen[number] = s.starts.pop(number)
 
 
-def _trim(s: State, now: float) -> None:
+def _trim(s: State, newcomers: list[Worker], now: float) -> None:
     """Newcomers beyond what is wanted go at once: they interrupt nobody."""
     kept = selectors.planned(s) | {w.uid for w in selectors.entitled(s)}
-    fixed = [w for w in selectors.lasting(s) if w.uid in kept]
-    free = [w for w in selectors.lasting(s) if w.uid not in kept]
-    free.sort(key=_worth)
+    lasts = selectors.lasting(s)
+    fixed = [w for w in lasts if w.uid in kept]
+    free = sorted((w for w in lasts if w.uid not in kept), key=_worth)
     least = s.spec.min_workers if s.spec else 0
     room = max(0, staff(s) - len(fixed), least - sum(w.role == "core" for w in fixed))
     for worker in free[room:]:
         dismiss(s, worker, f"{s.want} workers are wanted", now)
     lasting = len(fixed) + min(room, len(free))
-    replaced = [w for w in selectors.newcomers(s) if w.node in s.doomed and w.uid not in kept]
+    replaced = [w for w in newcomers if not w.going and w.node in s.doomed and w.uid not in kept]
     if lasting >= s.want:
         for worker in replaced:
             dismiss(s, worker, f"its node is {s.doomed[worker.node][0]}", now)

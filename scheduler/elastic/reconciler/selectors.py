@@ -100,14 +100,6 @@ def step_s(s: State) -> float:
     return statistics.median(told) if told else 0.0
 
 
-def grace(s: State) -> float:
-    return max(s.limits.grace, s.limits.grace_steps * step_s(s))
-
-
-def hang(s: State) -> float:
-    return max(s.limits.hang, s.limits.hang_steps * step_s(s))
-
-
 def sound(s: State) -> bool:
     """The round can be, or is being, trained in: nobody in it is gone or has left it."""
     members = ring(s)

@@ -45,6 +45,8 @@ def _fractions(s: State) -> dict[str, float]:
     """Throughput of each member that was measured, as a fraction of the median; 1 for one who costs the others no
     time.
     """
+    if not any(w.compute_samples >= LEAST for w in selectors.ring(s)):
+        return {}
     parts = _parts(s)
     busy = [w for w in selectors.ring(s) if parts[w.uid]]
     measured = {w: w.compute for w in busy if w.compute and w.compute_samples >= LEAST}
