@@ -1,15 +1,17 @@
 """What the training script takes over of the spec, and what it tells: as far as it was seen to call our small API.
 
-Lives here: what its calls show, and the conditions that follow. Never here: the calls themselves (`runtime.script_api`). An
-unmodified script calls nothing, so what the spec says of batch and rate is told to it and taken by nobody. Before a
-step was made nothing is claimed, nor of a job whose agents do not say.
+Lives here: what its calls show, one event and one condition. Never here: the calls themselves (`runtime.script_api`). An
+unmodified script calls nothing, so it leaves aside what the spec says of batch and rate. Before a step was made nothing is
+claimed, nor of a job whose agents do not say.
 """
 
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from scheduler.elastic.job.spec import LearningRate, Spec
+from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.job.status import Round
 from scheduler.elastic.reconciler import selectors
+from scheduler.elastic.reconciler.job_effects import Tell
 from scheduler.elastic.reconciler.job_state import State
 
 BATCH: Final = "batch"
@@ -39,44 +41,19 @@ def tells_no_epoch(s: State) -> bool:
     return s.uses is not None and EPOCH not in s.uses and selectors.epoch(s) <= 0
 
 
+def heard(s: State, uses: Iterable[str]) -> None:
+    """What its script was seen to ask for and to tell by now. What it leaves aside is told once, after the first step."""
+    first, s.uses = s.uses is None, frozenset(uses)
+    aside = {"gangwright.batch() or gangwright.shard()": BATCH, "gangwright.lr_scale()": RATE}
+    missing = [calls for calls, word in aside.items() if word not in s.uses]
+    if first and missing and s.record.per_worker is not None:
+        said = f"the script does not call {' nor '.join(missing)}: it keeps its own, and spec.batch is not applied to that"
+        s.do(Tell("Normal", "ScriptKeepsItsOwn", said))
+
+
 def facts(s: State) -> dict[str, Fact]:
-    """The conditions that speak of the script; none while nothing is known of it."""
-    if s.spec is None or s.uses is None:
-        return {}
-    if s.over:
-        return dict.fromkeys(("BatchImposed", "RateImposed"), (False, s.over[0], ""))
-    given = s.record.per_worker is not None
-    return {
-        "BatchImposed": _batch(s.uses, given=given),
-        "RateImposed": _rate(s.uses, s.spec, given=given),
-        **_epoch(s, s.spec),
-    }
-
-
-def _batch(uses: frozenset[str], *, given: bool) -> Fact:
-    """`given`: there is a batch in the spec."""
-    if BATCH not in uses:
-        vain = ", and spec.batch.perWorker is not applied" if given else ""
-        calls = "gangwright.batch() or gangwright.shard()"
-        return False, "ScriptKeepsItsOwn", f"the script does not call {calls}: it keeps its own batch{vain}"
-    if not given:
-        why = "spec.batch.perWorker is not set: the script asks for its batch, and gets what it proposes"
-        return False, "NotInSpec", f"{why}, per worker"
-    return True, "FromSpec", ""
-
-
-def _rate(uses: frozenset[str], spec: Spec, *, given: bool) -> Fact:
-    if RATE not in uses:
-        why = "the script does not call gangwright.lr_scale(): it keeps its own learning rate"
-        return False, "ScriptKeepsItsOwn", why
-    if spec.batch.learning_rate is LearningRate.NONE:
-        return False, "NotInSpec", "spec.batch.learningRate is none: gangwright.lr_scale() is always 1"
-    astray = given and BATCH not in uses
-    return (
-        True,
-        "FromSpec",
-        "its factor goes by spec.batch, and the script keeps its own batch" if astray else "",
-    )
+    """The condition that speaks of the script; none while nothing is known of it."""
+    return {} if s.spec is None or s.uses is None or s.over else _epoch(s, s.spec)
 
 
 def _epoch(s: State, spec: Spec) -> dict[str, Fact]:

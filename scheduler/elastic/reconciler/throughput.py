@@ -5,7 +5,7 @@ policies).
 """
 
 from scheduler.elastic.job.status import Resize, Round
-from scheduler.elastic.reconciler import selectors
+from scheduler.elastic.reconciler import script_api_usage, selectors
 from scheduler.elastic.reconciler.job_events import Arrived, Beat
 from scheduler.elastic.reconciler.job_state import Mark, State
 from scheduler.elastic.reconciler.worker import Worker
@@ -41,7 +41,7 @@ def taken(s: State, worker: Worker, beat: Beat, now: float) -> None:
     _rate(s, beat, now, WINDOW)
     _epoch(s, beat, now)
     if beat.uses is not None and beat.step > s.record.step:
-        s.uses = frozenset(beat.uses)
+        script_api_usage.heard(s, beat.uses)
     for name, value in list(beat.values.items())[:VALUES]:
         if name in s.values or len(s.values) < VALUES:
             s.values[name] = value

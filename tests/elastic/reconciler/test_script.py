@@ -11,8 +11,6 @@ from scheduler.elastic.sizing.policy_parameters import Utility
 from tests.elastic.reconciler.test_ranks import Talk
 
 GIVEN = Batch(per_worker=32, limit=1024)
-KEEPS = (False, "ScriptKeepsItsOwn")
-IMPOSED = (True, "FromSpec")
 
 
 def talk(**fields: Any) -> Talk:
@@ -40,43 +38,52 @@ def said(made: Talk, name: str) -> tuple[bool, str]:
     return found.status, found.reason
 
 
+def events(made: Talk) -> list[str]:
+    """What people were told of the script."""
+    told = (one for one in made.said if isinstance(one, job_effects.Tell))
+    return [one.message for one in told if one.reason == "ScriptKeepsItsOwn"]
+
+
 @pytest.mark.parametrize(
-    ("uses", "batch", "imposed", "rate", "seen"),
+    ("uses", "batch", "seen"),
     [
-        ((), GIVEN, KEEPS, KEEPS, (None, None, None)),
-        ((), Batch(), KEEPS, KEEPS, (None, None, None)),
-        (("batch", "rate"), GIVEN, IMPOSED, IMPOSED, (64, 32, 1.0)),
-        (("batch",), GIVEN, IMPOSED, KEEPS, (64, 32, None)),
-        (("rate",), GIVEN, KEEPS, IMPOSED, (None, None, 1.0)),
-        (("batch", "rate"), Batch(), (False, "NotInSpec"), IMPOSED, (None, None, 1.0)),
-        (("rate",), Batch(learning_rate=LearningRate.NONE), KEEPS, (False, "NotInSpec"), (None, None, 1.0)),
+        ((), GIVEN, (None, None, None)),
+        ((), Batch(), (None, None, None)),
+        (("batch", "rate"), GIVEN, (64, 32, 1.0)),
+        (("batch",), GIVEN, (64, 32, None)),
+        (("rate",), GIVEN, (None, None, 1.0)),
+        (("batch", "rate"), Batch(), (None, None, 1.0)),
+        (("rate",), Batch(learning_rate=LearningRate.NONE), (None, None, 1.0)),
     ],
 )
-def test_batch_and_rate_are_imposed_on_who_asks(
-    uses: tuple[str, ...],
-    batch: Batch,
-    imposed: tuple[bool, str],
-    rate: tuple[bool, str],
-    seen: tuple[int | None, int | None, float | None],
+def test_the_status_shows_what_the_script_takes_over(
+    uses: tuple[str, ...], batch: Batch, seen: tuple[int | None, int | None, float | None]
 ) -> None:
-    """Each has a condition of its own, by what the script asked for; what it did not is not shown as effective."""
+    """What it did not ask for is not shown as effective."""
     made = talk(batch=batch)
     train(made, uses)
 
-    assert said(made, "BatchImposed") == imposed
-    assert said(made, "RateImposed") == rate
     assert made.job.status(made.now).batch == BatchSeen("capped", *seen)
 
 
-def test_what_is_not_applied_is_named() -> None:
-    """The words tell what the script would have to call, and which field is in vain."""
-    made = talk(batch=GIVEN)
-    train(made, ())
+@pytest.mark.parametrize(
+    ("uses", "batch", "calls"),
+    [
+        ((), GIVEN, "gangwright.batch() or gangwright.shard() nor gangwright.lr_scale()"),
+        (("batch",), GIVEN, "gangwright.lr_scale()"),
+        (("rate",), GIVEN, "gangwright.batch() or gangwright.shard()"),
+        (("batch", "rate"), GIVEN, ""),
+        ((), Batch(), ""),
+    ],
+)
+def test_what_the_script_leaves_aside_is_told_once(uses: tuple[str, ...], batch: Batch, calls: str) -> None:
+    """Where the spec states a batch, one event after the first step names the calls that the script does not make."""
+    made = talk(batch=batch)
+    train(made, uses)
+    train(made, uses, step=2)
 
-    told = conditions(made)
-    assert "gangwright.batch()" in told["BatchImposed"].message
-    assert "spec.batch.perWorker is not applied" in told["BatchImposed"].message
-    assert "gangwright.lr_scale()" in told["RateImposed"].message
+    said = f"the script does not call {calls}: it keeps its own, and spec.batch is not applied to that"
+    assert events(made) == ([said] if calls else [])
 
 
 @pytest.mark.parametrize("uses", [(), None])
@@ -89,7 +96,8 @@ def test_before_the_first_step_nothing_is_claimed(uses: tuple[str, ...] | None) 
     if uses is None:
         train(made, None, step=5)
 
-    assert not {"BatchImposed", "RateImposed", "EpochTold"} & set(conditions(made))
+    assert "EpochTold" not in conditions(made)
+    assert not events(made)
     assert made.job.status(made.now).batch == BatchSeen("capped")
     assert made.job.status(made.now).uses is None
 
@@ -112,8 +120,8 @@ def test_the_event_of_a_round_claims_what_is_taken_over() -> None:
 
 
 def test_another_master_says_the_same() -> None:
-    """What was seen stands in the status, so a restart changes no condition, nor the time of its last change."""
-    made = talk(batch=GIVEN)
+    """What was seen stands in the status, so a restart tells nothing again, and changes no condition."""
+    made = talk(batch=GIVEN, schedule=(Stage(epoch=0), Stage(epoch=5, batch=16)))
     train(made, ("batch",))
     before, status = conditions(made), made.job.status(made.now)
 
@@ -122,18 +130,8 @@ def test_another_master_says_the_same() -> None:
     for event in (job_events.Restored(status), job_events.SpecSeen(made.spec), job_events.Listed()):
         made.job.handle(event, made.now)
 
-    assert conditions(made)["BatchImposed"] == before["BatchImposed"]
-    assert conditions(made)["RateImposed"] == before["RateImposed"]
-
-
-def test_an_end_imposes_nothing() -> None:
-    """When the job has ended, nothing is imposed on anybody."""
-    made = talk(batch=GIVEN)
-    train(made, ("batch", "rate"))
-    for name in "ab":
-        made.say(job_events.Exited(name, 0))
-
-    assert said(made, "BatchImposed") == said(made, "RateImposed") == (False, "Succeeded")
+    assert conditions(made)["EpochTold"] == before["EpochTold"]
+    assert len(events(made)) == 1
 
 
 def test_a_schedule_without_epochs_is_told() -> None:
