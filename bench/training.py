@@ -112,7 +112,7 @@ class Training:
         if view is not None:
             want = size([view], slots(view.max - view.held))[view.name]
             soon = want.soon
-            self._handle(job_events.Sized(want.size, want.by, want.reason, want.ahead))
+            self._handle(job_events.Sized(want.size, want.by, want.reason))
         self._later(SOON if soon else ASKED, self._ask)
 
     def _handle(self, event: job_events.Event) -> None:
@@ -183,7 +183,7 @@ class Training:
     def _step(self, *, first: bool = False, took: float = 0.0) -> None:
         self.done += 1
         if first:
-            self._values.update(idle_s=IDLE + took, idle_without_step_s=IDLE)
+            self._values.update(idle_s=IDLE + took)
         else:
             self._spent.append(took)
         if self._called > self._round:
@@ -194,12 +194,10 @@ class Training:
 
     def _come(self) -> None:
         samples = float(self.done * self.job.batch)
-        mean = sum(self._spent) / len(self._spent) if self._spent else None
         for uid in self._ring:
-            came = job_events.Arrived(
-                uid, self._round, self.done, self.done, "announced", samples=samples, step_s=mean
+            self._handle(
+                job_events.Arrived(uid, self._round, self.done, self.done, "announced", samples=samples)
             )
-            self._handle(came)
 
     def _report(self) -> None:
         """Everybody says how it goes."""

@@ -27,24 +27,24 @@ def test_near_the_best(runs):
 
 @pytest.mark.slow
 def test_early(runs):
-    """They find it within 1 % of the run time of all jobs together, 2 % in the median, and 6 % of each one's."""
+    """They find it within 1 % of the run time of all jobs together, 3 % in the median, and 9 % of each one's."""
     found = summary(runs)
 
     for policy in POLICIES:
         assert found[f"{policy}_share"] <= 0.01
-        assert found[f"{policy}_share_median"] <= 0.02
-    assert {(one.policy, one.job): one.share for one in runs if one.share > 0.06} == {}
+        assert found[f"{policy}_share_median"] <= 0.03
+    assert {(one.policy, one.job): one.share for one in runs if one.share > 0.09} == {}
 
 
 def test_slow_steps():
-    """Steps of five to seven seconds: a size that proves itself is left after two of them."""
+    """Steps of five to seven seconds: a size that proves itself is left after the third, or the fourth of them."""
     job = JOBS["bert-384"]
     training = Training(job, POLICIES["efficiency"], LEAST, 0.0, 0)
     training.run(SEARCHING)
     since = {size: when for when, size in training.trail}
 
-    assert since[8] - since[4] < 2.2 * job.steps[4]
-    assert since[16] - since[8] < 2.2 * job.steps[8]
+    assert since[8] - since[4] < 3.2 * job.steps[4]
+    assert since[16] - since[8] < 4.2 * job.steps[8]
 
 
 @pytest.mark.slow

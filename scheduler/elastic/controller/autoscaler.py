@@ -57,7 +57,7 @@ async def decide(master: Master, kit: Kit) -> Mapping[str, Want]:
     free, pictures = _picture(master, kit, charges, views)
     wants = await asyncio.to_thread(_sized, pictures, free)
     for key, want in wants.items():
-        charges[key].feed(Sized(want.size, want.by, want.reason, want.ahead))
+        charges[key].feed(Sized(want.size, want.by, want.reason))
     return wants
 
 

@@ -74,7 +74,6 @@ class Desk:
                 ready.why,
                 ready.fingerprint,
                 ready.samples,
-                ready.step_s,
                 place=ready.place,
                 again=ready.again,
                 setup=ready.setup,

@@ -94,11 +94,9 @@ def _why_over(status: Status) -> str:
 
 
 def listed(s: State, _: Listed, _now: float) -> None:
-    """Members that no pod belongs to are gone. Newcomers stay until the policy speaks: they may have started ahead."""
+    """Members that no pod belongs to are gone."""
     s.listed = True
     s.starts.clear()
-    if s.sized is not None:
-        s.sized = msgspec.structs.replace(s.sized, ahead=len(selectors.lasting(s)))
 
 
 def spec_seen(s: State, event: SpecSeen, _now: float) -> None:
@@ -174,10 +172,8 @@ def _taken_away(s: State, worker: Worker) -> None:
         return
     if s.sized is None or s.spec is None:
         return
-    want = s.spec.clamp(s.sized.want)
-    early = worker in selectors.newcomers(s) and len(selectors.lasting(s)) > want
-    less = want if early else max(s.spec.min_workers, want - 1)
-    s.sized = msgspec.structs.replace(s.sized, want=less, ahead=0, reason=f"{worker.name} was taken away")
+    less = max(s.spec.min_workers, s.spec.clamp(s.sized.want) - 1)
+    s.sized = msgspec.structs.replace(s.sized, want=less, reason=f"{worker.name} was taken away")
 
 
 def _answer_start(s: State, event: WorkerSeen) -> None:
@@ -288,7 +284,6 @@ def arrived(s: State, event: Arrived, now: float) -> None:
     worker.place = event.place or worker.place
     if inside and event.round == s.record.number and s.paused_at is None and not s.record.setup:
         s.paused_at = now
-    throughput.arrived(s, worker, event, now)
 
 
 def _successor(s: State, worker: Worker) -> bool:

@@ -144,8 +144,6 @@ class Arrived(Struct, frozen=True):
     """Of the state's count, shapes and dtypes."""
     samples: float | None = None
     """Position in the data, if the worker knows better than its last beat."""
-    step_s: float | None = None
-    """Mean seconds of a step since the last beat."""
     another: bool = False
     """Its script has begun another training, and it has entered no round since: a round that failed before leaves its
     state what the script began with, which others may have otherwise.
@@ -210,8 +208,6 @@ class Sized(Struct, frozen=True):
     want: int
     by: str = ""
     reason: str = ""
-    ahead: int = 0
-    """So many workers may be there, those beyond `want` as newcomers that no round takes yet; 0: `want`."""
 
 
 class Persisted(Struct, frozen=True):

@@ -126,10 +126,6 @@ class State:
     want: int = 0
     wanted_by: str = ""
     want_at: float = 0.0
-    staff: int = 0
-    """How many workers there were to be at the last look; see `scaling.staff`."""
-    staff_at: float = float("-inf")
-    """Since when; the first wish after none counts as old."""
     doomed: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Node → why, since when."""
     slow: Uid | None = None

@@ -167,10 +167,7 @@ def waits(p: Picture) -> str:
 
 
 def _late(p: Picture) -> str:
-    """Newcomers that are about to be ready are waited for a while, so that one round takes them all.
-
-    Since when one is ready that is wanted: who started ahead may be ready for long.
-    """
+    """Newcomers that are about to be ready are waited for a while, so that one round takes them all."""
     s = p.s
     if not p.joining or (not s.record.ring and any(selectors.has_state(w) for w in p.members)):
         return ""

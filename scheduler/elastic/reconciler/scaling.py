@@ -2,9 +2,8 @@
 
 Lives here: who may say the size, and the comparison of the workers with it. Never here: a policy
 (`scheduler.elastic.sizing`), or who leaves a round (`rank_assignment`).
-The quorum is `core`, started together. What is wanted above it is `surplus`, and so are newcomers that a policy starts
-ahead: they warm up, and wait at the barrier. A worker that is to be replaced does not count, so its replacement starts
-first. While pods are not seen none is created: a missing one may be there.
+The quorum is `core`, started together; what is wanted above it is `surplus`. A worker that is to be replaced does not
+count, so its replacement starts first. While pods are not seen none is created: a missing one may be there.
 """
 
 from collections.abc import Callable
@@ -69,13 +68,6 @@ def _allowed(s: State, spec: Spec, answer: Said) -> Said:
     return size, by, "; ".join(part for part in (why, short) if part)
 
 
-def staff(s: State) -> int:
-    """How many workers there may be: those that are wanted, and newcomers whom the policy has start ahead of that."""
-    if s.sized is None or s.spec is None or s.spec.workers is not None:
-        return s.want
-    return max(s.want, min(s.sized.ahead, s.spec.max_workers))
-
-
 def set_desired(s: State, now: float) -> None:
     """Note a change. Members are not interrupted for it before others had a moment to join it, nor is surplus started
     before it has stood for a moment.
@@ -84,12 +76,8 @@ def set_desired(s: State, now: float) -> None:
     if want != s.want:
         if s.want:
             s.do(Tell("Normal", "Wanted", f"{want} workers instead of {s.want}: {why}"))
-        s.want_at = now
-    first = s.want == 0
+        s.want_at = now if s.want else float("-inf")  # the first wish after none counts as old
     s.want, s.wanted_by = want, by
-    count = staff(s)
-    if count != s.staff:
-        s.staff, s.staff_at = count, float("-inf") if first else now
 
 
 def scale(s: State, now: float) -> None:
@@ -128,18 +116,18 @@ def _parting(s: State) -> list[Worker]:
     return [w for w in waiting if w.uid not in kept and not selectors.released(s, w)]
 
 
-def _missing(s: State, staff: int) -> dict[str, int]:
-    """So many are too few: cores for the quorum, surplus up to `staff` workers."""
+def _missing(s: State, want: int) -> dict[str, int]:
+    """So many are too few: cores for the quorum, surplus up to `want` workers."""
     least = s.spec.min_workers if s.spec else 0
     lasting = selectors.lasting(s)
     coming = [start.role for start in s.starts.values()]
     cores = max(0, least - sum(w.role == "core" for w in lasting) - coming.count("core"))
-    return {"core": cores, "surplus": max(0, staff - len(lasting) - len(coming) - cores)}
+    return {"core": cores, "surplus": max(0, want - len(lasting) - len(coming) - cores)}
 
 
 def delayed(s: State, now: float) -> dict[str, Backoff]:
     """Roles of which somebody is missing who may not be started yet, and the failures that this waits for."""
-    lacking = {} if _pauses(s) else _missing(s, staff(s))
+    lacking = {} if _pauses(s) else _missing(s, s.want)
     waits = {role: worker_exits.waited_for(s, role, now) for role, count in lacking.items() if count}
     return {role: former for role, former in waits.items() if former is not None}
 
@@ -148,14 +136,8 @@ def due(s: State, now: float) -> float:
     """When a start that waits for its time alone may be made, or made again elsewhere; infinity when there is none."""
     moments = [former.until for former in delayed(s, now).values()]
     moments += [node.until for node in s.barred.values() if node.until > now]
-    moments += [at + s.limits.stand for at in (s.want_at, s.staff_at) if at + s.limits.stand > now]
-    return min(moments, default=float("inf"))
-
-
-def _stood(s: State, now: float) -> int:
-    """How many workers there may be, by what has been wanted for a moment; of those ahead by turns, what is wanted."""
-    whole, wanted = (at + s.limits.stand <= now for at in (s.staff_at, s.want_at))
-    return staff(s) if whole else s.want if wanted else 0
+    stood = s.want_at + s.limits.stand
+    return min((*moments, *([stood] if stood > now else ())), default=float("inf"))
 
 
 def _start(s: State, now: float) -> None:
@@ -163,7 +145,8 @@ def _start(s: State, now: float) -> None:
     if not any(_missing(s, staff(s)).values()):
         return
     waits = delayed(s, now)
-    for role, count in _missing(s, _stood(s, now)).items():
+    stood = s.want if s.want_at + s.limits.stand <= now else 0
+    for role, count in _missing(s, stood).items():
         for _ in range(count if role not in waits else 0):
             s.counter += 1
             s.starts[s.counter] = Start(role, now)
@@ -183,7 +166,7 @@ def _trim(s: State, newcomers: list[Worker], now: float) -> None:
     fixed = [w for w in lasts if w.uid in kept]
     free = sorted((w for w in lasts if w.uid not in kept), key=_worth)
     least = s.spec.min_workers if s.spec else 0
-    room = max(0, staff(s) - len(fixed), least - sum(w.role == "core" for w in fixed))
+    room = max(0, s.want - len(fixed), least - sum(w.role == "core" for w in fixed))
     for worker in free[room:]:
         dismiss(s, worker, f"{s.want} workers are wanted", now)
     lasting = len(fixed) + min(room, len(free))

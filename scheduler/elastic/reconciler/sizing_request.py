@@ -34,7 +34,6 @@ def view(s: State, now: float) -> JobView | None:
         in_flight=s.flight is not None or not s.settled or status_report.phase(s) is not Phase.RUNNING,
         since_change=math.inf if s.changed_at is None else max(0.0, now - s.changed_at),
         measured=s.history.measured(now),
-        least=s.history.least if s.history.round == s.record.number else None,
         unit="batches" if s.rate is None else "samples",
         remaining=_remaining(s),
         elapsed=0.0 if s.started_at is None else max(0.0, now - s.started_at),

@@ -6,7 +6,7 @@ policies).
 
 from scheduler.elastic.job.status import Resize, Round
 from scheduler.elastic.reconciler import script_api_usage, selectors
-from scheduler.elastic.reconciler.job_events import Arrived, Beat
+from scheduler.elastic.reconciler.job_events import Beat
 from scheduler.elastic.reconciler.job_state import Mark, State
 from scheduler.elastic.reconciler.worker import Worker
 
@@ -17,8 +17,6 @@ LEAST = 0.001
 IDLE = "idle_s"
 """A value with this name is the member's own measure of its last pause, up to the end of the first step after it; finer
 than beats can tell."""
-IDLE_BEFORE = "idle_without_step_s"
-"""The same up to the beginning of that step."""
 DISTURBED = {"lost", "failure", "quorum"}
 """Causes of a change whose pause says nothing of what one costs that is decided: it lasts until a silent peer is given
 up, or until there is room again for the quorum."""
@@ -38,7 +36,7 @@ def taken(s: State, worker: Worker, beat: Beat, now: float) -> None:
         s.resumed_at = now
     if worker.uid != s.record.ring[0].uid:
         return
-    _rate(s, beat, now, WINDOW)
+    _rate(s, beat, now)
     _epoch(s, beat, now)
     if beat.uses is not None and beat.step > s.record.step:
         script_api_usage.heard(s, beat.uses)
@@ -72,62 +70,28 @@ def _dealt(record: Round) -> tuple[object, ...]:
     return len(record.ring), record.batch_mode, record.global_batch, record.per_worker
 
 
-def arrived(s: State, worker: Worker, event: Arrived, now: float) -> None:
-    """A member comes to the barrier, and says how long its last steps took: a size may be left after two of them."""
-    if event.round != s.record.number or not s.published or event.why != "announced":
-        return
-    if event.step_s is None or not s.record.ring or worker.uid != s.record.ring[0].uid:
-        return
-    beat = Beat(
-        event.uid, "Training", event.round, event.step, samples=event.samples or 0.0, step_s=event.step_s
-    )
-    _rate(s, beat, now, WINDOW if len(s.record.ring) in s.history.records else 0.0)
-
-
 def _averaged(s: State, old: float | None, seconds: float) -> float:
     return seconds if old is None else old + s.limits.straggler_weight * (seconds - old)
 
 
-def _rate(s: State, beat: Beat, now: float, window: float) -> None:
+def _rate(s: State, beat: Beat, now: float) -> None:
     """Samples per second; of a script that tells of none, batches: each worker takes one in a step, and keeps its
-    size. window: seconds since the measurement before, at least.
+    size.
     """
     mark = s.mark
     if mark is None or mark.round != beat.round or beat.samples < mark.samples:
         s.mark = Mark(beat.round, now, beat.samples, beat.step, beat.step)
         return
     s.mark = mark = _heard(mark, beat)
-    if now - mark.at < window or beat.step <= mark.step:
+    if now - mark.at < WINDOW or beat.step <= mark.step:
         return
     size = len(s.record.ring)
-    seconds = _seconds(s, mark, beat, now)
+    told = mark.seconds or 0.0
+    seconds = told if told >= LEAST else now - mark.at
     s.rate = (beat.samples - mark.samples) / seconds if beat.samples else None
     pace = (beat.step - mark.step) * size / seconds
     s.history = s.history.noted(beat.round, size, pace if s.rate is None else s.rate, now)
     s.mark = Mark(beat.round, now, beat.samples, beat.step, beat.step)
-
-
-def _seconds(s: State, mark: Mark, beat: Beat, now: float) -> float:
-    """Over which the samples since the mark were taken, above 0.
-
-    The first measurement of a round must not be too high: where the member does not say how long its steps took, it is
-    all the time since the round was published.
-    """
-    first = s.history.round != mark.round
-    told = _first_steps(s, mark, beat) if first else mark.seconds
-    if told is not None and told >= LEAST:
-        return told
-    return max(LEAST, now - (s.published_at if first else mark.at))
-
-
-def _first_steps(s: State, mark: Mark, beat: Beat) -> float | None:
-    """Seconds of all steps of this round, of a member that was in the one before too."""
-    if mark.step != s.record.step or not {IDLE, IDLE_BEFORE} <= beat.values.keys():
-        return None
-    others = beat.step - mark.step - 1
-    if others and beat.step_s is None:
-        return None
-    return beat.values[IDLE] - beat.values[IDLE_BEFORE] + others * (beat.step_s or 0.0)
 
 
 def _heard(mark: Mark, beat: Beat) -> Mark:

@@ -9,10 +9,6 @@ ends at the largest product of all throughputs (proportional fairness: Kelly 199
 from the job that loses least by it to one that gains more than `TRADE` times as much: the loser gives it up in this
 call, the winner takes the room in a later one.
 
-What is left after that, while nobody wants more than there is room for, is for newcomers that start ahead: those of the
-size that a job tries next if the one that it measures proves itself. As soon as somebody has no room they go, and
-interrupt nobody.
-
 Every answer is the same whatever the order of the jobs: ties go by size, then by name.
 """
 
@@ -53,10 +49,6 @@ class _Share:
     """It does not change now, in either direction."""
     short: bool = False
     """There was no room for more, or not even for all of what was decided already."""
-    ahead: int = 0
-    """How many workers it may have there, newcomers for its next size included."""
-    aim: int = 0
-    """How many there would be if there were room for all of them."""
 
     @property
     def grain(self) -> int:
@@ -91,7 +83,6 @@ def size(jobs: Iterable[JobView], free: Free) -> dict[str, Want]:
         share.short = not all(room.take(share.job.worker) for _ in range(lacking))
     _grow(shares, room)
     _trade(shares)
-    _look_ahead(shares, room)
     return {share.job.name: _want(share) for share in shares}
 
 
@@ -129,39 +120,6 @@ def _trade(shares: list[_Share]) -> None:
                 return
 
 
-def _look_ahead(shares: list[_Share], room: Room) -> None:
-    """Newcomers for what comes next take what nobody else has use for."""
-    if room.unlimited or any(share.hungry or share.short for share in shares):
-        return
-    for share in shares:
-        share.aim = _next(share)
-        share.ahead = min(share.aim, max(share.size, share.job.held))
-    waiting = list(shares)
-    while waiting := [share for share in waiting if share.ahead < share.aim]:
-        first = min(waiting, key=_rank_ahead)
-        step = min(_step(first), first.aim - first.ahead)
-        if room.take(first.job.worker, step):
-            first.ahead += step
-        else:
-            waiting.remove(first)
-
-
-def _rank_ahead(share: _Share) -> tuple[float, int, str]:
-    """As `rank`, of the next step beyond those that may be there."""
-    return -_gain(share.job, share.ahead, share.ahead + _step(share)), share.ahead, share.job.name
-
-
-def _next(share: _Share) -> int:
-    """The size for which newcomers may be there: while a change is under way, those that are."""
-    job = share.job
-    if not job.size:
-        return 0
-    if job.size != share.size:
-        early = min(job.held, job.max) - max(job.size, share.size)
-        return share.size + max(0, early)
-    return clamped(job, max(share.proposal.ahead, share.proposal.size))
-
-
 def _may_give(share: _Share) -> bool:
     """It trains as it was decided, above its quorum, and nobody stated its size."""
     job = share.job
@@ -197,7 +155,6 @@ def _want(share: _Share) -> Want:
         size=share.size,
         reason=_reason(share),
         by=policy(share.job),
-        ahead=share.ahead if share.ahead > share.size else 0,
         coming=share.proposal.coming,
         soon=share.proposal.soon and not share.short,
     )

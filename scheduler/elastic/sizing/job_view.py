@@ -119,8 +119,6 @@ class History(Struct, frozen=True):
     round: int = 0
     """The round of the last measurement."""
     records: dict[int, Record] = {}
-    least: float | None = None
-    """Samples per second that this round makes at least: of its first measurement, which holds its first step."""
     fall: Fall | None = None
     """What this round's last measurements are, if they are low."""
     fell: bool = False
@@ -130,20 +128,18 @@ class History(Struct, frozen=True):
         """With one more measurement: `rate` samples per second of `size` workers in this round, over a second or a
         step.
 
-        The first measurement of every round is no throughput: it holds the first step after a resize, which traces, connects
+        The first measurement of every round is dropped: it holds the first step after a resize, which traces, connects
         and fills caches, and often the resize itself (so do the authors of "Resource Elasticity in Distributed Deep
-        Learning", MLSys'20, who drop it). It is what the round makes at `least`, for all of that only takes time. A
-        rate outside of `RATES` is dropped.
+        Learning", MLSys'20). A rate outside of `RATES` is dropped, too.
 
         What takes time for a while only adds to what is measured; what saves time for a while does not last. Loaders
         that read ahead while nobody trained feed some seconds of steps faster than they can go on. So the record of a
         size that is new begins anew with `LASTING` measurements in a row that are clearly below it; once a round, for a
         queue that ran dry stays so: whoever is fast and slow by turns is measured by all of it.
         """
-        sound = RATES[0] <= rate <= RATES[1] and size > 0
         if round_number != self.round:
-            return replace(self, round=round_number, least=rate if sound else None, fall=None, fell=False)
-        if not sound:
+            return replace(self, round=round_number, fall=None, fell=False)
+        if not (RATES[0] <= rate <= RATES[1] and size > 0):
             return self
         record = self.records.get(size, NOTHING)
         fall = (self.fall or Fall(0.0 if self.fell else record.clearly_below)).followed(rate)
@@ -196,8 +192,6 @@ class JobView(Struct, frozen=True, kw_only=True):
     """Seconds since the last resize ended."""
     measured: Mapping[int, Measured] = {}
     """Size → throughput: `History.measured(now)`."""
-    least: float | None = None
-    """Samples per second that the present size makes at least, known from its first step on; None before."""
     unit: str = "samples"
     """Of what throughput is so many per second: samples, or batches of one worker where the script tells of no
     samples.
@@ -230,9 +224,6 @@ class Want(Struct, frozen=True, kw_only=True):
     """For people: why this size."""
     by: str
     """The policy's name."""
-    ahead: int = 0
-    """So many workers may be there, `size` of them training: the others start already for the size that comes next if
-    the present one proves itself. 0: none do."""
     coming: Stage | None = None
     """The next change that is planned already, of a schedule."""
     soon: bool = False

@@ -58,8 +58,6 @@ class Proposal(Struct, frozen=True, kw_only=True):
     grain: int = 1
     """It grows by so many workers at a time, or not at all."""
     coming: Stage | None = None
-    ahead: int = 0
-    """The size that it would like next if the present one proves itself; its newcomers may start by now. 0: none."""
     soon: bool = False
     """It waits for what is known within seconds, and will like something else then."""
 

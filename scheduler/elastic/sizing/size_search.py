@@ -34,11 +34,6 @@ SPREAD: Final = 0.05
 PRIOR: Final = 2.0
 """Measurements that this counts for."""
 
-WAIT: Final = 60.0
-"""Seconds after a resize in which newcomers for the next size may wait to be wanted; or twice what a start takes, if
-that is more. Who takes minutes for a step is measured for far longer than workers start, and would hold their room for
-nothing."""
-
 NEAR: Final = 0.1
 """A peak that is nearer to the best size than this part of it is not looked at: near its peak a curve is flat, so the
 two differ by less than a few measurements can tell."""
@@ -54,13 +49,8 @@ def search(job: JobView, policy: Search, worth: Worth) -> Proposal:
         return Proposal(size=most, reason=f"more than {most} are of no use", grain=policy.step)
     known = _known(job, policy, worth, most)
     if job.size not in known:
-        next_one = _onward(job, policy, worth, known, most)
-        if next_one:
-            said = f"at least {job.least:.4g} {job.unit}/s with {job.size} workers, trying {next_one}"
-            return Proposal(size=next_one, reason=said, grain=policy.step, soon=True)
-        ahead = _ahead(job, policy, worth, known, most) if _may_wait(job) else 0
         said = f"measuring {job.size} workers"
-        return Proposal(size=job.size, reason=said, grain=policy.step, ahead=ahead, soon=True)
+        return Proposal(size=job.size, reason=said, grain=policy.step, soon=True)
     best = _best(job, policy, worth, known)
     trial = _trial(job, policy, worth, known, best, most)
     if trial is not None:
@@ -68,53 +58,6 @@ def search(job: JobView, policy: Search, worth: Worth) -> Proposal:
             size=trial, reason=f"best so far {best}, trying {trial}", grain=policy.step, soon=True
         )
     return Proposal(size=best, reason=_settled(job, known, best), grain=policy.step)
-
-
-def _onward(job: JobView, policy: Search, worth: Worth, known: Known, most: int) -> int:
-    """The larger size to try next, where what the present one makes at least proves it good enough already; else 0.
-
-    Its own measurement is then the step that is made while the round ends: two steps of a size are enough, not three.
-    """
-    forgotten = not known and job.measured.keys() - {job.size}
-    if job.least is None or forgotten:
-        return 0
-    seen = Measured(mean=job.least, variance=_spread(job) * job.least**2)
-    if known and not (
-        _worth_it(job, policy, worth, known, job.size, seen) and _credible(job, policy, known, seen)
-    ):
-        return 0
-    job = replace(job, measured={**job.measured, job.size: seen})
-    return _larger(job, policy, worth, {**known, job.size: seen}, most)
-
-
-def _credible(job: JobView, policy: Search, known: Known, seen: Measured) -> bool:
-    """Whether a first step may have been so fast. A script that looks for changes before it takes a batch counts a step
-    in which nothing was trained.
-    """
-    return _ends(policy, seen)[0] <= _at_most(known, job.size)
-
-
-def _larger(job: JobView, policy: Search, worth: Worth, known: Known, most: int) -> int:
-    """The size to try next, if it is a larger one; else 0. known: the present size among them."""
-    known = dict(sorted(known.items()))
-    best = _best(job, policy, worth, known)
-    trial = _trial(job, policy, worth, known, best, most)
-    return trial if trial is not None and trial > job.size else 0
-
-
-def _may_wait(job: JobView) -> bool:
-    """Whether newcomers for the next size may be there already."""
-    measured_for = min(job.since_change, job.elapsed)
-    return job.in_flight or measured_for <= max(WAIT, 2.0 * (job.warm or 0.0))
-
-
-def _ahead(job: JobView, policy: Search, worth: Worth, known: Known, most: int) -> int:
-    """The larger size that is tried next if the present one is as good as it can be, or as its first measurements
-    say; 0 where that is none.
-    """
-    seen = job.measured.get(job.size)
-    hoped = seen.mean if seen else _at_most(known, job.size) if known else float(job.size)
-    return _larger(job, policy, worth, {**known, job.size: Measured(mean=hoped)}, most)
 
 
 def _settled(job: JobView, known: Known, best: int) -> str:

@@ -53,49 +53,6 @@ def test_throughput_is_as_the_worker_times_its_steps(step_s: float, monkeypatch:
     assert view.measured[2].error < 0.001
 
 
-def test_the_last_steps_of_a_size_are_told_at_the_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A size may be left before a beat has told of a second step: whoever comes to the barrier says what is missing."""
-    send, heard = World.send, {0}
-
-    def only_the_first(self: World, event: job_events.Event) -> None:
-        if isinstance(event, job_events.Beat):
-            heard.update({event.step} if len(heard) < 3 else ())
-            step = min(event.step, max(heard))
-            event = msgspec.structs.replace(event, step=step, samples=8.0 * step, step_s=None)
-        send(self, event)
-
-    monkeypatch.setattr(World, "send", only_the_first)
-    world = a_job(2)
-    before = world.membership.wishes(world.now)
-    world.size(4)
-    assert world.run(20, lambda: world.status.round == 2)
-    then = world.membership.wishes(world.now)
-
-    assert before is not None
-    assert before.measured == {}
-    assert then is not None
-    assert then.measured[2].mean == pytest.approx(8 / STEP_S)
-    assert then.measured[2].count == 1.0
-
-
-def test_the_first_step_is_timed_by_who_made_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A member of two rounds says how long the first step of the second took: nearer than when we hear of it."""
-    world = a_job(2)
-    before = world.membership.wishes(world.now)
-    monkeypatch.setattr(membership_world, "STEP_S", 2.0)
-    for pod in world.members():
-        pod.says = {"idle_s": 1.85, "idle_without_step_s": 0.25}
-    world.size(4)
-    assert world.run(30, lambda: world.trains(4))
-    world.run(2)
-    view = world.membership.wishes(world.now)
-
-    assert before is not None
-    assert 0 < (before.least or 0.0) < 8 / STEP_S
-    assert view is not None
-    assert view.least == pytest.approx(8 / 1.6)
-
-
 def test_a_resize_costs_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pause lasts to the end of a first step, which would have been made all the same."""
     world = a_job(2)

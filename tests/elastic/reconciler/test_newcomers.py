@@ -109,3 +109,17 @@ def test_a_newcomer_that_takes_steps_has_no_less_time_than_one_that_takes_none(
     world.run(300)
 
     assert newcomer.uid in world.pods
+
+
+def test_who_is_ready_joins_after_the_limit_though_more_and_more_are_wanted() -> None:
+    """Room comes little by little, and those that get it start slowly: a new wish is no reason to wait longer."""
+    world = a_job(2)
+    world.size(4)
+    ready = next(pod for pod in world.pods.values() if pod not in world.members())
+    for want in (5, 6, 7, 8):
+        for pod in world.pods.values():
+            pod.never_ready = pod.round == 0 and pod is not ready
+        world.run(world.limits.newcomers / 2)
+        world.size(want)
+
+    assert world.trains(3)

@@ -31,11 +31,7 @@ def by_policy(world: World, size: int) -> None:
     world.size(size)
 
 
-def ahead(world: World, size: int) -> None:
-    world.size(1, size)
-
-
-@pytest.mark.parametrize(("wish", "workers"), [(by_hand, 1), (by_policy, None), (ahead, None)])
+@pytest.mark.parametrize(("wish", "workers"), [(by_hand, 1), (by_policy, None)])
 def test_a_wish_of_a_second_starts_no_worker(wish: Callable[[World, int], None], workers: int | None) -> None:
     """Twenty changes in twenty seconds make no pod; the last one is fulfilled."""
     world = a_job(1)
@@ -48,19 +44,7 @@ def test_a_wish_of_a_second_starts_no_worker(wish: Callable[[World, int], None],
 
     wish(world, 3)
     assert world.run(2.0, lambda: starts(world) == before + 2)
-    assert world.run(30, lambda: len(world.pods) == 3 and world.trains(1 if wish is ahead else 3))
-
-
-def test_newcomers_ahead_by_turns_do_not_hold_up_what_is_wanted() -> None:
-    """However often the policy changes its mind about those, the worker that is wanted is started."""
-    world = a_job(1, workers=None)
-    world.size(2, 3)
-    before = starts(world)
-    for turn in range(4):
-        world.run(1.0)
-        world.size(2, 4 - turn % 2)
-
-    assert starts(world) == before + 1
+    assert world.run(30, lambda: len(world.pods) == 3 and world.trains(3))
 
 
 def test_a_wish_is_looked_at_when_it_has_stood() -> None:

@@ -86,7 +86,7 @@ class Walk:
 
 def _size(walk: Walk) -> None:
     most = walk.world.spec.max_workers + 1
-    walk.world.size(walk.rng.randint(0, most), walk.rng.choice([0, walk.rng.randint(0, most)]))
+    walk.world.size(walk.rng.randint(0, most))
 
 
 def _user(walk: Walk) -> None:

@@ -93,7 +93,6 @@ class World:
         self.unseen: list[Pod] | None = None
         """What the watch of pods has to tell when it stands again; None: it stands."""
         self.want: int | None = None
-        self.ahead = 0
         self.size_due = 0.0
         self.witness = Witness(self)
         self.begin()
@@ -115,7 +114,7 @@ class World:
             self.handle(self.seen(pod))
         self.handle(job_events.Listed())
         if self.want is not None:
-            self.size(self.want, self.ahead)
+            self.size(self.want)
 
     def die(self, seconds: float) -> None:
         """The master dies, and is back after a while."""
@@ -237,10 +236,10 @@ class World:
         self.generation += 1
         self.handle(job_events.SpecSeen(self.spec, self.generation))
 
-    def size(self, want: int, ahead: int = 0) -> None:
+    def size(self, want: int) -> None:
         """The policy says so."""
-        self.want, self.ahead, self.size_due = want, ahead, self.now + SIZING_S
-        self.handle(job_events.Sized(want, "test", "the test says so", ahead=ahead))
+        self.want, self.size_due = want, self.now + SIZING_S
+        self.handle(job_events.Sized(want, "test", "the test says so"))
 
     def cordon(self, node: str) -> None:
         self.cordoned.add(node)
@@ -332,7 +331,7 @@ class World:
                 self._agent(pod)
         self._train()
         if self.want is not None and self.now >= self.size_due:
-            self.size(self.want, self.ahead)
+            self.size(self.want)
         if self.up and self.now >= self.due:
             self.handle(job_events.Elapsed())
 
@@ -518,7 +517,6 @@ class World:
                         pod.why,
                         pod.fingerprint,
                         pod.step * self.counts,
-                        STEP_S if pod.why == "announced" else None,
                         pod.another,
                         pod.place if not pod.round else None,
                         pod.process > 1,

@@ -31,16 +31,6 @@ def test_the_first_measurement_of_a_round_is_dropped():
     assert {size: seen.mean for size, seen in history.measured(3.0).items()} == {4: 100.0, 5: 120.0}
 
 
-def test_the_first_measurement_of_a_round_is_what_it_makes_at_least():
-    """A resize and a first step only take time: the size is no slower than with both. Each round begins anew."""
-    first = History().noted(1, 4, 10.0, 0.0)
-    later = first.noted(1, 4, 100.0, 1.0)
-
-    assert (History().least, first.least, later.least) == (None, 10.0, 10.0)
-    assert later.noted(2, 5, 20.0, 2.0).least == 20.0
-    assert later.noted(2, 5, math.inf, 2.0).least is None
-
-
 @given(RATES)
 def test_mean_and_variance(rates):
     """Measurements of one moment have the mean and the variance that statistics says, as long as they do not fall."""

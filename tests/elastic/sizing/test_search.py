@@ -87,104 +87,11 @@ def test_what_is_clearly_better_is_measured_once(rate, size):
     assert wanted(job("efficiency", size=4, measured=measured)) == size
 
 
-def test_the_first_step_of_the_smallest_size_is_enough_to_go_on():
-    """A larger size is tried next whatever is measured meanwhile, so that happens while the round ends."""
-    unknown, known = (job("efficiency", size=4, least=least) for least in (None, 300.0))
-
-    assert wanted(unknown) == 4
-    assert wanted(known) == 8
-    assert answer(known).reason == "at least 300 samples/s with 4 workers, trying 8"
-
-
-@pytest.mark.parametrize(("least", "size"), [(390.0, 16), (215.0, 8), (150.0, 8)])
-def test_a_first_step_may_prove_a_size(least, size):
-    """What a size makes at least is clearly better than the one before: on to the next; else it is measured."""
-    picture = job("efficiency", size=8, measured=seen({4: 200.0}), least=least)
-
-    assert wanted(picture) == size
-
-
-def test_a_first_step_sends_nobody_back():
-    """A size whose first step was slow is measured before it is left."""
-    picture = job("efficiency", size=8, measured=seen({4: 200.0}), least=20.0)
-
-    assert wanted(picture) == 8
-
-
-@pytest.mark.parametrize("least", [450.0, 4000.0])
-def test_a_first_step_that_is_too_fast_proves_nothing(least):
-    """Faster than perfect scaling is a step in which nothing was trained: the size is measured before it is left."""
-    picture = job("efficiency", size=8, measured=seen({4: 200.0}), least=least)
-
-    assert wanted(picture) == 8
-
-
-def test_what_is_known_no_longer_proves_nothing():
-    """Sizes measured so long ago that they are forgotten are no reason to go on, nor to stay for good."""
-    old = seen({4: 200.0}, age=1e6)
-
-    assert wanted(job("efficiency", size=8, measured=old, least=390.0)) == 8
-    assert wanted(job("efficiency", size=8, measured=old | seen({8: 395.0}, count=3), least=390.0)) == 16
-
-
-def test_nobody_goes_on_for_what_would_not_pay():
-    """So near to its end the way to the next size costs more than it brings."""
-    near, far = (
-        job("efficiency", size=4, least=300.0, idle=2.0, remaining=remaining) for remaining in (600.0, 1e6)
-    )
-
-    assert wanted(near) == 4
-    assert wanted(far) == 8
-
-
 def test_what_scatters_is_measured_again():
     """How clear one measurement is goes by how much those of other sizes scatter."""
     for error, size in ((0.02, 8), (0.3, 4)):
         measured = seen({2: 200.0}, error=error) | seen({4: 300.0}, count=1)
         assert wanted(job("efficiency", size=4, measured=measured)) == size
-
-
-def test_newcomers_start_while_a_size_is_measured():
-    """What would be tried next if the size proved itself may start by now; nobody where it is not worth it as it is."""
-    best = {2: 200.0, 4: 400.0}
-    for rates, ahead in (
-        (best, 16),
-        (best | {8: 790.0}, 16),
-        (best | {8: 390.0}, 0),
-        ({}, 16),
-    ):
-        known = seen({at: rate for at, rate in rates.items() if at < 8})
-        just_begun = seen({at: rate for at, rate in rates.items() if at == 8}, count=0.5)
-        picture = job("efficiency", max=64, size=8, measured=known | just_begun)
-        want = answer(picture)
-        assert (want.size, want.ahead) == (8, ahead)
-        assert want.soon
-
-
-@pytest.mark.parametrize(
-    ("words", "ahead"),
-    [
-        ({"since_change": 50.0, "warm": 5.0}, 16),
-        ({"since_change": 70.0, "warm": 5.0}, 0),
-        ({"since_change": 70.0, "warm": 40.0}, 16),
-        ({"warm": 5.0}, 0),
-        ({"since_change": 70.0, "warm": 5.0, "in_flight": True}, 16),
-    ],
-)
-def test_newcomers_do_not_wait_for_what_takes_long_to_measure(words, ahead):
-    """Steps of minutes are measured longer than a worker starts: meanwhile it would hold its room for nothing."""
-    known = seen({2: 200.0, 4: 400.0})
-    picture = job("efficiency", max=64, size=8, measured=known, elapsed=1000.0, **words)
-
-    assert answer(picture).ahead == ahead
-
-
-def test_nobody_starts_for_what_would_not_pay():
-    """So near to its end another resize is not worth it, and neither are its newcomers."""
-    picture = job("efficiency", max=64, size=8, measured=seen({8: 800.0}, count=0.5), remaining=100.0)
-    want = answer(picture)
-
-    assert (want.size, want.ahead) == (8, 0)
 
 
 def test_who_has_found_its_size_is_in_no_hurry():

@@ -60,16 +60,13 @@ ROOMS = some.lists(
 @AT_ANY_PACE
 @given(CLUSTERS, ROOMS)
 def test_bounds(jobs, nodes):
-    """Every job gets an answer between its minimum and its maximum, with a reason and its policy; those that
-    start ahead of it are within the maximum, too.
-    """
+    """Every job gets an answer between its minimum and its maximum, with a reason and its policy."""
     wants = size(jobs, Free(nodes=tuple(nodes)))
 
     assert wants.keys() == {one.name for one in jobs}
     for one in jobs:
         want = wants[one.name]
         assert one.min <= want.size <= one.max
-        assert want.ahead == 0 or want.size < want.ahead <= one.max
         assert want.reason
         assert want.by in BY_NAME
 
@@ -82,25 +79,11 @@ def test_room(jobs, nodes):
     wants = size(jobs, Free(nodes=tuple(nodes)))
     for resource in ("workers", "gpu"):
         grown = sum(
-            one.worker.get(resource, 0.0) * max(0, _most(wants[one.name]) - max(one.held, one.min))
+            one.worker.get(resource, 0.0) * max(0, wants[one.name].size - max(one.held, one.min))
             for one in jobs
             if not one.in_flight and not (one.want and one.since_change < one.parameters.hold)
         )
         assert grown <= sum(node[resource] for node in nodes)
-
-
-def _most(want):
-    return max(want.size, want.ahead)
-
-
-@pytest.mark.slow
-@AT_ANY_PACE
-@given(CLUSTERS, ROOMS)
-def test_nobody_starts_ahead_while_another_wants_room(jobs, nodes):
-    """As long as a job has less than it would like, no other has newcomers for what may come next."""
-    wants = size(jobs, Free(nodes=tuple(nodes)))
-    if any("there is no room for" in want.reason for want in wants.values()):
-        assert all(want.ahead == 0 for want in wants.values())
 
 
 @AT_ANY_PACE
@@ -215,69 +198,6 @@ def test_nodes_and_not_sums():
     halves = Free(nodes=({"workers": 0.5}, {"workers": 0.5}))
 
     assert size([job(size=2)], halves)["team/a"].size == 2
-
-
-def measuring(name, **words):
-    """A job that has just come to four workers, and has not measured them."""
-    known = {"min": 2, "max": 64, "size": 4, "measured": seen({2: 200.0})}
-    return job("efficiency", name=name, **known | words)
-
-
-def test_newcomers_start_ahead_as_far_as_there_is_room():
-    """They are as many as the next size needs, or as there is room for."""
-    for room, ahead in ((0, 0), (3, 7), (4, 8), (100, 8)):
-        assert size([measuring("team/1")], slots(room))["team/1"].ahead == ahead
-
-
-def test_newcomers_ahead_are_shared_out_as_room_is():
-    """Of jobs that scale alike none gets all of it: what they start ahead with is what they will have."""
-    held_back = [job(name=f"team/{name}", min=2, size=2, since_change=1.0) for name in "ab"]
-    measured = [measuring(f"team/{name}") for name in "cd"]
-
-    for jobs, room, ahead in ((held_back, 8, 6), (measured, 4, 6)):
-        assert {want.ahead for want in size(jobs, slots(room)).values()} == {ahead}
-
-
-def test_newcomers_that_started_ahead_make_way():
-    """Another job has no room: they go, and in a later call it has."""
-    warm = measuring("team/1", held=8)
-    other = job(name="team/2", min=1, max=4, size=1)
-
-    assert size([warm, other], slots(0))["team/1"].ahead == 0
-    assert size([warm, job(name="team/2", min=1, max=1, size=1)], slots(0))["team/1"].ahead == 8
-
-
-def test_newcomers_that_started_ahead_make_way_for_what_is_decided():
-    """A quorum that waits for seats, and a resize under way, come before what may be wanted next."""
-    warm = measuring("team/1", held=8)
-    quorum = job("efficiency", name="team/2", min=3)
-    grows = job("efficiency", name="team/2", size=2, want=5, in_flight=True)
-
-    for other in (quorum, grows):
-        assert size([warm, other], slots(2))["team/1"].ahead == 0
-        assert size([warm, other], slots(3))["team/1"].ahead == 8
-
-
-def test_newcomers_that_started_ahead_stay_on_the_way_to_a_size():
-    """Those that a resize under way does not take are kept through it, and no more are started."""
-    there = measuring("team/1", size=6, want=4, held=8, in_flight=True)
-    gone = measuring("team/1", size=8, want=4, held=8, in_flight=True)
-
-    assert size([there], slots(100))["team/1"].ahead == 6
-    assert size([gone], slots(100))["team/1"].ahead == 0
-
-
-def test_newcomers_wait_out_the_hold():
-    """What is tried next is known, and the last resize was just now: its newcomers may start, or stay."""
-    known = seen({2: 200.0, 4: 400.0})
-    want = size([measuring("team/1", measured=known, since_change=0.5)], slots(4))["team/1"]
-
-    assert (want.size, want.ahead) == (4, 8)
-
-
-def test_nobody_starts_ahead_where_the_room_is_not_known():
-    """They could take what others have use for."""
-    assert size([measuring("team/1")], Free(unlimited=True))["team/1"].ahead == 0
 
 
 def test_room_that_is_not_known():
