@@ -5,15 +5,17 @@ must still agree with the code, are read with `table`.
 """
 
 import ast
+import inspect
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from scheduler import settings, settings_reader
+from scheduler.settings import sections
+from scheduler.settings.sources import camel
 from scheduler.telemetry import elastic_metrics, metrics
 
 ROOT = Path(__file__).parents[1]
@@ -40,24 +42,22 @@ def settings_table() -> str:
     defaults = yaml.load(SETTINGS_FILE.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     rows = [
         f"| `{section}.{name}` | {_default(defaults[section][name])} | {said} |"
-        for section, name, said in _said()
+        for section, name, said in explained()
     ]
     return "\n".join(["| setting | default | meaning |", "|---|---|---|", *rows])
 
 
-def _said() -> Iterator[tuple[str, str, str]]:
-    """Section, name and docstring of every setting, in the order of the module."""
-    sources = {Path(str(sys.modules[kind.__module__].__file__)) for kind in settings.SECTIONS.values()}
-    bodies = [ast.parse(source.read_text(encoding="utf-8")).body for source in sources]
-    docs = {
-        node.name: dict(_fields(node)) for body in bodies for node in body if isinstance(node, ast.ClassDef)
-    }
-    for section, kind in settings.SECTIONS.items():
-        for name, said in docs[kind.__name__].items():
-            yield section, settings_reader.camel(name), " ".join(said.split()).replace("|", r"\|")
+def explained() -> Iterator[tuple[str, str, str]]:
+    """Section, name and docstring of every setting, in the order of the dataclass; the nearest class that has one counts."""
+    for section, kind in sections.SECTIONS.items():
+        docs = {name: said for own in reversed(kind.__mro__[:-1]) for name, said in _docs(own)}
+        for field in fields(kind):
+            yield section, camel(field.name), " ".join(docs[field.name].split()).replace("|", r"\|")
 
 
-def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+def _docs(kind: type) -> Iterator[tuple[str, str]]:
+    (node,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(node, ast.ClassDef)
     for field, doc in zip(node.body, node.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr):
             assert isinstance(field.target, ast.Name)

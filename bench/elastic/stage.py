@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bench.elastic.following import Output
-from scheduler.settings_elastic import ElasticMaster
+from scheduler.settings import ElasticMaster
 from tests.elastic.horovod import build
 from tests.plane import Client, Plane, where
 from tests.plane.installation import Installation

@@ -6,7 +6,6 @@ while Gangwright is away, too.
 """
 
 import asyncio
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 import scheduler
-from scheduler import errors, settings_loader
+from scheduler import errors
 from scheduler.cli import screen
 from scheduler.cli.options import HOME, Reach
 from scheduler.clock import steady
@@ -28,6 +27,7 @@ from scheduler.model.policy import Policy
 from scheduler.objects import api
 from scheduler.replay import Document, document
 from scheduler.service.informers import Informers
+from scheduler.settings import load
 
 NEEDED: Final = frozenset({"nodes", "pods"})
 """Kinds without which there is no answer; the others make it a little less exact."""
@@ -157,9 +157,12 @@ async def _leader(client: Client) -> str:
 
 
 async def policy(client: Client, file: Path | None) -> Policy:
-    """The policy of the file, or of the cluster's Gangwright; the defaults where that cannot be read, which is said."""
+    """The policy of the file, or of the cluster's Gangwright; the defaults where that cannot be read, which is said.
+
+    The caller's own environment variables change none of them: they are not the service's.
+    """
     if file is not None:
-        return settings_loader.load(file, warn=screen.note).policy
+        return load(file, environ={}, warn=screen.note).policy
     try:
         found = [one.object for one in await listed(client, CONFIG_MAPS) if isinstance(one, ch.Seen)]
         why = "there are none"
@@ -168,23 +171,16 @@ async def policy(client: Client, file: Path | None) -> Policy:
     own = [each for each in found if _is_settings(each.metadata.name)]
     if own:
         newest = max(own, key=lambda each: each.metadata.creation_timestamp)
-        return _policy_of(newest.data.get("settings.yaml", ""))
+        return load(text=newest.data.get("settings.yaml", ""), environ={}, warn=screen.note).policy
     screen.note(
         f"the cluster's settings of Gangwright are not known ({why}): defaults assumed, see --settings"
     )
-    return settings_loader.load().policy
+    return Policy()
 
 
 def _is_settings(name: str) -> bool:
     """A changed setting is a ConfigMap of a new name beside the old ones."""
     return name == SETTINGS or name.startswith(f"{SETTINGS}-")
-
-
-def _policy_of(text: str) -> Policy:
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder, "settings.yaml")
-        copy.write_text(text, "utf-8")
-        return settings_loader.load(copy, warn=screen.note).policy
 
 
 async def read(client: Client, chosen: Policy, only: frozenset[str] | None = None) -> Reading:

@@ -9,9 +9,8 @@ from typing import Any
 
 import structlog
 
-from scheduler import settings_loader
 from scheduler.errors import SettingsError
-from scheduler.settings import Settings
+from scheduler.settings import Settings, load
 from scheduler.telemetry import log
 
 _log = structlog.get_logger("serve")
@@ -31,7 +30,7 @@ def flags_of(pairs: list[str]) -> dict[str, str]:
 def settings_of(file: Path | None, flags: Mapping[str, str]) -> Settings:
     """The settings in force, and the log set up by them; it tells what of them was removed. Raises SettingsError."""
     told: list[str] = []
-    chosen = settings_loader.load(file, flags=flags, warn=told.append)
+    chosen = load(file, flags=flags, warn=told.append)
     log.configure(chosen.log)
     for each in told:
         warn_of_removed(each)

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from scheduler import settings_loader
 from scheduler.cli.daemon import flags_of, listening, settings_of, until_told, warn_of_removed
 from scheduler.service.run import Source, run
+from scheduler.settings import load
 
 
 def serve(
@@ -33,8 +33,8 @@ def serve(
     chosen = settings_of(settings, flags)
     source = None
     if settings is not None:
-        load = partial(settings_loader.load, settings, flags=flags, warn=warn_of_removed)
-        source = Source(load, lambda: _stamp(settings))
+        read = partial(load, settings, flags=flags, warn=warn_of_removed)
+        source = Source(read, lambda: _stamp(settings))
     asyncio.run(until_told(run(chosen, listening, source)))
 
 

@@ -5,7 +5,6 @@ means, or how it is shown.
 """
 
 import asyncio
-import ipaddress
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -26,7 +25,8 @@ from scheduler.kube.credentials import Access, find_access
 from scheduler.kube.listing import listed
 from scheduler.kube.port_forward import forwarded
 from scheduler.objects import api
-from scheduler.settings_status import StatusServer
+from scheduler.settings import StatusServer
+from scheduler.settings.kinds import is_loopback
 from scheduler.status import response_schemas
 from scheduler.status.request_schemas import TrialRequest
 
@@ -232,16 +232,9 @@ def _checked(text: str) -> URL:
         url = URL()
     if url.scheme not in {"http", "https"} or not url.host:
         raise SettingsError("--server", text, f"must be an http or https URL, or the word {POD}")
-    if url.scheme == "http" and not _is_loopback(url.host):
+    if url.scheme == "http" and not is_loopback(url.host):
         raise SettingsError("--server", text, "must be https: your token would be sent in clear")
     return url.with_user(None)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 @asynccontextmanager

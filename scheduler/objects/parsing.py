@@ -10,7 +10,6 @@ if it were not there. A key that was removed is told of for one version. A key t
 affair.
 """
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from scheduler.model import durations
 from scheduler.model.workload import Complaint
 from scheduler.objects import labels
 
@@ -43,9 +43,6 @@ YEAR: Final = 365 * DAY
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?")
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
-_DURATION: Final = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:h|m|s|ms))+")
-_PART: Final = re.compile(r"([0-9.]+)(h|ms|m|s)")
-_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _FLAGS: Final = {"true": True, "false": False}
 
 
@@ -99,20 +96,12 @@ def duration(least: float, most: float) -> Parser[float]:
     """Seconds, from Go's way of writing (`90s`, `1h30m`) or a plain number of seconds."""
 
     def parse(text: str) -> float:
-        seconds = _seconds(text)
-        if not least <= seconds <= most:
+        seconds = float(text) if _NUMBER.fullmatch(text) else durations.seconds(text)
+        if seconds is None or not least <= seconds <= most:
             raise Unfit(f"a duration such as 90s, 5m or 1h30m, from {least:g}s to {most / 3600:g}h")
         return seconds
 
     return parse
-
-
-def _seconds(text: str) -> float:
-    if _NUMBER.fullmatch(text):
-        return float(text)
-    if _DURATION.fullmatch(text):
-        return sum(float(amount) * _SECONDS[unit] for amount, unit in _PART.findall(text))
-    return math.nan
 
 
 def moment(text: str) -> float:

@@ -15,8 +15,7 @@ from scheduler.engine import Engine
 from scheduler.errors import SettingsError
 from scheduler.model.effects import Effect
 from scheduler.model.policy import Policy
-from scheduler.settings import Settings
-from scheduler.settings_queue import Queue
+from scheduler.settings import Queue, Settings
 
 EVERY: Final = 5.0
 """Seconds between two looks at the file: kubelet brings a changed ConfigMap about a minute later anyway."""

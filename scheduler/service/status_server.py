@@ -12,7 +12,7 @@ from scheduler.engine import Engine
 from scheduler.kube.client import Client
 from scheduler.objects.volumes import Volumes
 from scheduler.serving.server import serve, url
-from scheduler.settings_status import StatusServer
+from scheduler.settings import StatusServer
 from scheduler.status.authorization import Reviews, aliases
 from scheduler.status.endpoints import Answers
 from scheduler.status.operator_api import Desk

@@ -18,8 +18,8 @@ from prometheus_client import Counter, Gauge
 
 from scheduler.errors import SettingsError
 from scheduler.serving.listener import HEAD_LIMIT, STRANGER_LIMIT, Listener, connection_of, listening
-from scheduler.serving.tls import Identity, Server
-from scheduler.settings import VerbsServer
+from scheduler.serving.tls import Identity
+from scheduler.settings import TLSServer
 
 LINGER: Final = 1.0
 """Seconds that the rest of a body is read and thrown away after we answered early, so that the answer arrives."""
@@ -60,7 +60,7 @@ async def serve(
     port: int,
     *,
     section: str = "verbs",
-    settings: Server | None = None,
+    settings: TLSServer | None = None,
     metrics: Counters | None = None,
     head_limit: float = HEAD_LIMIT,
     anonymous: bool = False,
@@ -70,14 +70,14 @@ async def serve(
 ) -> AsyncIterator[int]:
     """Serve the application while the context lasts; gives the port, which the kernel chose if `port` is 0.
 
-    section: of the settings, named in errors. settings: bounds and TLS; by default those of the verbs without TLS.
+    section: of the settings, named in errors. settings: bounds and TLS; by default no TLS.
     metrics: where connections are counted, if they are. anonymous: a client need not show a certificate, but one that
     it shows must be good. credentials: the application asks for a token or certificate, and tells
     `listener.authenticated` of each that is good; a connection that shows none in time is closed. backlog: connections
     that may wait to be taken; the kernel may allow fewer. ends: where it is shown when the certificates end, if it is.
     Raises SettingsError when the address cannot be listened on, or the certificates cannot be used.
     """
-    own: Server = settings or VerbsServer()
+    own = settings or TLSServer()
     app.middlewares.insert(0, _on_connection)
     server_logger.addFilter(_is_ours)
     identity = Identity(own, section=section, anonymous=anonymous) if own.cert else None
@@ -132,7 +132,7 @@ def _is_ours(record: logging.LogRecord) -> bool:
 
 def _listener(
     runner: web.AppRunner,
-    settings: Server,
+    settings: TLSServer,
     identity: Identity | None,
     metrics: Counters | None,
     head_limit: float,

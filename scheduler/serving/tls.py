@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 from prometheus_client import Gauge
 
 from scheduler.errors import SettingsError, shortened
+from scheduler.settings import TLSServer
 
 LOOK_EVERY: Final = 10.0
 """Seconds between two looks at the files' times."""
@@ -39,23 +40,6 @@ sslproto.SSLProtocol.max_size = BUFFER
 _log = structlog.get_logger("serving")
 
 
-class Server(Protocol):
-    """The settings that servers of ours have in common; every one is told in `scheduler.settings`."""
-
-    @property
-    def cert(self) -> str: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def client_ca(self) -> str: ...
-    @property
-    def client_names(self) -> tuple[str, ...]: ...
-    @property
-    def keep_alive(self) -> float: ...
-    @property
-    def connections(self) -> int: ...
-
-
 class Identity:
     """The context for connections that are accepted. Raises SettingsError when the files cannot be used.
 
@@ -64,7 +48,7 @@ class Identity:
 
     def __init__(
         self,
-        settings: Server,
+        settings: TLSServer,
         clock: Callable[[], float] = time.monotonic,
         *,
         section: str = "verbs",

@@ -23,6 +23,7 @@ from tests.kube.api_server import PODS, ApiServer, Refuse
 from tests.kube.kubeconfig import kubeconfig
 
 NODES = "/api/v1/nodes"
+CONFIG_MAPS = "/api/v1/namespaces/gangwright-system/configmaps"
 GPU = "nvidia.com/gpu"
 TEAM = "/api/v1/namespaces/team/pods"
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
@@ -172,6 +173,10 @@ class Cluster(ApiServer):
     @property
     def kubeconfig(self) -> str:
         return kubeconfig(self._folder, self.url)
+
+    def settings(self, text: str, name: str = "gangwright-settings-9bf") -> dict[str, Any]:
+        """The ConfigMap that the manifests make of the settings file."""
+        return self.put(name, CONFIG_MAPS, "gangwright-system", data={"settings.yaml": text})
 
     def node(self, name: str, *, rack: str = "r0", gpus: int = 8, cordoned: bool = False) -> None:
         labels = {"kubernetes.io/hostname": name, "gangwright.io/rack": rack}

@@ -14,11 +14,10 @@ from scheduler.cli.gangs import preempted
 from scheduler.cli.screen import as_yaml
 from scheduler.status.response_schemas import PreemptedRow
 from tests.cli.manifests import a_job
-from tests.cli.speaking import JOBS
+from tests.cli.speaking import CONFIG_MAPS, JOBS
 from tests.kube.api_server import PODS, Refuse
 
 EVERY_JOB = "/apis/batch/v1/jobs"
-CONFIG_MAPS = "/api/v1/namespaces/gangwright-system/configmaps"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/gangwright-system/leases"
 HOSTILE = "\x1b[31mred\x07[bold]\u202e"
 """A terminal escape, a bell, rich's markup, and a character that turns the line around."""
@@ -267,10 +266,7 @@ async def test_the_settings_of_the_cluster_hold(cluster):
     cluster.gang("waits", 4, gpus=8)
     before = await cluster.say("explain", "team/waits", "-o", "json")
     for number, level in enumerate(("area", "host")):
-        made = cluster.put(
-            f"gangwright-settings-{'9b'[number]}f", CONFIG_MAPS, "gangwright-system",
-            data={"settings.yaml": f"placement: {{level: {level}}}"},
-        )  # fmt: skip
+        made = cluster.settings(f"placement: {{level: {level}}}", f"gangwright-settings-{'9b'[number]}f")
         made["metadata"]["creationTimestamp"] = f"2026-01-0{number + 1}T00:00:00Z"
     other = cluster.put("gangwright-settings9", CONFIG_MAPS, "gangwright-system", data={})
     other["metadata"]["creationTimestamp"] = "2026-01-09T00:00:00Z"
@@ -279,6 +275,33 @@ async def test_the_settings_of_the_cluster_hold(cluster):
 
     assert ("defaults assumed" in before.err, "defaults assumed" in said.err) == (True, False)
     assert (before.json["wishes"]["level"], said.json["wishes"]["level"]) == ("rack", "host")
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["settings of the cluster", "defaults"])
+async def test_the_callers_environment_changes_no_judgement(cluster, monkeypatch, known):
+    """Variables that would be settings of the service are none of a command's, whether they are right or unknown."""
+    monkeypatch.setenv("GANGWRIGHT_PLACEMENT__STRATEGY", "spread")
+    monkeypatch.setenv("GANGWRIGHT_NO_SUCH__SETTING", "1")
+    if known:
+        cluster.settings("placement: {strategy: pack}")
+    cluster.gang("waits", 4, gpus=8)
+
+    said = await cluster.say("explain", "team/waits", "-o", "json")
+
+    assert said.code == 0, said.err
+    assert said.json["wishes"]["strategy"] == "pack"
+
+
+async def test_the_callers_environment_does_not_change_a_settings_file(cluster, monkeypatch, tmp_path):
+    """What `--settings` names is read as it is."""
+    monkeypatch.setenv("GANGWRIGHT_PLACEMENT__STRATEGY", "spread")
+    file = tmp_path / "settings.yaml"
+    file.write_text("placement: {strategy: cosine}", encoding="utf-8")
+    cluster.gang("waits", 4, gpus=8)
+
+    said = await cluster.say("explain", "team/waits", "-o", "json", "--settings", str(file))
+
+    assert said.json["wishes"]["strategy"] == "cosine"
 
 
 async def test_a_gang_with_a_wrong_word_is_one_gang(cluster):
@@ -441,7 +464,7 @@ def test_a_name_is_a_name_in_every_yaml(word):
 async def test_who_waits_in_vain_has_no_place_and_no_start(cluster):
     """Too large for the cluster, or alone above its ceiling: "-", and the reason says that no waiting helps."""
     shares = "queue: {shares: {team: {ceiling: {nvidia.com/gpu: 4}}}}"
-    cluster.put("gangwright-settings", CONFIG_MAPS, "gangwright-system", data={"settings.yaml": shares})
+    cluster.settings(shares, "gangwright-settings")
     cluster.gang("greedy", 5, gpus=1)
     cluster.gang("huge", 5, gpus=8, namespace="other")
     cluster.gang("waits", 1, gpus=1, namespace="zoo", created="2026-01-01T00:01:00Z")
@@ -462,7 +485,7 @@ async def test_who_waits_in_vain_has_no_place_and_no_start(cluster):
 async def test_a_gang_at_its_ceiling_starts_when_its_namespace_has_left_enough(cluster):
     """Though there is room now. One of another namespace that needs as much starts at once."""
     shares = "queue: {shares: {team: {ceiling: {nvidia.com/gpu: 4}}}}"
-    cluster.put("gangwright-settings", CONFIG_MAPS, "gangwright-system", data={"settings.yaml": shares})
+    cluster.settings(shares, "gangwright-settings")
     cluster.gang("runs", 4, node="r0-n0", annotations={"gangwright.io/expected-runtime": "1h"})
     cluster.gang("capped", 2, created="2026-01-01T00:01:00Z")
 

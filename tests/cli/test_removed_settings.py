@@ -2,7 +2,6 @@
 
 import json
 
-from scheduler.cli.cluster_document import _policy_of
 from scheduler.cli.daemon import settings_of
 from scheduler.model.workload import Strategy
 
@@ -19,10 +18,12 @@ def test_a_removed_word_is_one_warning_in_the_log(tmp_path, capsys):
     assert line["message"].startswith("placement.strategy (settings.yaml, line 2) = 'dot': ")
 
 
-def test_a_removed_word_of_the_clusters_settings_is_noted(capsys):
+async def test_a_removed_word_of_the_clusters_settings_is_noted(cluster):
     """A command that reads them uses the nearest word, and says so beside its answer."""
-    assert _policy_of("placement:\n  strategy: dot").strategy is Strategy.COSINE
+    cluster.settings("placement:\n  strategy: dot")
+    cluster.gang("waits", 4, gpus=8)
 
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "placement.strategy (settings.yaml, line 2) = 'dot': " in err
+    said = await cluster.say("explain", "team/waits", "-o", "json")
+
+    assert said.json["wishes"]["strategy"] == "cosine"
+    assert "placement.strategy (settings.yaml, line 2) = 'dot': " in said.err

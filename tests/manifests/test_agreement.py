@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from scheduler import settings_loader
 from scheduler.kube.lease_follower import AFTER_FAULT, LOOK_LIMIT, POLL
+from scheduler.settings import load
 from tests.manifests.rendering import EXTENDER_CONFIG, containers, named
 
 FILES = ["kube-scheduler.yaml", "kube-scheduler-without-policy.yaml"]
@@ -15,7 +15,7 @@ FILES = ["kube-scheduler.yaml", "kube-scheduler-without-policy.yaml"]
 @pytest.fixture
 def ours():
     """The settings as the Pod gets them."""
-    return settings_loader.load(EXTENDER_CONFIG / "settings.yaml", environ={"POD_NAME": "gangwright-0"})
+    return load(EXTENDER_CONFIG / "settings.yaml", environ={"POD_NAME": "gangwright-0"})
 
 
 @pytest.mark.parametrize("file", FILES)

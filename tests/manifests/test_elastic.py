@@ -4,12 +4,12 @@ import msgspec
 import pytest
 import yaml
 
-from scheduler import settings_loader
 from scheduler.elastic.controller import pod_template
 from scheduler.elastic.job.spec import Batch, Checkpoint, Spec, Stage
 from scheduler.elastic.job.status import Phase, Status, WorkerPhase
 from scheduler.elastic.job.validation import decode, decode_spec
 from scheduler.elastic.sizing import policy_parameters
+from scheduler.settings import load
 from tests.manifests.rendering import EXTENDER_CONFIG, MANIFESTS, named, of_kind, rendered
 from tests.manifests.test_pod import amount
 
@@ -157,7 +157,7 @@ def test_samples_show_every_policy():
 def ours():
     """The settings as the Pod gets them."""
     told = {one["name"]: one["value"] for one in container()["env"] if "value" in one}
-    return settings_loader.load(None, environ=told | {"POD_NAME": "gangwright-elastic-0"})
+    return load(None, environ=told | {"POD_NAME": "gangwright-elastic-0"})
 
 
 def container():
@@ -393,4 +393,4 @@ def test_the_settings_file_is_the_masters_too(ours):
     told = {one["name"]: one["value"] for one in container()["env"] if "value" in one}
     both = told | {"POD_NAME": "gangwright-elastic-0"}
 
-    assert settings_loader.load(EXTENDER_CONFIG / "settings.yaml", environ=both) == ours
+    assert load(EXTENDER_CONFIG / "settings.yaml", environ=both) == ours

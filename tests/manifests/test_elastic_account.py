@@ -23,7 +23,7 @@ from scheduler.elastic.job.status import (
 )
 from scheduler.elastic.job.status_json import encode_status
 from scheduler.elastic.job.validation import decode
-from scheduler.settings_elastic import Confinement
+from scheduler.settings import Confinement
 from tests.elastic.controller.process import Process
 from tests.manifests.elastic import (
     JOBS,

@@ -6,7 +6,7 @@ import tempfile
 import pytest
 import yaml
 
-from scheduler import settings_loader
+from scheduler.settings import load
 from tests.manifests.rendering import (
     EXTENDER_CONFIG,
     MANIFESTS,
@@ -44,7 +44,7 @@ def sidecar(rendered):
 
 def test_by_default_the_network_does_not_reach_it():
     """It listens on loopback; no container, Service or network policy opens its port."""
-    ours = settings_loader.load(EXTENDER_CONFIG / "settings.yaml", environ={})
+    ours = load(EXTENDER_CONFIG / "settings.yaml", environ={})
     opened = {port["containerPort"] for each in containers().values() for port in each["ports"]}
     served = {port["port"] for each in of_kind("base", "Service") for port in each["spec"]["ports"]}
     (rule,) = named("base", "NetworkPolicy", "gangwright")["spec"]["ingress"]
@@ -56,7 +56,7 @@ def test_by_default_the_network_does_not_reach_it():
 
 def test_the_component_opens_its_port_and_no_other(upon_base):
     """Container, Service and network policy name the port of the settings."""
-    port = settings_loader.load(EXTENDER_CONFIG / "settings.yaml", environ={}).status.port
+    port = load(EXTENDER_CONFIG / "settings.yaml", environ={}).status.port
     ports = {each["name"]: each["containerPort"] for each in sidecar(upon_base)["ports"]}
     service = one(upon_base, "Service", "gangwright-status")["spec"]
     (rule,) = one(upon_base, "NetworkPolicy", "gangwright-status")["spec"]["ingress"]
@@ -70,9 +70,7 @@ def test_the_component_s_settings_are_whole(upon_base):
     """What it sets by environment is taken: every address, and the certificate that is mounted."""
     container = sidecar(upon_base)
     environ = {each["name"]: each["value"] for each in container["env"] if "value" in each}
-    ours = settings_loader.load(
-        EXTENDER_CONFIG / "settings.yaml", environ=environ | {"POD_NAME": "gangwright-0"}
-    )
+    ours = load(EXTENDER_CONFIG / "settings.yaml", environ=environ | {"POD_NAME": "gangwright-0"})
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
 
     assert ours.status.host == ""

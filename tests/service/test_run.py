@@ -20,8 +20,7 @@ from scheduler.objects.watched_resources import RESOURCES
 from scheduler.service import run
 from scheduler.service.informers import Informers
 from scheduler.serving.server import url
-from scheduler.settings import Api, Probes, Settings, VerbsServer
-from scheduler.settings_status import StatusServer
+from scheduler.settings import Api, Probes, Settings, StatusServer, VerbsServer
 from tests.kube.api_server import ApiServer
 from tests.kube.kubeconfig import kubeconfig
 from tests.kube.speechless import heard

@@ -8,7 +8,7 @@ import pytest
 from scheduler.engine import Engine
 from scheduler.model.queueing import Order, Share
 from scheduler.service.settings_reload import keep_reading, reread
-from scheduler.settings_loader import load
+from scheduler.settings import load
 
 
 class EnoughError(Exception):

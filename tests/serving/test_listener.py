@@ -12,7 +12,7 @@ from aiohttp import web
 
 from scheduler.serving import listener, server
 from scheduler.serving.listener import Listener, authenticated, connection_of
-from scheduler.settings_elastic import RendezvousServer
+from scheduler.settings import RendezvousServer
 from tests.elastic.rendezvous.served import served
 from tests.extender.raw import Raw
 

@@ -13,7 +13,7 @@ import aiohttp
 from scheduler.engine import Engine
 from scheduler.objects.volumes import Volumes
 from scheduler.serving.server import serve
-from scheduler.settings_status import StatusServer
+from scheduler.settings import StatusServer
 from scheduler.status.authorization import Reviews
 from scheduler.status.endpoints import Answers
 from scheduler.status.status_app import build_app

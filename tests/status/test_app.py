@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from scheduler.engine import Engine
 from scheduler.serving.server import TOKEN_FIELD
 from scheduler.serving.token_reviews import LONGEST_TOKEN, TOKENS
-from scheduler.settings_status import StatusServer
+from scheduler.settings import StatusServer
 from scheduler.status import status_app
 from scheduler.status.authorization import ACCESS_REVIEWS
 from tests.builders import GPU

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.serving import server
 from scheduler.serving.listener import Listener
-from scheduler.settings_status import StatusServer
+from scheduler.settings import StatusServer
 from scheduler.status.authorization import Subject, holder
 from tests.extender.raw import Raw
 from tests.plane import certificates

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from scheduler.elastic.job.status import OVER, Phase, Round, Status, WorkerPhase
 from scheduler.elastic.reconciler.job_effects import Resized, Tell
 from scheduler.kube.watch import Reflector
-from scheduler.settings_elastic import Reported
+from scheduler.settings import Reported
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
 
 STRAGGLER = "Straggler"

@@ -22,7 +22,7 @@ from scheduler.elastic.reconciler.job_effects import StartWorker, StopWorker, Te
 from scheduler.elastic.reconciler.job_events import StartRefused, Uid, WorkerGone
 from scheduler.errors import abridged
 from scheduler.objects import labels
-from scheduler.settings_elastic import Confinement
+from scheduler.settings import Confinement
 
 TELLS: Final = 3
 """Tries for an event that people read; it is worth little when it is old."""

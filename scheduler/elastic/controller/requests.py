@@ -15,7 +15,7 @@ from scheduler.elastic.controller.pod_template import Owner, Thing, reference
 from scheduler.objects import labels
 from scheduler.objects.event_bodies import micro, shortened, stem
 from scheduler.objects.patches import APPLY, JSON, MERGE
-from scheduler.settings_elastic import Confinement
+from scheduler.settings import Confinement
 
 JOBS: Final = f"/apis/{labels.OURS}v1alpha1/elasticjobs"
 PODS: Final = "/api/v1/pods"

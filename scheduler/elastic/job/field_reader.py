@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from scheduler.elastic.job.spec import Problem
 from scheduler.errors import shortened
+from scheduler.model import durations
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -19,9 +20,6 @@ Kind = Callable[[Any], T]
 """Reads one value. Raises Unfit."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_./]{0,314}[A-Za-z0-9])?")
-_DURATION: Final = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:h|ms|m|s))+")
-_PART: Final = re.compile(r"([0-9.]+)(h|ms|m|s)")
-_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _LONGEST: Final = 4096
 
 
@@ -176,9 +174,8 @@ def duration(low: float, high: float) -> Kind[float]:
     """Seconds, from Go's way of writing: 90s, 10m, 1h30m."""
 
     def read(value: Any) -> float:
-        fits = isinstance(value, str) and len(value) <= 64 and _DURATION.fullmatch(value)
-        seconds = sum(float(amount) * _SECONDS[unit] for amount, unit in _PART.findall(value)) if fits else -1
-        if not low <= seconds <= high:
+        seconds = durations.seconds(value) if isinstance(value, str) else None
+        if seconds is None or not low <= seconds <= high:
             raise Unfit(f"a duration such as 90s, 10m or 1h30m, from {low:g} to {high:g} seconds")
         return seconds
 

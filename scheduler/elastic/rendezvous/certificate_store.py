@@ -25,7 +25,7 @@ from msgspec import Struct
 from scheduler.elastic.rendezvous.certificates import Pair, Papers, mended
 from scheduler.errors import Conflict, KubeError, NotFound, SettingsError
 from scheduler.serving.token_reviews import Calls
-from scheduler.settings_elastic import RendezvousServer
+from scheduler.settings import RendezvousServer
 
 LOOK_EVERY: Final = 3600.0
 """Seconds between two looks at what is due; a third of a certificate's life is left then."""

@@ -14,7 +14,7 @@ from scheduler.elastic.rendezvous.worker_messages import ORDINARY, Failure, Reas
 from scheduler.elastic.rendezvous.worker_requests import Caller, Door
 from scheduler.elastic.rendezvous.worker_routes import ROUTES, Counter, Route
 from scheduler.serving.listener import authenticated
-from scheduler.settings_elastic import RendezvousServer
+from scheduler.settings import RendezvousServer
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
 
 SPARE: Final = 15.0

@@ -20,7 +20,7 @@ from scheduler.elastic.rendezvous.worker_routes import Counter
 from scheduler.serving.server import serve
 from scheduler.serving.tls import first_end
 from scheduler.serving.token_reviews import Calls
-from scheduler.settings_elastic import RendezvousServer
+from scheduler.settings import RendezvousServer
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
 
 

@@ -1,6 +1,6 @@
 """How large a ring the rendezvous can hold: what Horovod lays down for one, against the bounds in the settings.
 
-Lives here: arithmetic. Never here: the bounds (`scheduler.settings_elastic`), or what becomes of a job that asks for
+Lives here: arithmetic. Never here: the bounds (`scheduler.settings`), or what becomes of a job that asks for
 more (`scheduler.elastic.reconciler.ring_limit`). Why the ring is bounded by the room, and the room does not grow with the
 ring: everybody lays down an address for everybody else, so it grows with the square. Then one person's `maxWorkers`
 would say how much memory the master takes, which all jobs need; an administrator may raise the bounds together with
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from scheduler.elastic.agent.kv_proxy import VALUE_LIMIT
 from scheduler.elastic.job.validation import MOST_WORKERS
 from scheduler.elastic.rendezvous.kv_store import ENTRY, OLD
-from scheduler.settings_elastic import RendezvousServer
+from scheduler.settings import RendezvousServer
 
 ADDRESS: Final = 136
 """Bytes of one address of gloo's; a member lays down one for each other member, in one value."""

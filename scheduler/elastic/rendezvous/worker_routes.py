@@ -20,7 +20,7 @@ from scheduler.elastic.rendezvous.long_polls import Waits
 from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 from scheduler.elastic.rendezvous.worker_requests import Caller, Desk
 from scheduler.serving.body import SHARE, Bodies
-from scheduler.settings_elastic import RendezvousServer
+from scheduler.settings import RendezvousServer
 
 T = TypeVar("T")
 

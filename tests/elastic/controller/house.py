@@ -26,7 +26,7 @@ from scheduler.elastic.rendezvous import worker_messages
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.watch import Reflector
-from scheduler.settings_elastic import Confinement
+from scheduler.settings import Confinement
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
 from tests.kube.follower import until
 from tests.kube.kubeconfig import kubeconfig

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scheduler.elastic.controller import requests
 from scheduler.elastic.controller.pod_template import Owner
-from scheduler.settings_elastic import Confinement
+from scheduler.settings import Confinement
 from tests.kube.writable import merged
 
 OWNER = Owner("team", "train", "uid-job")

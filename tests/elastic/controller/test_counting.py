@@ -6,7 +6,7 @@ from scheduler.elastic.controller import job_metrics
 from scheduler.elastic.controller.job_metrics import JobMetrics, moved
 from scheduler.elastic.job.status import Member, Phase, Round, Seat, Status, WorkerPhase
 from scheduler.elastic.reconciler.job_effects import Resized, Tell
-from scheduler.settings_elastic import Reported
+from scheduler.settings import Reported
 from scheduler.telemetry.elastic_metrics import METRICS, ElasticMetrics
 
 

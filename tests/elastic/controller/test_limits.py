@@ -2,8 +2,7 @@
 
 from scheduler.elastic.controller.elastic_master import limits_of
 from scheduler.elastic.reconciler.timeouts import Timeouts
-from scheduler.settings import Settings
-from scheduler.settings_elastic import ElasticMaster, RendezvousServer, Workers
+from scheduler.settings import ElasticMaster, RendezvousServer, Settings, Workers
 
 
 def test_the_defaults_are_those_of_the_reconciler() -> None:

@@ -10,7 +10,7 @@ from scheduler.elastic.controller.pod_template import Owner, reference
 from scheduler.elastic.reconciler import Timeouts
 from scheduler.elastic.reconciler.job_events import Arrived, Beat, Elapsed, Exited
 from scheduler.elastic.rendezvous.worker_messages import Exit, Ready, Reason, Refused
-from scheduler.settings_elastic import Confinement
+from scheduler.settings import Confinement
 from tests.elastic.controller.house import KIT, TEMPLATE, Actor, House, beat, job, pods, seat, status, train
 from tests.kube.api_server import Refuse, status_body
 from tests.kube.follower import until

@@ -15,7 +15,7 @@ from scheduler.elastic.controller.status_writer import StatusWriter
 from scheduler.elastic.reconciler import Timeouts
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
-from scheduler.settings_elastic import ElasticMaster
+from scheduler.settings import ElasticMaster
 from tests.elastic.controller.house import JOBS
 from tests.kube.api_server import Refuse
 from tests.kube.follower import Time, until

@@ -20,7 +20,7 @@ from scheduler.elastic.rendezvous.rendezvous_server import Rendezvous, rendezvou
 from scheduler.elastic.rendezvous.token_auth import ACCOUNT, POD_NAME, POD_UID
 from scheduler.errors import Conflict, NotFound, Unreachable
 from scheduler.serving.token_reviews import TOKENS
-from scheduler.settings_elastic import RendezvousServer
+from scheduler.settings import RendezvousServer
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
 from tests.elastic.rendezvous.desk import HonestDesk
 

@@ -16,7 +16,7 @@ from scheduler.elastic.rendezvous import certificate_store
 from scheduler.elastic.rendezvous.certificate_store import NAMES, Folder, Secret, certified, settled
 from scheduler.elastic.rendezvous.certificates import AUTHORITY_LIFE, SERVER_LIFE, Pair, Papers, mended
 from scheduler.errors import SettingsError, Unreachable
-from scheduler.settings_elastic import RendezvousServer
+from scheduler.settings import RendezvousServer
 from tests.elastic.rendezvous.served import ApiServer, served
 from tests.plane.certificates import Authority
 

@@ -9,7 +9,7 @@ from scheduler.elastic.controller.pod_template import LONGEST_JOB, worker_name
 from scheduler.elastic.rendezvous import ring_size
 from scheduler.elastic.rendezvous.kv_store import OLD, Values
 from scheduler.elastic.rendezvous.worker_messages import Refused
-from scheduler.settings_elastic import RendezvousServer
+from scheduler.settings import RendezvousServer
 from tests.elastic.rendezvous.served import served
 
 WORKERS = 64

@@ -13,7 +13,7 @@ import pytest_asyncio
 from scheduler.elastic.rendezvous.rendezvous_server import rendezvous
 from scheduler.kube.client import Client as KubeClient
 from scheduler.kube.credentials import find_access
-from scheduler.settings_elastic import RendezvousServer
+from scheduler.settings import RendezvousServer
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
 from tests.elastic.rendezvous.desk import HonestDesk
 from tests.plane import where

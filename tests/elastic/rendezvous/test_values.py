@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.elastic.rendezvous.kv_store import OLD, Round, Values, weight
 from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
-from scheduler.settings_elastic import RendezvousServer
+from scheduler.settings import RendezvousServer
 
 KEYS = ("global/0", "global/1", "local_a/0")
 STEPS = st.lists(

@@ -1,0 +1,66 @@
+"""Settings that contradict each other.
+
+Lives here: one row for each contradiction. Never here: what is wrong in a setting by itself; its own kind says that.
+"""
+
+from collections.abc import Iterator
+
+from scheduler.errors import SettingsError
+from scheduler.settings.kinds import is_loopback
+from scheduler.settings.sections import Settings
+from scheduler.settings.sources import camel
+
+
+def check(settings: Settings) -> None:
+    """Raises SettingsError for the first rule that is broken."""
+    for section, name, broken, remedy in _rules(settings):
+        if broken:
+            value = getattr(getattr(settings, section), name)
+            raise SettingsError(f"{section}.{camel(name)}", value, remedy)
+
+
+def _rules(s: Settings) -> Iterator[tuple[str, str, bool, str]]:
+    """Section and name of the setting to change, whether the rule is broken, and what would be right."""
+    gangs, verbs, probes, status, meet = s.gangs, s.verbs, s.probes, s.status, s.rendezvous
+    levels = [level.name for level in s.cluster.levels]
+    labels = [level.label for level in s.cluster.levels]
+    yield "cluster", "levels", len({*levels}) < len(levels), "two levels must not have one name"
+    yield "cluster", "levels", len({*labels}) < len(labels), "two levels must not have one label"
+    yield "placement", "level", s.placement.level not in levels, "must be the name of one of cluster.levels"
+
+    remedy = "must not be longer than gangs"
+    yield "gangs", "backoff", gangs.backoff > gangs.backoff_limit, f"{remedy}.backoffLimit"
+    yield "gangs", "pin_grace", gangs.pin_grace > gangs.pin_limit, f"{remedy}.pinLimit"
+
+    public = "anyone may ask for probes and metrics"
+    yield "probes", "port", probes.port == verbs.port != 0, f"must differ from verbs.port: {public}"
+    yield "rendezvous", "port", meet.port == probes.port != 0, f"must differ from probes.port: {public}"
+    taken = status.serve and status.port in {verbs.port, probes.port} - {0}
+    yield "status", "port", taken, "must differ from verbs.port and probes.port: each is for others"
+
+    for section, server in ("verbs", verbs), ("status", status):
+        pair = f"{section}.cert and {section}.key"
+        yield section, "cert", bool(server.cert) != bool(server.key), f"{pair} go together"
+        broken = bool(server.client_ca) and not server.cert
+        yield section, "client_ca", broken, f"needs {pair}: a client's certificate is shown over TLS only"
+    broken = bool(verbs.client_names) and not verbs.client_ca
+    yield "verbs", "client_names", broken, "needs verbs.clientCa: without it no client shows a name"
+    listen = "listen on 127.0.0.1, or set"
+    broken = not (verbs.client_ca or is_loopback(verbs.host))
+    remedy = "a client of the verbs can stop the scheduler"
+    yield "verbs", "host", broken, f"{remedy}: {listen} verbs.cert, verbs.key and verbs.clientCa"
+    broken = status.serve and not (status.cert or is_loopback(status.host))
+    yield "status", "host", broken, f"tokens are sent to it: {listen} status.cert and status.key"
+
+    broken = len({bool(meet.cert), bool(meet.key), bool(meet.ca)}) > 1
+    remedy = "rendezvous.cert, rendezvous.key and rendezvous.ca go together: workers check us by the last"
+    yield "rendezvous", "cert", broken, remedy
+    broken = not (meet.cert or meet.folder or meet.secret)
+    remedy = "must be a name, unless rendezvous.cert or rendezvous.folder is set"
+    yield "rendezvous", "secret", broken, f"{remedy}: workers know the authority while they run"
+    remedy = "must be at least three and a half times rendezvous.beat, or a worker is lost with every packet"
+    yield "rendezvous", "silent_after", meet.silent_after < 3.5 * meet.beat, remedy
+    remedy = "must not be larger than rendezvous"
+    yield "rendezvous", "value_limit", meet.value_limit > meet.body_limit, f"{remedy}.bodyLimit"
+    broken = meet.round_limit > meet.values_limit
+    yield "rendezvous", "round_limit", broken, f"{remedy}.valuesLimit, which is for all jobs"

@@ -1,0 +1,242 @@
+"""Where Gangwright listens: for kube-scheduler, for kubelet and Prometheus, for people, and for workers.
+
+Lives here: one dataclass a section, and what servers with TLS have in common. Never here: a use of any of them.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from scheduler.model import names
+from scheduler.settings import kinds
+
+_address = kinds.text(
+    r"https?://[-A-Za-z0-9.:\[\]]{1,253}", "must be an address such as https://127.0.0.1:10259"
+)
+_server_name = kinds.text(r"[-A-Za-z0-9.:]{1,253}", "must be an address or a host name")
+_object_name = kinds.text(f"({names.SUBDOMAIN})?", "must be the name of an object")
+
+
+@dataclass(frozen=True, slots=True)
+class TLSServer:
+    """An address, a certificate, and bounds on connections."""
+
+    host: Annotated[str, kinds.host] = "127.0.0.1"
+    """Address to listen on."""
+
+    port: Annotated[int, kinds.port] = 0
+    """0: any that is free."""
+
+    cert: Annotated[str, kinds.path] = ""
+    """File of our certificate, PEM. Empty: plain HTTP. Read again when it changes."""
+
+    key: Annotated[str, kinds.path] = ""
+    """File of the certificate's key, PEM."""
+
+    connections: Annotated[int, kinds.connections] = 256
+    """Connections at a time."""
+
+    keep_alive: Annotated[float, kinds.seconds(1, 3600)] = 120.0
+    """How long an idle connection stays open."""
+
+    @property
+    def client_ca(self) -> str:
+        """File of the authorities for client certificates, PEM. Empty: no client shows one."""
+        return ""
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        """Names of which a client certificate must have one. None: any that the authority signed."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class VerbsServer(TLSServer):
+    """Where kube-scheduler reaches us, and how long it waits."""
+
+    host: Annotated[str, kinds.host] = "127.0.0.1"
+    """Address to listen on. Loopback: kube-scheduler is in the same Pod. Any other address needs mutual TLS."""
+
+    port: Annotated[int, kinds.port] = 10270
+    """As in `extenders[].urlPrefix`; beside kube-scheduler's own 10259. 0: any that is free."""
+
+    http_timeout: Annotated[float, kinds.seconds(0.1, 20)] = 2.0
+    """As `extenders[].httpTimeout`. Half of it is our own deadline: an answer that says why it failed beats none."""
+
+    keep_alive: Annotated[float, kinds.seconds(100, 3600)] = 120.0
+    """How long an idle connection stays open. Longer than the 90 s of Go's client: it does not send a POST again
+    that met a connection just being closed."""
+
+    connections: Annotated[int, kinds.connections] = 256
+    """Connections at a time; kube-scheduler keeps two. Beyond it the oldest that was never answered is closed."""
+
+    body_limit: Annotated[int, kinds.size(2**20, 2**30)] = 64 * 2**20
+    """The largest body that is ever read, in bytes; a cluster's size sets a tighter limit. With names only, a call
+    over 5,000 nodes is 0.2 MB."""
+
+    client_ca: Annotated[str, kinds.path] = ""
+    """File of the authorities, PEM, one of which must have signed kube-scheduler's client certificate. Read again when
+    it changes, for new connections.
+    """
+
+    client_names: Annotated[tuple[str, ...], kinds.many(kinds.name)] = ()
+    """Common names or DNS names of which the client certificate must have one; none: any that the authority signed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """Where kubelet and Prometheus reach us: /livez, /readyz, /metrics."""
+
+    host: Annotated[str, kinds.host] = ""
+    """Address to listen on. Empty: every one, of both families, because both come from outside of the Pod."""
+
+    port: Annotated[int, kinds.port] = 10271
+    """0: any that is free."""
+
+    kube_scheduler: Annotated[str, _address] = "https://127.0.0.1:10259"
+    """Where `gangwright serve` asks kube-scheduler whether it is alive, for its liveness probe: as `--secure-port` of
+    kube-scheduler."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusServer(TLSServer):
+    """Where people reach us, with the command line and the page, and whom we believe."""
+
+    serve: Annotated[bool, kinds.flag] = True
+    """false: no status service at all."""
+
+    host: Annotated[str, kinds.host] = "127.0.0.1"
+    """Address to listen on. Loopback: `kubectl port-forward` reaches it, the network does not. Any other address needs
+    status.cert and status.key: tokens are sent."""
+
+    port: Annotated[int, kinds.port] = 10272
+    """0: any that is free."""
+
+    client_ca: Annotated[str, kinds.path] = ""
+    """File of the cluster's authority for client certificates, PEM: who shows a certificate that it signed is the user
+    of its common name and the groups of its organizations, as for the API server. Empty: bearer tokens only. Read
+    again when it changes, for new connections."""
+
+    audiences: Annotated[tuple[str, ...], kinds.many(kinds.audience)] = ()
+    """Of which a bearer token must have one. None: tokens for the API server itself, which people have anyway; then
+    whoever runs this service could use them there."""
+
+    remember: Annotated[float, kinds.seconds(1, 600)] = 60.0
+    """How long a yes of the API server counts, to a token or to a right to look. Whoever loses a right sees for so long
+    what he saw before; what acts is asked about anew every time."""
+
+    remember_refusal: Annotated[float, kinds.seconds(0.1, 600)] = 10.0
+    """How long a no counts: whoever was just given a right need not wait long."""
+
+    connections: Annotated[int, kinds.connections] = 128
+    """Connections at a time; a browser keeps six. Beyond it the oldest that has shown no token or certificate is closed."""
+
+    keep_alive: Annotated[float, kinds.seconds(1, 3600)] = 60.0
+    """How long an idle connection stays open."""
+
+
+@dataclass(frozen=True, slots=True)
+class RendezvousServer(TLSServer):
+    """Where the workers of elastic jobs meet, over TLS always, and whom of them we believe."""
+
+    host: Annotated[str, kinds.host] = ""
+    """Address to listen on. Empty: every one; workers come from all over the cluster, and TLS is never off."""
+
+    port: Annotated[int, kinds.port] = 10273
+    """0: any that is free."""
+
+    names: Annotated[tuple[str, ...], kinds.many(_server_name, least=1, most=16)] = (
+        "gangwright-elastic.gangwright-system.svc",
+        "gangwright-elastic.gangwright-system",
+        "gangwright-elastic",
+    )
+    """Names and addresses that our certificate is good for. Workers are told the first: the Service's, in full, because
+    they live in other namespaces."""
+
+    cert: Annotated[str, kinds.path] = ""
+    """File of our certificate, PEM, such as cert-manager keeps in a Secret. Empty: we make it ourselves. Read again
+    when it changes."""
+
+    ca: Annotated[str, kinds.path] = ""
+    """File of the authority that signed rendezvous.cert, PEM; what workers check us by. Read when we start, and told to
+    a worker when it is made: before the next authority signs, let it hold that beside the old one, and recreate the
+    workers of before.
+    """
+
+    secret: Annotated[str, _object_name] = "gangwright-elastic-tls"  # noqa: S105 - the name of an object
+    """Secret of our own namespace in which what we make is kept: workers know the authority for as long as they run,
+    and another master must be able to go on under it."""
+
+    folder: Annotated[str, kinds.path] = ""
+    """Folder in which it is kept instead, for a master outside of a cluster. Empty: the Secret."""
+
+    audience: Annotated[str, kinds.audience] = "gangwright-elastic"
+    """Of the workers' tokens. Our own: a token for us opens nothing else, and no other token opens us."""
+
+    remember: Annotated[float, kinds.seconds(1, 60)] = 60.0
+    """How long the API server's yes to a token counts. A pod that is gone is no worker at once, whatever its token
+    says.
+    """
+
+    remember_refusal: Annotated[float, kinds.seconds(0.1, 60)] = 5.0
+    """How long its no counts: a token is written anew before it ends, and the new one is another."""
+
+    outage: Annotated[float, kinds.seconds(0, kinds.DAY)] = 3600.0
+    """While tokens are not reviewed, how long one that was once believed is believed further, at most until its own end.
+    0: not at all. Without it a minute in which reviews alone fail would silence every worker. An outage in which the
+    Lease ends as well, after ten seconds, silences them until a master leads again; they train on.
+    """
+
+    beat: Annotated[float, kinds.seconds(0.1, 60)] = 1.0
+    """How often a worker says that it lives: after 0.6 to 1.25 times that, as its training reports. A hundred
+    workers cost some hundredths of a core.
+    """
+
+    silent_after: Annotated[float, kinds.seconds(5, 600)] = 5.0
+    """A worker that was not heard for so long counts as lost; four beats, so that one lost packet is none. At least 5s:
+    an agent gives up a beat after 1.5 s, and needs time for two more.
+    """
+
+    wait: Annotated[float, kinds.seconds(0.1, 300)] = 30.0
+    """Longest that a question waits for its answer; then it is asked again. Below the minute after which middle boxes
+    drop a silent connection."""
+
+    waits: Annotated[int, kinds.whole(1, 65536)] = 512
+    """Questions of one worker that wait at a time. Its mesh asks for the address of every other member at once."""
+
+    body_limit: Annotated[int, kinds.size(2**10, 2**26)] = 2**20
+    """Largest body in bytes; a report with the end of a child's output takes some thousands."""
+
+    value_limit: Annotated[int, kinds.size(2**8, 2**24)] = 64 * 2**10
+    """Largest value that members exchange, in bytes. Gloo's has 136 bytes for each other member: enough for 482 workers
+    of a job, and the agent passes on no larger ones."""
+
+    keys: Annotated[int, kinds.whole(1, 2**24)] = 16384
+    """Values of one round. Horovod lays down eight a member, and four beside."""
+
+    round_limit: Annotated[int, kinds.size(2**16, 2**32)] = 8 * 2**20
+    """Bytes of one round's values together, with their keys and 256 bytes for each. Horovod builds its mesh twice, so N
+    members lay down 272 × N × (N − 1), and some words: 8 MiB do for 170 of them, 482 need 62 MiB. Three rounds of a job
+    are kept, so that `rendezvous.valuesLimit` must be three times as much, and the master have the memory. No job gets
+    more workers than the smallest of these bounds does for: beyond it Horovod would abort all of them. `status.reason`
+    names the bound; a job with a larger `minWorkers` is not started. Scripts with process sets of their own lay down
+    more than this."""
+
+    values_limit: Annotated[int, kinds.size(2**20, 2**34)] = 128 * 2**20
+    """Bytes of the values of all jobs together; a quarter of the memory that the manifests give the master. When it is
+    full, rounds in which all members train already make room first, and those that a newer round has followed: they
+    need their values no more. So it bounds how many meet at one moment: sixteen rings of 170, or 44 of 100. Beyond that
+    the job that holds most of it gives up its oldest round for others, and waits for room itself, up to
+    `workers.glooTimeout`; a job whose members meet in the round that it gives up begins again from its checkpoint."""
+
+    connections: Annotated[int, kinds.connections] = 8192
+    """Connections at a time, or as many as the process may open files, less 256. A worker keeps a few, and one for each
+    question that waits; each takes 48 KiB at rest, all of them 384 MiB of the 512 in the manifests. At most 2,048 may
+    not have shown a token yet, and for no longer than 10 s. Beyond a bound the oldest of these is closed; a quarter of
+    all is left to them."""
+
+    backlog: Annotated[int, kinds.whole(512, 65535)] = 4096
+    """Connections that may wait to be taken: all members of a job come in one moment, and who finds the queue full
+    tries again after 1, 3 and 7 s. The kernel's own bound (net.core.somaxconn) cuts it, 4096 since Linux 5.4."""
+
+    keep_alive: Annotated[float, kinds.seconds(1, 3600)] = 75.0
+    """How long an idle connection stays open; longer than the beat and than any wait."""

@@ -1,0 +1,196 @@
+"""Where settings come from: a file or a text, the environment and flags, with the place of every value.
+
+Lives here: from these to YAML nodes by dotted name, what was removed, and the errors that name a place. Never here: which
+settings exist (`sections`), or what a value looks like (`kinds`).
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
+
+import yaml
+
+from scheduler.errors import SettingsError
+from scheduler.settings.kinds import TAG, Wrong, entries
+
+LONGEST_FILE: Final = 2**20
+"""Bytes; a settings file of ours takes about ten thousand."""
+
+DEEPEST: Final = 3
+"""Lists in lists of a wrong value that are shown."""
+
+PREFIX: Final = "GANGWRIGHT_"
+JOINT: Final = "__"
+"""Between section and setting. Two, so that what Kubernetes sets for a Service named `gangwright…` is never ours."""
+
+S = TypeVar("S")
+
+
+class Removed(NamedTuple):
+    """A setting that the version before this one read, or one word of it. It is read with a warning for one version."""
+
+    setting: str
+    """Its dotted name."""
+    remedy: str
+    word: str | None = None
+    """The word that is gone. None: the setting itself is, and what is given for it is left out."""
+    instead: str | None = None
+    """What is read for the word. None: the default."""
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that it had."""
+        section, name = self.setting.split(".")
+        return variable(section, re.sub(r"(?=[A-Z])", "_", name))
+
+
+REMOVED: Final[tuple[Removed, ...]] = (
+    Removed("placement.strategy", "dot was removed, and cosine is used: write that", "dot", "cosine"),
+    Removed("queue.overrun", "no gang is suspended for overrunning any more: remove it"),
+)
+"""What the version before this one read: it is read with a warning, and leaves this table with the next version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value of a setting, and where it was given."""
+
+    node: yaml.Node
+    source: str
+    """A file's name, an environment variable, or a flag."""
+    lines: bool = False
+    """The source has lines worth naming."""
+
+    def error(self, name: str, wrong: Wrong) -> SettingsError:
+        line = f", line {wrong.node.start_mark.line + 1}" if self.lines else ""
+        return SettingsError(f"{name} ({self.source}{line})", _written(wrong.node), wrong.remedy)
+
+
+def camel(name: str) -> str:
+    """`http_timeout` as people write it in YAML: `httpTimeout`."""
+    return re.sub("_(.)", lambda found: found[1].upper(), name)
+
+
+def variable(section: str, name: str) -> str:
+    """The environment variable of a setting: GANGWRIGHT_VERBS__HTTP_TIMEOUT."""
+    return f"{PREFIX}{section}{JOINT}{name}".upper()
+
+
+def content_of(file: Path) -> bytes:
+    """What a settings file says. Raises SettingsError."""
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(LONGEST_FILE + 1)
+    except OSError as error:
+        raise SettingsError("settings file", str(file), error.strerror or "cannot be read") from None
+    if len(content) > LONGEST_FILE:
+        raise SettingsError("settings file", str(file), f"must not be larger than {LONGEST_FILE} bytes")
+    return content
+
+
+def from_text(content: str | bytes, source: str) -> dict[str, Given]:
+    """Every value of a settings file, by its dotted name. Raises SettingsError."""
+    root = _composed(content, source)
+    if root is None:
+        return {}
+    given: dict[str, Given] = {}
+    section = "settings"
+    try:
+        for section, body in entries(root):
+            if body.tag != f"{TAG}null":  # a section whose settings are all commented out
+                given |= {f"{section}.{key}": Given(node, source, lines=True) for key, node in entries(body)}
+    except Wrong as wrong:
+        raise Given(root, source, lines=True).error(section, wrong) from None
+    return given
+
+
+def from_environment(environ: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Given]:
+    """Every value that an environment variable of ours gives. Raises SettingsError for one that is unknown.
+
+    names: the dotted name by variable, see `variable`.
+    """
+    known = {**names, **{row.variable: row.setting for row in REMOVED if row.word is None}}
+    given: dict[str, Given] = {}
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and JOINT in name:
+            if name not in known:
+                raise SettingsError(name, environ[name], _unknown(name, known))
+            given[known[name]] = Given(_value(environ[name], name), name)
+    return given
+
+
+def from_flags(flags: Mapping[str, str]) -> dict[str, Given]:
+    """Every value that a flag gives, by its dotted name. Raises SettingsError."""
+    return {name: Given(_value(text, f"flag {name}"), "flag") for name, text in flags.items()}
+
+
+def known(
+    given: Mapping[str, Given], names: Iterable[str], warn: Callable[[str], object]
+) -> dict[str, Given]:
+    """What was given, without what was removed. `warn` is told of each such value, with its place and the remedy.
+
+    Raises SettingsError for the first value that no setting takes.
+    """
+    kept = dict(given)
+    for row in REMOVED:
+        found = given.get(row.setting)
+        if found is None or (row.word is not None and _written(found.node) != row.word):
+            continue
+        warn(str(found.error(row.setting, Wrong(found.node, row.remedy))))
+        del kept[row.setting]
+        if row.instead is not None:
+            kept[row.setting] = replace(found, node=_value(row.instead, found.source))
+    every = set(names)
+    for name, own in kept.items():
+        if name not in every:
+            raise own.error(name, Wrong(own.node, _unknown(name, names)))
+    return kept
+
+
+def section_of(kind: type[S], section: str, given: Mapping[str, Given]) -> S:
+    """One section: its defaults, and what was given instead. Raises SettingsError."""
+    hints = get_type_hints(kind, include_extras=True)
+    values = {}
+    for field in fields(kind):  # type: ignore[arg-type]  # every section is a dataclass
+        name = f"{section}.{camel(field.name)}"
+        own = given.get(name)
+        if own is not None:
+            try:
+                values[field.name] = hints[field.name].__metadata__[0](own.node)
+            except Wrong as wrong:
+                raise own.error(name, wrong) from None
+    return kind(**values)
+
+
+def _written(node: yaml.Node, depth: int = 0) -> Any:
+    if isinstance(node, yaml.ScalarNode):
+        return node.value
+    if not isinstance(node, yaml.SequenceNode):
+        return {}
+    if depth == DEEPEST:
+        return "…"  # by its anchors a list may hold itself
+    return [_written(child, depth + 1) for child in node.value[:8]]
+
+
+def _unknown(name: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"no such setting; did you mean {close[0]}?" if close else "no such setting"
+
+
+def _value(text: str, source: str) -> yaml.Node:
+    return _composed(text, source) or yaml.ScalarNode(f"{TAG}str", "")
+
+
+def _composed(content: str | bytes, source: str) -> yaml.Node | None:
+    try:
+        # The safe loader's resolver, and only as far as nodes: no value of any type is made.
+        node: yaml.Node | None = yaml.compose(content, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise SettingsError(f"{source}{line}", error.problem or "", "must be YAML") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
+        raise SettingsError(source, "(not shown)", "must be YAML, in UTF-8, not nested deeply") from None
+    return node
