@@ -82,9 +82,7 @@ async def run(
         neighbor(KUBE_SCHEDULER, settings.probes.kube_scheduler) as beside,
     ):
         app = build_app(service, settings.verbs, metrics, lambda: _limit(service, settings))
-        desk = OperatorActions(
-            service.engine, client, service.clock, partial(operator_actions.drain_node, service)
-        )
+        desk = OperatorActions(service.engine, service.clock, partial(operator_actions.drain_node, service))
         checks = probes.build_app(
             metrics, lambda: _checks(service, intake, sight, settings), {KUBE_SCHEDULER: beside}
         )

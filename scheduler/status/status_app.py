@@ -27,7 +27,7 @@ from scheduler.status.endpoints import Answers, Ask
 from scheduler.status.openapi import description
 from scheduler.status.operator_api import DeskError
 from scheduler.status.page import add_page
-from scheduler.status.routes import PATH, ROUTES, Route, Word
+from scheduler.status.routes import PATH, REMOVED, ROUTES, Route, Word
 from scheduler.telemetry.metrics import Metrics
 
 BODY_LIMIT: Final = 16 * 2**10
@@ -74,6 +74,8 @@ def build_app(
     )
     for route in ROUTES:
         app.router.add_route(route.method, route.path, _handler(route, answers), name=route.name)
+    for path, text in REMOVED.items():
+        app.router.add_post(path, _removed(text), name="removed:" + path.rpartition("/")[2])
     told = _encode(description())
 
     async def describe(_request: web.Request) -> web.Response:
@@ -93,6 +95,13 @@ def _handler(route: Route, answers: Answers) -> _Handler:
         body = await _body(request, decoder) if decoder is not None else None
         answer = await route.handler(answers, Ask(request[_SUBJECT], words, body))
         return _answered(request, _encode(answer))
+
+    return handle
+
+
+def _removed(text: str) -> _Handler:
+    async def handle(_request: web.Request) -> web.StreamResponse:
+        raise Problem(410, text)
 
     return handle
 
