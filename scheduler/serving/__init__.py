@@ -12,4 +12,5 @@ what an answer is; those are the edges' own.
     rate_limit       how often a caller may ask
     probes           /livez /readyz /metrics, on a port of their own
     neighbor_probe   whether the other program in the Pod is alive
+    component        what each program has: tasks in the background, gauges, probes
 """
