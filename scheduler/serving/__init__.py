@@ -8,6 +8,7 @@ what an answer is; those are the edges' own.
     listener         connections: how many, how slow, which of strangers
     body             request bodies, bounded one by one and all together
     tls              the server's side of TLS
+    middleware       failures as JSON, counters and times of every request
     token_reviews    the token that a request shows, and what the API server says of it
     rate_limit       how often a caller may ask
     probes           /livez /readyz /metrics, on a port of their own
