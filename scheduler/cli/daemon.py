@@ -5,13 +5,26 @@ import json
 import signal
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import structlog
+import typer
 
 from scheduler.errors import SettingsError
 from scheduler.settings import Settings, load
 from scheduler.telemetry import log
+
+SettingsFile: TypeAlias = Annotated[
+    Path | None, typer.Option(help="Settings file; see extender_config/settings.yaml for all of them.")
+]
+Flags: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="One setting, e.g. probes.port=0; stronger than file and environment.",
+    ),
+]
 
 _log = structlog.get_logger("serve")
 
@@ -22,7 +35,7 @@ def flags_of(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise SettingsError("--set", pair, "must be NAME=VALUE, e.g. --set verbs.port=0")
+            raise SettingsError("--set", pair, "must be NAME=VALUE, e.g. --set probes.port=0")
         flags[name] = value
     return flags
 

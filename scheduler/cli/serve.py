@@ -3,28 +3,21 @@
 import asyncio
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from scheduler.cli.daemon import flags_of, listening, settings_of, until_told, warn_of_removed
+from scheduler.cli.daemon import (
+    Flags,
+    SettingsFile,
+    flags_of,
+    listening,
+    settings_of,
+    until_told,
+    warn_of_removed,
+)
 from scheduler.service.run import Source, run
 from scheduler.settings import load
 
 
-def serve(
-    settings: Annotated[
-        Path | None, typer.Option(help="Settings file; see extender_config/settings.yaml for all of them.")
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="One setting, e.g. verbs.port=0; stronger than file and environment.",
-        ),
-    ] = None,
-) -> None:
+def serve(settings: SettingsFile = None, set_: Flags = None) -> None:
     """Answer kube-scheduler's verbs, plan gangs, and write their seats.
 
     Prints one line of JSON with the addresses of verbs, probes and status once they are open.

@@ -10,7 +10,7 @@ own. Why replies are small objects with a known length: headers and body leave i
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -19,6 +19,7 @@ from aiohttp import web
 from scheduler.extender.verb_handlers import VERBS, Reply, Verb, Verbs
 from scheduler.extender.wire import NAME, UNBOUNDED, WireError
 from scheduler.serving.body import Bodies, Crowded, TooLarge
+from scheduler.serving.middleware import BROKEN, Handler, closing
 from scheduler.serving.server import serve
 from scheduler.settings import VerbsServer
 from scheduler.telemetry.metrics import Metrics
@@ -26,7 +27,6 @@ from scheduler.telemetry.metrics import Metrics
 __all__ = ["Answered", "Limits", "build_app", "limits", "serve"]
 
 TOO_SLOW: Final = "gangwright could not answer in time"
-BROKEN: Final = "gangwright failed; its log says why"
 TOO_LARGE: Final = "the body is too large: is nodeCacheCapable: true set on the extender of kube-scheduler?"
 CROWDED: Final = "gangwright reads too many bodies at a time"
 """Constant, as every text that kube-scheduler shows: one that varies makes it ask again without end."""
@@ -38,7 +38,6 @@ NEWCOMERS: Final = 100
 """Nodes that a small cluster may gain at a stroke."""
 
 _log = structlog.get_logger("extender")
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _numbers = itertools.count(1)
 
 
@@ -82,7 +81,7 @@ def build_app(
     return app
 
 
-def _handler(verb: Verb, verbs: Verbs, wait: float, bodies: Bodies, limit: Callable[[], Limits]) -> _Handler:
+def _handler(verb: Verb, verbs: Verbs, wait: float, bodies: Bodies, limit: Callable[[], Limits]) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         _check_headers(request)
         most = limit()
@@ -103,7 +102,7 @@ def _handler(verb: Verb, verbs: Verbs, wait: float, bodies: Bodies, limit: Calla
         except Exception:  # noqa: BLE001 - whatever it was, kube-scheduler gets an answer, and the log the trace
             _log.exception("verb failed")
             return Answered(verb.failed(BROKEN, "Broken"))
-        return _given_up(request, Answered(reply))
+        return closing(request, Answered(reply))
 
     return handle
 
@@ -115,18 +114,11 @@ def _check_headers(request: web.Request) -> None:
         raise web.HTTPUnsupportedMediaType(text="the body must not be compressed")
 
 
-def _given_up(request: web.Request, response: web.Response) -> web.Response:
-    """The response, after which the connection is closed where the body was not read to its end."""
-    if not request.content.at_eof():
-        response.force_close()
-    return response
-
-
 def _observed(metrics: Metrics) -> Any:
     """The middleware: a number and a timer for every call, a line and a counter at its end."""
 
     @web.middleware
-    async def observe(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    async def observe(request: web.Request, handler: Handler) -> web.StreamResponse:
         structlog.contextvars.bind_contextvars(call=next(_numbers))
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -151,7 +143,7 @@ def _refusal(request: web.Request, error: web.HTTPException) -> web.Response:
     response = web.json_response({"error": text}, status=error.status)
     if "Allow" in error.headers:
         response.headers["Allow"] = error.headers["Allow"]
-    return _given_up(request, response)
+    return closing(request, response)
 
 
 def _account(metrics: Metrics, verb: str, reply: Reply, took: float) -> None:

@@ -139,11 +139,6 @@ def _patch_job(
     return Call("PATCH", path, body, MERGE)
 
 
-def set_suspended(namespace: str, owner: Owner, *, suspend: bool) -> Call:
-    """A person suspends or resumes a Job: it is no longer Gangwright that paused it."""
-    return _patch_job(PodKey(namespace, owner.name), owner, _UNMARKED, "", suspend=suspend)
-
-
 def _announce(effect: Announce, now: float) -> tuple[Call, ...]:
     """Events first: most people read those."""
     namespace, name = effect.key

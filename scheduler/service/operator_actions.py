@@ -1,4 +1,4 @@
-"""What people do to gangs and nodes through the status service: dry runs, drains, suspended and resumed Jobs.
+"""What people do to gangs and nodes through the status service: dry runs and drains.
 
 Lives here: how each is carried out, what has to be true before, and the words of the answer. Never here: who may ask.
 """
@@ -12,20 +12,13 @@ import structlog
 
 from scheduler.engine import Engine
 from scheduler.engine.explain import Found
-from scheduler.errors import KubeError
-from scheduler.kube.client import Client, send
-from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Place, Reason, Refuse, Wait
 from scheduler.model.departures import Departure, Drain
 from scheduler.model.preemption_units import Preempt, Unit
 from scheduler.model.queueing import Estimate, Reservation
-from scheduler.model.workload import GangKey, Owner, Pod
-from scheduler.objects import patches
+from scheduler.model.workload import GangKey, Pod
 from scheduler.service.service import Service
 from scheduler.status.operator_api import DeskError, Drained, Moved, Trial, cannot_tell, would_leave
-
-WAIT: Final = 10.0
-"""Seconds for one call to the API server on behalf of a person."""
 
 NO_MORE: Final = "the gang of this name is there and has its quorum, and there is no room for more of it now"
 
@@ -37,9 +30,8 @@ DrainNode = Callable[[str, str], Awaitable[Drained]]
 class OperatorActions:
     """Serves people; every answer is of this replica."""
 
-    def __init__(self, engine: Engine, client: Client, clock: Callable[[], float], drain: DrainNode) -> None:
+    def __init__(self, engine: Engine, clock: Callable[[], float], drain: DrainNode) -> None:
         self._engine = engine
-        self._client = client
         self._clock = clock
         self._drain = drain
 
@@ -75,33 +67,6 @@ class OperatorActions:
         """Move gangs away from a node, onto seats that were found first."""
         _log.info("drain", node=node, by=by)
         return await self._drain(node, by)
-
-    async def suspend(self, gang: GangKey, by: str) -> str:
-        """Suspend the Job of a gang."""
-        return await self._set(gang, by, suspend=True)
-
-    async def resume(self, gang: GangKey, by: str) -> str:
-        """Resume the Job of a gang."""
-        return await self._set(gang, by, suspend=False)
-
-    async def _set(self, gang: GangKey, by: str, *, suspend: bool) -> str:
-        owner = _job_of(self._engine.ledger.registry.gangs.get(gang))
-        call = patches.set_suspended(gang.namespace, owner, suspend=suspend)
-        word = "suspended" if suspend else "resumed"
-        try:
-            await send(self._client, call, WAIT)
-        except KubeError as error:
-            raise DeskError(f"Job {owner.name} could not be {word}: {error}") from None
-        _log.info(word, gang=str(gang), job=owner.name, by=by)
-        return f"Job {owner.name} is {word}"
-
-
-def _job_of(record: GangRecord | None) -> Owner:
-    owners = {m.pod.owner for m in record.members.values()} if record is not None else set()
-    owner = next(iter(owners), None) if len(owners) == 1 else None
-    if owner is None or owner.kind != "Job":
-        raise DeskError("only the gang of one Job can be suspended and resumed")
-    return owner
 
 
 def _foretold(seat: Wait | Refuse, room: Preempt | Reservation | None) -> Trial:

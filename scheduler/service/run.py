@@ -1,12 +1,10 @@
 """The parts of `gangwright serve`, put together and kept running until the process is told to stop."""
 
-import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy.ma  # noqa: F401 - np.unique imports it when first called, and then a verb waits 50 ms for it
 import structlog
@@ -31,13 +29,11 @@ from scheduler.service.operator_actions import OperatorActions
 from scheduler.service.service import Service
 from scheduler.service.settings_reload import keep_reading
 from scheduler.serving import probes
+from scheduler.serving.component import component
 from scheduler.serving.neighbor_probe import neighbor
 from scheduler.serving.server import url
 from scheduler.settings import Settings
 from scheduler.telemetry.metrics import Metrics
-
-REFRESH: Final = 2.0
-"""Seconds between two refreshes of the gauges; Prometheus scrapes every 15 to 60."""
 
 STALLED: Final = 10.0
 """Seconds without a turn of the planning loop after which we are not ready: the longest plan takes 0.1 s."""
@@ -76,19 +72,29 @@ async def run(
     metrics = Metrics()
     begin_all(metrics)
     access = await find_access(settings.api.kubeconfig, settings.api.context)
-    async with (
-        Client(access, connections=connections(settings)) as client,
-        _parts(settings, client, metrics, source) as (service, intake, sight, gauges),
-        neighbor(KUBE_SCHEDULER, settings.probes.kube_scheduler) as beside,
-    ):
+    async with Client(access, connections=connections(settings)) as client:
+        parts = _parts(settings, client, metrics)
+        service = parts.service
+        tasks = [
+            keep_foreseeing(service.engine, steady, metrics.forecast_duration_seconds.observe),
+            parts.follower.run(),
+            parts.actions.run(),
+            *(reflector.run() for reflector in parts.reflectors.values()),
+        ]
+        if source is not None:
+            tasks.append(keep_reading(service.engine, source.read, source.stamp, steady, service.submit))
         app = build_app(service, settings.verbs, metrics, lambda: _limit(service, settings))
-        desk = OperatorActions(
-            service.engine, client, service.clock, partial(operator_actions.drain_node, service)
-        )
-        checks = probes.build_app(
-            metrics, lambda: _checks(service, intake, sight, settings), {KUBE_SCHEDULER: beside}
-        )
+        desk = OperatorActions(service.engine, service.clock, partial(operator_actions.drain_node, service))
         async with (
+            neighbor(KUBE_SCHEDULER, settings.probes.kube_scheduler) as beside,
+            component(
+                metrics,
+                settings.probes,
+                tasks,
+                refresh=parts.gauges.refresh,
+                ready=partial(_checks, parts, settings),
+                beside={KUBE_SCHEDULER: beside},
+            ) as probed,
             serve(
                 app,
                 settings.verbs.host,
@@ -97,30 +103,36 @@ async def run(
                 metrics=metrics,
                 ends=metrics.certificate_end_timestamp_seconds,
             ) as verbs,
-            serve(checks, settings.probes.host, settings.probes.port, section="probes") as probed,
             status_server.serving(
                 settings.status,
                 service.engine,
                 client,
                 metrics,
-                lambda: gauges.fragments,
+                lambda: parts.gauges.fragments,
                 desk,
-                intake.volumes,
+                parts.intake.volumes,
             ) as status,
         ):
             places = {
                 "verbs": url(settings.verbs.host, verbs, tls=bool(settings.verbs.cert)),
-                "probes": url(settings.probes.host, probed),
+                "probes": probed,
             }
             listening(places | ({"status": status} if status else {}))
             await service.run()
 
 
-@asynccontextmanager
-async def _parts(
-    settings: Settings, client: Client, metrics: Metrics, source: Source | None
-) -> AsyncIterator[tuple[Service, Informers, Freshness, Gauges]]:
-    """The service and everything that works for it in the background; all of it ends together."""
+class _Parts(NamedTuple):
+    service: Service
+    actions: Actions
+    intake: Informers
+    follower: Follower
+    reflectors: Mapping[str, Reflector[Any]]
+    sight: Freshness
+    gauges: Gauges
+
+
+def _parts(settings: Settings, client: Client, metrics: Metrics) -> _Parts:
+    """The service and what works for it, not begun yet."""
     engine = Engine(settings.policy)
     lease = LeaseName(settings.lease.namespace, settings.lease.name) if settings.lease.follow else None
     follower = Follower(client, lease, settings.lease.hostname)
@@ -132,7 +144,7 @@ async def _parts(
         blind_after=settings.api.silent_after,
         planned=metrics.plan_duration_seconds.observe,
     )
-    service.actions = Actions(
+    service.actions = actions = Actions(
         client,
         lambda outcomes: _outcomes(service, metrics, outcomes),
         at_once=settings.api.concurrent_writes,
@@ -147,24 +159,7 @@ async def _parts(
     )
     reflectors = reflectors_of(intake, client)
     sight = Freshness(client, {name: reflectors[name] for name in intake.decisive})
-    gauges = Gauges(engine, metrics, reflectors)
-    foresight = keep_foreseeing(engine, steady, metrics.forecast_duration_seconds.observe)
-    tasks = [
-        foresight,
-        follower.run(),
-        service.actions.run(),
-        _refresh(gauges),
-        *(r.run() for r in reflectors.values()),
-    ]
-    if source is not None:
-        tasks.append(keep_reading(engine, source.read, source.stamp, steady, service.submit))
-    async with asyncio.TaskGroup() as group:
-        running = [group.create_task(task) for task in tasks]
-        try:
-            yield service, intake, sight, gauges
-        finally:
-            for task in running:
-                task.cancel()
+    return _Parts(service, actions, intake, follower, reflectors, sight, Gauges(engine, metrics, reflectors))
 
 
 def reflectors_of(intake: Informers, client: Client) -> dict[str, Reflector[Any]]:
@@ -197,12 +192,6 @@ def _outcomes(service: Service, metrics: Metrics, outcomes: Sequence[Outcome]) -
     service.observe(events)
 
 
-async def _refresh(gauges: Gauges) -> None:
-    while True:
-        gauges.refresh(steady())
-        await asyncio.sleep(REFRESH)
-
-
 def _limit(service: Service, settings: Settings) -> Limits:
     ledger = service.engine.ledger
     found = limits(len(ledger.nodes), ledger.registry.count, settings.verbs.body_limit)
@@ -210,7 +199,8 @@ def _limit(service: Service, settings: Settings) -> Limits:
     return found if ledger.synced else Limits(found.body)
 
 
-def _checks(service: Service, intake: Informers, sight: Freshness, settings: Settings) -> list[probes.Check]:
+def _checks(parts: _Parts, settings: Settings) -> list[probes.Check]:
+    service, intake, sight = parts.service, parts.intake, parts.sight
     now = service.clock()
     turned = now - service.last_turn
     return [

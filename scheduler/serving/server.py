@@ -6,7 +6,7 @@ Lives here: everything between a socket and an application. Never here: a route.
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
@@ -18,6 +18,7 @@ from prometheus_client import Counter, Gauge
 
 from scheduler.errors import SettingsError
 from scheduler.serving.listener import HEAD_LIMIT, STRANGER_LIMIT, Listener, connection_of, listening
+from scheduler.serving.middleware import Handler
 from scheduler.serving.tls import Identity
 from scheduler.settings import TLSServer
 
@@ -41,7 +42,6 @@ TOKEN_FIELD: Final = 2**15
 What strangers send there is bounded together."""
 
 _log = structlog.get_logger("serving")
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Counters(Protocol):
@@ -171,7 +171,7 @@ def _listening(section: str, host: str, port: int, backlog: int) -> list[socket.
 
 
 @web.middleware
-async def _on_connection(request: web.Request, handler: _Handler) -> web.StreamResponse:
+async def _on_connection(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Tell the connection when a request begins and ends."""
     connection = connection_of(request)
     if connection is None:

@@ -10,7 +10,6 @@ from typing import Final
 from scheduler.errors import GangwrightError
 
 AWAY: Final = "the API server cannot be asked who may do this; try again in a moment"
-BROKEN: Final = "gangwright failed; its log says why"
 READING: Final = "gangwright is still reading the cluster; try again in a moment"
 SLOW: Final = "gangwright could not answer in time; try again in a moment"
 NOT_ACTING: Final = "this replica looks on while another one acts; ask that one"

@@ -1,7 +1,6 @@
 """Who asks, and what it may see and do: the API server's word, remembered for a while.
 
-Lives here: the holder of a bearer token or of a client certificate; SubjectAccessReview as JSON, behind a memory that is
-bounded in number and time; and the names that stand for gangs which a caller may not read. Never here: rules of our own;
+Lives here: the holder of a bearer token or of a client certificate; SubjectAccessReview as JSON; and the names that stand for gangs which a caller may not read. Never here: rules of our own;
 the cluster's RBAC decides.
 
 A token counts before a certificate, as with the API server. While the API server is away no new caller is let in: its
@@ -10,19 +9,18 @@ gives one away. Hidden names are keyed hashes too: the page colors one gang alik
 be tested against it. The key is made at start and never leaves the process.
 """
 
-import asyncio
 import hashlib
 import secrets
 import ssl
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from scheduler.model.workload import GangKey
+from scheduler.serving.review_cache import Kept, ReviewCache
 from scheduler.serving.token_reviews import Calls, User, reviewed, token_status
 
 AUTHENTICATED: Final = "system:authenticated"
@@ -81,12 +79,9 @@ def aliases(secret: bytes) -> Alias:
 
 TOKENS_KEPT: Final = 1024
 RIGHTS_KEPT: Final = 8192
-"""Answers about rights; one user has one for each namespace that has gangs."""
+"""Answers about rights of one kind; one user has one for each namespace that has gangs."""
 
 ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,61 +102,6 @@ class _AccessStatus(Struct):
 
 class _AccessReview(Struct):
     status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
-
-
-class Memory(Generic[K, V]):
-    """Answers kept for as long as `lasts` says of each; a question under way is not asked twice."""
-
-    def __init__(self, most: int, lasts: Callable[[V], float], clock: Callable[[], float]) -> None:
-        self._most = most
-        self._lasts = lasts
-        self._clock = clock
-        self._known: OrderedDict[K, tuple[V, float]] = OrderedDict()
-        self._asked: dict[K, asyncio.Task[V]] = {}
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def known(self, key: K) -> V | None:
-        """What is remembered, if it is still good."""
-        found = self._known.get(key)
-        if found is None or found[1] <= self._clock():
-            return None
-        self._known.move_to_end(key)
-        return found[0]
-
-    def asked(self, key: K) -> bool:
-        """A question about it is under way."""
-        return key in self._asked
-
-    async def get(self, key: K, ask: Callable[[], Awaitable[V]], *, fresh: bool = False) -> V:
-        """What is remembered, else what `ask` says. fresh: ask in any case. Raises what `ask` raises."""
-        known = None if fresh else self.known(key)
-        if known is not None:
-            return known
-        task = self._asked.get(key)
-        if task is None or fresh:
-            task = self._asked[key] = asyncio.create_task(self._ask(key, ask))
-            task.add_done_callback(_heard)
-        return await asyncio.shield(task)  # whoever else waits for it gets his answer when this one gives up
-
-    async def _ask(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
-        try:
-            answer = await ask()
-        finally:
-            if self._asked.get(key) is asyncio.current_task():
-                del self._asked[key]
-        self._known[key] = answer, self._clock() + self._lasts(answer)
-        self._known.move_to_end(key)
-        if len(self._known) > self._most:
-            self._known.popitem(last=False)
-        return answer
-
-
-def _heard(task: "asyncio.Task[V]") -> None:
-    """A failure that nobody waits for any more is no news."""
-    if not task.cancelled():
-        task.exception()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +131,14 @@ class Reviews:
         self._audiences = audiences
         self._key = secrets.token_bytes(32)
         self._told = told
-        self._tokens: Memory[str, _Word] = Memory(
-            TOKENS_KEPT, lambda word: yes if word.subject is not None else no, clock
+        self._tokens: ReviewCache[str, _Word] = ReviewCache(
+            yes=Kept(yes, TOKENS_KEPT),
+            no=Kept(no, TOKENS_KEPT),
+            is_yes=lambda word: word.subject is not None,
+            clock=clock,
         )
-        self._rights: Memory[tuple[Subject, Right], bool] = Memory(
-            RIGHTS_KEPT, lambda may: yes if may else no, clock
+        self._rights: ReviewCache[tuple[Subject, Right], bool] = ReviewCache(
+            yes=Kept(yes, RIGHTS_KEPT), no=Kept(no, RIGHTS_KEPT), clock=clock
         )
 
     def hashed(self, token: str) -> str:

@@ -12,7 +12,7 @@ from scheduler.engine import Engine
 from scheduler.engine.explain import Found
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Reason
-from scheduler.model.workload import GangKey, Owner
+from scheduler.model.workload import GangKey
 from scheduler.objects.volumes import Volumes
 from scheduler.status import gang_views, members, node_views, response_schemas, suspended_gangs, trial_pods
 from scheduler.status.api_problem import NOT_ACTING, Problem, reading
@@ -39,9 +39,6 @@ FRESH: Final = 1.0
 
 PATIENCE: Final = 3.0
 """Seconds that a view of a gang waits for its turn to ask how near the gang is to a seat."""
-
-SUSPENDABLE: Final = ("batch", "Job", "jobs")
-"""Group, kind and resource of the owners that can be suspended and resumed."""
 
 T = TypeVar("T")
 
@@ -198,14 +195,6 @@ class Answers:
         seen = [move for move in moves if sight.sees(GangKey(move.namespace, move.name))]
         return response_schemas.DrainAnswer(node, drained.done, seen)
 
-    async def suspend(self, ask: Ask) -> response_schemas.ActAnswer:
-        key = await self._owned(ask)
-        return response_schemas.ActAnswer(*key, await self._acting_desk().suspend(key, ask.subject.user))
-
-    async def resume(self, ask: Ask) -> response_schemas.ActAnswer:
-        key = await self._owned(ask)
-        return response_schemas.ActAnswer(*key, await self._acting_desk().resume(key, ask.subject.user))
-
     # ── rights ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def _demand(self, subject: Subject, right: Right, *, fresh: bool = False) -> None:
@@ -231,20 +220,6 @@ class Answers:
 
     def _seen(self, subject: Subject, namespace: str) -> bool | None:
         return self._reviews.remembered(subject, Right("list", "pods", namespace))
-
-    async def _owned(self, ask: Ask) -> GangKey:
-        """The gang that he wants to act on, once he may update the Job that owns it."""
-        namespace, name = ask.words["namespace"], ask.words["name"]
-        await self._demand(ask.subject, Right("list", "pods", namespace))
-        record = self._found(namespace, name)
-        owners = {member.pod.owner for member in record.members.values()}
-        group, kind, resource = SUSPENDABLE
-        for owner in owners:
-            if owner is None or owner.kind != kind or owner.api_version.partition("/")[0] != group:
-                raise Problem(409, f"only gangs of Jobs can be suspended and resumed, not {_owned_by(owner)}")
-            right = Right("update", resource, namespace, owner.name, group)
-            await self._demand(ask.subject, right, fresh=True)
-        return record.key
 
     # ── engine and desk ─────────────────────────────────────────────────────────────────────────────────
 
@@ -303,7 +278,3 @@ class Answers:
 def _may_not(what: str, namespace: str, name: str = "") -> Problem:
     where = f" in namespace {namespace}" if namespace else ""
     return Problem(403, f"you may not {what}{' ' if name else ''}{name}{where}")
-
-
-def _owned_by(owner: Owner | None) -> str:
-    return f"those of a {owner.kind}" if owner is not None else "pods without an owner"

@@ -81,9 +81,3 @@ class Desk(Protocol):
 
     async def drain(self, node: str, by: str) -> Drained:
         """Move gangs away from a node, onto seats that were found first. by: who asked, for the log and events."""
-
-    async def suspend(self, gang: GangKey, by: str) -> str:
-        """Suspend the Job of a gang; returns a sentence that says what was done."""
-
-    async def resume(self, gang: GangKey, by: str) -> str:
-        """Resume the Job of a gang; returns a sentence that says what was done."""

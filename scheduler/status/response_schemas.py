@@ -374,11 +374,3 @@ class DrainAnswer(Part, frozen=True):
     done: bool
     """Nothing of ours is left on the node."""
     moves: list[Move]
-
-
-class ActAnswer(Part, frozen=True):
-    """What was done."""
-
-    namespace: str
-    name: str
-    message: str

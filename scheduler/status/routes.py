@@ -149,27 +149,11 @@ ROUTES: Final = (
         body=request_schemas.Nothing,
         statuses=(404, 409),
     ),
-    Route(
-        "POST",
-        "/v1/gangs/{namespace}/{name}/suspend",
-        "suspend",
-        "Suspend a gang's Job",
-        "Needs the right to update the Job.",
-        response_schemas.ActAnswer,
-        Answers.suspend,
-        body=request_schemas.Nothing,
-        statuses=(404, 409),
-    ),
-    Route(
-        "POST",
-        "/v1/gangs/{namespace}/{name}/resume",
-        "resume",
-        "Resume a gang's Job",
-        "Needs the right to update the Job.",
-        response_schemas.ActAnswer,
-        Answers.resume,
-        body=request_schemas.Nothing,
-        statuses=(404, 409),
-    ),
 )
 """In the order in which the description shows them."""
+
+REMOVED: Final = {
+    f"/v1/gangs/{{namespace}}/{{name}}/{word}": f"this route was removed; run: gangwright {word} GANG"
+    for word in ("suspend", "resume")
+}
+"""POST routes that answer 410 for one version, each with what replaces it."""

@@ -9,7 +9,7 @@ agree.
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -18,16 +18,17 @@ from aiohttp import web
 
 from scheduler.errors import KubeError, shortened
 from scheduler.serving.listener import authenticated
+from scheduler.serving.middleware import BROKEN, Failed, Handler, observed, route_of
 from scheduler.serving.rate_limit import Buckets
 from scheduler.serving.token_reviews import Unknown, token
 from scheduler.status import response_schemas
-from scheduler.status.api_problem import BROKEN, SLOW, Problem, away, too_often, unknown
+from scheduler.status.api_problem import SLOW, Problem, away, too_often, unknown
 from scheduler.status.authorization import Reviews, Subject, holder
 from scheduler.status.endpoints import Answers, Ask
 from scheduler.status.openapi import description
 from scheduler.status.operator_api import DeskError
 from scheduler.status.page import add_page
-from scheduler.status.routes import PATH, ROUTES, Route, Word
+from scheduler.status.routes import PATH, REMOVED, ROUTES, Route, Word
 from scheduler.telemetry.metrics import Metrics
 
 BODY_LIMIT: Final = 16 * 2**10
@@ -58,7 +59,6 @@ OPEN: Final = frozenset({"page", "description"})
 
 _log = structlog.get_logger("status")
 _encode: Final = msgspec.json.Encoder().encode
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _SUBJECT: Final = web.RequestKey("subject", Subject)
 
 
@@ -69,11 +69,18 @@ def build_app(
 
     clock: seconds since the epoch.
     """
-    app = web.Application(
-        middlewares=[_observed(metrics), _known(reviews, clock)], client_max_size=BODY_LIMIT
+    observe = observed(
+        _failed,
+        headers=HEADERS,
+        requests=metrics.status_requests_total,
+        durations=metrics.status_duration_seconds,
+        told=_say,
     )
+    app = web.Application(middlewares=[observe, _known(reviews, clock)], client_max_size=BODY_LIMIT)
     for route in ROUTES:
         app.router.add_route(route.method, route.path, _handler(route, answers), name=route.name)
+    for path, text in REMOVED.items():
+        app.router.add_post(path, _removed(text), name="removed:" + path.rpartition("/")[2])
     told = _encode(description())
 
     async def describe(_request: web.Request) -> web.Response:
@@ -84,7 +91,7 @@ def build_app(
     return app
 
 
-def _handler(route: Route, answers: Answers) -> _Handler:
+def _handler(route: Route, answers: Answers) -> Handler:
     decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -93,6 +100,13 @@ def _handler(route: Route, answers: Answers) -> _Handler:
         body = await _body(request, decoder) if decoder is not None else None
         answer = await route.handler(answers, Ask(request[_SUBJECT], words, body))
         return _answered(request, _encode(answer))
+
+    return handle
+
+
+def _removed(text: str) -> Handler:
+    async def handle(_request: web.Request) -> web.StreamResponse:
+        raise Problem(410, text)
 
     return handle
 
@@ -162,8 +176,8 @@ def _known(reviews: Reviews, clock: Callable[[], float]) -> Any:
         return found
 
     @web.middleware
-    async def know(request: web.Request, handler: _Handler) -> web.StreamResponse:
-        if request.match_info.http_exception is not None or _kind(request) in OPEN:
+    async def know(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.match_info.http_exception is not None or route_of(request) in OPEN:
             return await handler(request)
         async with asyncio.timeout(LONGEST):
             found = await subject_of(request)
@@ -181,55 +195,22 @@ def _take(buckets: Buckets, source: str, now: float) -> None:
         raise too_often(wait)
 
 
-def _observed(metrics: Metrics) -> Any:
-    """The outer middleware: every failure as JSON, the headers, a line and a counter."""
-
-    @web.middleware
-    async def observe(request: web.Request, handler: _Handler) -> web.StreamResponse:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        try:
-            response = await handler(request)
-        except ConnectionError:
-            raise  # nobody is left to answer
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is told as JSON, and in the log
-            response = _failed(request, error)
-        response.headers.update(
-            {name: text for name, text in HEADERS.items() if name not in response.headers}
-        )
-        name, took = _kind(request), loop.time() - began
-        metrics.status_duration_seconds.labels(name).observe(took)
-        metrics.status_requests_total.labels(name, str(response.status)).inc()
-        _say(request, name, response.status, took)
-        return response
-
-    return observe
-
-
-def _kind(request: web.Request) -> str:
-    """The route's name; one for all files of the page, and one for paths that are none of ours."""
-    return (request.match_info.route.name or "none").partition(":")[0]
-
-
-def _say(request: web.Request, route: str, status: int, took: float) -> None:
+def _say(request: web.Request, status: int, took: float) -> None:
     """One line: the route and not the path, whose names and query are nobody's business."""
     subject = request.get(_SUBJECT)
     user = subject.user if subject is not None else ""
     acts = request.method != "GET" and status < 400
+    route = route_of(request)
     kind = {} if acts else {"kind": (route, status)}  # what was changed is written every time
     say = _log.warning if status >= 400 else _log.info
     say("asked", route=route, status=status, user=user, ms=round(took * 1000, 3), **kind)
 
 
-def _failed(request: web.Request, error: Exception) -> web.Response:
+def _failed(_request: web.Request, error: Exception) -> Failed:
     problem = _problem(error)
-    body = _encode(response_schemas.Error(str(problem), problem.status))
-    response = web.Response(
-        body=body, status=problem.status, headers=problem.headers, content_type="application/json"
+    return Failed(
+        problem.status, _encode(response_schemas.Error(str(problem), problem.status)), problem.headers
     )
-    if not request.content.at_eof():
-        response.force_close()
-    return response
 
 
 def _problem(error: Exception) -> Problem:

@@ -13,6 +13,7 @@ from scheduler.extender import extender_app
 from scheduler.extender.wire import TOO_MANY
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.verbs import Refused
+from scheduler.serving import middleware
 from scheduler.settings import VerbsServer
 from scheduler.telemetry.metrics import Metrics
 from tests.extender.raw import Raw, request
@@ -156,7 +157,7 @@ async def test_a_failing_engine_is_an_error_with_a_constant_text():
             answer = await raw.ask(request(extender_args()))
 
     assert answer.status == 200
-    assert json.loads(answer.body)["Error"] == extender_app.BROKEN
+    assert json.loads(answer.body)["Error"] == middleware.BROKEN
     assert b"secret" not in answer.body
     assert [line["event"] for line in lines] == ["verb failed", "answered"]
 

@@ -35,14 +35,6 @@ class Scripted:
         moves = (Moved(GangKey("team-a", "train"), 2, "moves to other seats"),)
         return Drained(done=False, moves=moves)
 
-    async def suspend(self, gang, by):
-        self._note("suspend", gang, by)
-        return "suspended"
-
-    async def resume(self, gang, by):
-        self._note("resume", gang, by)
-        return "resumed"
-
     def _note(self, *what):
         if self.refuses:
             raise DeskError(self.refuses)

@@ -7,11 +7,9 @@ from structlog.testing import capture_logs
 
 from scheduler.engine import Engine
 from scheduler.model.decision import Reason
-from scheduler.model.workload import GangKey
 from scheduler.objects import api
 from scheduler.objects.volumes import Volumes
 from scheduler.status.api_problem import READING
-from scheduler.status.authorization import ACCESS_REVIEWS
 from scheduler.status.operator_api import Trial, cannot_tell
 from tests.builders import GPU
 from tests.status.reviewing import ADMIN, JANE
@@ -19,6 +17,8 @@ from tests.status.scene import HOSTILE, POLICY, a_scene
 from tests.status.served import served
 
 POD = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", GPU: "1"}}}]}}
+
+DRAIN = "/v1/nodes/a0-r0-n0/drain"
 
 
 async def test_forecasts_reach_people(acting):
@@ -149,38 +149,11 @@ async def test_no_node_is_drained_before_all_was_read(reviewing, desk):
     assert desk.asked == []
 
 
-@pytest.mark.parametrize("what", ["suspend", "resume"])
-async def test_suspending_needs_the_right_to_update_the_job(acting, desk, reviewing, what):
-    """Not the right to see the gang alone."""
-    path = f"/v1/gangs/team-a/work/{what}"
-    assert (await acting.do(path, JANE)).status == 403
-    assert desk.asked == []
-
-    reviewing.rights.add(("jane", "update", "jobs", "team-a"))
-    done = await acting.do(path, JANE)
-
-    assert done.status == 200
-    assert desk.asked == [(what, GangKey("team-a", "work"), "jane")]
-    spec = next(spec for path, spec in reversed(reviewing.asked) if path == ACCESS_REVIEWS)
-    assert spec["resourceAttributes"] == {
-        "namespace": "team-a", "verb": "update", "group": "batch", "resource": "jobs", "subresource": "", "name": "work",
-    }  # fmt: skip
-
-
-async def test_only_jobs_can_be_suspended(acting, desk):
-    """A gang of anything else is refused in words."""
-    answer = await acting.do("/v1/gangs/team-a/train/suspend", ADMIN)
-
-    assert answer.status == 409
-    assert "Jobs" in answer.json["error"]
-    assert desk.asked == []
-
-
 async def test_what_the_desk_refuses_is_told(acting, desk):
     """409, with the desk's own words."""
     desk.refuses = "no other node has room for team-a/train"
 
-    answer = await acting.do("/v1/gangs/team-a/work/suspend", ADMIN)
+    answer = await acting.do(DRAIN, ADMIN)
 
     assert (answer.status, answer.json["error"]) == (409, desk.refuses)
 
@@ -188,11 +161,21 @@ async def test_what_the_desk_refuses_is_told(acting, desk):
 async def test_who_acted_is_written_every_time(acting):
     """An act is never left out of the log as one of many alike."""
     with capture_logs() as lines:
-        await acting.do("/v1/gangs/team-a/work/suspend", ADMIN)
+        await acting.do(DRAIN, ADMIN)
     (line,) = [one for one in lines if one["event"] == "asked"]
 
-    assert (line["user"], line["route"], line["status"]) == ("admin", "suspend", 200)
+    assert (line["user"], line["route"], line["status"]) == ("admin", "drain", 200)
     assert "kind" not in line
+
+
+@pytest.mark.parametrize("what", ["suspend", "resume"])
+async def test_removed_routes_name_their_replacement(acting, desk, what):
+    """410 for one version, with the command that does it; nothing is done."""
+    answer = await acting.do(f"/v1/gangs/team-a/work/{what}", ADMIN)
+
+    assert answer.status == 410
+    assert f"gangwright {what} " in answer.json["error"]
+    assert desk.asked == []
 
 
 async def test_nobody_acts_where_nobody_is_there_to(status):

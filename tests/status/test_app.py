@@ -19,12 +19,7 @@ from tests.status.scene import POLICY, a_scene
 from tests.status.served import served
 
 SEES = ["/v1/queue", "/v1/gangs", "/v1/gangs/team-a/train", "/v1/nodes", "/v1/cluster"]
-ACTS = [
-    "/v1/simulate",
-    "/v1/nodes/a0-r0-n0/drain",
-    "/v1/gangs/team-a/train/suspend",
-    "/v1/gangs/team-a/train/resume",
-]
+ACTS = ["/v1/simulate", "/v1/nodes/a0-r0-n0/drain"]
 POD = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", GPU: "1"}}}]}}
 
 

@@ -3,11 +3,9 @@ him.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
-import aiohttp
 import pytest_asyncio
 import yaml
 
@@ -22,7 +20,6 @@ from tests.stories.workloads import gang, made_by
 
 PERSON = "jane"
 Ask = Callable[..., Awaitable[Said]]
-Post = Callable[[str], Awaitable[tuple[int, Any]]]
 
 
 @pytest_asyncio.fixture
@@ -43,20 +40,6 @@ async def ask(cluster: Cluster, kubeconfig: Path) -> Ask:
         return await asyncio.to_thread(say, *words, *server, KUBECONFIG=str(kubeconfig))
 
     return asked
-
-
-@pytest_asyncio.fixture
-async def post(cluster: Cluster, kubeconfig: Path) -> AsyncIterator[Post]:
-    """Acts through the API; gives the status and what was said."""
-    user = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["users"][0]["user"]
-    headers = {"Authorization": f"Bearer {user['token']}"}
-    async with aiohttp.ClientSession(headers=headers) as session:
-
-        async def posted(path: str) -> tuple[int, Any]:
-            async with session.post(f"{cluster.gangwright.status}{path}", json={}) as answer:
-                return answer.status, await answer.json()
-
-        yield posted
 
 
 @pytest_asyncio.fixture
@@ -131,24 +114,6 @@ async def test_nodes_are_shown_to_everybody(cluster: Cluster, ask: Ask):
     shapes = (await ask("nodes", "-o", "json")).json["shapes"]
 
     assert {own["free"][GPU]: own["nodes"] for own in shapes} == {8: 3, 0: 1}
-
-
-async def test_the_service_suspends_a_job(cluster: Cluster, ask: Ask, post: Post):
-    """Who may update a Job suspends its gang through the service, which gives its room to the next; and nobody
-    else's.
-    """
-    await cluster.nodes(racks=1, nodes_per_rack=2, gpus=8)
-    await cluster.submit(made_by("Job", "first", 2, gpus=8))
-    await cluster.running("first", 2)
-    await cluster.submit(*gang("second", 2, gpus=8))
-    await cluster.told("second", "NoRoom")
-
-    status, said = await post(f"/v1/gangs/{cluster.namespace}/first/suspend")
-    bare, refusal = await post(f"/v1/gangs/{cluster.namespace}/second/suspend")
-
-    assert (status, said["message"]) == (200, "Job first is suspended")
-    assert (bare, "only gangs of Jobs" in refusal["error"]) == (409, True)
-    await cluster.running("second", 2, within=60)
 
 
 async def test_a_node_is_drained_only_by_who_may(cluster: Cluster, ask: Ask):

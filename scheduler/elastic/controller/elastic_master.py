@@ -3,11 +3,10 @@
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from typing import Any, Final, Never, get_args
+from typing import Final, Never, get_args
 
 import structlog
 from yarl import URL
@@ -33,8 +32,8 @@ from scheduler.kube.leader_election import LeaderElection
 from scheduler.kube.lease_follower import LeaseName
 from scheduler.kube.watch import INACTIVITY, Reflector, answered
 from scheduler.serving import probes
+from scheduler.serving.component import component
 from scheduler.serving.listener import Cause
-from scheduler.serving.server import serve, url
 from scheduler.settings import Settings
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
 from scheduler.telemetry.metrics import begin
@@ -44,9 +43,6 @@ LOOK: Final = 0.1
 
 BESIDE: Final = 64
 """Connections to the API server beside those of watches: writes, statuses, the Lease, and reviews of tokens."""
-
-REFRESH: Final = 2.0
-"""Seconds between two refreshes of the gauges; Prometheus scrapes every 15 to 60."""
 
 _log = structlog.get_logger("elastic")
 
@@ -63,15 +59,26 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
     counting = JobMetrics(metrics, own.reported)
     master = Master(counting, namespaces=own.namespaces, taints=own.doomed_taints, limits=limits_of(settings))
     access = await find_access(settings.api.kubeconfig, settings.api.context)
-    async with (
-        Client(access, connections=connections(master)) as client,
-        _parts(settings, client, master, counting) as (holder, reflectors),
-    ):
-        checks = probes.build_app(metrics, partial(_checks, master, holder, client, settings))
-        probe = settings.probes
-        async with serve(checks, probe.host, probe.port, section="probes") as probed:
+    async with Client(access, connections=connections(master)) as client:
+        identity = identity_of(own.identity, os.environ.get("POD_NAME", ""), socket.gethostname(), Random())
+        holder = LeaderElection(client, LeaseName(own.lease_namespace, own.lease_name), identity)
+        reflectors = {
+            name: Reflector(client, resource, sink) for name, (resource, sink) in master.watches().items()
+        }
+        tasks = [
+            holder.run(),
+            keep_seeing(master, reflectors, settings.api.silent_after),
+            *(reflector.run() for reflector in reflectors.values()),
+        ]
+        async with component(
+            metrics,
+            settings.probes,
+            tasks,
+            refresh=lambda now: counting.refresh(now, reflectors, leading=holder.leading(now)),
+            ready=partial(_checks, master, holder, client, settings),
+        ) as probed:
             await _until(lambda: master.synced and holder.leading(steady()))
-            told = {"probes": url(probe.host, probed)}
+            told = {"probes": probed}
             desk = Desk(
                 master,
                 leading=lambda: holder.leading(steady()),
@@ -140,32 +147,6 @@ async def _act(
         await holder.release()
 
 
-@asynccontextmanager
-async def _parts(
-    settings: Settings, client: Client, master: Master, counting: JobMetrics
-) -> AsyncIterator[tuple[LeaderElection, dict[str, Reflector[Any]]]]:
-    """The Lease and the watches, at work in the background."""
-    own = settings.elastic
-    identity = identity_of(own.identity, os.environ.get("POD_NAME", ""), socket.gethostname(), Random())
-    holder = LeaderElection(client, LeaseName(own.lease_namespace, own.lease_name), identity)
-    reflectors = {
-        name: Reflector(client, resource, sink) for name, (resource, sink) in master.watches().items()
-    }
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            holder.run(),
-            _keep_shown(counting, reflectors, holder),
-            keep_seeing(master, reflectors, settings.api.silent_after),
-            *(r.run() for r in reflectors.values()),
-        ]
-        running = [group.create_task(task) for task in tasks]
-        try:
-            yield holder, reflectors
-        finally:
-            for task in running:
-                task.cancel()
-
-
 def kit_of(settings: Settings, meeting: Rendezvous) -> Kit:
     """What every worker gets."""
     own = settings.workers
@@ -213,15 +194,6 @@ async def _keep_written(master: Master, every: float) -> Never:
             charge.refresh()
             await asyncio.sleep(0)
         await asyncio.sleep(every)
-
-
-async def _keep_shown(
-    counting: JobMetrics, reflectors: Mapping[str, Reflector[Any]], holder: LeaderElection
-) -> Never:
-    while True:
-        now = steady()
-        counting.refresh(now, reflectors, leading=holder.leading(now))
-        await asyncio.sleep(REFRESH)
 
 
 def _checks(master: Master, holder: LeaderElection, client: Client, settings: Settings) -> list[probes.Check]:

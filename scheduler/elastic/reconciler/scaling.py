@@ -142,7 +142,7 @@ def due(s: State, now: float) -> float:
 
 def _start(s: State, now: float) -> None:
     """Cores up to the quorum, surplus up to what has been wanted for a moment."""
-    if not any(_missing(s, staff(s)).values()):
+    if not any(_missing(s, s.want).values()):
         return
     waits = delayed(s, now)
     stood = s.want if s.want_at + s.limits.stand <= now else 0

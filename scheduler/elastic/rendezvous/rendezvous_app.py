@@ -4,8 +4,9 @@ Lives here: what surrounds every route. Never here: what a route answers.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 import structlog
 from aiohttp import web
@@ -14,6 +15,7 @@ from scheduler.elastic.rendezvous.worker_messages import ORDINARY, Failure, Reas
 from scheduler.elastic.rendezvous.worker_requests import Caller, Door
 from scheduler.elastic.rendezvous.worker_routes import ROUTES, Counter, Route
 from scheduler.serving.listener import authenticated
+from scheduler.serving.middleware import BROKEN, Failed, Handler, observed, route_of
 from scheduler.settings import RendezvousServer
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
 
@@ -23,7 +25,6 @@ SPARE: Final = 15.0
 WAITING: Final = frozenset(route.name for route in ROUTES if route.waits)
 
 _log = structlog.get_logger("rendezvous")
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _CALLER: Final = web.RequestKey("caller", Caller)
 
 
@@ -35,16 +36,21 @@ def build_app(
     clock: Callable[[], float],
 ) -> web.Application:
     """The application that answers the routes of the table. clock: seconds since the epoch."""
-    app = web.Application(middlewares=[_observed(metrics)], client_max_size=bounds.body_limit)
+    observe = observed(
+        partial(_failed, metrics),
+        headers={"Server": "gangwright", "Cache-Control": "no-store"},
+        requests=metrics.requests_total,
+        durations=metrics.request_duration_seconds,
+        untimed=WAITING,
+    )
+    app = web.Application(middlewares=[observe], client_max_size=bounds.body_limit)
     for route in ROUTES:
         handler = _handler(route, counter, door, bounds.wait + SPARE, clock)
         app.router.add_route(route.method, route.path, handler, name=route.name)
     return app
 
 
-def _handler(
-    route: Route, counter: Counter, door: Door, limit: float, clock: Callable[[], float]
-) -> _Handler:
+def _handler(route: Route, counter: Counter, door: Door, limit: float, clock: Callable[[], float]) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         async with asyncio.timeout(limit):
             caller = await door.caller(request, clock())
@@ -58,53 +64,18 @@ def _handler(
     return handle
 
 
-def _observed(metrics: ElasticMetrics) -> Any:
-    """The middleware that tells every failure as JSON, and counts."""
-
-    @web.middleware
-    async def observe(request: web.Request, handler: _Handler) -> web.StreamResponse:
-        name = request.match_info.route.name or "none"
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        try:
-            response = await handler(request)
-        except ConnectionError:
-            raise  # nobody is left to answer
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is told as JSON, and in the log
-            refused = _refused(error)
-            _say(metrics, request, name, refused)
-            response = _failed(request, refused)
-        if name not in WAITING:
-            metrics.request_duration_seconds.labels(name).observe(loop.time() - began)
-        metrics.requests_total.labels(name, str(response.status)).inc()
-        response.headers["Server"] = "gangwright"
-        response.headers["Cache-Control"] = "no-store"
-        return response
-
-    return observe
-
-
-def _say(metrics: ElasticMetrics, request: web.Request, route: str, refused: Refused) -> None:
-    """One line, without the message: that may show what was sent."""
-    reason = refused.reason
-    if reason in ORDINARY:
-        return
-    metrics.refusals_total.labels(reason.value).inc()
-    caller = request.get(_CALLER)
-    pod = f"{caller.worker.job} {caller.pod}" if caller else ""
-    _log.warning(
-        "refused", route=route, reason=reason.value, pod=pod, peer=request.remote, kind=(route, reason.value)
-    )
-
-
-def _failed(request: web.Request, refused: Refused) -> web.Response:
-    body = encode({"error": Failure(refused.reason.value, str(refused))})
-    response = web.Response(
-        body=body, status=refused.status, headers=refused.headers, content_type="application/json"
-    )
-    if not request.content.at_eof():
-        response.force_close()
-    return response
+def _failed(metrics: ElasticMetrics, request: web.Request, error: Exception) -> Failed:
+    """The answer; one line, without the message, which may show what was sent."""
+    refused = _refused(error)
+    reason, route = refused.reason, route_of(request)
+    if reason not in ORDINARY:
+        metrics.refusals_total.labels(reason.value).inc()
+        caller = request.get(_CALLER)
+        pod = f"{caller.worker.job} {caller.pod}" if caller else ""
+        kind = (route, reason.value)
+        _log.warning("refused", route=route, reason=reason.value, pod=pod, peer=request.remote, kind=kind)
+    body = encode({"error": Failure(reason.value, str(refused))})
+    return Failed(refused.status, body, refused.headers)
 
 
 def _refused(error: Exception) -> Refused:
@@ -121,4 +92,4 @@ def _refused(error: Exception) -> Refused:
             return Refused(Reason.MALFORMED, error.reason)
         case _:
             _log.error("request failed", exc_info=error)
-            return Refused(Reason.BROKEN, "gangwright failed; its log says why")
+            return Refused(Reason.BROKEN, BROKEN)

@@ -1,7 +1,7 @@
 """Which pod a token belongs to: the API server's word, remembered for a while.
 
-Lives here: the memory of reviews. Never here: whether that pod is a worker; the desk knows. Tokens are known by their
-hash alone, and no text of ours holds one.
+Lives here: what a review of a token says, and how long it counts. Never here: whether that pod is a worker; the desk
+knows. Tokens are known by their hash alone, and no text of ours holds one.
 
 A yes is asked for anew in the background when half its time is over, so that a beat never waits for a review. While
 tokens are not reviewed (an admission or authentication webhook that is down; without any answer of the API server the
@@ -13,16 +13,17 @@ import asyncio
 import base64
 import binascii
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 from scheduler.errors import KubeError
+from scheduler.serving.review_cache import Kept, ReviewCache
 from scheduler.serving.token_reviews import Calls, TokenStatus, User, token_status
 
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
@@ -88,55 +89,47 @@ class Tokens:
     ) -> None:
         self._calls = calls
         self._audience = audience
-        self._yes, self._no, self._outage = yes, no, outage
+        self._yes, self._outage = yes, outage
         self._clock = clock
         self._told = told
-        self._good: OrderedDict[bytes, _Word] = OrderedDict()
-        self._bad: OrderedDict[bytes, _Word] = OrderedDict()
-        self._asked: dict[bytes, asyncio.Task[_Word]] = {}
+        self._words: ReviewCache[bytes, _Word] = ReviewCache(
+            yes=Kept(yes, KEPT),
+            no=Kept(no, REFUSED_KEPT),
+            is_yes=lambda word: word.holder is not None,
+            clock=clock,
+        )
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._away_since: float | None = None
 
     def is_known(self, token: str) -> bool:
         """Its review is remembered or under way: it costs the API server nothing."""
-        name = _hashed(token)
-        return name in self._good or name in self._asked or self._remembered(name) is not None
+        name, words = _hashed(token), self._words
+        return words.asked(name) or words.last_yes(name) is not None or words.known(name) is not None
 
     async def who(self, token: str) -> Holder:
         """The pod that this token was made for. Raises Refused."""
         name = _hashed(token)
-        word = self._remembered(name)
+        word = self._words.known(name)
         if word is None:
             word = await self._fresh(name, token)
         elif word.holder is not None and self._clock() > word.asked + self._yes / 2 and self._may_ask():
-            self._ask(name, token)
+            self._words.ask(name, partial(self._review, token))
         if word.holder is None:
             raise _refusal(word.refused or Reason.TOKEN_REFUSED, self._audience)
         return word.holder
 
     async def close(self) -> None:
         """Give up the reviews under way."""
-        tasks = list(self._asked.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _remembered(self, name: bytes) -> _Word | None:
-        now = self._clock()
-        for words, lasts in ((self._good, self._yes), (self._bad, self._no)):
-            word = words.get(name)
-            if word is not None and now < word.asked + lasts:
-                return word
-        return None
+        await self._words.close()
 
     async def _fresh(self, name: bytes, token: str) -> _Word:
         """The API server's word of now; an older one where it has none to give."""
         try:
-            if name not in self._asked and not self._may_ask():
+            if not self._words.asked(name) and not self._may_ask():
                 raise _away()
-            return await asyncio.shield(self._ask(name, token))
+            return await self._words.get(name, partial(self._review, token))
         except Refused:
-            old = self._good.get(name)
+            old = self._words.last_yes(name)
             if old is not None and self._clock() < min(old.ends, old.asked + self._outage):
                 return old
             raise
@@ -144,15 +137,8 @@ class Tokens:
     def _may_ask(self) -> bool:
         return self._away_since is None or self._clock() >= self._away_since + PAUSE
 
-    def _ask(self, name: bytes, token: str) -> "asyncio.Task[_Word]":
-        task = self._asked.get(name)
-        if task is None:
-            task = self._asked[name] = asyncio.create_task(self._review(name, token))
-            task.add_done_callback(_heard)
-        return task
-
-    async def _review(self, name: bytes, token: str) -> _Word:
-        """Ask, and remember the answer. Raises Refused when there is none."""
+    async def _review(self, token: str) -> _Word:
+        """The API server's word. Raises Refused when there is none."""
         try:
             async with self._gate:
                 status = await self._status(token)
@@ -160,12 +146,9 @@ class Tokens:
             self._away_since = self._clock()
             self._told("away")
             raise _away() from None  # whatever the API server said of its trouble is not the worker's business
-        finally:
-            del self._asked[name]
         self._away_since = None
         word = self._word(status, token)
         self._told("yes" if word.holder else "no")
-        self._remember(name, word)
         return word
 
     async def _status(self, token: str) -> TokenStatus:
@@ -184,14 +167,6 @@ class Tokens:
             return Reason.TOKEN_EXPIRED
         named = [claims.aud] if isinstance(claims.aud, str) else claims.aud
         return Reason.TOKEN_FOR_OTHERS if named and self._audience not in named else Reason.TOKEN_REFUSED
-
-    def _remember(self, name: bytes, word: _Word) -> None:
-        self._good.pop(name, None)
-        self._bad.pop(name, None)
-        words, most = (self._good, KEPT) if word.holder else (self._bad, REFUSED_KEPT)
-        words[name] = word
-        if len(words) > most:
-            words.popitem(last=False)
 
 
 def _hashed(token: str) -> bytes:
@@ -215,12 +190,6 @@ def _claims(token: str) -> _Claims:
         return msgspec.json.decode(base64.urlsafe_b64decode(f"{part[0]}=="), type=_Claims)
     except (IndexError, binascii.Error, msgspec.MsgspecError, ValueError, RecursionError):
         return _Claims()
-
-
-def _heard(task: "asyncio.Task[Any]") -> None:
-    """A failure that nobody waits for any more is no news."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _away() -> Refused:

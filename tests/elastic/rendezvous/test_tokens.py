@@ -7,8 +7,7 @@ import json
 
 import pytest
 
-from scheduler.elastic.rendezvous import token_auth as tokens_room
-from scheduler.elastic.rendezvous.token_auth import Holder, Tokens
+from scheduler.elastic.rendezvous.token_auth import PAUSE, Holder, Tokens
 from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 from scheduler.errors import Forbidden
 from scheduler.serving.token_reviews import TOKENS
@@ -67,7 +66,7 @@ async def test_a_yes_is_asked_anew_in_the_background(tokens, api, clock):
     clock.now += 31
     assert await tokens.who(jwt("a")) == A
     assert len(api.asked) == 1
-    await asyncio.gather(*tokens._asked.values())
+    await asyncio.gather(*tokens._words._asked.values())
     clock.now += 31
     assert await tokens.who(jwt("a")) == A
     assert len(api.asked) == 2
@@ -80,7 +79,7 @@ async def test_a_pod_that_was_deleted_is_refused_within_its_minute(tokens, api, 
     api.users.clear()
     clock.now += 31
     await tokens.who(jwt("a"))
-    await asyncio.gather(*tokens._asked.values())
+    await asyncio.gather(*tokens._words._asked.values())
 
     assert await reason_of(tokens, jwt("a")) is Reason.TOKEN_REFUSED
 
@@ -116,7 +115,7 @@ async def test_while_the_api_server_is_away_nobody_new_is_let_in(tokens, api, cl
     assert await reason_of(tokens, jwt("b")) is Reason.AWAY
     assert told == ["yes", "away"]  # within a second of a failure nothing is asked again
     api.away = False
-    clock.now += tokens_room.PAUSE
+    clock.now += PAUSE
     assert (await tokens.who(jwt("b"))).uid == "b"
 
 
@@ -184,15 +183,11 @@ async def test_an_answer_that_does_not_name_our_audience_is_a_no(clock, audience
     assert await reason_of(tokens, jwt("a")) is Reason.TOKEN_REFUSED
 
 
-async def test_what_is_remembered_is_bounded_and_holds_no_token(tokens, api, monkeypatch):
-    """A flood of forged tokens forgets the oldest of them and no good one; the memory knows hashes alone."""
-    monkeypatch.setattr(tokens_room, "REFUSED_KEPT", 4)
+async def test_what_is_remembered_holds_no_token(tokens, api):
+    """The memory knows hashes alone, of good tokens and of refused ones."""
     await tokens.who(jwt("a"))
-    for number in range(9):
-        await reason_of(tokens, f"forged-{number}")
+    await reason_of(tokens, "forged")
 
-    assert (len(tokens._bad), len(tokens._good)) == (4, 1)
-    assert (tokens.is_known("forged-8"), tokens.is_known("forged-0"), tokens.is_known(jwt("a"))) == (
-        True, False, True,
-    )  # fmt: skip
-    assert all(isinstance(name, bytes) and len(name) == 32 for name in (*tokens._good, *tokens._bad))
+    assert tokens.is_known("forged")
+    names = [name for answers in tokens._words._answers.values() for name in answers]
+    assert [(type(name), len(name)) for name in names] == [(bytes, 32), (bytes, 32)]
