@@ -1,15 +1,18 @@
 """The shape of the package: which room may know which, what pure means, and how large a module may be."""
 
 import ast
+import dataclasses
 import graphlib
 import shutil
 import subprocess
 import sysconfig
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+
+from scheduler.elastic.reconciler.job_state import State
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "scheduler"
@@ -119,6 +122,29 @@ OWNERS = {
 }
 """Part of what is remembered of a gang → the module of the ledger that writes what is in it."""
 
+ELASTIC_OWNERS = {
+    "sizing": "scaling",
+    "rounds": "round_transition",
+    "template": "template_revision",
+    "straggler": "stragglers",
+    "exits": "worker_exits",
+    "backoff": "start_backoff",
+    "completion": "completion",
+    "saving": "checkpoints",
+    "measured": "throughput",
+    "health": "failure_detection",
+}
+"""The same of an elastic job, and of the reconciler's modules."""
+
+ELASTIC_FIELDS = {
+    "told": "round_plan",
+    "uses": "script_api_usage",
+    "conditions": "status_report",
+    "looked_at": "reconciler",
+    "due": "reconciler",
+}
+"""Field of an elastic job's state itself → the module that writes it; of all others `event_handlers` does."""
+
 CHANGES = {
     "add",
     "append",
@@ -159,18 +185,31 @@ def attributes_written(tree: ast.Module) -> Iterator[ast.Attribute]:
                 yield found
 
 
-def parts_written(tree: ast.Module) -> set[str]:
-    """Parts of a gang of which a field is written."""
-    owners = (found.value for found in attributes_written(tree))
-    return {own.attr for own in owners if isinstance(own, ast.Attribute) and own.attr in OWNERS}
+def parts_written(tree: ast.Module, owners: Mapping[str, str]) -> set[str]:
+    """Parts of which a field is written."""
+    values = (found.value for found in attributes_written(tree))
+    return {own.attr for own in values if isinstance(own, ast.Attribute) and own.attr in owners}
 
 
 @pytest.mark.parametrize("place", ALL, ids=called)
 def test_a_part_of_a_gang_is_written_by_its_owner_alone(place: Path) -> None:
     """Each part of what is remembered of a gang has one module that writes its fields; all others call that one."""
-    own = {part for part, owner in OWNERS.items() if place == PACKAGE / "ledger" / f"{owner}.py"}
+    elastic = place.is_relative_to(PACKAGE / "elastic")
+    owners, room = (ELASTIC_OWNERS, "elastic/reconciler") if elastic else (OWNERS, "ledger")
+    own = {part for part, owner in owners.items() if place == PACKAGE / room / f"{owner}.py"}
 
-    assert parts_written(parsed(place)) <= own
+    assert parts_written(parsed(place), owners) <= own
+
+
+@pytest.mark.parametrize("place", modules(PACKAGE / "elastic" / "reconciler"), ids=called)
+def test_what_was_told_of_a_job_is_written_by_the_event_handlers(place: Path) -> None:
+    """Each field of a job's state that is no part has one module that writes it."""
+    fields = {field.name for field in dataclasses.fields(State)} - ELASTIC_OWNERS.keys() - {"todo"}
+    found = [own.attr for own in attributes_written(parsed(place)) if ast.unparse(own.value) == "s"]
+
+    assert [
+        name for name in found if name in fields and ELASTIC_FIELDS.get(name, "event_handlers") != place.stem
+    ] == []
 
 
 @pytest.mark.parametrize(

@@ -20,33 +20,9 @@ from scheduler.elastic.controller.status_writer import StatusWriter
 from scheduler.elastic.job import UnreadableStatus, decode_status, encode_status
 from scheduler.elastic.job.spec import Problem, Spec
 from scheduler.elastic.job.status_json import accepted_template, readable
-from scheduler.elastic.reconciler import Reconciler, ring_limit
-from scheduler.elastic.reconciler.job_effects import (
-    Abort,
-    Announce,
-    Assignment,
-    Effect,
-    Finish,
-    Persist,
-    Place,
-    Publish,
-    Resized,
-    StartWorker,
-    StopWorker,
-    Tell,
-)
-from scheduler.elastic.reconciler.job_events import (
-    Event,
-    Exited,
-    Listed,
-    LostSight,
-    NodeDoomed,
-    Persisted,
-    Restored,
-    SawAgain,
-    Uid,
-    WorkerGone,
-)
+from scheduler.elastic.reconciler import Reconciler, job_effects, job_events, ring_limit
+from scheduler.elastic.reconciler.job_effects import Assignment, Effect, Place
+from scheduler.elastic.reconciler.job_events import Event, Uid
 from scheduler.elastic.reconciler.timeouts import Timeouts
 from scheduler.elastic.sizing.job_view import JobView
 
@@ -56,10 +32,10 @@ ROUNDS: Final = 3
 LEAST_WAIT: Final = 0.005
 """Seconds of rest at least between two looks at a deadline."""
 
-AGAIN: Final = 5.0
-"""Seconds before a job at which we failed is begun anew; doubles up to `AGAIN_MOST`. After as long without a fault the
+FIRST_PAUSE: Final = 5.0
+"""Seconds before a job at which we failed is begun anew; doubles up to `LONGEST_PAUSE`. After as long without a fault the
 next one is the first again."""
-AGAIN_MOST: Final = 300.0
+LONGEST_PAUSE: Final = 300.0
 
 _log = structlog.get_logger("elastic")
 
@@ -85,7 +61,7 @@ class JobController:
         self._writing = StatusWriter(
             owner,
             site.trying,
-            stands=lambda number: self.feed(Persisted(number)),
+            stands=lambda number: self.feed(job_events.Persisted(number)),
             overtaken=self._overtaken,
             readable=readable,
         )
@@ -140,12 +116,12 @@ class JobController:
         self._reconciler = Reconciler(self.owner.key, selector=self.owner.selector, limits=self._limits)
         if status is not None and status.assignment is not None:
             self._let_in(status.assignment.number, (seat.uid for seat in status.assignment.ring))
-        restored = Restored(status, accepted_template(self.job.status))
+        restored = job_events.Restored(status, accepted_template(self.job.status))
         events: list[Event] = [restored, *self._accepting.read(self.job)]
-        events += [NodeDoomed(node, why) for node, why in self._doomed.items()]
-        events += [LostSight(self._blind)] if self._blind else []
+        events += [job_events.NodeDoomed(node, why) for node, why in self._doomed.items()]
+        events += [job_events.LostSight(self._blind)] if self._blind else []
         events += [known.seen for known in self.workers.values()]
-        self.feed(*events, Listed())
+        self.feed(*events, job_events.Listed())
 
     def _leave_alone(self, why: str) -> None:
         """Its training may be anywhere, so nothing is done, and nothing written, until somebody else makes it
@@ -155,7 +131,7 @@ class JobController:
             said = f"the status cannot be read, and stays as it is: nothing is done for this job meanwhile: {why}"
             _log.error("status cannot be read", job=self.owner.key, error=why)
             self._counting.unreadable("elasticjobs")
-            self._carry(Tell("Warning", "StatusUnreadable", said))
+            self._carry(job_effects.Tell("Warning", "StatusUnreadable", said))
         self._unreadable = why
 
     def _begin_to_write(self) -> asyncio.Task[Any]:
@@ -178,9 +154,9 @@ class JobController:
         """Begin anew after a while, from a fresh look."""
         self._counting.broken()
         self._reconciler = None
-        if self._site.clock() - self._began > AGAIN_MOST:
+        if self._site.clock() - self._began > LONGEST_PAUSE:
             self._failures = 0
-        pause = min(AGAIN_MOST, AGAIN * 2.0 ** min(self._failures, 16))
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures, 16))
         self._failures += 1
         if self._timer is not None:
             self._timer.cancel()
@@ -214,7 +190,7 @@ class JobController:
         if self.workers.pop(uid, None) is not None:
             for number in self.rounds.pop(uid, ())[-1:]:
                 self._site.broken(self.owner.key, number)
-            self.feed(WorkerGone(uid))
+            self.feed(job_events.WorkerGone(uid))
 
     def node_turned(self, node: str, why: str, event: Event) -> None:
         """why: it is doomed; empty: it is not, after all."""
@@ -228,7 +204,7 @@ class JobController:
         """why: its pods are not seen; empty: they are."""
         before, self._blind = self._blind, why
         if bool(before) != bool(why):
-            self.feed(LostSight(why) if why else SawAgain())
+            self.feed(job_events.LostSight(why) if why else job_events.SawAgain())
             self.refresh()
 
     def _problems(self, spec: Spec) -> tuple[Problem, ...]:
@@ -286,40 +262,40 @@ class JobController:
 
     def _carry(self, effect: Effect) -> None:
         match effect:
-            case StartWorker():
+            case job_effects.StartWorker():
                 if self.spec is not None:
                     self._carrying.start(effect, self.spec)
-            case StopWorker():
+            case job_effects.StopWorker():
                 self._stop(effect)
-            case Persist():
+            case job_effects.Persist():
                 self._counting.decided(self.owner.key, effect.status)
                 self._writing.want(
                     encode_status(effect.status, self._accepting.written), round_=effect.status.round
                 )
-            case Publish():
+            case job_effects.Publish():
                 self._publish(effect)
-            case Announce():
+            case job_effects.Announce():
                 self._tell_news()
-            case Tell():
+            case job_effects.Tell():
                 self._counting.told(effect)
                 self._carrying.tell(effect)
-            case Resized():
+            case job_effects.Resized():
                 self._counting.resized(effect)
                 self._site.met(self.owner.key, effect.round)
-            case Finish():
+            case job_effects.Finish():
                 _log.info("job over", job=self.owner.key, phase=effect.phase, reason=effect.reason)
                 self.refresh()  # who waits for it, and the master after us, need not wait for figures
-            case Abort():
+            case job_effects.Abort():
                 pass  # the answer to the worker's next beat says it
 
-    def _stop(self, effect: StopWorker) -> None:
+    def _stop(self, effect: job_effects.StopWorker) -> None:
         known = self.workers.get(effect.uid)
         if known is not None:
             self._carrying.stop(effect, known.seen.name)
         else:
-            asyncio.get_running_loop().call_soon(self.feed, WorkerGone(effect.uid))
+            asyncio.get_running_loop().call_soon(self.feed, job_events.WorkerGone(effect.uid))
 
-    def _publish(self, effect: Publish) -> None:
+    def _publish(self, effect: job_effects.Publish) -> None:
         self._counting.began(self.owner.key, effect.round)
         told = effect.assignments.items()
         self._let_in(effect.round, (uid for uid, assignment in told if not assignment.removed))
@@ -366,7 +342,7 @@ class JobController:
         """Whether what a worker says but once is noted: not while the job is left alone, or about to be begun anew."""
         return self._reconciler is not None
 
-    def exited(self, event: Exited) -> bool:
+    def exited(self, event: job_events.Exited) -> bool:
         """Whether the agent is to start the child again."""
         if event.round is not None and event.round in self.rounds.get(event.uid, ()):
             self._site.broken(self.owner.key, event.round)

@@ -9,7 +9,7 @@ nothing: an agent whose worker was released ends well whatever its process did.
 import math
 from typing import Final
 
-from scheduler.elastic.job.status import Checkpoint
+from scheduler.elastic.job.status import Checkpoint, Status
 from scheduler.elastic.reconciler import selectors
 from scheduler.elastic.reconciler.job_effects import Tell
 from scheduler.elastic.reconciler.job_state import State
@@ -25,15 +25,34 @@ STEPS: Final = 2**53
 """Beyond it a value is no step."""
 
 
+def restored(s: State, status: Status) -> None:
+    """What stood, and why the state could not be saved."""
+    saver, checkpoint = s.rounds.record.saver, status.checkpoint
+    s.saving.checkpoint = checkpoint
+    s.saving.saved = bool(saver and checkpoint and checkpoint.step >= s.rounds.record.step)
+    failed = (one.message for one in status.conditions if one.type == FAILED and one.status)
+    s.saving.error = next(failed, "")
+
+
+def begun(s: State) -> None:
+    """A round trains: what comes after it is to be saved once more."""
+    s.saving.saved, s.saving.error = False, ""
+
+
+def try_again(s: State) -> None:
+    """A user who suspends the job once more wants it saved."""
+    s.saving.error = ""
+
+
 def heard(s: State, worker: Worker) -> None:
     """Believe what this worker says of its files."""
     step = _said(worker)
     if step is None or s.spec is None or not s.spec.checkpoint.path:
         return
-    if s.checkpoint is None or step > s.checkpoint.step:
-        s.checkpoint = Checkpoint(s.spec.checkpoint.path, step)
-    if worker.uid == s.record.saver and step >= worker.committed:
-        s.saved, s.save_error = True, ""
+    if s.saving.checkpoint is None or step > s.saving.checkpoint.step:
+        s.saving.checkpoint = Checkpoint(s.spec.checkpoint.path, step)
+    if worker.uid == s.rounds.record.saver and step >= worker.committed:
+        s.saving.saved, s.saving.error = True, ""
 
 
 def ended(s: State, worker: Worker, how: str) -> None:
@@ -41,16 +60,16 @@ def ended(s: State, worker: Worker, how: str) -> None:
     hold the state saves; unless it was the disk: then they keep it.
     """
     heard(s, worker)
-    if worker.uid != s.record.saver or s.saved:
+    if worker.uid != s.rounds.record.saver or s.saving.saved:
         return
     left = [w for w in selectors.holders(s) if w is not worker]
     if worker.exit is not None and worker.exit.code == 0:
-        s.saved = not left  # nobody could do it again; a process that cannot save does not end well
-        if s.saved and s.spec is not None:
-            s.checkpoint = Checkpoint(s.spec.checkpoint.path, max(s.record.step, 0))
-    elif not s.save_error and (FAULT in how or not left):
-        s.save_error = f"{worker.name}: {how}"
-        s.do(Tell("Warning", FAILED, f"the state was not saved: {s.save_error}"))
+        s.saving.saved = not left  # nobody could do it again; a process that cannot save does not end well
+        if s.saving.saved and s.spec is not None:
+            s.saving.checkpoint = Checkpoint(s.spec.checkpoint.path, max(s.rounds.record.step, 0))
+    elif not s.saving.error and (FAULT in how or not left):
+        s.saving.error = f"{worker.name}: {how}"
+        s.do(Tell("Warning", FAILED, f"the state was not saved: {s.saving.error}"))
 
 
 def _said(worker: Worker) -> int | None:

@@ -10,8 +10,15 @@ from collections.abc import Callable
 from typing import Final
 
 from scheduler.elastic.job.spec import EarlyExit
-from scheduler.elastic.job.status import Phase
-from scheduler.elastic.reconciler import selectors, status_report, worker_exits
+from scheduler.elastic.job.status import OVER, Phase, Status
+from scheduler.elastic.reconciler import (
+    round_transition,
+    scaling,
+    selectors,
+    start_backoff,
+    status_report,
+    worker_exits,
+)
 from scheduler.elastic.reconciler.job_effects import Finish, Tell
 from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.worker import Worker
@@ -21,19 +28,21 @@ ALLOWED: Final = "spec.earlyExit = fail: allow takes such an end for that of the
 
 
 def _all_done(s: State, now: float) -> str:
-    if s.finishing_at is None:
+    if s.exits.finishing_at is None:
         return ""
     busy = selectors.busy(s)
     if not busy:
         return "the training has come to its end"
-    late = now - s.finishing_at > s.limits.save and not any(_goes_on(s, w, now) for w in busy)
+    late = now - s.exits.finishing_at > s.limits.save and not any(_goes_on(s, w, now) for w in busy)
     return f"the training has come to its end; {selectors.names(busy)} did not" if late else ""
 
 
 def _export_failed(s: State, _now: float) -> str:
     """What a script did after its training function had returned has failed, with a code of its own."""
     ends = (
-        (w.name, w.exit) for w in selectors.known(s, s.record.ring) if w.exit is not None and w.exit.returned
+        (w.name, w.exit)
+        for w in selectors.known(s, s.rounds.record.ring)
+        if w.exit is not None and w.exit.returned
     )
     failed = [(name, end) for name, end in ends if 0 < (end.code or 0) < worker_exits.KILLED]
     return "".join(
@@ -43,9 +52,9 @@ def _export_failed(s: State, _now: float) -> str:
 
 def _cut_short(s: State, now: float) -> str:
     """A member has ended with code 0, and others whose training function has not returned cannot go on without it."""
-    if s.spec is None or s.spec.early_exit is EarlyExit.ALLOW or s.finishing_at is None:
+    if s.spec is None or s.spec.early_exit is EarlyExit.ALLOW or s.exits.finishing_at is None:
         return ""
-    members = selectors.known(s, s.record.ring)
+    members = selectors.known(s, s.rounds.record.ring)
     left = [w for w in members if w.well and not (w.going or selectors.released(s, w))]
     early = [w for w in left if worker_exits.leaves_early(w)]
     if early:
@@ -54,7 +63,7 @@ def _cut_short(s: State, now: float) -> str:
     stays = [w for w in members if w.alive and not (w.beat and w.beat.returned)]
     lost = any(w.lost or w.fallen for w in members)  # it is for that one that the others are back
     back = [w for w in stays if not lost and w.arrival and w.arrival.why == "failure"]
-    late = [w for w in stays if now - s.finishing_at > s.limits.save and not _goes_on(s, w, now)]
+    late = [w for w in stays if now - s.exits.finishing_at > s.limits.save and not _goes_on(s, w, now)]
     others = back or late
     if not others:
         return ""
@@ -67,7 +76,7 @@ def _goes_on(s: State, worker: Worker, now: float) -> bool:
 
 
 def _not_elastic(s: State, _now: float) -> str:
-    if s.started_at is not None:
+    if s.rounds.started_at is not None:
         return ""
     ended = [w for w in s.workers.values() if worker_exits.never_entered(s, w)]
     if not ended:
@@ -84,29 +93,29 @@ def _not_elastic(s: State, _now: float) -> str:
 
 def _too_many_restarts(s: State, _now: float) -> str:
     most = s.spec.max_restarts if s.spec else 0
-    if s.spec is None or s.restarts <= most:
+    if s.spec is None or s.exits.restarts <= most:
         return ""
-    failed = f": {s.last_failure}" if s.last_failure else ""
+    failed = f": {s.exits.last}" if s.exits.last else ""
     return f"the gang began again {most} times, which is spec.maxRestarts, and failed again{failed}"
 
 
 def _too_many_failures(s: State, now: float) -> str:
     """Told when those that fail together have: all of them are a lost gang, which is counted otherwise."""
-    if not worker_exits.too_often(s) or s.spec is None or now - s.failed_at < worker_exits.TOGETHER:
+    if not worker_exits.too_often(s) or s.spec is None or now - s.exits.at < start_backoff.TOGETHER:
         return ""
     return (
-        f"its processes failed {s.failures} times in a row, and the training did not get further than step "
-        f"{s.furthest[0]}; spec.maxRestarts is {s.spec.max_restarts}: {s.last_failure}"
+        f"its processes failed {s.exits.count} times in a row, and the training did not get further than step "
+        f"{s.exits.furthest[0]}; spec.maxRestarts is {s.spec.max_restarts}: {s.exits.last}"
     )
 
 
 def _no_progress(s: State, now: float) -> str:
-    if s.spec is None or s.held <= s.spec.progress_deadline:
+    if s.spec is None or s.completion.held <= s.spec.progress_deadline:
         return ""
-    parts = (s.last_failure, s.unheard, status_report.waiting(s, now))
+    parts = (s.exits.last, s.health.unheard, status_report.waiting(s, now))
     why = "; ".join(part for part in parts if part) or "no worker says why"
     return (
-        f"it held nodes for {s.held:.0f} s and did not get further than step {s.furthest[0]}; "
+        f"it held nodes for {s.completion.held:.0f} s and did not get further than step {s.exits.furthest[0]}; "
         f"spec.progressDeadline is {s.spec.progress_deadline:g} s: {why}"
     )
 
@@ -122,10 +131,18 @@ TABLE: Final[tuple[tuple[Phase, str, Callable[[State, float], str]], ...]] = (
 )
 
 
+def restored(s: State, status: Status) -> None:
+    """A job that is over stays so."""
+    s.completion.counted_for = s.exits.furthest
+    if status.phase in OVER:
+        said = (one.reason for one in status.conditions if one.type == Phase.FAILED.value and one.status)
+        s.completion.over = (status.phase.value, next(said, status.phase.value), status.reason)
+
+
 def look(s: State, now: float) -> None:
     """End the job if it has ended, and whoever is still at work for one that has."""
-    if s.over:
-        _stop_all(s, s.over[2] or "the job is over", now)
+    if s.completion.over:
+        _stop_all(s, s.completion.over[2] or "the job is over", now)
         return
     _count_held(s, now)
     for phase, reason, ask in TABLE:
@@ -137,11 +154,13 @@ def look(s: State, now: float) -> None:
 
 def _count_held(s: State, now: float) -> None:
     """The time since the last look, if nodes were held for nothing. After a sleep of the master it is not known."""
-    since, s.counted_at = s.counted_at, now
+    since, s.completion.counted_at = s.completion.counted_at, now
+    if s.completion.counted_for != s.exits.furthest:
+        s.completion.counted_for, s.completion.held = s.exits.furthest, 0.0
     held = any(w.node and not (w.pod_ended or w.deleting) for w in s.workers.values())
-    if since is None or now < s.quiet_until or not held or _trains(s, now):
+    if since is None or now < s.health.quiet_until or not held or _trains(s, now):
         return
-    s.held += now - since
+    s.completion.held += now - since
 
 
 def _trains(s: State, now: float) -> bool:
@@ -149,20 +168,19 @@ def _trains(s: State, now: float) -> bool:
     does something after the training, which has limits of its own.
     """
     members = selectors.ring(s)
-    if s.finishing_at is not None or any(w.beat and w.beat.returned for w in members):
+    if s.exits.finishing_at is not None or any(w.beat and w.beat.returned for w in members):
         return True
-    young = s.flight is not None or now - s.published_at <= s.limits.steady
-    if not members or young or len(members) < len(s.record.ring):
+    young = s.rounds.transition is not None or now - s.rounds.published_at <= s.limits.steady
+    if not members or young or len(members) < len(s.rounds.record.ring):
         return False
     limit = max(s.limits.steady, s.limits.hang_steps * selectors.step_s(s))
-    return all(selectors.trains(w, s.record) and w.silent + now - w.beat_at < limit for w in members)
+    return all(selectors.trains(w, s.rounds.record) and w.silent + now - w.beat_at < limit for w in members)
 
 
 def _end(s: State, phase: Phase, reason: str, message: str, now: float) -> None:
-    s.over = (phase.value, reason, message)
-    s.flight, s.pending = None, False
-    s.starts.clear()
-    s.unseen.clear()
+    s.completion.over = (phase.value, reason, message)
+    round_transition.cancel(s)
+    scaling.cancel(s)
     _stop_all(s, message, now)
     s.do(Tell("Normal" if phase is Phase.SUCCEEDED else "Warning", reason, message))
     s.do(Finish(phase.value, reason, message))

@@ -5,14 +5,17 @@ Every note can be made twice, late or out of order: rounds only grow, ends are f
 nobody knows is dropped (the pods say who a worker is).
 """
 
-import msgspec
-
-from scheduler.elastic.job.spec import Spec
-from scheduler.elastic.job.status import OVER, Phase, Status
 from scheduler.elastic.reconciler import (
     checkpoints,
+    completion,
+    failure_detection,
     ring_limit,
+    round_transition,
+    scaling,
+    script_api_usage,
     selectors,
+    start_backoff,
+    status_report,
     template_revision,
     throughput,
     worker_exits,
@@ -28,10 +31,9 @@ from scheduler.elastic.reconciler.job_events import (
     NodeDoomed,
     Restored,
     SawAgain,
-    Sized,
     SpecRefused,
     SpecSeen,
-    StartRefused,
+    WorkerGone,
     WorkerSeen,
 )
 from scheduler.elastic.reconciler.job_state import State
@@ -39,83 +41,43 @@ from scheduler.elastic.reconciler.worker import Worker
 
 _YOUNG = {"Starting", "WarmingUp"}
 """What a process is before it has been in any round."""
+REMEMBERED = 1000
+"""Pods that are gone; words come late by seconds, and a job makes few pods a second."""
 ALIEN = "its state has other tensors than that of the members"
 
 
 def restored(s: State, event: Restored, now: float) -> None:
-    """The memory of the master before this one, whose clock may have been ahead of ours. Nobody is taken for lost
-    before two limits have passed.
-    """
+    """The memory of the master before this one. No worker counts as lost before two limits have passed."""
     s.listed = False
-    s.quiet_until = now + 2 * s.limits.silent
-    status, s.template = event.status, event.template
+    failure_detection.hush(s, now)
+    template_revision.restored(s, event)
+    status = event.status
     if status is None:
         return
-    if status.retired is not None:
-        s.retired = s.counter = status.retired
-    if status.template is not None:
-        s.template, s.edited, s.edit_told = status.template, event.template, event.template is not None
-    if status.assignment is not None:
-        s.record = status.assignment
-        s.published = True
-        s.published_at = now
-        s.settled = False
-    s.floor = max(s.floor, status.round, s.record.number)
-    s.before = status.last_resize.to if status.last_resize else 0
-    s.restarts = status.restarts
-    s.reached = max(s.record.step, int(status.started_at is not None))
-    s.furthest = (s.record.step, s.record.epoch)
-    latest = now + s.limits.bar_most
-    s.barred = {one.node: msgspec.structs.replace(one, until=min(one.until, latest)) for one in status.barred}
-    s.barred_at = {one.node: now for one in status.barred}
-    s.started_at = status.started_at
-    s.last_resize = status.last_resize
-    s.resized = s.record.number if status.phase is Phase.RUNNING else 0
-    s.price = throughput.price(status.last_resize, None)
-    s.changed_at = min(now, status.last_resize.at) if status.last_resize else None
-    s.checkpoint = status.checkpoint
-    s.values = dict(status.values)
-    s.uses = None if status.uses is None else frozenset(status.uses)
-    s.conditions = {one.type: one for one in status.conditions}
-    s.saved = bool(s.record.saver and s.checkpoint and s.checkpoint.step >= s.record.step)
-    s.save_error = next(
-        (one.message for one in status.conditions if one.type == checkpoints.FAILED and one.status), ""
-    )
-    if status.wanted:
-        s.sized = Sized(status.wanted, status.wanted_by, "as before the restart")
-    if status.phase in OVER:
-        s.over = (status.phase.value, _why_over(status), status.reason)
-
-
-def _why_over(status: Status) -> str:
-    """In one word, as the condition said it."""
-    said = (one.reason for one in status.conditions if one.type == Phase.FAILED.value and one.status)
-    return next(said, status.phase.value)
+    round_transition.restored(s, status, now)
+    worker_exits.restored(s, status)
+    start_backoff.restored(s, status, now)
+    checkpoints.restored(s, status)
+    throughput.restored(s, status)
+    script_api_usage.restored(s, status)
+    status_report.restored(s, status)
+    scaling.restored(s, status)
+    completion.restored(s, status)
 
 
 def listed(s: State, _: Listed, _now: float) -> None:
     """Members that no pod belongs to are gone."""
     s.listed = True
-    s.starts.clear()
+    scaling.listed(s)
 
 
 def spec_seen(s: State, event: SpecSeen, _now: float) -> None:
-    if s.spec is not None and s.spec.workers is not None and event.spec.workers is None:
-        s.sized = _handed_over(s, s.spec, s.spec.workers)
+    scaling.spec_seen(s, event.spec)
     s.spec, s.asked = ring_limit.lowered(event.spec, s.limits), event.spec.max_workers
     s.generation, s.problems = event.generation, ()
     template_revision.seen(s, event.spec.template)
     if not event.spec.suspend:
-        s.save_error = ""  # who suspends it again wants it tried again
-
-
-def _handed_over(s: State, former: Spec, workers: int) -> Sized | None:
-    """The size that the user stated stands until the policy speaks: what it said before may be hours old. Where all
-    have gone for a suspension there is none to keep: what there is room for when it goes on is not known.
-    """
-    if former.suspend and not selectors.entitled(s):
-        return None
-    return Sized(former.clamp(workers), "user", f"spec.workers was {workers}, until the policy speaks")
+        checkpoints.try_again(s)
 
 
 def spec_refused(s: State, event: SpecRefused, _now: float) -> None:
@@ -131,17 +93,30 @@ def worker_seen(s: State, event: WorkerSeen, now: float) -> None:
     worker = s.workers.get(event.uid)
     if worker is None:
         since = now if event.since is None else event.since
-        worker = Worker(event.uid, event.name, since, beat_at=now, attempt=s.restarts)
+        worker = Worker(event.uid, event.name, since, beat_at=now, attempt=s.exits.restarts)
         s.workers[event.uid] = worker
-        _answer_start(s, event)
+        scaling.answered(s, event)
     if event.deleting:
-        _taken_away(s, worker)
+        scaling.taken_away(s, worker)
     _pod(worker, event, now)
-    s.counter = max(s.counter, event.number)
+    scaling.numbered(s, event.number)
     if event.phase in {"Succeeded", "Failed"}:
         worker.pod_ended = True
         worker_exits.pod_ended(s, worker, event, now)
     worker_exits.explain(s, worker)
+
+
+def worker_gone(s: State, event: WorkerGone, _now: float) -> None:
+    worker = s.workers.get(event.uid)
+    if worker is None:
+        return
+    if worker.alive and any(worker is one for one in selectors.entitled(s)):
+        s.do(Tell("Warning", "WorkerLost", f"{worker.name} is gone"))
+    checkpoints.ended(s, worker, "its pod is gone")
+    del s.workers[event.uid]
+    s.gone[event.uid] = None
+    for uid in list(s.gone)[:-REMEMBERED]:
+        del s.gone[uid]
 
 
 def _pod(worker: Worker, event: WorkerSeen, now: float) -> None:
@@ -162,42 +137,6 @@ def _pod(worker: Worker, event: WorkerSeen, now: float) -> None:
         worker.seated_at = now
 
 
-def _taken_away(s: State, worker: Worker) -> None:
-    """Surplus that goes by another's will goes where its room is needed more: none is made again until the policy has
-    looked.
-
-    Who left a node that is emptied had to go for the node's sake, and has a replacement coming.
-    """
-    if worker.going or not worker.alive or worker.role != "surplus" or worker.node in s.doomed:
-        return
-    if s.sized is None or s.spec is None:
-        return
-    less = max(s.spec.min_workers, s.spec.clamp(s.sized.want) - 1)
-    s.sized = msgspec.structs.replace(s.sized, want=less, reason=f"{worker.name} was taken away")
-
-
-def _answer_start(s: State, event: WorkerSeen) -> None:
-    """The pod that was asked for is there: by its number, else the one that has waited longest in this role."""
-    s.refusal = ""
-    waiting = sorted(number for number, start in s.starts.items() if start.role == event.role)
-    number = event.number or next(iter(waiting), 0)
-    s.starts.pop(number, None)
-    s.unseen.pop(number, None)
-
-
-def start_refused(s: State, event: StartRefused, now: float) -> None:
-    """Also of a start that is taken for not made by now: a refusal that may pass is told after a row of tries, and
-    dropped it would be asked for again without a pause and without a word.
-    """
-    start = s.starts.pop(event.number, None) or s.unseen.pop(event.number, None)
-    if start is None:
-        return
-    if event.why != s.refusal:  # the status says it all the time
-        s.do(Tell("Warning", "StartRefused", f"the API server made no pod: {event.why}"))
-    s.refusal = event.why
-    worker_exits.failed_again(s, start.role, event.why, now, crowd=event.crowd)
-
-
 def lost_sight(s: State, event: LostSight, _now: float) -> None:
     """From now on what is known of pods may be the past; what workers say themselves is not."""
     s.blind = event.why
@@ -208,7 +147,7 @@ def saw_again(s: State, _: SawAgain, now: float) -> None:
     if not s.blind:
         return
     s.blind = ""
-    for start in s.starts.values():
+    for start in s.sizing.starts.values():
         start.at = now
     for worker in s.workers.values():
         worker.waiting_since = now
@@ -218,7 +157,7 @@ def beat(s: State, event: Beat, now: float) -> None:
     worker = s.workers.get(event.uid)
     if worker is None or not worker.alive:
         return
-    s.floor = max(s.floor, event.round)
+    round_transition.named(s, event.round)
     worker.beat_at = now
     former = worker.beat
     if 0 < event.round <= worker.past or (former is not None and _older(event, former)):
@@ -226,20 +165,20 @@ def beat(s: State, event: Beat, now: float) -> None:
     if (
         former is None
         and event.phase in _YOUNG
-        and worker.told < s.record.number
+        and worker.told < s.rounds.record.number
         and worker in selectors.ring(s)
     ):
         worker.fallen = True  # its process was started again while no master was there
     worker.beat, worker.committed = event, event.committed
     worker.took = event.step_s or worker.took
     if event.round:
-        s.reached = max(s.reached, event.committed)
+        round_transition.committed(s, event.committed)
         worker_exits.further(s, event.step, event.epoch)
     if event.child != "stopped":
         worker.frozen_at = None
     elif worker.frozen_at is None:
         worker.frozen_at = now
-    resumed = event.round == s.record.number > 0 and event.phase == "Training"
+    resumed = event.round == s.rounds.record.number > 0 and event.phase == "Training"
     worker.knows = worker.knows or resumed
     if resumed and worker.arrival and worker.arrival.round < event.round:
         worker.arrival = None  # a late word: it has gone on since
@@ -257,12 +196,12 @@ def arrived(s: State, event: Arrived, now: float) -> None:
     worker = s.workers.get(event.uid)
     if worker is None or not worker.alive:
         return
-    s.floor = max(s.floor, event.round)
+    round_transition.named(s, event.round)
     worker.beat_at = now
     newcomer = event.why == "newcomer" or event.round == 0
     worker.fallen = worker.fallen or (newcomer and _successor(s, worker))
-    inside = any(seat.uid == worker.uid for seat in s.record.ring) and not worker.fallen
-    if inside and event.round < s.record.number == worker.in_round:
+    inside = any(seat.uid == worker.uid for seat in s.rounds.record.ring) and not worker.fallen
+    if inside and event.round < s.rounds.record.number == worker.in_round:
         return
     if worker.fallen and not newcomer:
         return  # the process that said so has ended
@@ -276,20 +215,25 @@ def arrived(s: State, event: Arrived, now: float) -> None:
         worker.arrived_at = now
     worker.arrival, worker.committed = event, event.committed
     if not newcomer:
-        s.reached = max(s.reached, event.committed)
+        round_transition.committed(s, event.committed)
         worker_exits.further(s, event.step, 0.0)
     if worker.ready_at is None and not selectors.has_state(worker):
         worker.ready_at = now
-        s.warm = now - (worker.seated_at or worker.since) if newcomer else s.warm
+        if newcomer:
+            throughput.warmed(s, now - (worker.seated_at or worker.since))
     worker.place = event.place or worker.place
-    if inside and event.round == s.record.number and s.paused_at is None and not s.record.setup:
-        s.paused_at = now
+    if inside and event.round == s.rounds.record.number and not s.rounds.record.setup:
+        round_transition.paused(s, now)
 
 
 def _successor(s: State, worker: Worker) -> bool:
     """A newcomer in whose place the round has one with the state: that process ended while no master was there."""
-    seats = s.record.ring if not s.record.sync else s.record.ring[: int(s.record.step > 0)]
-    return worker.told < s.record.number and any(seat.uid == worker.uid for seat in seats)
+    seats = (
+        s.rounds.record.ring
+        if not s.rounds.record.sync
+        else s.rounds.record.ring[: int(s.rounds.record.step > 0)]
+    )
+    return worker.told < s.rounds.record.number and any(seat.uid == worker.uid for seat in seats)
 
 
 def _fits(s: State, worker: Worker, event: Arrived, now: float) -> bool:
@@ -321,7 +265,7 @@ def leaving(s: State, event: Leaving, now: float) -> None:
     if worker is None or not worker.alive:
         return
     worker.beat_at = now
-    _taken_away(s, worker)
+    scaling.taken_away(s, worker)
     worker.leave(event.why or "told to leave")
 
 
@@ -332,7 +276,3 @@ def node_doomed(s: State, event: NodeDoomed, now: float) -> None:
 
 def node_cleared(s: State, event: NodeCleared, _now: float) -> None:
     s.doomed.pop(event.node, None)
-
-
-def sized(s: State, event: Sized, _now: float) -> None:
-    s.sized = event

@@ -19,13 +19,13 @@ APART = "a member was lost before all had set up together: its process is starte
 def look(s: State, now: float) -> None:
     """Have those started again that cannot meet, and say each newcomer's place in the next round."""
     _set_up_together(s)
-    if s.spec is None or s.over:
+    if s.spec is None or s.completion.over:
         return
     fresh = [w for w in selectors.newcomers(s) if w.seated]
     if not fresh:
         return
     inside = [w for w in selectors.entitled(s) if not w.going]
-    least, wanted = s.spec.min_workers, s.spec.clamp(s.want)
+    least, wanted = s.spec.min_workers, s.spec.clamp(s.sizing.want)
     if first(s):
         cores = [w for w in fresh if w.role == "core"]
         if len(cores) < least:
@@ -34,15 +34,15 @@ def look(s: State, now: float) -> None:
         fresh, inside = [w for w in fresh if w not in cores], cores[:least]
     _expect(s, [*inside, *fresh], fresh, wanted, now)
     if unplaced := [w for w in fresh if w.place is None]:
-        lasting = [w for w in (*inside, *fresh) if w.node not in s.doomed and w.uid != s.slow]
+        lasting = [w for w in (*inside, *fresh) if w.node not in s.doomed and w.uid != s.straggler.uid]
         _expect(s, lasting, unplaced, s.spec.clamp(max(wanted, len(lasting))), now)
 
 
 def _set_up_together(s: State) -> None:
     """All members of a gang set up in one round, or each by itself. What they exchanged, a later one cannot hear."""
     ring, paused = selectors.ring(s), s.spec is not None and s.spec.suspend
-    apart = len(ring) < len(s.record.ring) or any(w.arrival and w.arrival.setup for w in ring)
-    for worker in ring if s.record.setup and apart and not paused else ():
+    apart = len(ring) < len(s.rounds.record.ring) or any(w.arrival and w.arrival.setup for w in ring)
+    for worker in ring if s.rounds.record.setup and apart and not paused else ():
         start_again(s, worker, APART)
     ready = [(w, w.arrival) for w in selectors.ready(s) if w.arrival and w.role == "core"]
     together = any(arrival.setup for _, arrival in ready) and first(s)
@@ -81,7 +81,7 @@ def size(s: State) -> int:
     """Members that the next round is to have. Where a script has asked, the gang's first has what it was told."""
     if s.spec is None:
         return 0
-    return s.spec.min_workers if _asked(s) or s.record.setup else s.spec.clamp(s.want)
+    return s.spec.min_workers if _asked(s) or s.rounds.record.setup else s.spec.clamp(s.sizing.want)
 
 
 def _asked(s: State) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from scheduler.elastic.reconciler import checkpoints, selectors, worker_exits
+from scheduler.elastic.reconciler import checkpoints, selectors, start_backoff, worker_exits
 from scheduler.elastic.reconciler.job_effects import Abort, StopWorker, Tell
 from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.worker import Worker
@@ -56,7 +56,7 @@ class Sight:
     @property
     def quiet(self) -> bool:
         """A lack of signs says nothing now."""
-        return self.now < self.s.quiet_until or self.spared
+        return self.now < self.s.health.quiet_until or self.spared
 
     @property
     def spared(self) -> bool:
@@ -151,15 +151,22 @@ def look(s: State, now: float) -> None:
         _remind(s, worker, now)
 
 
+def hush(s: State, now: float) -> None:
+    """The master was away: for two limits from now on no worker counts as lost for lack of a sign."""
+    s.health.quiet_until = max(s.health.quiet_until, now + 2 * s.limits.silent)
+
+
 def _unheard(s: State, now: float) -> None:
     """Members that are silent and were not given up are told of, once."""
-    silent = [w for w in selectors.entitled(s) if now - w.beat_at > s.limits.silent and now >= s.quiet_until]
+    silent = [
+        w for w in selectors.entitled(s) if now - w.beat_at > s.limits.silent and now >= s.health.quiet_until
+    ]
     said = (
         f"no sign of life from {selectors.names(silent)}; nobody is given up for that alone" if silent else ""
     )
-    if said and not s.unheard:
+    if said and not s.health.unheard:
         s.do(Tell("Warning", "MembersSilent", said))
-    s.unheard = said
+    s.health.unheard = said
 
 
 def _candidates(s: State) -> list[Worker]:
@@ -171,7 +178,7 @@ def _give_up(s: State, o: Sight, row: Row) -> None:
     seated = o.now - (o.now if o.w.seated_at is None else o.w.seated_at)
     why = sentence.format(unheard=o.unheard, silent=o.w.silent, seated=seated, waiting=o.w.waiting)
     if o.inside:
-        worker_exits.failed_again(s, o.w.role, f"{o.w.name} {why}", o.now, pause=False)
+        start_backoff.failed_again(s, o.w.role, f"{o.w.name} {why}", o.now, pause=False)
         worker_exits.lose(s, o.w, why, o.now, bars=bars)
     elif o.w.going or selectors.released(s, o.w):
         o.w.end()
@@ -204,7 +211,7 @@ def _culprit(s: State, step_s: float, now: float) -> Worker | None:
     again.
     """
     hang = max(s.limits.hang, s.limits.hang_steps * step_s)
-    if s.flight and now - s.flight.since <= hang:
+    if s.rounds.transition and now - s.rounds.transition.since <= hang:
         return None
     patience = {w: _patience(s, w, hang) for w in selectors.ring(s) if w.arrival is None}
     if not any(w.silent > limit for w, limit in patience.items()):
@@ -215,7 +222,9 @@ def _culprit(s: State, step_s: float, now: float) -> Worker | None:
 
 def _patience(s: State, w: Worker, hang: float) -> float:
     """Longer before the first step of a round, in which frameworks trace and compile."""
-    stepped = w.in_round == s.record.number and w.beat is not None and w.beat.step > s.record.step
+    stepped = (
+        w.in_round == s.rounds.record.number and w.beat is not None and w.beat.step > s.rounds.record.step
+    )
     return hang if stepped else max(hang, s.limits.first_step)
 
 
@@ -228,9 +237,9 @@ def _remind(s: State, w: Worker, now: float) -> None:
             if w.abort:
                 s.do(Abort(w.uid, w.abort))
         return
-    if s.record.leaving and w.released_at is None and selectors.released(s, w):
+    if s.rounds.record.leaving and w.released_at is None and selectors.released(s, w):
         w.released_at = now  # by the master before us
-    limit = s.limits.save if w.uid == s.record.saver else s.limits.release
+    limit = s.limits.save if w.uid == s.rounds.record.saver else s.limits.release
     if w.released_at is not None and now - w.released_at > limit:
         why = "it was released and did not end"
         checkpoints.ended(s, w, why)

@@ -43,7 +43,7 @@ class Order:
     def __init__(self, s: State) -> None:
         self._s = s
         self._most = s.spec.max_workers if s.spec else 1
-        seats = (*s.record.ring, *s.record.holding)
+        seats = (*s.rounds.record.ring, *s.rounds.record.holding)
         self._ranks = {seat.uid: rank for rank, seat in enumerate(seats)}
         self._known: dict[Uid, int | None] = {}
 
@@ -80,7 +80,7 @@ class Order:
         return (*self._faults(w)[1:], self.rank(w) is None, w.since, w.uid)
 
     def _faults(self, w: Worker) -> tuple[bool, bool, bool, bool]:
-        return (w.going, w.node in self._s.doomed, w.uid == self._s.slow, w.role != "core")
+        return (w.going, w.node in self._s.doomed, w.uid == self._s.straggler.uid, w.role != "core")
 
 
 def choose(s: State, people: list[Worker], target: int, least: int, now: float) -> Choice:

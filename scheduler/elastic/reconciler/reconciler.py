@@ -21,6 +21,7 @@ from scheduler.elastic.reconciler import (
     scaling,
     selectors,
     sizing_request,
+    start_backoff,
     status_report,
     stragglers,
     template_revision,
@@ -48,8 +49,8 @@ NOTES: Final[dict[type[Any], Callable[[State, Any, float], None]]] = {
     job_events.SpecSeen: event_handlers.spec_seen,
     job_events.SpecRefused: event_handlers.spec_refused,
     job_events.WorkerSeen: event_handlers.worker_seen,
-    job_events.WorkerGone: worker_exits.worker_gone,
-    job_events.StartRefused: event_handlers.start_refused,
+    job_events.WorkerGone: event_handlers.worker_gone,
+    job_events.StartRefused: scaling.start_refused,
     job_events.LostSight: event_handlers.lost_sight,
     job_events.SawAgain: event_handlers.saw_again,
     job_events.Beat: event_handlers.beat,
@@ -58,7 +59,7 @@ NOTES: Final[dict[type[Any], Callable[[State, Any, float], None]]] = {
     job_events.Exited: worker_exits.exited,
     job_events.NodeDoomed: event_handlers.node_doomed,
     job_events.NodeCleared: event_handlers.node_cleared,
-    job_events.Sized: event_handlers.sized,
+    job_events.Sized: scaling.sized,
     job_events.Persisted: round_transition.persisted,
     job_events.Elapsed: lambda _s, _event, _now: None,
 }
@@ -91,7 +92,7 @@ class Reconciler:
         s = self._s
         self._rested(now)
         # Beats come all the time, and a policy says the same of every job every few seconds: they wait for their time.
-        self._dirty |= not isinstance(event, job_events.Beat) and event != s.sized
+        self._dirty |= not isinstance(event, job_events.Beat) and event != s.sizing.sized
         NOTES[type(event)](s, event, now)
 
     def reconcile(self, now: float) -> list[Effect]:
@@ -119,9 +120,14 @@ class Reconciler:
                 look(s, now)
             if len(s.todo) == before:
                 break
-        worker_exits.forgive(s, now)
+        start_backoff.forgive(s, now)
         status_report.turn(s, now)
-        busy = s.flight or s.pending or s.starts or any(w.going for w in selectors.entitled(s))
+        busy = (
+            s.rounds.transition
+            or s.rounds.pending
+            or s.sizing.starts
+            or any(w.going for w in selectors.entitled(s))
+        )
         pause = BUSY if busy else AT_REST if selectors.at_rest(s) else STEADY
         s.due = min(now + pause, scaling.due(s, now))
 
@@ -129,7 +135,7 @@ class Reconciler:
         """A master that slept has heard nobody, and must not hold that against anybody."""
         s = self._s
         if s.looked_at is not None and now > self.next_deadline(now) + s.limits.slept:
-            s.quiet_until = max(s.quiet_until, now + 2 * s.limits.silent)
+            failure_detection.hush(s, now)
 
     @property
     def spec(self) -> Spec | None:
@@ -155,7 +161,7 @@ class Reconciler:
         """The newest round that was announced or published, and why the worker's process is to be killed, if it is."""
         s = self._s
         worker = s.workers.get(uid)
-        number = s.flight.number if s.flight else s.record.number
+        number = s.rounds.transition.number if s.rounds.transition else s.rounds.record.number
         return number, (worker.abort or None) if worker else "it is no worker of this job"
 
     def place(self, uid: Uid) -> Place | None:
@@ -174,13 +180,13 @@ class Reconciler:
         """
         s = self._s
         worker = s.workers.get(uid)
-        told = round_plan.told(s).get(uid) if s.published else None
+        told = round_plan.told(s).get(uid) if s.rounds.published else None
         if worker is None or told is None or told.round <= round_number:
             return None
         # Whoever was answered is no longer at the barrier, so it must hear the answer even when the next round is
         # announced in the same breath: it comes back for that one, while a silence would last as long as its call may.
         answered = worker.alive and not worker.fallen and worker.arrival is None
-        stands = s.flight is None and selectors.sound(s) and selectors.allowed(s)
+        stands = s.rounds.transition is None and selectors.sound(s) and selectors.allowed(s)
         return told if told.removed or answered or stands else None
 
     def restart(self, uid: Uid) -> bool:

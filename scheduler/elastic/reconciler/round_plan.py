@@ -43,7 +43,7 @@ def decided(s: State, number: int, cause: str, choice: Choice, *, save: bool) ->
         setup=setup,
         restore=None if setup else restore,
         samples=0 if anew else _samples(s, best),
-        step=step if step >= 0 else 0 if choice.ring else s.record.step,
+        step=step if step >= 0 else 0 if choice.ring else s.rounds.record.step,
         epoch=epoch,
         env=dict(stage.env) if stage else {},
         batch_mode=spec.batch.mode.value,
@@ -79,7 +79,7 @@ def _restore(s: State, ring: tuple[Worker, ...], people: tuple[Worker, ...]) -> 
     the start; rank 0 alone looks, and all take over what it has.
     """
     path = s.spec.checkpoint.path if s.spec else ""
-    come_further = s.reached > 0 or s.checkpoint is not None
+    come_further = s.rounds.reached > 0 or s.saving.checkpoint is not None
     anew = all(selectors.position(w) < 0 for w in people)
     return path if path and ring and come_further and anew else None
 
@@ -87,16 +87,16 @@ def _restore(s: State, ring: tuple[Worker, ...], people: tuple[Worker, ...]) -> 
 def _samples(s: State, best: Worker | None) -> int:
     """The position in the data that belongs to the newest state."""
     if best is None or selectors.position(best) < 0:
-        return s.record.samples
+        return s.rounds.record.samples
     if best.arrival and best.arrival.samples is not None:
         return int(best.arrival.samples)
-    return max(s.record.samples, int(best.beat.samples) if best.beat else 0)
+    return max(s.rounds.record.samples, int(best.beat.samples) if best.beat else 0)
 
 
 def told(s: State) -> Mapping[Uid, Assignment]:
     """The assignments of the round that stands."""
-    if s.told is None or s.told[0] is not s.record:
-        s.told = (s.record, assignments(s.record))
+    if s.told is None or s.told[0] is not s.rounds.record:
+        s.told = (s.rounds.record, assignments(s.rounds.record))
     return s.told[1]
 
 

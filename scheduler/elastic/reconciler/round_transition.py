@@ -7,8 +7,9 @@ Lives here: these steps, and that there is one change at a time. Never here: the
 which somebody has died meanwhile is never published, its number is never used again, and the next one is decided.
 """
 
-from scheduler.elastic.job.status import Resize, Round
+from scheduler.elastic.job.status import Phase, Resize, Round, Status
 from scheduler.elastic.reconciler import (
+    checkpoints,
     expected_ranks,
     round_plan,
     script_api_usage,
@@ -30,24 +31,60 @@ BEGINS = "started"
 """The cause of the first round."""
 
 
+def restored(s: State, status: Status, now: float) -> None:
+    """The round that stands, and what the changes before it cost."""
+    rounds = s.rounds
+    if status.assignment is not None:
+        rounds.record, rounds.published, rounds.published_at = status.assignment, True, now
+        rounds.settled = False
+    rounds.floor = max(rounds.floor, status.round, rounds.record.number)
+    rounds.before = status.last_resize.to if status.last_resize else 0
+    rounds.reached = max(rounds.record.step, int(status.started_at is not None))
+    rounds.started_at, rounds.last_resize = status.started_at, status.last_resize
+    rounds.resized = rounds.record.number if status.phase is Phase.RUNNING else 0
+    rounds.price = throughput.price(status.last_resize, None)
+    rounds.changed_at = min(now, status.last_resize.at) if status.last_resize else None
+
+
+def named(s: State, number: int) -> None:
+    """A worker names this round, so no later one has its number."""
+    s.rounds.floor = max(s.rounds.floor, number)
+
+
+def committed(s: State, step: int) -> None:
+    """A worker has committed this step."""
+    s.rounds.reached = max(s.rounds.reached, step)
+
+
+def paused(s: State, now: float) -> None:
+    """A member has stopped training, for the next round."""
+    if s.rounds.paused_at is None:
+        s.rounds.paused_at = now
+
+
+def cancel(s: State) -> None:
+    """The job is over: no round follows."""
+    s.rounds.transition, s.rounds.pending = None, False
+
+
 def look(s: State, now: float) -> None:
     """Open what has to be opened, decide what can be decided, tell what was settled; nothing of a job that is over."""
-    if s.over:
+    if s.completion.over:
         return
     _settled(s, now)
-    if s.flight is None:
+    if s.rounds.transition is None:
         _open(s, now)
-    if s.flight is not None:
-        _decide(s, s.flight, now)
+    if s.rounds.transition is not None:
+        _decide(s, s.rounds.transition, now)
 
 
 def _open(s: State, now: float) -> None:
     p = picture(s, now)
     found = cause(p)
-    s.pending = found is not None
-    if s.paused_at is None and resting(p):
-        s.paused_at = now
-    s.joining_at = (now if s.joining_at is None else s.joining_at) if p.joining else None
+    s.rounds.pending = found is not None
+    if s.rounds.paused_at is None and resting(p):
+        s.rounds.paused_at = now
+    s.rounds.joining_at = (now if s.rounds.joining_at is None else s.rounds.joining_at) if p.joining else None
     if found is None or _being_saved(s) or (not found.urgent and waits(p)):
         return
     wrong = [] if found.urgent else expected_ranks.misplaced(p.wish)
@@ -55,11 +92,11 @@ def _open(s: State, now: float) -> None:
         expected_ranks.start_again(s, worker, expected_ranks.MISPLACED)
     if wrong:
         return
-    number = max(s.record.number, s.floor) + 1
-    s.flight = Transition(number, BEGINS if s.started_at is None else found.name, now)
-    s.floor = number
-    if s.paused_at is None and found.name in STOPPED and s.record.ring:
-        s.paused_at = now
+    number = max(s.rounds.record.number, s.rounds.floor) + 1
+    s.rounds.transition = Transition(number, BEGINS if s.rounds.started_at is None else found.name, now)
+    s.rounds.floor = number
+    if s.rounds.paused_at is None and found.name in STOPPED and s.rounds.record.ring:
+        s.rounds.paused_at = now
     if selectors.ring(s):
         s.do(Announce(number))
 
@@ -75,12 +112,12 @@ def _decide(s: State, flight: Transition, now: float) -> None:
         if _still_true(s, flight.planned):
             return
         flight.planned, flight.written = None, True
-        flight.number = s.floor = max(s.floor, flight.number) + 1
+        flight.number = s.rounds.floor = max(s.rounds.floor, flight.number) + 1
     if selectors.awaited(s):
         return
     planned = _planned(s, flight, now)
     if planned is None:
-        s.flight = None
+        s.rounds.transition = None
         return
     flight.planned = planned
     s.do(Persist(status(s, now)))
@@ -90,7 +127,7 @@ def _still_true(s: State, planned: Round) -> bool:
     """Nobody in it has died or gone on since, and its size is still allowed."""
     spec = s.spec
     here = [s.workers.get(seat.uid) for seat in (*planned.ring, *planned.holding)]
-    if planned.ring and (spec is None or spec.suspend or s.finishing_at is not None):
+    if planned.ring and (spec is None or spec.suspend or s.exits.finishing_at is not None):
         return False
     there = all(w is not None and w.alive and w.arrival is not None for w in here)
     size = len(planned.ring)
@@ -104,7 +141,7 @@ def _planned(s: State, flight: Transition, now: float) -> Round | None:
         return None
     people = [*selectors.entitled(s), *expected_ranks.able(s)]
     save = False
-    if s.finishing_at is not None:
+    if s.exits.finishing_at is not None:
         choice = Choice((), tuple(selectors.entitled(s)))
     elif spec.suspend:
         choice, save = _to_disk(s, selectors.entitled(s))
@@ -112,8 +149,8 @@ def _planned(s: State, flight: Transition, now: float) -> Round | None:
         choice = _fitting(s, people, now)
         save = not choice.ring and bool(spec.checkpoint.path)
     if not choice.ring and not choice.leaving:
-        same = {w.uid for w in choice.holding} == {seat.uid for seat in s.record.holding}
-        if same and not s.record.ring and not flight.written:
+        same = {w.uid for w in choice.holding} == {seat.uid for seat in s.rounds.record.holding}
+        if same and not s.rounds.record.ring and not flight.written:
             return None
     if not flight.lost and _all_lost(s, choice):
         flight.lost = True
@@ -140,9 +177,9 @@ def _to_disk(s: State, people: list[Worker]) -> tuple[Choice, bool]:
     """
     path = s.spec.checkpoint.path if s.spec else ""
     holders = [w for w in people if selectors.has_state(w)]
-    if not path or s.saved or not holders:
+    if not path or s.saving.saved or not holders:
         return Choice((), tuple(people)), False
-    able = [w for w in holders if w.going or not s.save_error]
+    able = [w for w in holders if w.going or not s.saving.error]
     best = min(able, key=Order(s).seniority, default=None)
     leaving = tuple(w for w in people if w is best or w not in holders)
     return Choice((), leaving, tuple(w for w in holders if w is not best)), True
@@ -150,16 +187,16 @@ def _to_disk(s: State, people: list[Worker]) -> tuple[Choice, bool]:
 
 def _all_lost(s: State, choice: Choice) -> bool:
     """Of those that trained nobody is left with the state; where nothing was committed yet, nobody is left at all."""
-    former = {seat.uid for seat in (*s.record.ring, *s.record.holding)}
+    former = {seat.uid for seat in (*s.rounds.record.ring, *s.rounds.record.holding)}
     people = (*choice.ring, *choice.leaving, *choice.holding)
     if (
         not former
-        or s.record.setup
-        or s.finishing_at is not None
+        or s.rounds.record.setup
+        or s.exits.finishing_at is not None
         or any(selectors.has_state(w) for w in people)
     ):
         return False
-    return s.reached > 0 or not any(w.uid in former for w in people)
+    return s.rounds.reached > 0 or not any(w.uid in former for w in people)
 
 
 def _gang_lost(s: State) -> None:
@@ -168,7 +205,7 @@ def _gang_lost(s: State) -> None:
     path = s.spec.checkpoint.path if s.spec else ""
     whence = f"the last checkpoint in {path}" if path else "the start, for there is no checkpoint"
     if not path:
-        s.reached = 0
+        s.rounds.reached = 0
     s.do(
         Tell("Warning", "GangLost", f"no worker is left with the state; the gang begins again from {whence}")
     )
@@ -178,12 +215,12 @@ def _tell_of_what_is_left_behind(s: State) -> None:
     """Whoever has the state goes, nobody keeps it, and there is no place to save it in: what comes next begins from
     the start.
     """
-    record = s.record
-    if record.ring or record.holding or s.finishing_at is not None or s.reached <= 0:
+    record = s.rounds.record
+    if record.ring or record.holding or s.exits.finishing_at is not None or s.rounds.reached <= 0:
         return
     if not record.leaving or s.spec is None or s.spec.checkpoint.path:
         return
-    step, s.reached = s.reached, 0
+    step, s.rounds.reached = s.rounds.reached, 0
     names = ", ".join(seat.name for seat in record.leaving)
     why = "there is no spec.checkpoint.path, and nobody stays"
     s.do(
@@ -197,17 +234,16 @@ def _tell_of_what_is_left_behind(s: State) -> None:
 
 def persisted(s: State, event: Persisted, now: float) -> None:
     """The round stands, so it is the one; each of its people hears of it."""
-    flight = s.flight
+    flight = s.rounds.transition
     if flight is None or flight.planned is None or event.round != flight.planned.number:
         return
-    if s.record.ring and not s.record.setup:
-        s.before = len(s.record.ring)
-    former, s.record, s.flight = s.record, flight.planned, None
+    if s.rounds.record.ring and not s.rounds.record.setup:
+        s.rounds.before = len(s.rounds.record.ring)
+    former, s.rounds.record, s.rounds.transition = s.rounds.record, flight.planned, None
     _count_failures(s, former)
-    s.published, s.published_at = True, now
-    s.resumed_at, s.settled = None, False
-    s.joining_at = None
-    inside = {seat.uid: rank for rank, seat in enumerate(s.record.ring)}
+    s.rounds.published, s.rounds.published_at, s.rounds.settled = True, now, False
+    s.rounds.joining_at = None
+    inside = {seat.uid: rank for rank, seat in enumerate(s.rounds.record.ring)}
     for worker in s.workers.values():
         if worker.uid in inside:
             worker.place = (inside[worker.uid], len(inside))
@@ -215,33 +251,31 @@ def persisted(s: State, event: Persisted, now: float) -> None:
         worker.knows = selectors.has_state(worker)
     throughput.begun(s, former)
     if inside:
-        s.saved, s.save_error = False, ""
-        if not s.record.setup:
-            s.started_at = now if s.started_at is None else s.started_at
+        checkpoints.begun(s)
+        if not s.rounds.record.setup:
+            s.rounds.started_at = now if s.rounds.started_at is None else s.rounds.started_at
     s.do(Tell("Normal", "Round", _sentence(s)))
     _tell_of_what_is_left_behind(s)
     _answer(s, dict(round_plan.told(s)), now)
 
 
 def _count_failures(s: State, former: Round) -> None:
-    before = s.fruitless if s.record.step <= former.step else 0
+    before = s.rounds.fruitless if s.rounds.record.step <= former.step else 0
     there = [w for w in selectors.known(s, former.ring) if w.alive and not w.fallen]
-    s.fruitless = before + (s.record.cause == FAILED and len(there) == len(former.ring))
-    if before < s.fruitless == FRUITLESS:
-        said = (
-            f"{FRUITLESS} rounds have failed without a commit since step {s.record.step}; the next ones wait"
-        )
+    s.rounds.fruitless = before + (s.rounds.record.cause == FAILED and len(there) == len(former.ring))
+    if before < s.rounds.fruitless == FRUITLESS:
+        said = f"{FRUITLESS} rounds have failed without a commit since step {s.rounds.record.step}; the next ones wait"
         s.do(Tell("Warning", "NoProgress", f"{said}. What their members said last tells why"))
 
 
 def repeat(s: State, now: float) -> None:
     """Who asks again is told the same again, as long as it is true."""
-    told = round_plan.told(s) if s.published else {}
+    told = round_plan.told(s) if s.rounds.published else {}
     asking = [w for w in s.workers.values() if w.alive and w.arrival and w.uid in told]
-    behind = [w for w in asking if w.arrival and w.arrival.round < s.record.number and not w.fallen]
+    behind = [w for w in asking if w.arrival and w.arrival.round < s.rounds.record.number and not w.fallen]
     if not behind:
         return
-    open_ = s.flight is None and selectors.sound(s) and selectors.allowed(s)
+    open_ = s.rounds.transition is None and selectors.sound(s) and selectors.allowed(s)
     again = {w.uid: told[w.uid] for w in behind if told[w.uid].removed or open_}
     if again:
         _answer(s, again, now)
@@ -256,36 +290,40 @@ def _answer(s: State, told: dict[Uid, Assignment], now: float) -> None:
         if assignment.removed and worker.released_at is None:
             worker.released_at = now
     if told:
-        s.do(Publish(s.record.number, told))
+        s.do(Publish(s.rounds.record.number, told))
 
 
 def _settled(s: State, now: float) -> None:
     """All members train in the round, and rank 0 has made a step: what it cost is known."""
-    if s.settled:
+    if s.rounds.settled:
         return
     members = selectors.ring(s)
-    if s.record.ring:
-        if s.resumed_at is None or len(members) < len(s.record.ring):
+    if s.rounds.record.ring:
+        if s.measured.resumed_at is None or len(members) < len(s.rounds.record.ring):
             return
-        if not all(selectors.trains(w, s.record) for w in members) or not _has_stepped(members[0], s.record):
+        if not all(selectors.trains(w, s.rounds.record) for w in members) or not _has_stepped(
+            members[0], s.rounds.record
+        ):
             return
         _changed(s, now)
-    elif not s.record.holding:
-        s.paused_at = None
-    s.settled = True
+    elif not s.rounds.record.holding:
+        s.rounds.paused_at = None
+    s.rounds.settled = True
 
 
 def _changed(s: State, now: float) -> None:
     """What the change was is told; of a round that trained before this master came, only that it is whole."""
-    size, told = len(s.record.ring), s.record.number == s.resized
+    size, told = len(s.rounds.record.ring), s.rounds.record.number == s.rounds.resized
     idle = None if told else throughput.idle(s)
-    s.do(Resized(s.record.number, s.before, size, s.record.cause, idle))
-    s.paused_at = None
+    s.do(Resized(s.rounds.record.number, s.rounds.before, size, s.rounds.record.cause, idle))
+    s.rounds.paused_at = None
     if told:
         return
-    s.last_resize = Resize(before=s.before, to=size, cause=s.record.cause, idle_seconds=idle, at=now)
-    s.price = throughput.price(s.last_resize, s.price)
-    s.resized, s.changed_at = s.record.number, now
+    s.rounds.last_resize = Resize(
+        before=s.rounds.before, to=size, cause=s.rounds.record.cause, idle_seconds=idle, at=now
+    )
+    s.rounds.price = throughput.price(s.rounds.last_resize, s.rounds.price)
+    s.rounds.resized, s.rounds.changed_at = s.rounds.record.number, now
 
 
 def _has_stepped(w: Worker, record: Round) -> bool:
@@ -293,8 +331,8 @@ def _has_stepped(w: Worker, record: Round) -> bool:
 
 
 def _sentence(s: State) -> str:
-    record, size = s.record, len(s.record.ring)
-    change = f"round {record.number}: {size} workers instead of {s.before} ({record.cause})"
+    record, size = s.rounds.record, len(s.rounds.record.ring)
+    change = f"round {record.number}: {size} workers instead of {s.rounds.before} ({record.cause})"
     if not size:
         waiting = (
             f"; {', '.join(seat.name for seat in record.holding)} hold the state" if record.holding else ""

@@ -64,30 +64,30 @@ def picture(s: State, now: float) -> Picture:
 
 def _to_end(p: Picture) -> bool:
     s = p.s
-    if s.finishing_at is not None:
+    if s.exits.finishing_at is not None:
         return any(w.arrival for w in p.members)
-    kept = bool(s.save_error) and not s.record.ring
+    kept = bool(s.saving.error) and not s.rounds.record.ring
     return bool(s.spec and s.spec.suspend and p.members and not kept)
 
 
 def _lost(p: Picture) -> bool:
     """Somebody that has the state is gone."""
-    seats = len(p.s.record.ring) + len(p.s.record.holding)
+    seats = len(p.s.rounds.record.ring) + len(p.s.rounds.record.holding)
     return len(p.members) < seats and not _finishing(p)
 
 
 def _failed(p: Picture) -> bool:
-    number = p.s.record.number
+    number = p.s.rounds.record.number
     back = any(w.arrival and w.arrival.round >= number for w in selectors.ring(p.s))
     return back or any(_cut_off(w, number) for w in selectors.ring(p.s))
 
 
 def resting(p: Picture) -> bool:
     """Its members are back from one more round that failed without a commit, and the next one waits a while."""
-    s, over = p.s, p.s.fruitless + 1 - FRUITLESS
-    if over < 0 or any(selectors.position(w) > s.record.step for w in selectors.ring(s)):
+    s, over = p.s, p.s.rounds.fruitless + 1 - FRUITLESS
+    if over < 0 or any(selectors.position(w) > s.rounds.record.step for w in selectors.ring(s)):
         return False
-    return _failed(p) and p.now < s.published_at + min(PAUSE_MOST, 2.0 ** min(over, 16))
+    return _failed(p) and p.now < s.rounds.published_at + min(PAUSE_MOST, 2.0 ** min(over, 16))
 
 
 def _next(p: Picture) -> bool:
@@ -103,12 +103,12 @@ def _cut_off(w: Worker, number: int) -> bool:
 
 
 def _finishing(p: Picture) -> bool:
-    return p.s.finishing_at is not None
+    return p.s.exits.finishing_at is not None
 
 
 def _stage(p: Picture) -> bool:
     """The schedule's next entry changes more than the size; a former one, where an older state was loaded."""
-    spec, record = p.s.spec, p.s.record
+    spec, record = p.s.spec, p.s.rounds.record
     if spec is None or not spec.schedule or not record.ring:
         return False
     place, back = spec.stage(selectors.epoch(p.s)), selectors.began_in(p.s) < record.epoch
@@ -139,9 +139,9 @@ TABLE: Final[tuple[Cause, ...]] = (
         holds=lambda p: not selectors.allowed(p.s) and bool(p.wish) and not _finishing(p),
     ),
     Cause("leaving", urgent=True, holds=lambda p: any(w.going for w in p.members) and not _finishing(p)),
-    Cause("quorum", urgent=False, holds=lambda p: not p.s.record.ring and bool(p.wish)),
+    Cause("quorum", urgent=False, holds=lambda p: not p.s.rounds.record.ring and bool(p.wish)),
     Cause("drained", urgent=False, holds=lambda p: _swapped_for(p, lambda w: w.node in p.s.doomed)),
-    Cause("straggler", urgent=False, holds=lambda p: _swapped_for(p, lambda w: w.uid == p.s.slow)),
+    Cause("straggler", urgent=False, holds=lambda p: _swapped_for(p, lambda w: w.uid == p.s.straggler.uid)),
     Cause("grown", urgent=False, holds=lambda p: len(p.wish) > len(p.members)),
     Cause("shrunk", urgent=False, holds=lambda p: 0 < len(p.wish) < len(p.members)),
     Cause("replaced", urgent=False, holds=lambda p: bool(p.wish) and bool(p.dropped)),
@@ -157,11 +157,11 @@ def cause(p: Picture) -> Cause | None:
 def waits(p: Picture) -> str:
     """What a change that can wait is waiting for; empty when nothing."""
     s, now = p.s, p.now
-    if s.finishing_at is not None:
+    if s.exits.finishing_at is not None:
         return "members are about to end"
-    if now - s.want_at < s.limits.coalesce and s.record.ring:
+    if now - s.sizing.want_at < s.limits.coalesce and s.rounds.record.ring:
         return "others may change their mind too"
-    if s.record.ring and not s.settled and now - s.published_at < s.limits.settle:
+    if s.rounds.record.ring and not s.rounds.settled and now - s.rounds.published_at < s.limits.settle:
         return "the present round has not begun to train"
     return _late(p)
 
@@ -169,13 +169,13 @@ def waits(p: Picture) -> str:
 def _late(p: Picture) -> str:
     """Newcomers that are about to be ready are waited for a while, so that one round takes them all."""
     s = p.s
-    if not p.joining or (not s.record.ring and any(selectors.has_state(w) for w in p.members)):
+    if not p.joining or (not s.rounds.record.ring and any(selectors.has_state(w) for w in p.members)):
         return ""
     late = [w for w in selectors.newcomers(s) if w.seated and not w.arrival and not overdue(s, w, p.now)]
     if not late or len(p.wish) >= expected_ranks.size(s):
         return ""
-    if s.record.ring:
-        since, patience = s.joining_at, s.limits.newcomers
+    if s.rounds.record.ring:
+        since, patience = s.rounds.joining_at, s.limits.newcomers
     else:
         since = min((w.ready_at for w in p.joining if w.ready_at is not None), default=None)
         patience = s.limits.coalesce

@@ -9,9 +9,13 @@ count, so its replacement starts first. While pods are not seen none is created:
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+import msgspec
+
 from scheduler.elastic.job.spec import Spec
-from scheduler.elastic.reconciler import ring_limit, selectors, worker_exits
+from scheduler.elastic.job.status import Status
+from scheduler.elastic.reconciler import ring_limit, selectors, start_backoff, worker_exits
 from scheduler.elastic.reconciler.job_effects import Abort, StartWorker, Tell
+from scheduler.elastic.reconciler.job_events import Sized, StartRefused, WorkerSeen
 from scheduler.elastic.reconciler.job_state import Backoff, Start, State
 from scheduler.elastic.reconciler.worker import Worker
 
@@ -20,10 +24,10 @@ Said: TypeAlias = tuple[int, str, str]
 
 
 def _paused(s: State) -> Said | None:
-    if s.over:
-        return 0, "gangwright", s.over[2]
-    if s.finishing_at is not None:
-        return len(s.record.ring), "gangwright", "a member has ended well; the others are about to"
+    if s.completion.over:
+        return 0, "gangwright", s.completion.over[2]
+    if s.exits.finishing_at is not None:
+        return len(s.rounds.record.ring), "gangwright", "a member has ended well; the others are about to"
     return (0, "user", "suspended") if s.spec and s.spec.suspend else None
 
 
@@ -34,7 +38,7 @@ def _user(s: State) -> Said | None:
 
 
 def _policy(s: State) -> Said | None:
-    return (s.sized.want, s.sized.by, s.sized.reason) if s.sized else None
+    return (s.sizing.sized.want, s.sizing.sized.by, s.sizing.sized.reason) if s.sizing.sized else None
 
 
 def _schedule(s: State) -> Said | None:
@@ -68,16 +72,98 @@ def _allowed(s: State, spec: Spec, answer: Said) -> Said:
     return size, by, "; ".join(part for part in (why, short) if part)
 
 
+def restored(s: State, status: Status) -> None:
+    """What the master before said stands until the policy speaks."""
+    s.sizing.counter = status.retired or 0
+    if status.wanted:
+        s.sizing.sized = Sized(status.wanted, status.wanted_by, "as before the restart")
+
+
+def listed(s: State) -> None:
+    """Every pod that exists has been told, so no start is under way."""
+    s.sizing.starts.clear()
+
+
+def sized(s: State, event: Sized, _now: float) -> None:
+    """The policy speaks."""
+    s.sizing.sized = event
+
+
+def spec_seen(s: State, spec: Spec) -> None:
+    """Where the user states no size any more, the one that it stated stands until the policy speaks."""
+    if s.spec is not None and s.spec.workers is not None and spec.workers is None:
+        s.sizing.sized = _handed_over(s, s.spec, s.spec.workers)
+
+
+def _handed_over(s: State, former: Spec, workers: int) -> Sized | None:
+    """The size that the user stated stands until the policy speaks: what it said before may be hours old. Where all
+    have gone for a suspension there is none to keep: what there is room for when it goes on is not known.
+    """
+    if former.suspend and not selectors.entitled(s):
+        return None
+    return Sized(former.clamp(workers), "user", f"spec.workers was {workers}, until the policy speaks")
+
+
+def taken_away(s: State, worker: Worker) -> None:
+    """Surplus that goes by another's will goes where its room is needed more: none is made again until the policy has
+    looked.
+
+    Who left a node that is emptied had to go for the node's sake, and has a replacement coming.
+    """
+    if worker.going or not worker.alive or worker.role != "surplus" or worker.node in s.doomed:
+        return
+    if s.sizing.sized is None or s.spec is None:
+        return
+    less = max(s.spec.min_workers, s.spec.clamp(s.sizing.sized.want) - 1)
+    s.sizing.sized = msgspec.structs.replace(
+        s.sizing.sized, want=less, reason=f"{worker.name} was taken away"
+    )
+
+
+def answered(s: State, event: WorkerSeen) -> None:
+    """The pod that was asked for is there: by its number, else the one that has waited longest in this role."""
+    s.sizing.refusal = ""
+    waiting = sorted(number for number, start in s.sizing.starts.items() if start.role == event.role)
+    number = event.number or next(iter(waiting), 0)
+    s.sizing.starts.pop(number, None)
+    s.sizing.unseen.pop(number, None)
+
+
+def numbered(s: State, number: int) -> None:
+    """A pod has this number; the next one has a higher one."""
+    s.sizing.counter = max(s.sizing.counter, number)
+
+
+def cancel(s: State) -> None:
+    """No start is waited for any more."""
+    s.sizing.starts.clear()
+    s.sizing.unseen.clear()
+    s.sizing.refusal = ""
+
+
+def start_refused(s: State, event: StartRefused, now: float) -> None:
+    """Also of a start that is taken for not made by now: a refusal that may pass is told after a row of tries, and
+    dropped it would be asked for again without a pause and without a word.
+    """
+    start = s.sizing.starts.pop(event.number, None) or s.sizing.unseen.pop(event.number, None)
+    if start is None:
+        return
+    if event.why != s.sizing.refusal:  # the status says it all the time
+        s.do(Tell("Warning", "StartRefused", f"the API server made no pod: {event.why}"))
+    s.sizing.refusal = event.why
+    start_backoff.failed_again(s, start.role, event.why, now, crowd=event.crowd)
+
+
 def set_desired(s: State, now: float) -> None:
     """Note a change. Members are not interrupted for it before others had a moment to join it, nor is surplus started
     before it has stood for a moment.
     """
     want, by, why = said(s)
-    if want != s.want:
-        if s.want:
-            s.do(Tell("Normal", "Wanted", f"{want} workers instead of {s.want}: {why}"))
-        s.want_at = now if s.want else float("-inf")  # the first wish after none counts as old
-    s.want, s.wanted_by = want, by
+    if want != s.sizing.want:
+        if s.sizing.want:
+            s.do(Tell("Normal", "Wanted", f"{want} workers instead of {s.sizing.want}: {why}"))
+        s.sizing.want_at = now if s.sizing.want else float("-inf")  # the first wish after none counts as old
+    s.sizing.want, s.sizing.wanted_by = want, by
 
 
 def scale(s: State, now: float) -> None:
@@ -88,10 +174,10 @@ def scale(s: State, now: float) -> None:
         for worker in selectors.newcomers(s):
             dismiss(s, worker, "the job does not need it now", now)
         if not s.blind:
-            s.starts.clear()
-            s.unseen.clear()
+            s.sizing.starts.clear()
+            s.sizing.unseen.clear()
         if not selectors.entitled(s):
-            s.sized = None  # what there was room for says nothing of the room when it goes on
+            s.sizing.sized = None  # what there was room for says nothing of the room when it goes on
         return
     if newcomers := selectors.newcomers(s):
         _trim(s, newcomers, now)
@@ -104,7 +190,9 @@ def scale(s: State, now: float) -> None:
 
 def _pauses(s: State) -> bool:
     """Nobody is needed now."""
-    return s.spec is None or s.spec.suspend or s.over is not None or s.finishing_at is not None
+    return (
+        s.spec is None or s.spec.suspend or s.completion.over is not None or s.exits.finishing_at is not None
+    )
 
 
 def _parting(s: State) -> list[Worker]:
@@ -120,43 +208,43 @@ def _missing(s: State, want: int) -> dict[str, int]:
     """So many are too few: cores for the quorum, surplus up to `want` workers."""
     least = s.spec.min_workers if s.spec else 0
     lasting = selectors.lasting(s)
-    coming = [start.role for start in s.starts.values()]
+    coming = [start.role for start in s.sizing.starts.values()]
     cores = max(0, least - sum(w.role == "core" for w in lasting) - coming.count("core"))
     return {"core": cores, "surplus": max(0, want - len(lasting) - len(coming) - cores)}
 
 
 def delayed(s: State, now: float) -> dict[str, Backoff]:
     """Roles of which somebody is missing who may not be started yet, and the failures that this waits for."""
-    lacking = {} if _pauses(s) else _missing(s, s.want)
-    waits = {role: worker_exits.waited_for(s, role, now) for role, count in lacking.items() if count}
+    lacking = {} if _pauses(s) else _missing(s, s.sizing.want)
+    waits = {role: start_backoff.waited_for(s, role, now) for role, count in lacking.items() if count}
     return {role: former for role, former in waits.items() if former is not None}
 
 
 def due(s: State, now: float) -> float:
     """When a start that waits for its time alone may be made, or made again elsewhere; infinity when there is none."""
     moments = [former.until for former in delayed(s, now).values()]
-    moments += [node.until for node in s.barred.values() if node.until > now]
-    stood = s.want_at + s.limits.stand
+    moments += [node.until for node in s.backoff.barred.values() if node.until > now]
+    stood = s.sizing.want_at + s.limits.stand
     return min((*moments, *([stood] if stood > now else ())), default=float("inf"))
 
 
 def _start(s: State, now: float) -> None:
     """Cores up to the quorum, surplus up to what has been wanted for a moment."""
-    if not any(_missing(s, s.want).values()):
+    if not any(_missing(s, s.sizing.want).values()):
         return
     waits = delayed(s, now)
-    stood = s.want if s.want_at + s.limits.stand <= now else 0
+    stood = s.sizing.want if s.sizing.want_at + s.limits.stand <= now else 0
     for role, count in _missing(s, stood).items():
         for _ in range(count if role not in waits else 0):
-            s.counter += 1
-            s.starts[s.counter] = Start(role, now)
-            s.do(StartWorker(s.counter, role, worker_exits.avoided(s, now)))
+            s.sizing.counter += 1
+            s.sizing.starts[s.sizing.counter] = Start(role, now)
+            s.do(StartWorker(s.sizing.counter, role, start_backoff.avoided(s, now)))
 
 
 def _forget_unseen(s: State, now: float) -> None:
-    for number, start in list(s.starts.items()):
+    for number, start in list(s.sizing.starts.items()):
         if now - start.at > s.limits.unseen:
-            s.unseen[number] = s.starts.pop(number)
+            s.sizing.unseen[number] = s.sizing.starts.pop(number)
 
 
 def _trim(s: State, newcomers: list[Worker], now: float) -> None:
@@ -166,19 +254,19 @@ def _trim(s: State, newcomers: list[Worker], now: float) -> None:
     fixed = [w for w in lasts if w.uid in kept]
     free = sorted((w for w in lasts if w.uid not in kept), key=_worth)
     least = s.spec.min_workers if s.spec else 0
-    room = max(0, s.want - len(fixed), least - sum(w.role == "core" for w in fixed))
+    room = max(0, s.sizing.want - len(fixed), least - sum(w.role == "core" for w in fixed))
     for worker in free[room:]:
-        dismiss(s, worker, f"{s.want} workers are wanted", now)
+        dismiss(s, worker, f"{s.sizing.want} workers are wanted", now)
     lasting = len(fixed) + min(room, len(free))
     replaced = [w for w in newcomers if not w.going and w.node in s.doomed and w.uid not in kept]
-    if lasting >= s.want:
+    if lasting >= s.sizing.want:
         for worker in replaced:
             dismiss(s, worker, f"its node is {s.doomed[worker.node][0]}", now)
 
 
 def _renew(s: State, now: float) -> None:
     """Those that wait at their gate, and keep away from a node that is as good as any by now, are made again."""
-    avoided = set(worker_exits.avoided(s, now))
+    avoided = set(start_backoff.avoided(s, now))
     for worker in selectors.newcomers(s):
         cleared = sorted(set(worker.avoids) - avoided)
         if cleared and worker.gated:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from scheduler.elastic.job.spec import Spec
-from scheduler.elastic.job.status import Round
+from scheduler.elastic.job.status import Round, Status
 from scheduler.elastic.reconciler import selectors
 from scheduler.elastic.reconciler.job_effects import Tell
 from scheduler.elastic.reconciler.job_state import State
@@ -41,19 +41,23 @@ def tells_no_epoch(s: State) -> bool:
     return s.uses is not None and EPOCH not in s.uses and selectors.epoch(s) <= 0
 
 
+def restored(s: State, status: Status) -> None:
+    s.uses = None if status.uses is None else frozenset(status.uses)
+
+
 def heard(s: State, uses: Iterable[str]) -> None:
     """What its script was seen to ask for and to tell by now. What it leaves aside is told once, after the first step."""
     first, s.uses = s.uses is None, frozenset(uses)
     aside = {"gangwright.batch() or gangwright.shard()": BATCH, "gangwright.lr_scale()": RATE}
     missing = [calls for calls, word in aside.items() if word not in s.uses]
-    if first and missing and s.record.per_worker is not None:
+    if first and missing and s.rounds.record.per_worker is not None:
         said = f"the script does not call {' nor '.join(missing)}: it keeps its own, and spec.batch is not applied to that"
         s.do(Tell("Normal", "ScriptKeepsItsOwn", said))
 
 
 def facts(s: State) -> dict[str, Fact]:
     """The condition that speaks of the script; none while nothing is known of it."""
-    return {} if s.spec is None or s.uses is None or s.over else _epoch(s, s.spec)
+    return {} if s.spec is None or s.uses is None or s.completion.over else _epoch(s, s.spec)
 
 
 def _epoch(s: State, spec: Spec) -> dict[str, Fact]:

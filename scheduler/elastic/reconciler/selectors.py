@@ -18,29 +18,33 @@ def known(s: State, seats: Iterable[Seat]) -> list[Worker]:
 
 def ring(s: State) -> list[Worker]:
     """Members of the round whose processes may be in it, by rank."""
-    found = map(s.workers.get, [seat.uid for seat in s.record.ring])
+    found = map(s.workers.get, [seat.uid for seat in s.rounds.record.ring])
     return [w for w in found if w is not None and w.alive and not w.fallen]
 
 
 def entitled(s: State) -> list[Worker]:
     """Members, and those that wait at the barrier with a former round's state."""
-    found = map(s.workers.get, [seat.uid for seat in (*s.record.ring, *s.record.holding)])
+    found = map(s.workers.get, [seat.uid for seat in (*s.rounds.record.ring, *s.rounds.record.holding)])
     return [w for w in found if w is not None and w.alive and not w.fallen]
 
 
 def planned(s: State) -> set[Uid]:
     """Members of the round that is decided, and not at the API server yet."""
-    return {seat.uid for seat in s.flight.planned.ring} if s.flight and s.flight.planned else set()
+    return (
+        {seat.uid for seat in s.rounds.transition.planned.ring}
+        if s.rounds.transition and s.rounds.transition.planned
+        else set()
+    )
 
 
 def released(s: State, w: Worker) -> bool:
     """A round told it to leave."""
-    return w.released_at is not None or any(seat.uid == w.uid for seat in s.record.leaving)
+    return w.released_at is not None or any(seat.uid == w.uid for seat in s.rounds.record.leaving)
 
 
 def newcomers(s: State) -> list[Worker]:
     """Workers without a state of their own that may join."""
-    seats = {seat.uid for seat in (*s.record.ring, *s.record.holding)}
+    seats = {seat.uid for seat in (*s.rounds.record.ring, *s.rounds.record.holding)}
     return [
         w for w in s.workers.values()
         if w.alive and not w.going and (w.fallen or w.uid not in seats) and not released(s, w)
@@ -50,7 +54,7 @@ def newcomers(s: State) -> list[Worker]:
 def lasting(s: State) -> list[Worker]:
     """Those that count: neither on their way out nor to be replaced."""
     people = (*entitled(s), *newcomers(s))
-    return [w for w in people if not w.going and w.node not in s.doomed and w.uid != s.slow]
+    return [w for w in people if not w.going and w.node not in s.doomed and w.uid != s.straggler.uid]
 
 
 def ready(s: State) -> list[Worker]:
@@ -103,8 +107,8 @@ def step_s(s: State) -> float:
 def sound(s: State) -> bool:
     """The round can be, or is being, trained in: nobody in it is gone or has left it."""
     members = ring(s)
-    return len(members) == len(s.record.ring) and not any(
-        w.arrival and w.arrival.round >= s.record.number for w in members
+    return len(members) == len(s.rounds.record.ring) and not any(
+        w.arrival and w.arrival.round >= s.rounds.record.number for w in members
     )
 
 
@@ -117,20 +121,20 @@ def broken(s: State) -> int:
     """The round that stands, where the process of one of its members has ended before all were seen to train in it; 0:
     no such. Silence is no end: who is only given up may still be in it.
     """
-    if not (s.listed and s.published) or s.settled:
+    if not (s.listed and s.rounds.published) or s.rounds.settled:
         return 0
-    members = (s.workers.get(seat.uid) for seat in s.record.ring)
-    return s.record.number if any(w is None or w.ended or w.fallen for w in members) else 0
+    members = (s.workers.get(seat.uid) for seat in s.rounds.record.ring)
+    return s.rounds.record.number if any(w is None or w.ended or w.fallen for w in members) else 0
 
 
 def tried(s: State) -> bool:
     """Somebody was in the round: what it says may not be taken back."""
-    return any(w.in_round >= s.record.number for w in ring(s)) or s.settled
+    return any(w.in_round >= s.rounds.record.number for w in ring(s)) or s.rounds.settled
 
 
 def allowed(s: State) -> bool:
     """Its size is within the bounds, or was when it began."""
-    size, spec = len(s.record.ring), s.spec
+    size, spec = len(s.rounds.record.ring), s.spec
     return size == 0 or spec is None or spec.clamp(size) == size or tried(s)
 
 
@@ -142,7 +146,7 @@ def at_rest(s: State) -> bool:
     Else none of its pods has a node, nor is to be deleted once more: they wait for seats, or the API server makes none.
     """
     people = s.workers.values()
-    if s.over is not None or s.spec is None or s.spec.suspend:
+    if s.completion.over is not None or s.spec is None or s.spec.suspend:
         return not any(w.alive and (w.node or not w.deleting) for w in people)
     return not any(w.node or (w.stopped and not w.deleting) for w in people)
 
@@ -162,7 +166,7 @@ def names(workers: Iterable[Worker], most: int = 4) -> str:
 
 def epoch(s: State) -> float:
     """The last one that anybody told of, of a state that is left: in somebody's memory, or in the checkpoint."""
-    kept = s.record.ring or s.record.holding or (s.spec and s.spec.checkpoint.path)
+    kept = s.rounds.record.ring or s.rounds.record.holding or (s.spec and s.spec.checkpoint.path)
     return max([began_in(s) if kept else 0.0, *(w.beat.epoch for w in ring(s) if w.beat)])
 
 
@@ -170,8 +174,10 @@ def began_in(s: State) -> float:
     """The epoch that the round began in, as far as is known: of one that loaded a checkpoint its members tell, for that
     may be older than what was told before. Nobody tells of epoch 0: it is what those say that have not counted yet.
     """
-    told = [w.beat.epoch for w in ring(s) if w.beat and w.in_round == s.record.number and w.beat.epoch > 0]
-    return min(told) if s.record.restore and told else s.record.epoch
+    told = [
+        w.beat.epoch for w in ring(s) if w.beat and w.in_round == s.rounds.record.number and w.beat.epoch > 0
+    ]
+    return min(told) if s.rounds.record.restore and told else s.rounds.record.epoch
 
 
 def awaited(s: State) -> list[Worker]:
@@ -181,5 +187,5 @@ def awaited(s: State) -> list[Worker]:
 
 def saving(s: State) -> Worker | None:
     """Who saves to disk before anything else happens."""
-    worker = s.workers.get(s.record.saver or "")
+    worker = s.workers.get(s.rounds.record.saver or "")
     return worker if worker and worker.alive else None

@@ -19,7 +19,13 @@ TOTAL = "total_samples"
 def view(s: State, now: float) -> JobView | None:
     """The job as the policies see it; None when its size is not theirs to say."""
     spec = s.spec
-    if spec is None or s.over or spec.suspend or spec.workers is not None or s.finishing_at is not None:
+    if (
+        spec is None
+        or s.completion.over
+        or spec.suspend
+        or spec.workers is not None
+        or s.exits.finishing_at is not None
+    ):
         return None
     per_worker, limit = _batch(s, spec, spec.stage(selectors.epoch(s)))
     placed = [w for w in (*selectors.entitled(s), *selectors.newcomers(s)) if w.seated and not w.going]
@@ -27,22 +33,24 @@ def view(s: State, now: float) -> JobView | None:
         name=s.key,
         min=spec.min_workers,
         max=spec.max_workers,
-        size=len(s.record.ring),
+        size=len(s.rounds.record.ring),
         held=len(placed),
-        want=s.sized.want if s.sized else 0,
+        want=s.sizing.sized.want if s.sizing.sized else 0,
         parameters=spec.parameters,
-        in_flight=s.flight is not None or not s.settled or status_report.phase(s) is not Phase.RUNNING,
-        since_change=math.inf if s.changed_at is None else max(0.0, now - s.changed_at),
-        measured=s.history.measured(now),
-        unit="batches" if s.rate is None else "samples",
+        in_flight=s.rounds.transition is not None
+        or not s.rounds.settled
+        or status_report.phase(s) is not Phase.RUNNING,
+        since_change=math.inf if s.rounds.changed_at is None else max(0.0, now - s.rounds.changed_at),
+        measured=s.measured.history.measured(now),
+        unit="batches" if s.measured.rate is None else "samples",
         remaining=_remaining(s),
-        elapsed=0.0 if s.started_at is None else max(0.0, now - s.started_at),
+        elapsed=0.0 if s.rounds.started_at is None else max(0.0, now - s.rounds.started_at),
         idle=throughput.cost(s),
-        warm=s.warm,
+        warm=s.measured.warm,
         per_worker=per_worker,
         batch_limit=limit,
         epoch=_epoch(s),
-        epoch_s=s.epoch_s,
+        epoch_s=s.measured.epoch_s,
         schedule=tuple(_stages(s, spec)),
     )
 
@@ -60,7 +68,7 @@ def _batch(s: State, spec: Spec, place: int) -> tuple[int | None, int | None]:
 def _epoch(s: State) -> float | None:
     """Before a job's first round, and before the first after a pause, the last that is known."""
     known = selectors.epoch(s)
-    return known if known > 0 or (s.record.ring and not script_api_usage.tells_no_epoch(s)) else None
+    return known if known > 0 or (s.rounds.record.ring and not script_api_usage.tells_no_epoch(s)) else None
 
 
 def _stages(s: State, spec: Spec) -> Iterator[Stage]:
@@ -72,8 +80,12 @@ def _stages(s: State, spec: Spec) -> Iterator[Stage]:
 
 def _remaining(s: State) -> float | None:
     """Samples; None where the total is not told, or steps are made and none of their samples is."""
-    total = s.values.get(TOTAL)
+    total = s.measured.values.get(TOTAL)
     if total is None or not math.isfinite(total):
         return None
-    taken, steps = (s.mark.samples, s.mark.step) if s.mark else (s.record.samples, s.record.step)
+    taken, steps = (
+        (s.measured.mark.samples, s.measured.mark.step)
+        if s.measured.mark
+        else (s.rounds.record.samples, s.rounds.record.step)
+    )
     return max(0.0, total - taken) if taken or not steps else None

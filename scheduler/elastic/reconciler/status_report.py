@@ -43,11 +43,11 @@ def _suspended(s: State) -> bool:
 TABLE: Final[tuple[tuple[Phase, Callable[[State], bool]], ...]] = (
     (Phase.SUSPENDED, lambda s: _suspended(s) and not s.workers),
     (Phase.SUSPENDING, _suspended),
-    (Phase.FINISHING, lambda s: s.finishing_at is not None),
-    (Phase.RESIZING, lambda s: s.flight is not None and bool(s.record.ring)),
-    (Phase.RUNNING, lambda s: bool(s.record.ring) and s.settled),
-    (Phase.RESIZING, lambda s: bool(s.record.ring) and s.before > 0),
-    (Phase.STARTING, lambda s: bool(s.record.ring) or _seated(s)),
+    (Phase.FINISHING, lambda s: s.exits.finishing_at is not None),
+    (Phase.RESIZING, lambda s: s.rounds.transition is not None and bool(s.rounds.record.ring)),
+    (Phase.RUNNING, lambda s: bool(s.rounds.record.ring) and s.rounds.settled),
+    (Phase.RESIZING, lambda s: bool(s.rounds.record.ring) and s.rounds.before > 0),
+    (Phase.STARTING, lambda s: bool(s.rounds.record.ring) or _seated(s)),
     (Phase.QUEUED, lambda _: True),
 )
 
@@ -60,15 +60,15 @@ def _seated(s: State) -> bool:
 
 def phase(s: State) -> Phase:
     """The first phase of the table whose condition holds; an end is for ever."""
-    if s.over:
-        return _ENDS[s.over[0]]
+    if s.completion.over:
+        return _ENDS[s.completion.over[0]]
     return next(name for name, holds in TABLE if holds(s))
 
 
 def reason(s: State, now: float) -> str:
     """Who or what is being waited for; else why the job has the size it has."""
-    if s.over:
-        return s.over[2]
+    if s.completion.over:
+        return s.completion.over[2]
     if s.problems:
         return "the spec cannot be read: " + "; ".join(str(one) for one in s.problems)
     if not s.listed:
@@ -86,31 +86,29 @@ def waiting(s: State, now: float) -> str:
     saver = selectors.saving(s)
     if saver:
         return f"{saver.name} saves the state to disk"
-    if s.save_error and _suspended(s) and s.record.holding:
-        keep = ", ".join(seat.name for seat in s.record.holding)
-        return f"the state was not saved, {keep} keep it until the job goes on or is suspended anew: {s.save_error}"
-    if s.finishing_at is not None:
+    if s.saving.error and _suspended(s) and s.rounds.record.holding:
+        keep = ", ".join(seat.name for seat in s.rounds.record.holding)
+        return f"the state was not saved, {keep} keep it until the job goes on or is suspended anew: {s.saving.error}"
+    if s.exits.finishing_at is not None:
         return f"the training has come to its end; {selectors.names(selectors.busy(s))} still at work"
-    if s.flight:
+    if s.rounds.transition:
         missing = selectors.awaited(s)
-        if s.flight.planned:
-            return f"round {s.flight.planned.number} ({s.flight.cause}) is being written to the API server"
-        return (
-            f"round {s.flight.number} ({s.flight.cause}) waits for {selectors.names(missing)} at the barrier"
-        )
+        if s.rounds.transition.planned:
+            return f"round {s.rounds.transition.planned.number} ({s.rounds.transition.cause}) is being written to the API server"
+        return f"round {s.rounds.transition.number} ({s.rounds.transition.cause}) waits for {selectors.names(missing)} at the barrier"
     p = picture(s, now)
     found = cause(p)
     late = waits(p) if found and not found.urgent else ""
     if found and late:
         return f"a change ({found.name}) waits: {late}"
     if resting(p):
-        failed = s.fruitless + 1
-        return f"{failed} rounds have failed without a commit since step {s.record.step}: the next one waits"
+        failed = s.rounds.fruitless + 1
+        return f"{failed} rounds have failed without a commit since step {s.rounds.record.step}: the next one waits"
     return _starting(s, now)
 
 
 def _starting(s: State, now: float) -> str:
-    if not s.record.ring and s.spec and not s.spec.suspend:
+    if not s.rounds.record.ring and s.spec and not s.spec.suspend:
         have = len(selectors.holders(s)) + len(selectors.ready(s))
         lead = f"{have} of {s.spec.min_workers} workers of the quorum are ready; "
     else:
@@ -136,7 +134,7 @@ def _refused(s: State, now: float) -> str:
         f"{_moment(one.until)}, after {one.failures} failures in a row: {one.why}"
         for one in dict.fromkeys(waits.values())
     ]
-    return "; ".join(said) or (s.refusal if s.starts else "")
+    return "; ".join(said) or (s.sizing.refusal if s.sizing.starts else "")
 
 
 def _moment(at: float) -> str:
@@ -151,13 +149,17 @@ def _why_this_size(s: State) -> str:
 
 def standing(s: State) -> Round:
     """The round that stands at the API server, or is being written there."""
-    return s.flight.planned if s.flight and s.flight.planned else s.record
+    return (
+        s.rounds.transition.planned
+        if s.rounds.transition and s.rounds.transition.planned
+        else s.rounds.record
+    )
 
 
 def status(s: State, now: float) -> Status:
     """All of it. In a job that is over nobody trains, whoever is in its last round."""
     record = standing(s)
-    ring = () if s.over else record.ring
+    ring = () if s.completion.over else record.ring
     return Status(
         phase=phase(s),
         reason=reason(s, now),
@@ -165,23 +167,23 @@ def status(s: State, now: float) -> Status:
         round=record.number,
         workers=len(ring),
         selector=s.selector,
-        wanted=s.want,
-        wanted_by=s.wanted_by,
+        wanted=s.sizing.want,
+        wanted_by=s.sizing.wanted_by,
         members=members(s, record),
-        samples_per_second=_rounded(s.rate) if ring else None,
+        samples_per_second=_rounded(s.measured.rate) if ring else None,
         batch=_batch(s, record) if ring else None,
-        last_resize=s.last_resize,
-        restarts=s.restarts,
+        last_resize=s.rounds.last_resize,
+        restarts=s.exits.restarts,
         next_change=_next(s, now),
-        checkpoint=s.checkpoint,
+        checkpoint=s.saving.checkpoint,
         observed_generation=s.generation,
-        values=dict(s.values),
+        values=dict(s.measured.values),
         uses=None if s.uses is None else tuple(sorted(s.uses)),
         assignment=record if record.number else None,
-        barred=tuple(s.barred[node] for node in sorted(s.barred)),
+        barred=tuple(s.backoff.barred[node] for node in sorted(s.backoff.barred)),
         template=template_revision.kept_former(s),
-        retired=s.retired,
-        started_at=s.started_at,
+        retired=s.template.retired,
+        started_at=s.rounds.started_at,
     )
 
 
@@ -227,7 +229,7 @@ def _next(s: State, now: float) -> Next | None:
     if waits:
         role = min(waits, key=lambda one: waits[one].until)
         return Next(at=waits[role].until, reason=f"the next start of {role}, after failures")
-    if s.spec is None or s.over:
+    if s.spec is None or s.completion.over:
         return None
     place = s.spec.stage(selectors.epoch(s)) + 1
     if place >= len(s.spec.schedule):
@@ -239,7 +241,7 @@ def _next(s: State, now: float) -> Next | None:
 def _stale(s: State) -> str:
     """Members that go by a rank or size that is not theirs any more, and where their script asked for it."""
     told = [(w, w.beat.stale) for w in selectors.ring(s) if w.beat and w.beat.stale]
-    if not told or s.over:
+    if not told or s.completion.over:
         return ""
     return (
         f"{selectors.names(w for w, _ in told)} set up for another rank or size than the round's, asked for at {told[0][1]}: "
@@ -253,26 +255,47 @@ def _facts(s: State) -> dict[str, script_api_usage.Fact]:
     said = "; ".join(str(one) for one in s.problems)
     return {
         "Accepted": (not s.problems, "InvalidSpec" if s.problems else "SpecRead", said),
-        "QuorumReady": (bool(s.record.ring) and not s.over, now_phase.value, s.over[2] if s.over else ""),
-        "Resizing": (s.flight is not None, s.flight.cause if s.flight else "None", ""),
-        "MembersHeard": (not s.unheard, "NoBeats" if s.unheard else "BeatsCome", s.unheard),
+        "QuorumReady": (
+            bool(s.rounds.record.ring) and not s.completion.over,
+            now_phase.value,
+            s.completion.over[2] if s.completion.over else "",
+        ),
+        "Resizing": (
+            s.rounds.transition is not None,
+            s.rounds.transition.cause if s.rounds.transition else "None",
+            "",
+        ),
+        "MembersHeard": (
+            not s.health.unheard,
+            "NoBeats" if s.health.unheard else "BeatsCome",
+            s.health.unheard,
+        ),
         "SetupRankStale": (bool(stale), "AskedAtSetup" if stale else "None", stale),
         "TemplateChanged": template_revision.fact(s),
         "PodsSeen": (not s.blind, "WatchBroken" if s.blind else "WatchStands", _unseen(s)),
         checkpoints.FAILED: (
-            bool(s.save_error),
-            checkpoints.FAILED if s.save_error else "None",
-            s.save_error,
+            bool(s.saving.error),
+            checkpoints.FAILED if s.saving.error else "None",
+            s.saving.error,
         ),
         "Suspended": (now_phase is Phase.SUSPENDED, now_phase.value, ""),
-        "Complete": (now_phase is Phase.SUCCEEDED, now_phase.value, s.over[2] if s.over else ""),
+        "Complete": (
+            now_phase is Phase.SUCCEEDED,
+            now_phase.value,
+            s.completion.over[2] if s.completion.over else "",
+        ),
         "Failed": (
             now_phase is Phase.FAILED,
-            s.over[1] if s.over else now_phase.value,
-            s.over[2] if s.over else "",
+            s.completion.over[1] if s.completion.over else now_phase.value,
+            s.completion.over[2] if s.completion.over else "",
         ),
         **script_api_usage.facts(s),
     }
+
+
+def restored(s: State, status: Status) -> None:
+    """The time of a condition is that of its last change, whichever master saw it."""
+    s.conditions = {one.type: one for one in status.conditions}
 
 
 def turn(s: State, now: float) -> None:

@@ -20,25 +20,25 @@ LEAST = 10
 def look(s: State, now: float) -> None:
     """Mark the slowest straggler; forget one that has gone, has caught up, or for whom there was no replacement."""
     fractions = _fractions(s)
-    if s.slow is not None:
+    if s.straggler.uid is not None:
         _look_again(s, fractions, now)
-    if s.slow is not None or s.flight or now < s.slow_after or not fractions:
+    if s.straggler.uid is not None or s.rounds.transition or now < s.straggler.not_before or not fractions:
         return
     worker, fraction = min(fractions.items(), key=lambda one: (one[1], one[0]))
     if fraction < s.limits.straggler:
-        s.slow, s.slow_at = worker, now
+        s.straggler.uid, s.straggler.since = worker, now
         name = s.workers[worker].name
         s.do(Tell("Warning", "Straggler", f"{name} computes at {fraction:.0%} of the median; it is replaced"))
 
 
 def _look_again(s: State, fractions: dict[str, float], now: float) -> None:
-    present = any(w.uid == s.slow for w in selectors.entitled(s))
-    caught_up = s.slow in fractions and fractions[s.slow] >= s.limits.straggler
+    present = any(w.uid == s.straggler.uid for w in selectors.entitled(s))
+    caught_up = s.straggler.uid in fractions and fractions[s.straggler.uid] >= s.limits.straggler
     seated = any(w.seated for w in selectors.newcomers(s))
-    no_room = now - s.slow_at > s.limits.straggler_seat and not seated
+    no_room = now - s.straggler.since > s.limits.straggler_seat and not seated
     if not present or caught_up or no_room:
-        s.slow = None
-        s.slow_after = now + s.limits.straggler_pause
+        s.straggler.uid = None
+        s.straggler.not_before = now + s.limits.straggler_pause
 
 
 def _fractions(s: State) -> dict[str, float]:
@@ -68,8 +68,8 @@ def _parts(s: State) -> dict[str, int]:
     """
     ours = script_api_usage.BATCH in (s.uses or ())
     dealt = {
-        seat.uid: round_plan.batch(s.record, rank) if ours else None
-        for rank, seat in enumerate(s.record.ring)
+        seat.uid: round_plan.batch(s.rounds.record, rank) if ours else None
+        for rank, seat in enumerate(s.rounds.record.ring)
     }
     return {uid: 1 if batch is None else batch.local for uid, batch in dealt.items()}
 

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.job.spec_copy import kept, without_nulls
-from scheduler.elastic.reconciler import scaling, selectors
+from scheduler.elastic.reconciler import scaling, selectors, start_backoff, worker_exits
 from scheduler.elastic.reconciler.job_effects import Tell
+from scheduler.elastic.reconciler.job_events import Restored
 from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.script_api_usage import Fact
 from scheduler.errors import shortened
@@ -24,43 +25,59 @@ CHANGED = "TemplateChanged"
 LONG = "The former template is too long to be kept: after a restart of the master, workers are made from the edited one."
 
 
+def restored(s: State, event: Restored) -> None:
+    """The template that the gang was started with; the spec's may be another by now."""
+    s.template.current = event.template
+    if event.status is not None:
+        s.template.retired = event.status.retired
+        if event.status.template is not None:
+            s.template.current, s.template.edited = event.status.template, event.template
+            s.template.told = event.template is not None
+
+
 def seen(s: State, wanted: dict[str, Any]) -> None:
     """The spec's template is in force where none was, and where it says the same; else it is an edit."""
-    if s.template is None or not differing(s.template, wanted):
-        s.template, s.edited = wanted, None
-    elif s.edited is None or differing(s.edited, wanted):
-        s.edited, s.edit_told = wanted, False
+    if s.template.current is None or not differing(s.template.current, wanted):
+        s.template.current, s.template.edited = wanted, None
+    elif s.template.edited is None or differing(s.template.edited, wanted):
+        s.template.edited, s.template.told = wanted, False
 
 
 def look(s: State, now: float) -> None:
     """Take an edit, or tell of it; and let no newcomer begin that was made from a former template."""
-    if s.over or s.finishing_at is not None:
+    if s.completion.over or s.exits.finishing_at is not None:
         return
-    if s.edited is not None:
+    if s.template.edited is not None:
         if selectors.entitled(s) or selectors.planned(s):
             _tell(s)
         else:
-            _take(s, s.edited)
+            _take(s, s.template.edited)
     for worker in selectors.newcomers(s):
-        if s.retired is not None and worker.number <= s.retired:
+        if s.template.retired is not None and worker.number <= s.template.retired:
             scaling.dismiss(s, worker, "it was made before spec.template was edited", now)
 
 
 def whole(s: State) -> Spec | None:
     """The spec with the template in force."""
-    return s.spec if s.spec is None or s.template is None else replace(s.spec, template=s.template)
+    return (
+        s.spec
+        if s.spec is None or s.template.current is None
+        else replace(s.spec, template=s.template.current)
+    )
 
 
 def kept_former(s: State) -> dict[str, Any] | None:
     """The template in force, for the status, while an edit waits; None where it is too long for that, too."""
-    found: dict[str, Any] | None = kept(s.template) if s.edited is not None and not s.over else None
+    found: dict[str, Any] | None = (
+        kept(s.template.current) if s.template.edited is not None and not s.completion.over else None
+    )
     return found
 
 
 def fact(s: State) -> Fact:
     """The condition that an edit waits."""
-    if s.edited is None or s.over:
-        return False, s.over[0] if s.over else "None", ""
+    if s.template.edited is None or s.completion.over:
+        return False, s.completion.over[0] if s.completion.over else "None", ""
     return True, "WaitsForStart", _said(s)
 
 
@@ -86,7 +103,7 @@ def _fields(template: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names(s: State) -> str:
-    return shortened(", ".join(differing(s.template or {}, s.edited or {})))
+    return shortened(", ".join(differing(s.template.current or {}, s.template.edited or {})))
 
 
 def _said(s: State) -> str:
@@ -104,22 +121,18 @@ def _said(s: State) -> str:
 
 
 def _tell(s: State) -> None:
-    if not s.edit_told:
+    if not s.template.told:
         s.do(Tell("Normal", CHANGED, _said(s)))
-    s.edit_told = True
+    s.template.told = True
 
 
 def _take(s: State, edited: dict[str, Any]) -> None:
     """From now on. Failures of workers that were made from the former one say nothing of those to come."""
     said = f"workers are made from the edited spec.template, which differs in {_names(s)}"
-    s.template, s.edited = edited, None
-    s.retired = s.counter
-    s.starts.clear()
-    s.unseen.clear()
-    s.backoff.clear()
-    s.refusal = s.last_failure = ""
-    s.failures = 0
-    if not (s.record.ring or s.record.holding):  # else the gang was lost just now, perhaps with its nodes
-        s.barred.clear()
-        s.barred_at.clear()
+    s.template.current, s.template.edited = edited, None
+    s.template.retired = s.sizing.counter
+    scaling.cancel(s)
+    worker_exits.forget(s)
+    # The nodes of a gang that was lost just now may have been the reason.
+    start_backoff.forget(s, nodes=not (s.rounds.record.ring or s.rounds.record.holding))
     s.do(Tell("Normal", "TemplateTaken", said))

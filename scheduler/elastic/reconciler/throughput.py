@@ -4,7 +4,7 @@ Lives here: arithmetic on beats. Never here: what is done about a slow worker (`
 policies).
 """
 
-from scheduler.elastic.job.status import Resize, Round
+from scheduler.elastic.job.status import Resize, Round, Status
 from scheduler.elastic.reconciler import script_api_usage, selectors
 from scheduler.elastic.reconciler.job_events import Beat
 from scheduler.elastic.reconciler.job_state import Mark, State
@@ -24,25 +24,35 @@ VALUES = 64
 """Values of a script that are kept."""
 
 
+def restored(s: State, status: Status) -> None:
+    """What the script reported."""
+    s.measured.values = dict(status.values)
+
+
+def warmed(s: State, seconds: float) -> None:
+    """A newcomer took so long from its seat until READY."""
+    s.measured.warm = seconds
+
+
 def taken(s: State, worker: Worker, beat: Beat, now: float) -> None:
     """One beat of a member that trains in the present round."""
-    if beat.round != s.record.number or not s.published:
+    if beat.round != s.rounds.record.number or not s.rounds.published:
         return
-    if beat.phase != "Training" or not s.record.ring:
+    if beat.phase != "Training" or not s.rounds.record.ring:
         return
-    if beat.step > s.record.step:
+    if beat.step > s.rounds.record.step:
         _times(s, worker, beat)
-    if s.resumed_at is None and beat.step > s.record.step:
-        s.resumed_at = now
-    if worker.uid != s.record.ring[0].uid:
+    if s.measured.resumed_at is None and beat.step > s.rounds.record.step:
+        s.measured.resumed_at = now
+    if worker.uid != s.rounds.record.ring[0].uid:
         return
     _rate(s, beat, now)
     _epoch(s, beat, now)
-    if beat.uses is not None and beat.step > s.record.step:
+    if beat.uses is not None and beat.step > s.rounds.record.step:
         script_api_usage.heard(s, beat.uses)
     for name, value in list(beat.values.items())[:VALUES]:
-        if name in s.values or len(s.values) < VALUES:
-            s.values[name] = value
+        if name in s.measured.values or len(s.measured.values) < VALUES:
+            s.measured.values[name] = value
 
 
 def _times(s: State, worker: Worker, beat: Beat) -> None:
@@ -58,7 +68,8 @@ def begun(s: State, former: Round) -> None:
     """In a round that deals out a step otherwise, averages begin anew: those of members would still hold what they took
     for their former part, and those of newcomers would not.
     """
-    if _dealt(former) == _dealt(s.record):
+    s.measured.resumed_at = None
+    if _dealt(former) == _dealt(s.rounds.record):
         return
     for worker in selectors.ring(s):
         worker.compute = worker.pace = None
@@ -78,20 +89,22 @@ def _rate(s: State, beat: Beat, now: float) -> None:
     """Samples per second; of a script that tells of none, batches: each worker takes one in a step, and keeps its
     size.
     """
-    mark = s.mark
+    mark = s.measured.mark
     if mark is None or mark.round != beat.round or beat.samples < mark.samples:
-        s.mark = Mark(beat.round, now, beat.samples, beat.step, beat.step)
+        s.measured.mark = Mark(beat.round, now, beat.samples, beat.step, beat.step)
         return
-    s.mark = mark = _heard(mark, beat)
+    s.measured.mark = mark = _heard(mark, beat)
     if now - mark.at < WINDOW or beat.step <= mark.step:
         return
-    size = len(s.record.ring)
+    size = len(s.rounds.record.ring)
     told = mark.seconds or 0.0
     seconds = told if told >= LEAST else now - mark.at
-    s.rate = (beat.samples - mark.samples) / seconds if beat.samples else None
+    s.measured.rate = (beat.samples - mark.samples) / seconds if beat.samples else None
     pace = (beat.step - mark.step) * size / seconds
-    s.history = s.history.noted(beat.round, size, pace if s.rate is None else s.rate, now)
-    s.mark = Mark(beat.round, now, beat.samples, beat.step, beat.step)
+    s.measured.history = s.measured.history.noted(
+        beat.round, size, pace if s.measured.rate is None else s.measured.rate, now
+    )
+    s.measured.mark = Mark(beat.round, now, beat.samples, beat.step, beat.step)
 
 
 def _heard(mark: Mark, beat: Beat) -> Mark:
@@ -108,12 +121,12 @@ def _heard(mark: Mark, beat: Beat) -> Mark:
 
 
 def _epoch(s: State, beat: Beat, now: float) -> None:
-    if s.epoch_mark is None or beat.epoch < s.epoch_mark[1]:
-        s.epoch_mark = (now, beat.epoch)
-    since, epoch = s.epoch_mark
+    if s.measured.epoch_mark is None or beat.epoch < s.measured.epoch_mark[1]:
+        s.measured.epoch_mark = (now, beat.epoch)
+    since, epoch = s.measured.epoch_mark
     if now - since >= WINDOW and beat.epoch > epoch:
-        s.epoch_s = (now - since) / (beat.epoch - epoch)
-        s.epoch_mark = (now, beat.epoch)
+        s.measured.epoch_s = (now - since) / (beat.epoch - epoch)
+        s.measured.epoch_mark = (now, beat.epoch)
 
 
 def price(change: Resize | None, former: float | None) -> float | None:
@@ -127,7 +140,7 @@ def cost(s: State) -> float | None:
     """Seconds of training that a change of the round costs: its pause lasts up to the end of a step, and such a step
     would have been made all the same. None: none was measured.
     """
-    return None if s.price is None else max(0.0, s.price - selectors.step_s(s))
+    return None if s.rounds.price is None else max(0.0, s.rounds.price - selectors.step_s(s))
 
 
 def idle(s: State) -> float | None:
@@ -139,6 +152,6 @@ def idle(s: State) -> float | None:
     said = [w.beat.values[IDLE] for w in selectors.ring(s)[:1] if w.beat and IDLE in w.beat.values]
     if said:
         return max(0.0, said[0])
-    if s.paused_at is None or s.resumed_at is None:
+    if s.rounds.paused_at is None or s.measured.resumed_at is None:
         return None
-    return max(0.0, s.resumed_at - s.paused_at)
+    return max(0.0, s.measured.resumed_at - s.rounds.paused_at)

@@ -224,7 +224,7 @@ async def test_a_status_that_is_refused_disturbs_nobody(api, house, code):
 
 async def test_a_fault_of_ours_while_a_status_is_written(api, house, monkeypatch):
     """The writer is begun anew, with the job."""
-    monkeypatch.setattr("scheduler.elastic.controller.job_controller.AGAIN", 0.05)
+    monkeypatch.setattr("scheduler.elastic.controller.job_controller.FIRST_PAUSE", 0.05)
     job(api)
     await house.until(lambda: len(pods(api)) == 2 and status(api).get("phase"))
 
@@ -637,7 +637,7 @@ async def test_a_node_that_is_about_to_go(api, house):
 
 async def test_a_fault_of_ours_at_one_job(api, house, monkeypatch):
     """A job at which we fail is begun anew from what stands; the other one does not notice."""
-    monkeypatch.setattr("scheduler.elastic.controller.job_controller.AGAIN", 0.05)
+    monkeypatch.setattr("scheduler.elastic.controller.job_controller.FIRST_PAUSE", 0.05)
     job(api)
     job(api, "other")
     await house.until(lambda: len(pods(api)) == len(pods(api, "other")) == 2)
@@ -711,7 +711,7 @@ async def test_a_status_that_becomes_unreadable_is_not_written_over(api, house):
 
 async def test_faults_of_ours_that_are_far_apart_are_in_no_row(api, house, monkeypatch):
     """A job that was looked after well for a while is begun anew as soon as after the first fault."""
-    monkeypatch.setattr("scheduler.elastic.controller.job_controller.AGAIN", 0.01)
+    monkeypatch.setattr("scheduler.elastic.controller.job_controller.FIRST_PAUSE", 0.01)
     job(api)
     await house.until(lambda: len(pods(api)) == 2)
     charge = house.charge()
@@ -727,7 +727,7 @@ async def test_faults_of_ours_that_are_far_apart_are_in_no_row(api, house, monke
         return charge._failures
 
     found = [await broken() for _ in range(4)]
-    monkeypatch.setattr("scheduler.elastic.controller.job_controller.AGAIN_MOST", 0.1)
+    monkeypatch.setattr("scheduler.elastic.controller.job_controller.LONGEST_PAUSE", 0.1)
     await asyncio.sleep(0.2)
     found.append(await broken())
 
@@ -738,7 +738,7 @@ async def test_faults_of_ours_that_are_far_apart_are_in_no_row(api, house, monke
 @pytest.mark.parametrize("question", ["status", "wishes", "next_deadline"])
 async def test_whatever_fails_at_one_job(api, house, monkeypatch, question):
     """Sizes are decided and figures written for the others all the same."""
-    monkeypatch.setattr("scheduler.elastic.controller.job_controller.AGAIN", 0.05)
+    monkeypatch.setattr("scheduler.elastic.controller.job_controller.FIRST_PAUSE", 0.05)
     job(api)
     job(api, "other")
     await train(house, 2, "other")

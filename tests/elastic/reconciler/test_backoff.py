@@ -213,7 +213,7 @@ def waits(world: World) -> float:
     """Seconds until its next start, from the last failure on."""
     at = world.status.next_change.at if world.status.next_change else None
     assert at is not None
-    return at - world.membership._s.backoff["core"].failed_at
+    return at - world.membership._s.backoff.roles["core"].failed_at
 
 
 @pytest.mark.parametrize("crowd", [1, 20, 150])
@@ -278,7 +278,7 @@ def test_a_job_that_is_refused_for_a_moment_does_not_wait_for_a_crowd(
 def test_a_job_that_waits_for_its_next_start_alone_is_looked_at_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """All else is told: there are no looks meanwhile but one a minute, and none is late."""
     world = refused_alone(1, 140, monkeypatch)
-    until, before = world.membership._s.backoff["core"].until, starts(world, "core")
+    until, before = world.membership._s.backoff.roles["core"].until, starts(world, "core")
 
     world.handle(job_events.Elapsed())
     assert world.membership.next_deadline(world.now) == world.now + 60 < until
@@ -320,7 +320,7 @@ def test_the_same_refusal_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no core any more" in world.status.reason
 
     monkeypatch.setattr(World, "_startworker", lambda *_: None)
-    assert world.run(40, lambda: bool(world.membership._s.starts))
+    assert world.run(40, lambda: bool(world.membership._s.sizing.starts))
     number = world.sentences(job_effects.StartWorker)[-1].number
     world.handle(job_events.StartRefused(number, "another quota"))
     assert [one.message for one in world.sentences(job_effects.Tell)][1:] == [
@@ -329,7 +329,7 @@ def test_the_same_refusal_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     world.handle(job_events.WorkerSeen("u", "w"))
     world.handle(job_events.WorkerGone("u"))
-    assert world.run(300, lambda: bool(world.membership._s.starts))
+    assert world.run(300, lambda: bool(world.membership._s.sizing.starts))
     number = world.sentences(job_effects.StartWorker)[-1].number
     world.handle(job_events.StartRefused(number, "another quota"))
     assert len(world.sentences(job_effects.Tell)) == 3

@@ -51,7 +51,7 @@ def test_nothing_is_lost(talk: Talk) -> None:
     """With a checkpoint, with another member that stays, or before the first commit, there is nothing to tell."""
     talk.say(job_events.Leaving("a", "SIGTERM", 60.0))
     for seat in talk.round.ring:
-        steps = 20 if talk.job._s.reached else 0
+        steps = 20 if talk.job._s.rounds.reached else 0
         talk.say(job_events.Arrived(seat.name, 1, steps, steps, "announced"))
     talk.wait(1.0)
 

@@ -27,7 +27,7 @@ def test_a_size_that_was_stated_stands_until_the_policy_speaks(before: int | Non
     world = a_job(2)
     world.want = None  # it is not asked while the user says how many
     if before is None:
-        world.membership._s.sized = None
+        world.membership._s.sizing.sized = None
     world.change(workers=6)
     assert world.run(30, lambda: world.trains(6))
     members, starts = world.members(), len(world.sentences(job_effects.StartWorker))
