@@ -46,8 +46,8 @@ class ElasticMaster:
     """Which jobs the elastic master looks after, which of several masters does, and how often it looks and writes."""
 
     namespaces: Annotated[tuple[str, ...], kinds.many(kinds.dns_name)] = ()
-    """Namespaces whose jobs are ours. None: all of them. With some, pods elsewhere are not seen, so nobody knows what
-    room they leave: jobs ask for what they like, and surplus waits at its gate."""
+    """Namespaces whose jobs are ours. None: all of them. With some, pods elsewhere are not seen, so the
+    room that they leave is unknown: jobs ask for what they like, and surplus waits at its gate."""
 
     lease_namespace: Annotated[str, kinds.dns_name] = "gangwright-system"
     """Namespace of the Lease by which one master acts; also of the Secret of `rendezvous.secret`."""
@@ -60,7 +60,7 @@ class ElasticMaster:
     of this host and a word of chance."""
 
     sizing_every: Annotated[float, kinds.seconds(0.1, 3600)] = 5.0
-    """How often sizes are decided anew; every second while a job looks for its size. Else a quicker answer would change
+    """How often sizes are decided; every second while a job looks for its size. Else a quicker answer would change
     nothing: a worker takes some seconds to start."""
 
     status_every: Annotated[float, kinds.seconds(0.1, 3600)] = 5.0
@@ -102,9 +102,9 @@ class ElasticMaster:
     """For a worker that was told to leave, until its process has ended; then its pod is deleted."""
 
     reported: Annotated[Reported, kinds.word(Reported)] = Reported.UID
-    """What a job is called in the metric of the values that scripts report: by its uid, which tells nobody anything who
-    may not read the job (kube-state-metrics has uids too, to join with); by `name`, as namespace/name, which then
-    everybody reads who reads metrics; `none`: there is no such metric."""
+    """What a job is called in the metric of the values that scripts report: by its `uid`, which means nothing to a
+    reader without rights on the job (kube-state-metrics has uids too, to join with); by `name`, as namespace/name, which
+    all readers of metrics then see; `none`: there is no such metric."""
 
     retry: Annotated[float, kinds.seconds(0.05, 600)] = 1.0
     """Before a write of a job that was refused is tried again; doubles each time."""
@@ -148,6 +148,6 @@ class Workers:
     """Of a worker's token; kubelet writes a new one when a fifth of it is left. Ten minutes are the API's least."""
 
     confine: Annotated[Confinement, kinds.word(Confinement)] = Confinement.INGRESS
-    """The NetworkPolicy of a job. Collectives are not authenticated, so `ingress` lets in nobody but workers of the job
-    itself; `both` also lets them out to nobody but each other, the rendezvous and DNS, which cuts off data in the
+    """The NetworkPolicy of a job. Collectives are not authenticated, so `ingress` lets in only workers of the job
+    itself; `both` also lets them out only to each other, the rendezvous and DNS, which cuts off data in the
     network, and is their way out where a policy of the namespace denies all; `none`."""

@@ -153,14 +153,14 @@ class Queue:
 
     backfill: Annotated[Backfill, kinds.word(Backfill)] = _CORE.backfill
     """While the first gang waits for room: `reserve` lets others start where they do not delay it; `free` wherever
-    there is room, so that large gangs may wait for ever; `none` keeps the order strictly."""
+    there is room, so that large gangs may wait without end; `none` keeps the order strictly."""
 
     age_limit: Annotated[float, kinds.seconds(1, 365 * kinds.DAY)] = _CORE.age_limit
-    """Who has waited so long goes before all younger ones of his priority, whatever the order: nothing starves. Three
-    days: in a queue whose waits are longer than the limit every order is that of arrival."""
+    """A gang that has waited this long moves ahead of newer gangs with the same priority, in any order. Nothing starves.
+    Three days: in a queue whose waits are longer than the limit every order is that of arrival."""
 
     age_factor: Annotated[float, kinds.number(0, 1e6)] = _CORE.age_factor
-    """With the order `shortest` only who has also waited for so many times his own expected runtime (bounded slowdown):
+    """With the order `shortest` a gang must also have waited this many times its own expected runtime (bounded slowdown):
     an hour of work is not held up by a week of it that has waited for a few days. 0: the limit alone counts."""
 
     las_quantum: Annotated[float, kinds.seconds(1, 365 * kinds.DAY)] = _CORE.las_quantum
@@ -169,16 +169,16 @@ class Queue:
     best for the wait of large gangs, at the same mean."""
 
     default_runtime: Annotated[float, kinds.seconds(1, 365 * kinds.DAY)] = _CORE.default_runtime
-    """How long a gang is taken to run of which nobody knows anything."""
+    """Assumed runtime of a gang with no declared or learned runtime."""
 
     preemption: Annotated[bool, kinds.flag] = _CORE.preemption
     """Whether pods of lower priority give way to a whole gang. Never part of a gang below its quorum."""
 
     reclaim: Annotated[Reclaim, kinds.word(Reclaim)] = _CORE.reclaim
-    """From whom a namespace takes back what is guaranteed to it: `any` borrower, or those of `lower-priority`."""
+    """Borrowers from which a namespace takes back what is guaranteed to it: `any`, or those of `lower-priority`."""
 
     evictions_per_namespace: Annotated[int, kinds.whole(1, 100_000)] = _CORE.evictions_per_namespace
-    """Victims of one namespace on their way out at a time: nobody's jobs vanish all at once."""
+    """Victims of one namespace on their way out at a time: its jobs do not vanish all at once."""
 
     preemption_cooldown: Annotated[float, kinds.seconds(0, kinds.DAY)] = _CORE.preemption_cooldown
     """After victims were asked to leave for a gang, before others are asked to for the same one."""

@@ -99,7 +99,7 @@ class Probes:
 
 @dataclass(frozen=True, slots=True)
 class StatusServer(TLSServer):
-    """Where people reach us, with the command line and the page, and whom we believe."""
+    """Where people reach us, with the command line and the page, and which tokens count."""
 
     serve: Annotated[bool, kinds.flag] = True
     """false: no status service at all."""
@@ -118,14 +118,14 @@ class StatusServer(TLSServer):
 
     audiences: Annotated[tuple[str, ...], kinds.many(kinds.audience)] = ()
     """Of which a bearer token must have one. None: tokens for the API server itself, which people have anyway; then
-    whoever runs this service could use them there."""
+    the operator of this service could use them there."""
 
     remember: Annotated[float, kinds.seconds(1, 600)] = 60.0
-    """How long a yes of the API server counts, to a token or to a right to look. Whoever loses a right sees for so long
-    what he saw before; what acts is asked about anew every time."""
+    """How long a yes of the API server counts, to a token or to a right to look. A user who loses a right
+    sees for this long what was visible before. A request that acts is reviewed every time."""
 
     remember_refusal: Annotated[float, kinds.seconds(0.1, 600)] = 10.0
-    """How long a no counts: whoever was just given a right need not wait long."""
+    """How long a no counts. A user who was just given a right need not wait long."""
 
     connections: Annotated[int, kinds.connections] = 128
     """Connections at a time; a browser keeps six. Beyond it the oldest that has shown no token or certificate is closed."""
@@ -136,7 +136,7 @@ class StatusServer(TLSServer):
 
 @dataclass(frozen=True, slots=True)
 class RendezvousServer(TLSServer):
-    """Where the workers of elastic jobs meet, over TLS always, and whom of them we believe."""
+    """Where the workers of elastic jobs meet, over TLS always, and which of their tokens count."""
 
     host: Annotated[str, kinds.host] = ""
     """Address to listen on. Empty: every one; workers come from all over the cluster, and TLS is never off."""
@@ -178,7 +178,7 @@ class RendezvousServer(TLSServer):
     """
 
     remember_refusal: Annotated[float, kinds.seconds(0.1, 60)] = 5.0
-    """How long its no counts: a token is written anew before it ends, and the new one is another."""
+    """How long its no counts: a token is renewed before it ends, and the new one is another."""
 
     outage: Annotated[float, kinds.seconds(0, kinds.DAY)] = 3600.0
     """While tokens are not reviewed, how long one that was once believed is believed further, at most until its own end.

@@ -157,7 +157,7 @@ def test_a_list_that_holds_itself_is_a_mistake(written, text):
     ],
 )
 def test_the_environment_and_flags_are_as_strict(environ, flags, said):
-    """A variable or flag that nobody reads is a mistake too."""
+    """A variable or flag that is read by nothing is a mistake too."""
     with pytest.raises(SettingsError, match=said):
         load(environ=environ, flags=flags)
 

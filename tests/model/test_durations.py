@@ -1,0 +1,38 @@
+"""Durations: one text means the same wherever a person writes it."""
+
+import pytest
+
+from scheduler.elastic.job import field_reader
+from scheduler.errors import SettingsError
+from scheduler.model.durations import LONGEST, seconds
+from scheduler.objects import parsing
+from scheduler.settings import load
+
+RIGHT = {"1500ms": 1.5, "30s": 30, "1m30s": 90, "1.5m": 90, "2h": 7200, "1h0.1s": 3600.1, "0.001h": 3.6}
+WRONG = ["", "s", "5", "5d", "-5s", "+5s", "5 s", "5S", "1e3s", ".5s", "5.s", "٣s", "1s\n", "5s" * LONGEST]
+
+
+@pytest.mark.parametrize(("text", "meant"), RIGHT.items())
+def test_a_duration_means_the_same_everywhere(text, meant):
+    """In a setting, in an annotation of a pod, and in an elastic job."""
+    found = {
+        seconds(text),
+        load(text=f"gangs: {{timeout: {text}}}", environ={}).gangs.timeout,
+        parsing.duration(1, 86400)(text),
+        field_reader.duration(1, 86400)(text),
+    }
+
+    assert found == {meant}
+
+
+@pytest.mark.parametrize("text", WRONG, ids=ascii)
+def test_what_is_none_is_none_anywhere(text):
+    """A text without a unit, with a sign or of another form. An annotation alone takes a plain number of seconds."""
+    assert seconds(text) is None
+    with pytest.raises(SettingsError, match="must be a duration"):
+        load(environ={}, flags={"gangs.timeout": repr(text)})
+    with pytest.raises(field_reader.Unfit):
+        field_reader.duration(1, 86400)(text)
+    if text != "5":
+        with pytest.raises(parsing.Unfit):
+            parsing.duration(1, 86400)(text)
