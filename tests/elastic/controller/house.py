@@ -9,7 +9,6 @@ import asyncio
 import itertools
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from typing import Any, Self
 
 from scheduler.clock import steady
@@ -75,7 +74,6 @@ class House:
             at_once=16,
             least=0.01,
             most=0.05,
-            chance=Random(3),
             counted=self.counting.wrote,
             acting=lambda: self.leading,
         )
