@@ -29,7 +29,7 @@ from scheduler.elastic.rendezvous.worker_messages import ORDINARY, Reason
 from scheduler.kube.client import SPARE, Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.leader_election import LeaderElection
-from scheduler.kube.lease_follower import LeaseName
+from scheduler.kube.lease_record import LeaseName
 from scheduler.kube.watch import INACTIVITY, Reflector, answered
 from scheduler.serving import probes
 from scheduler.serving.component import component
