@@ -20,7 +20,8 @@ from scheduler.clock import steady
 from scheduler.kube import changes as ch
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
-from scheduler.kube.lease_follower import Lease, LeaseName
+from scheduler.kube.lease_record import LeaseName
+from scheduler.kube.lease_record import read as read_lease
 from scheduler.kube.listing import listed
 from scheduler.model.events import Event
 from scheduler.model.policy import Policy
@@ -150,10 +151,10 @@ async def _look(reach: Reach) -> Reading:
 async def _leader(client: Client) -> str:
     """The Pod whose kube-scheduler holds the Lease; empty where that is nobody's, or may not be read."""
     try:
-        lease = msgspec.json.decode(await client.request("GET", LEASE.path), type=Lease)
-    except (errors.KubeError, msgspec.MsgspecError):
+        lease = await read_lease(client, LEASE)
+    except errors.KubeError:
         return ""
-    return (lease.spec.holder_identity or "").rpartition("_")[0]
+    return lease.spec.holder.rpartition("_")[0]
 
 
 async def policy(client: Client, file: Path | None) -> Policy:

@@ -28,6 +28,7 @@ import stamina
 import structlog
 
 from scheduler import errors
+from scheduler.kube.api_errors import word_of
 from scheduler.kube.client import Client, send
 from scheduler.model.effects import Announce, Effect, SetCondition
 from scheduler.model.events import EffectDone, EffectFailed, FailureKind
@@ -52,16 +53,6 @@ ANNOUNCERS: Final = 2
 
 BROKEN: Final = "gangwright failed to write this pod; please report this, with the traceback in its log"
 """What people are told of a call that could not be made. It is of no use twice, so the gang waits for a while."""
-
-KINDS: Final[tuple[tuple[type[errors.KubeError], FailureKind], ...]] = (
-    (errors.NotFound, FailureKind.NOT_FOUND),
-    (errors.Gone, FailureKind.NOT_FOUND),
-    (errors.Conflict, FailureKind.CONFLICT),
-    (errors.Invalid, FailureKind.INVALID),
-    (errors.Forbidden, FailureKind.FORBIDDEN),
-    (errors.Unauthorized, FailureKind.FORBIDDEN),
-)
-"""The first row that an error is an instance of names its kind; everything else is UNAVAILABLE."""
 
 Outcome = EffectDone | EffectFailed
 Report = Callable[[Sequence[Outcome]], None]
@@ -231,4 +222,4 @@ def _kind(error: errors.KubeError) -> FailureKind:
         return FailureKind.BUDGET
     if isinstance(error, errors.Invalid) and error.of_another:
         return FailureKind.NOT_FOUND
-    return next((kind for cls, kind in KINDS if isinstance(error, cls)), FailureKind.UNAVAILABLE)
+    return FailureKind(word_of(error))

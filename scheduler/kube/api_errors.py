@@ -1,4 +1,4 @@
-"""What the API server's refusals are called here: HTTP status and Status object → one error of the tree.
+"""What the API server's refusals are called here: HTTP status and Status object → one error of the tree → one word.
 
 Lives here: the table, and the few fields of a Status object that we read. Never here: what to do about it.
 """
@@ -20,8 +20,26 @@ BY_STATUS: Mapping[int, type[errors.KubeError]] = {
     429: errors.TooManyRequests,
 }
 
+WORDS: Mapping[type[errors.KubeError], str] = {
+    errors.NotFound: "not-found",
+    errors.Gone: "not-found",
+    errors.Conflict: "conflict",
+    errors.Invalid: "invalid",
+    errors.Forbidden: "forbidden",
+    errors.Unauthorized: "forbidden",
+}
+"""What a call comes to, as metrics and the engine know it."""
+
+UNAVAILABLE = "unavailable"
+"""Everything else: it may be different a moment later."""
+
 UNWELL = (errors.Unauthorized, errors.Forbidden, errors.TooManyRequests, errors.ServerError)
 """Refusals that do not show an API server at work; all other answers count as a sign of life."""
+
+
+def word_of(error: errors.KubeError) -> str:
+    """The error in one word of a closed list."""
+    return WORDS.get(type(error), UNAVAILABLE)
 
 
 class Cause(msgspec.Struct):

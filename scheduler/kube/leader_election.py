@@ -1,6 +1,6 @@
 """A Lease of our own: of several replicas one acts, and the others know when they may.
 
-Lives here: taking, renewing and giving back one Lease. Never here: what the holder does (`lease` follows the Lease of
+Lives here: taking, renewing and giving back one Lease. Never here: what the holder does (`lease_follower` follows the Lease of
 another program). The same rules as client-go's leader election, so that either may hold the other's Lease: a record
 that has not changed for its own duration is nobody's, as seen on *our* clock (times that other machines wrote are never
 compared with ours), and whoever holds it acts for less than that after the last renewal that he knows of. Every write
@@ -19,7 +19,7 @@ import msgspec
 from scheduler import errors
 from scheduler.clock import steady
 from scheduler.kube.client import Client
-from scheduler.kube.lease_follower import DURATION, LeaseName, decoded
+from scheduler.kube.lease_record import DURATION, Lease, LeaseName, Meta, Record, decoded, read
 from scheduler.objects.event_bodies import micro
 
 RENEW: Final = 2.0
@@ -31,29 +31,6 @@ them may fail, and another replica waits `DURATION`, half as long again."""
 
 CALL_LIMIT: Final = 5.0
 """Seconds for one call, so that a second one fits before the deadline."""
-
-
-class Record(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """The spec of a Lease."""
-
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-class Meta(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    name: str
-    namespace: str = ""
-    resource_version: str = ""
-
-
-class Lease(msgspec.Struct, rename="camel", frozen=True):
-    metadata: Meta
-    spec: Record = Record()
-    api_version: str = "coordination.k8s.io/v1"
-    kind: str = "Lease"
 
 
 class LeaderElection:
@@ -141,11 +118,9 @@ class LeaderElection:
     async def _look(self) -> None:
         began = self._clock()
         try:
-            body = await self._client.request("GET", self._lease.path, timeout=CALL_LIMIT)
+            self._keep(await read(self._client, self._lease, CALL_LIMIT), began)
         except errors.NotFound:
             self._seen, self.holder = None, ""
-            return
-        self._keep(decoded(Lease, f"GET {self._lease.path}", body), began)
 
     async def _take(self) -> None:
         """Write ourselves in, where we may."""
@@ -160,9 +135,9 @@ class LeaderElection:
         self._until = began + DEADLINE
 
     def _may_take(self, record: Record, now: float) -> bool:
-        if not record.holder_identity or record.holder_identity == self._identity:
+        if record.holder in {"", self._identity}:
             return True
-        return now >= self._unchanged_since + (record.lease_duration_seconds or DURATION)
+        return now >= self._unchanged_since + record.duration
 
     def _ours(self, now: float, before: Record | None) -> Record:
         kept = before is not None and before.holder_identity == self._identity
@@ -181,9 +156,9 @@ class LeaderElection:
         began = self._clock()
         sent = msgspec.json.encode(Lease(meta, record))
         body = await self._client.request(method, path, body=sent, timeout=CALL_LIMIT)
-        self._keep(decoded(Lease, f"{method} {path}", body), began)
+        self._keep(decoded(f"{method} {path}", body), began)
 
     def _keep(self, lease: Lease, now: float) -> None:
         if self._seen is None or lease.spec != self._seen.spec:
             self._unchanged_since = now
-        self._seen, self.holder = lease, lease.spec.holder_identity or ""
+        self._seen, self.holder = lease, lease.spec.holder

@@ -12,16 +12,12 @@ cut off, takes back what it had. `leaseTransitions` tells: each new holder adds 
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Never, TypeVar
-
-import msgspec
+from typing import Never
 
 from scheduler import errors
 from scheduler.clock import steady
-from scheduler.kube.changes import BROKEN
 from scheduler.kube.client import Client
-
-T = TypeVar("T")
+from scheduler.kube.lease_record import Lease, LeaseName, read
 
 POLL = 0.5
 """Seconds between two looks; kube-scheduler renews as often (`retryPeriod` in extender_config)."""
@@ -31,38 +27,6 @@ LOOK_LIMIT = 2.0
 
 AFTER_FAULT = 2.0
 """Seconds until the next look when one failed: an API server in trouble is not stormed (see `retry_backoff`)."""
-
-DURATION = 15
-"""Seconds a lease holds if it does not say (`leaseDuration` of kube-scheduler by default)."""
-
-
-class LeaseName(NamedTuple):
-    """Where the Lease is found."""
-
-    namespace: str
-    name: str
-
-    @property
-    def path(self) -> str:
-        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/{self.name}"
-
-
-class Spec(msgspec.Struct, rename="camel", frozen=True):
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-    uid: str = ""
-    """Of the Lease itself: one that was deleted and made again counts its transitions from the start."""
-
-
-class Meta(msgspec.Struct, frozen=True):
-    uid: str = ""
-
-
-class Lease(msgspec.Struct, frozen=True):
-    metadata: Meta = Meta()
-    spec: Spec = Spec()
 
 
 class Follower:
@@ -93,7 +57,7 @@ class Follower:
         self._ours = f"{hostname}_"
         self._clock = clock
         self._sleep = sleep
-        self._record: Spec | None = None
+        self._seen: Lease | None = None
         self._unchanged = float("-inf")
         self._valid_until = float("-inf")
 
@@ -108,13 +72,12 @@ class Follower:
             await self._sleep(POLL if self.fault is None else AFTER_FAULT)
 
     async def _look(self) -> errors.KubeError | None:
-        path = self._lease.path if self._lease else "/readyz"
         began = self._clock()
         try:
-            body = await self._client.request("GET", path, timeout=LOOK_LIMIT)
-            if self._lease:
-                lease = decoded(Lease, f"GET {path}", body)
-                self._observe(msgspec.structs.replace(lease.spec, uid=lease.metadata.uid), began)
+            if self._lease is None:
+                await self._client.request("GET", "/readyz", timeout=LOOK_LIMIT)
+            else:
+                self._observe(await read(self._client, self._lease, LOOK_LIMIT), began)
         except errors.NotFound as error:
             self._observe(None, began)
             return error
@@ -122,40 +85,32 @@ class Follower:
             return error
         return None
 
-    def _observe(self, record: Spec | None, began: float) -> None:
+    def _observe(self, lease: Lease | None, began: float) -> None:
         """Take in what a look that began at `began` showed.
 
         A changed record was renewed after the last look that still showed the old one began. The very first record
         proves nothing: it may be what a dead process left behind.
         """
-        self.passed_on += passed_on(self._record, record, self._ours)
-        if record is None:
-            self.holder, self._valid_until = "", float("-inf")
-        elif self._record is not None and record != self._record:
-            self._valid_until = self._unchanged + (record.lease_duration_seconds or DURATION)
-        if record is not None:
-            self.holder = record.holder_identity or ""
-        self._record, self._unchanged = record, began
+        before = self._seen
+        self.passed_on += passed_on(before, lease, self._ours)
+        if lease is None:
+            self._valid_until = float("-inf")
+        elif before is not None and (lease.spec, lease.metadata.uid) != (before.spec, before.metadata.uid):
+            self._valid_until = self._unchanged + lease.spec.duration
+        self.holder = lease.spec.holder if lease is not None else ""
+        self._seen, self._unchanged = lease, began
 
 
-def passed_on(before: Spec | None, now: Spec | None, ours: str) -> bool:
+def passed_on(before: Lease | None, now: Lease | None, ours: str) -> bool:
     """Whether between two looks another than `ours`, the beginning of an identity, held the Lease, or may have.
 
     A holder that gives it back keeps the count of transitions, and each new holder adds one. So the one that may have
     been added is our own. A Lease that was made again proves nothing.
     """
-    if before is None or now is None or before.uid != now.uid:
+    if before is None or now is None or before.metadata.uid != now.metadata.uid:
         return True
-    holder = now.holder_identity or ""
+    holder = now.spec.holder
     if holder and not holder.startswith(ours):
         return True
-    taken = int(bool(holder) and holder != before.holder_identity)
-    return (now.lease_transitions or 0) - (before.lease_transitions or 0) != taken
-
-
-def decoded(form: type[T], call: str, body: bytes) -> T:
-    """The Lease, of which this form tells what is read. Raises Garbled."""
-    try:
-        return msgspec.json.decode(body, type=form)
-    except BROKEN as error:
-        raise errors.Garbled(call, f"not a Lease: {error}") from error
+    taken = int(bool(holder) and holder != before.spec.holder)
+    return (now.spec.lease_transitions or 0) - (before.spec.lease_transitions or 0) != taken

@@ -328,7 +328,7 @@ class Freshness:
     """Whether what is known is the present: the API server answers, and every watch by which is decided stands.
 
     Why not the API server's answers alone: a look at a Lease succeeds while one kind is refused, throttled or too large to
-    be read in time, and then what is known of that kind stays as it was.  watches: those that decide, by name.
+    be read in time, and then what is known of that kind stays as it was. watches: those that decide, by name.
     """
 
     def __init__(self, client: Client, watches: Mapping[str, Reflector[Any]]) -> None:
@@ -350,6 +350,18 @@ class Freshness:
         if math.isinf(blind):
             return f"the watch of {name} has not begun yet{why}"
         return f"the watch of {name} does not stand for {blind:.0f} s{why}"
+
+    def stands(self, now: float) -> bool:
+        """Every watch has been read and stands: what is not known does not exist."""
+        return all(watch.synced and not watch.blind_for(now) for watch in self._watches.values())
+
+    def blind(self, now: float, after: float) -> dict[str, str]:
+        """The watches that have not stood for so many seconds, by name, and why; the words do not change meanwhile."""
+        return {
+            name: f"the watch of {name} does not stand{f' ({watch.fault})' if watch.fault else ''}"
+            for name, watch in self._watches.items()
+            if watch.blind_for(now) > after
+        }
 
     def _quiet(self, now: float) -> float:
         return now - self._client.last_answer

@@ -15,7 +15,8 @@ from scheduler.extender.extender_app import Limits, build_app, limits, serve
 from scheduler.kube.actions import ANNOUNCERS, Actions, Outcome
 from scheduler.kube.client import SPARE, Client
 from scheduler.kube.credentials import find_access
-from scheduler.kube.lease_follower import Follower, LeaseName
+from scheduler.kube.lease_follower import Follower
+from scheduler.kube.lease_record import LeaseName
 from scheduler.kube.watch import Freshness, Reflector
 from scheduler.kube.watch_probe import UNGUARDED, Pace
 from scheduler.model.effects import Evict

@@ -67,3 +67,19 @@ async def test_what_never_was_has_no_length(api: ApiServer, tmp_path: Path):
         await client.request("GET", f"{PODS}/a")
         told = Freshness(client, {"pods": reflector}).told(time.now)
     assert told == f"the watch of pods has not begun yet: GET {PODS}: 403: as scripted"
+
+
+async def test_watches_that_do_not_stand_are_named(api: ApiServer, tmp_path: Path):
+    """Each with its reason, once it has not stood for so long; the words stay the same while that lasts."""
+    time = Time()
+    async with seeing(api, tmp_path, time) as (_, reflector, sight):
+        assert sight.stands(time.now)
+        assert sight.blind(time.now, 0) == {}
+        api.barred[PODS] = Refuse(403)
+        api.cut()
+        await until(lambda: len(time.slept) >= 5)
+        blind = reflector.blind_for(time.now)
+        assert not sight.stands(time.now)
+        assert sight.blind(time.now, blind) == {}
+        told = f"the watch of pods does not stand (GET {PODS}: 403: as scripted)"
+        assert sight.blind(time.now, blind - 1) == sight.blind(time.now + 60, blind - 1) == {"pods": told}

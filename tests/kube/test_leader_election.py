@@ -10,7 +10,7 @@ from scheduler import errors
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.leader_election import DEADLINE, LeaderElection
-from scheduler.kube.lease_follower import LeaseName
+from scheduler.kube.lease_record import LeaseName
 from tests.kube.api_server import Refuse
 from tests.kube.follower import until
 from tests.kube.kubeconfig import kubeconfig

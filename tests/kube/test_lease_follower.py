@@ -8,7 +8,8 @@ from msgspec import structs
 
 from scheduler import errors
 from scheduler.kube.client import Client
-from scheduler.kube.lease_follower import Follower, LeaseName, Spec, passed_on
+from scheduler.kube.lease_follower import Follower, passed_on
+from scheduler.kube.lease_record import Lease, LeaseName, Meta, Record
 from tests.kube.api_server import ApiServer, Refuse
 from tests.kube.follower import until
 
@@ -200,8 +201,8 @@ async def test_without_leader_election_we_always_act(api: ApiServer, client: Cli
     assert api.calls[0].path == "/readyz"
 
 
-def held(holder: str | None, transitions: int | None) -> Spec:
-    return Spec(holder_identity=holder, lease_transitions=transitions)
+def held(holder: str | None, transitions: int | None) -> Lease:
+    return Lease(spec=Record(holder_identity=holder, lease_transitions=transitions))
 
 
 AGAIN = "pod-0_99aa"
@@ -225,7 +226,7 @@ AGAIN = "pod-0_99aa"
         (held(OURS, 3), held(OURS, 0), True),  # made again
         (
             held(OURS, 0),
-            structs.replace(held(AGAIN, 1), uid="other"),
+            structs.replace(held(AGAIN, 1), metadata=Meta(uid="other")),
             True,
         ),  # made again, and another was between
         (held(OURS, 3), None, True),
@@ -233,7 +234,7 @@ AGAIN = "pod-0_99aa"
         (held("", 3), held("pod-01_x", 4), True),
     ],
 )
-def test_whether_another_held_the_lease_between(before: Spec | None, now: Spec | None, told: bool) -> None:
+def test_whether_another_held_the_lease_between(before: Lease | None, now: Lease | None, told: bool) -> None:
     """Only a count of transitions that our own kube-scheduler explains proves that no other replica was between."""
     assert passed_on(before, now, "pod-0_") is told
 

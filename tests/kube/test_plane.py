@@ -12,7 +12,8 @@ from scheduler import errors
 from scheduler.kube.changes import Key, Resource
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
-from scheduler.kube.lease_follower import Follower, LeaseName
+from scheduler.kube.lease_follower import Follower
+from scheduler.kube.lease_record import LeaseName
 from scheduler.kube.watch import Reflector
 from scheduler.kube.watch_probe import Pace
 from tests.kube.follower import Cache, Pod, until

@@ -5,7 +5,7 @@ import re
 import promql_parser
 import pytest
 
-from scheduler.elastic.controller.request_retry import RESULTS
+from scheduler.elastic.controller.request_retry import COUNTED
 from scheduler.model.events import FailureKind
 from scheduler.objects.watched_resources import RESOURCES
 from scheduler.telemetry import elastic_metrics, metrics
@@ -18,7 +18,7 @@ OF_THE_TARGET = {"job", "pod"}
 
 KNOWN = {
     ("gangwright_effects_total", "result"): {*FailureKind, "done"},
-    ("gangwright_elastic_writes_total", "result"): {*(word for _, word in RESULTS), "done", "unavailable"},
+    ("gangwright_elastic_writes_total", "result"): set(COUNTED),
     ("gangwright_verb_total", "result"): {"allowed", "refused", "error"},
     ("gangwright_cache_age_seconds", "resource"): {
         resource.path.rsplit("/", 1)[-1] for resource in RESOURCES if resource.decides

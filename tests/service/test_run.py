@@ -13,7 +13,7 @@ from scheduler.extender.extender_app import NEWCOMERS
 from scheduler.extender.wire import UNBOUNDED
 from scheduler.kube.actions import ANNOUNCERS
 from scheduler.kube.client import SPARE
-from scheduler.kube.lease_follower import LeaseName
+from scheduler.kube.lease_record import LeaseName
 from scheduler.kube.watch_probe import UNGUARDED
 from scheduler.model import events as ev
 from scheduler.objects.watched_resources import RESOURCES

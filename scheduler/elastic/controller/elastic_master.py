@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from random import Random
 from typing import Final, Never, get_args
@@ -16,7 +16,6 @@ from scheduler.elastic.controller.autoscaler import keep_sizing
 from scheduler.elastic.controller.job_metrics import JobMetrics
 from scheduler.elastic.controller.job_registry import JOBS, NODES, PODS, Master, identity_of
 from scheduler.elastic.controller.pod_control import Site
-from scheduler.elastic.controller.pod_freshness import TOLD_WITHIN, keep_seeing, seeing
 from scheduler.elastic.controller.pod_template import Kit
 from scheduler.elastic.controller.request_retry import COUNTED, RequestRetry, What
 from scheduler.elastic.controller.worker_service import Desk
@@ -29,8 +28,8 @@ from scheduler.elastic.rendezvous.worker_messages import ORDINARY, Reason
 from scheduler.kube.client import SPARE, Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.leader_election import LeaderElection
-from scheduler.kube.lease_follower import LeaseName
-from scheduler.kube.watch import INACTIVITY, Reflector, answered
+from scheduler.kube.lease_record import LeaseName
+from scheduler.kube.watch import INACTIVITY, Freshness, Reflector, answered
 from scheduler.serving import probes
 from scheduler.serving.component import component
 from scheduler.serving.listener import Cause
@@ -40,6 +39,12 @@ from scheduler.telemetry.metrics import begin
 
 LOOK: Final = 0.1
 """Seconds between two looks whether we lead, and whether everything has been read."""
+
+SIGHT: Final = 1.0
+"""Seconds between two looks at the watches of pods."""
+
+TOLD_WITHIN: Final = 10.0
+"""Seconds after which jobs have been told for certain, whatever else the event loop has to do."""
 
 BESIDE: Final = 64
 """Connections to the API server beside those of watches: writes, statuses, the Lease, and reviews of tokens."""
@@ -65,9 +70,10 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
         reflectors = {
             name: Reflector(client, resource, sink) for name, (resource, sink) in master.watches().items()
         }
+        pods = Freshness(client, {name: each for name, each in reflectors.items() if name.startswith(PODS)})
         tasks = [
             holder.run(),
-            keep_seeing(master, reflectors, settings.api.silent_after),
+            keep_seeing(master, pods, settings.api.silent_after),
             *(reflector.run() for reflector in reflectors.values()),
         ]
         async with component(
@@ -82,7 +88,7 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
             desk = Desk(
                 master,
                 leading=lambda: holder.leading(steady()),
-                seeing=lambda: seeing(reflectors, steady()),
+                seeing=lambda: pods.stands(steady()),
                 interval=settings.rendezvous.beat,
             )
             async with rendezvous(
@@ -186,6 +192,31 @@ def limits_of(settings: Settings) -> Timeouts:
 async def _until(holds: Callable[[], bool]) -> None:
     while not holds():  # noqa: ASYNC110 - what is looked at is the clock, too
         await asyncio.sleep(LOOK)
+
+
+async def keep_seeing(
+    master: Master,
+    pods: Freshness,
+    after: float,
+    clock: Callable[[], float] = steady,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> Never:
+    """Tell the jobs which watches of pods do not stand. after: seconds without a watch that say nothing yet.
+
+    Why other answers of the API server do not count: they come while pods alone are refused, throttled or too many to
+    be read in time. Then pods are created and not seen, and would be created again and again.
+    """
+    before: dict[str, str] = {}
+    while True:
+        now = pods.blind(clock(), after) if master.synced else {}
+        for name in now.keys() - before.keys():
+            _log.warning("pods are not seen: no worker is started", watch=name, error=now[name])
+        for name in before.keys() - now.keys():
+            _log.info("pods are seen again", watch=name)
+        if now.keys() != before.keys():
+            master.sight_turned(now)
+        before = now
+        await sleep(SIGHT)
 
 
 async def _keep_written(master: Master, every: float) -> Never:

@@ -1,18 +1,19 @@
 """One request, tried until the API server answers it for good.
 
-Lives here: which answers pass by themselves, and the waits between two tries. Never here: what an answer means. No
-job's troubles may use up what others need: so many requests are under way at a time, and who waits for another try
-holds none.
+Lives here: how often it is tried, and what is counted. Never here: what an answer means. No job's troubles may use up
+what others need: so many requests are under way at a time, and one that waits for another try is not among them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from random import Random
+from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
+
+import stamina
 
 from scheduler import errors
 from scheduler.elastic.controller.requests import Call
 from scheduler.kube.actions import PASSING
+from scheduler.kube.api_errors import UNAVAILABLE, WORDS, word_of
 from scheduler.kube.client import Client, send
 
 CALL_LIMIT: Final = 10.0
@@ -22,31 +23,15 @@ What: TypeAlias = Literal["start", "stop", "status", "read", "policy", "event", 
 """What a request is for."""
 
 TRIES: Final = 8
-"""Of one request; with waits that double from a second that is some two minutes. Whoever still wants it asks again."""
+"""Of one request; with waits that double from a second that is some two minutes. What is still wanted is asked again."""
 
-
-class Waits:
-    """Seconds before the next try: from `least`, doubled by each failure, up to `most`; the upper half by chance."""
-
-    def __init__(self, least: float, most: float, chance: Random) -> None:
-        self._least = least
-        self._most = most
-        self._chance = chance
-        self.failures = 0
-
-    def good(self) -> None:
-        self.failures = 0
-
-    def bad(self, asked: float | None = None) -> float:
-        """One more failure. asked: what the API server wants us to wait, in seconds."""
-        high = min(self._most, self._least * 2.0 ** min(self.failures, 16))
-        self.failures += 1
-        return max(self._chance.uniform(high / 2, high), min(asked or 0.0, self._most))
+COUNTED: Final = frozenset({"done", UNAVAILABLE, *WORDS.values()})
+"""Every result that is counted."""
 
 
 class RequestRetry:
-    """Requests of all jobs. Times in seconds. counted: told what it was for, and the result in one word. acting:
-    whether another master may not act already; who slept too long finds out before he writes.
+    """Requests of all jobs. least, most: seconds of the first wait between two tries, and of the longest. counted: told
+    what it was for, and the result in one word. acting: whether another master may not act already; asked before each.
     """
 
     def __init__(
@@ -56,8 +41,6 @@ class RequestRetry:
         at_once: int,
         least: float,
         most: float,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        chance: Random | None = None,
         counted: Callable[[str, str], None] = lambda _what, _result: None,
         acting: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -65,14 +48,8 @@ class RequestRetry:
         self._turn = asyncio.Semaphore(at_once)
         self._least = least
         self._most = most
-        self._chance = chance or Random()
         self._counted = counted
         self._acting = acting
-        self.sleep = sleep
-
-    def waits(self, least: float | None = None, most: float | None = None) -> Waits:
-        """The waits of one request, or of a row of them."""
-        return Waits(least or self._least, most or self._most, self._chance)
 
     async def once(self, what: What, call: Call) -> bytes:
         """The answer. Raises KubeError."""
@@ -81,41 +58,33 @@ class RequestRetry:
         try:
             answer = await send(self._client, call, CALL_LIMIT)
         except errors.KubeError as error:
-            self._counted(what, result(error))
+            self._counted(what, word_of(error))
             raise
         self._counted(what, "done")
         return answer
 
     async def until_answered(self, what: What, call: Call, tries: int = TRIES) -> errors.KubeError | None:
         """None when it was done, else why not: an answer that would not change, or the last one of those that pass."""
-        waits = self.waits()
-        while True:
-            try:
-                async with self._turn:
-                    await self.once(what, call)
-            except errors.KubeError as error:
-                if not isinstance(error, PASSING) or waits.failures + 1 >= tries:
-                    return error
-                await self.sleep(waits.bad(error.retry_after))
-            else:
-                return None
 
+        def pause(error: Exception) -> float | bool:
+            """What the API server wants us to wait counts where it is longer."""
+            if not isinstance(error, PASSING):
+                return False
+            asked = min(error.retry_after or 0.0, self._most)
+            return asked if asked > attempt.next_wait else True
 
-RESULTS: Final[tuple[tuple[type[errors.KubeError], str], ...]] = (
-    (errors.NotFound, "gone"),
-    (errors.Gone, "gone"),
-    (errors.Conflict, "conflict"),
-    (errors.Invalid, "invalid"),
-    (errors.Forbidden, "forbidden"),
-    (errors.Unauthorized, "forbidden"),
-)
-"""The first row that an error is an instance of is its word; everything else passes by itself: `unavailable`."""
-
-
-COUNTED: Final = frozenset({"done", "unavailable", *(word for _, word in RESULTS)})
-"""Every result that is counted."""
-
-
-def result(error: errors.KubeError) -> str:
-    """The error in one word of a closed list."""
-    return next((word for kind, word in RESULTS if isinstance(error, kind)), "unavailable")
+        try:
+            async for attempt in stamina.retry_context(
+                on=pause,
+                attempts=tries,
+                timeout=None,
+                wait_initial=self._least,
+                wait_max=self._most,
+                wait_jitter=self._least,
+            ):
+                with attempt:
+                    async with self._turn:
+                        await self.once(what, call)
+        except errors.KubeError as error:
+            return error
+        return None

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, Never
 
 import msgspec
+import stamina
 import structlog
 
 from scheduler import errors
@@ -103,18 +104,31 @@ class StatusWriter:
 
     async def run(self) -> Never:
         """Write until cancelled; nothing that the API server answers ends it."""
-        waits = self._trying.waits(SOON, LATE)
         while True:
             await self._due.wait()
             self._due.clear()
-            while (status := self._wanted) is not None:
-                self.fault = await self._write(status)
-                if self.fault is None:
-                    waits.good()
-                    self._stood(status)
-                    continue
-                _log.warning("status not written", job=self._owner.key, error=str(self.fault))
-                await self._trying.sleep(waits.bad(self.fault.retry_after))
+            while self._wanted is not None:
+                async for attempt in stamina.retry_context(
+                    on=errors.KubeError,
+                    attempts=None,
+                    timeout=None,
+                    wait_initial=SOON,
+                    wait_max=LATE,
+                    wait_jitter=SOON,
+                ):
+                    with attempt:
+                        await self._write_newest()
+
+    async def _write_newest(self) -> None:
+        """One try, of what is wanted by now. Raises KubeError."""
+        status = self._wanted
+        if status is None:
+            return
+        self.fault = await self._write(status)
+        if self.fault is not None:
+            _log.warning("status not written", job=self._owner.key, error=str(self.fault))
+            raise self.fault
+        self._stood(status)
 
     def _stood(self, status: Thing) -> None:
         """It stands; what was wanted meanwhile is next."""

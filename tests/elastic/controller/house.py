@@ -9,15 +9,14 @@ import asyncio
 import itertools
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from typing import Any, Self
 
 from scheduler.clock import steady
-from scheduler.elastic.controller import requests
+from scheduler.elastic.controller import job_registry, requests
+from scheduler.elastic.controller.elastic_master import keep_seeing
 from scheduler.elastic.controller.job_metrics import JobMetrics
 from scheduler.elastic.controller.job_registry import Master
 from scheduler.elastic.controller.pod_control import Site
-from scheduler.elastic.controller.pod_freshness import keep_seeing, seeing
 from scheduler.elastic.controller.pod_template import Kit
 from scheduler.elastic.controller.request_retry import RequestRetry
 from scheduler.elastic.controller.worker_service import Desk
@@ -25,7 +24,7 @@ from scheduler.elastic.reconciler import Timeouts
 from scheduler.elastic.rendezvous import worker_messages
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
-from scheduler.kube.watch import Reflector
+from scheduler.kube.watch import Freshness, Reflector
 from scheduler.settings import Confinement
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
 from tests.kube.follower import until
@@ -67,7 +66,9 @@ class House:
         self._client = Client(await find_access(kubeconfig(self._folder, self.api.url)))
         watches = {name: Reflector(self._client, *watch) for name, watch in self.master.watches().items()}
         running = [watch.run() for watch in watches.values()]
-        running += [keep_seeing(self.master, watches, self.blind_after, sleep=lambda _: asyncio.sleep(0.02))]
+        of_pods = {name: each for name, each in watches.items() if name.startswith(job_registry.PODS)}
+        sight = Freshness(self._client, of_pods)
+        running += [keep_seeing(self.master, sight, self.blind_after, sleep=lambda _: asyncio.sleep(0.02))]
         self._tasks = [asyncio.create_task(one) for one in running]
         await until(lambda: self.master.synced)
         self.trying = RequestRetry(
@@ -75,14 +76,13 @@ class House:
             at_once=16,
             least=0.01,
             most=0.05,
-            chance=Random(3),
             counted=self.counting.wrote,
             acting=lambda: self.leading,
         )
         self.desk = Desk(
             self.master,
             leading=lambda: self.leading,
-            seeing=lambda: self.seeing and seeing(watches, steady()),
+            seeing=lambda: self.seeing and sight.stands(steady()),
             interval=1.0,
         )
         self.master.begin(Site(self.trying, KIT, self.confinement, 10273, steady, self._meets, self._breaks))

@@ -5,7 +5,7 @@ from pathlib import Path
 from scheduler.elastic.controller import elastic_master
 from scheduler.elastic.controller.job_metrics import JobMetrics
 from scheduler.elastic.controller.job_registry import Master
-from scheduler.kube.lease_follower import LeaseName
+from scheduler.kube.lease_record import LeaseName
 from scheduler.settings import Settings
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
 from tests.kube.speechless import heard

@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from scheduler.elastic.controller.pod_freshness import LOOK, TOLD_WITHIN
+from scheduler.elastic.controller.elastic_master import SIGHT, TOLD_WITHIN
 from scheduler.elastic.reconciler.timeouts import Timeouts
 from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 from scheduler.kube.watch import INACTIVITY
@@ -94,5 +94,5 @@ def test_a_dead_watch_is_told_before_a_pod_is_given_up():
     """By default: the stream may be silent for its limit, then not stand for the setting's, and the look comes in
     time.
     """
-    assert LOOK < TOLD_WITHIN
+    assert SIGHT < TOLD_WITHIN
     assert Timeouts().unseen == INACTIVITY + Settings().api.silent_after + TOLD_WITHIN

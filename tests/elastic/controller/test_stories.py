@@ -254,18 +254,11 @@ async def test_somebody_else_changes_the_job_meanwhile(api, house):
     assert api.objects[requests.JOBS]["team", "train"]["metadata"]["labels"] == {"turn": "2"}
 
 
-async def test_a_conflict_that_stays_one_is_waited_for(api, house):
+async def test_a_conflict_that_stays_one_is_waited_for(api, house, pauses):
     """Whoever writes beside us without end, or answers so, is not asked again without end."""
     place = requests.inside(requests.JOBS, "team", "train", "status")
     refused = api.refused["PATCH", place] = [Refuse(409) for _ in range(1000)]
     job(api)
-    pauses = []
-
-    async def at_once(seconds):
-        pauses.append(seconds)
-        await asyncio.sleep(0)
-
-    house.trying.sleep = at_once
     await house.until(lambda: len(pauses) >= 5)
     asked = 1000 - len(refused)
     refused.clear()

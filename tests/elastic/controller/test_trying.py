@@ -1,7 +1,6 @@
 """One request, tried until it is answered for good; and the status, which is written whatever happens to it."""
 
 import asyncio
-from random import Random
 
 import pytest
 
@@ -10,7 +9,7 @@ from scheduler.elastic.controller import requests
 from scheduler.elastic.controller.decode import Job, Meta
 from scheduler.elastic.controller.pod_control import STARTS
 from scheduler.elastic.controller.pod_template import Owner
-from scheduler.elastic.controller.request_retry import RequestRetry, Waits, result
+from scheduler.elastic.controller.request_retry import RequestRetry
 from scheduler.elastic.controller.status_writer import StatusWriter
 from scheduler.elastic.reconciler import Timeouts
 from scheduler.kube.client import Client
@@ -18,7 +17,7 @@ from scheduler.kube.credentials import find_access
 from scheduler.settings import ElasticMaster
 from tests.elastic.controller.house import JOBS
 from tests.kube.api_server import Refuse
-from tests.kube.follower import Time, until
+from tests.kube.follower import until
 from tests.kube.kubeconfig import kubeconfig
 
 
@@ -29,13 +28,8 @@ async def client(api, tmp_path):
 
 
 @pytest.fixture
-def time():
-    return Time()
-
-
-@pytest.fixture
-def trying(client, time):
-    return RequestRetry(client, at_once=2, least=1.0, most=8.0, sleep=time.sleep, chance=Random(1))
+def trying(client):
+    return RequestRetry(client, at_once=2, least=1.0, most=8.0)
 
 
 @pytest.fixture
@@ -44,73 +38,64 @@ def owner(api):
     return Owner("team", "train", made["metadata"]["uid"])
 
 
-def test_waits_double_up_to_a_limit():
-    """The upper half by chance; the API server's own wish counts up to the limit; a good answer begins anew."""
-    waits = Waits(1.0, 8.0, Random(1))
-    found = [waits.bad() for _ in range(6)]
-    highs = [1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
-
-    assert all(high / 2 <= own <= high for own, high in zip(found, highs, strict=True))
-    waits.good()
-    assert waits.bad() <= 1.0
-    assert waits.bad(5.0) == 5.0
-    assert waits.bad(500.0) == 8.0
-
-
 def test_the_tries_for_a_pod_end_before_another_is_asked_for():
     """However long chance makes the waits: that it is refused is told before the pod is taken for not made."""
-    chance = Random()
-    chance.uniform = lambda _low, high: high
-    waits = Waits(ElasticMaster().retry, ElasticMaster().retry_limit, chance)
+    least, most = ElasticMaster().retry, ElasticMaster().retry_limit
+    longest = [min(most, least * 2.0**number + least) for number in range(STARTS - 1)]
 
-    assert sum(waits.bad() for _ in range(STARTS - 1)) < Timeouts().unseen
+    assert sum(longest) < Timeouts().unseen
 
 
-async def test_what_passes_is_tried_again(api, trying, owner, time):
+async def test_what_passes_is_tried_again(api, trying, owner, pauses):
     """Until it is done; the waits grow."""
     api.refusals.extend([Refuse(500), Refuse(503), Refuse(429)])
 
     assert await trying.until_answered("event", requests.tell(owner, "Normal", "R", "m", 0.0)) is None
-    assert len(time.slept) == 3
+    assert len(pauses) == 3
     assert len(api.objects[requests.EVENTS]) == 1
 
 
 @pytest.mark.parametrize(
     ("code", "kind"), [(403, errors.Forbidden), (409, errors.Conflict), (422, errors.Invalid)]
 )
-async def test_what_would_not_change_is_told(api, trying, owner, time, code, kind):
+async def test_what_would_not_change_is_told(api, trying, owner, pauses, code, kind):
     """Once is enough."""
     api.refusals.append(Refuse(code))
 
     found = await trying.until_answered("start", requests.tell(owner, "Normal", "R", "m", 0.0))
 
     assert isinstance(found, kind)
-    assert time.slept == []
+    assert pauses == []
 
 
-async def test_it_is_given_up(api, trying, owner, time):
+async def test_it_is_given_up(api, trying, owner, pauses):
     """After so many tries the last answer is told."""
     api.refusals.extend(Refuse(500) for _ in range(9))
 
     found = await trying.until_answered("event", requests.tell(owner, "Normal", "R", "m", 0.0), tries=3)
 
     assert isinstance(found, errors.ServerError)
-    assert len(time.slept) == 2
+    assert len(pauses) == 2
 
 
-@pytest.mark.parametrize(
-    ("error", "word"),
-    [
-        (errors.NotFound("c", ""), "gone"),
-        (errors.Conflict("c", ""), "conflict"),
-        (errors.Invalid("c", ""), "invalid"),
-        (errors.Forbidden("c", ""), "forbidden"),
-        (errors.ServerError("c", ""), "unavailable"),
-    ],
-)
-def test_results_are_a_closed_list(error, word):
-    """Each error is one word."""
-    assert result(error) == word
+async def test_what_the_api_server_asks_for_counts_up_to_a_limit(api, client, owner, retries):
+    """Where it is longer than the wait that it would be else."""
+    trying = RequestRetry(client, at_once=2, least=0.01, most=0.05)
+    api.refusals.append(Refuse(429, headers={"Retry-After": "5"}))
+
+    assert await trying.until_answered("event", requests.tell(owner, "Normal", "R", "m", 0.0)) is None
+    assert [own.wait_for for own in retries] == [0.05]
+
+
+async def test_every_answer_is_counted_in_one_word(api, client, owner, pauses):
+    """By what the request was for, every try by itself."""
+    counted = []
+    trying = RequestRetry(client, at_once=2, least=1.0, most=8.0, counted=lambda *what: counted.append(what))
+    api.refusals.extend([Refuse(500), Refuse(409)])
+
+    await trying.until_answered("start", requests.tell(owner, "Normal", "R", "m", 0.0))
+
+    assert counted == [("start", "unavailable"), ("start", "conflict")]
 
 
 class Status:
