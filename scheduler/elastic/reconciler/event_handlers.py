@@ -8,7 +8,7 @@ nobody knows is dropped (the pods say who a worker is).
 import msgspec
 
 from scheduler.elastic.job.spec import Spec
-from scheduler.elastic.job.status import OVER, Phase, Status
+from scheduler.elastic.job.status import OVER, Phase, Status, WorkerPhase
 from scheduler.elastic.reconciler import (
     checkpoints,
     ring_limit,
@@ -37,7 +37,7 @@ from scheduler.elastic.reconciler.job_events import (
 from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.worker import Worker
 
-_YOUNG = {"Starting", "WarmingUp"}
+_YOUNG = {WorkerPhase.STARTING, WorkerPhase.WARMING_UP}
 """What a process is before it has been in any round."""
 ALIEN = "its state has other tensors than that of the members"
 
@@ -242,7 +242,7 @@ def beat(s: State, event: Beat, now: float) -> None:
         worker.frozen_at = None
     elif worker.frozen_at is None:
         worker.frozen_at = now
-    resumed = event.round == s.record.number > 0 and event.phase == "Training"
+    resumed = event.round == s.record.number > 0 and event.phase == WorkerPhase.TRAINING
     worker.knows = worker.knows or resumed
     if resumed and worker.arrival and worker.arrival.round < event.round:
         worker.arrival = None  # a late word: it has gone on since

@@ -4,7 +4,7 @@ Lives here: arithmetic on beats. Never here: what is done about a slow worker (`
 policies).
 """
 
-from scheduler.elastic.job.status import Resize, Round
+from scheduler.elastic.job.status import Resize, Round, WorkerPhase
 from scheduler.elastic.reconciler import selectors
 from scheduler.elastic.reconciler.job_events import Arrived, Beat
 from scheduler.elastic.reconciler.job_state import Mark, State
@@ -30,7 +30,7 @@ def taken(s: State, worker: Worker, beat: Beat, now: float) -> None:
     """One beat of a member that trains in the present round."""
     if beat.round != s.record.number or not s.published:
         return
-    if beat.phase != "Training" or not s.record.ring:
+    if beat.phase != WorkerPhase.TRAINING or not s.record.ring:
         return
     if beat.step > s.record.step:
         _times(s, worker, beat)
@@ -79,7 +79,12 @@ def arrived(s: State, worker: Worker, event: Arrived, now: float) -> None:
     if event.step_s is None or not s.record.ring or worker.uid != s.record.ring[0].uid:
         return
     beat = Beat(
-        event.uid, "Training", event.round, event.step, samples=event.samples or 0.0, step_s=event.step_s
+        event.uid,
+        WorkerPhase.TRAINING,
+        event.round,
+        event.step,
+        samples=event.samples or 0.0,
+        step_s=event.step_s,
     )
     _rate(s, beat, now, WINDOW if len(s.record.ring) in s.history.records else 0.0)
 
