@@ -11,7 +11,7 @@ share of a core, and every worker would wait for it.
 
     __main__.py         starts the agent
     sitecustomize.py    `sitecustomize_entry`: activates `runtime` in the training
-    gangwright_agent/   this package, and `runtime` as one of its own
+    gangwright_agent/   the packages `agent` and `runtime` side by side, as in the source tree
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import sys
 
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
 
-from gangwright_agent.main import main
+from gangwright_agent.agent.main import main
 
 sys.exit(main(sys.argv[1:]))
 """
@@ -79,15 +79,16 @@ def main(words: Sequence[str]) -> int:
 def _contents() -> dict[str, bytes]:
     """Name in the archive → content."""
     agent = Path(__file__).parent
-    runtime = agent.parent / "runtime"
-    places = {
-        **{place: place.relative_to(agent) for place in agent.rglob("*.py") if place.name not in LEFT_OUT},
-        **{place: place.relative_to(agent.parent) for place in runtime.rglob("*.py")},
-    }
+    places = [place for room in (agent, agent.parent / "runtime") for place in room.rglob("*.py")]
     return {
         "__main__.py": START.encode(),
         "sitecustomize.py": (agent / "sitecustomize_entry.py").read_bytes(),
-        **{f"{NAME}/{name.as_posix()}": place.read_bytes() for place, name in places.items()},
+        f"{NAME}/__init__.py": b"",
+        **{
+            f"{NAME}/{place.relative_to(agent.parent).as_posix()}": place.read_bytes()
+            for place in places
+            if place.name not in LEFT_OUT
+        },
     }
 
 

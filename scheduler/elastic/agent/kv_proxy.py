@@ -11,8 +11,8 @@ from __future__ import annotations
 import time
 from typing import Callable, NamedTuple
 
+from ..runtime.round_assignment import ALONE
 from .agent_errors import Refused
-from .assignment import ALONE
 from .init_unblock import places
 from .master_client import Master
 from .retry import Over, Patience
@@ -125,6 +125,10 @@ def _shared(number: int, scope: str) -> bool:
 def _ranks(child: TrainingRun) -> Said:
     """The place in the current round; alone before the first. Never empty and never a 404: Horovod reads either as
     rank 0 of 0.
+
+    Rank and size, and the same inside and across hosts. One worker a pod and no hierarchy across pods: Horovod then
+    needs no third mesh, which saves a third of its start. -1 says that this host left.
     """
     place = child.assignment or ALONE
-    return Said(200, place.line().encode())
+    line = "-1,-1,-1,-1,-1,-1" if place.removed else f"{place.rank},{place.size},0,1,0,1"
+    return Said(200, line.encode())

@@ -11,8 +11,9 @@ import time
 from typing import Any, Callable, Mapping
 from urllib.parse import parse_qs
 
+from ..runtime.round_assignment import decode
+from ..runtime.runtime_errors import AnswerError
 from .agent_errors import Refused, shortened
-from .assignment import read as read_assignment
 from .heartbeat import Announcements
 from .kv_proxy import Said
 from .master_client import NUMBER_LIMIT, READY_WAIT, Master
@@ -69,7 +70,11 @@ class LocalAPI:
             return self._assign(child, told)
 
     def _assign(self, child: TrainingRun, told: dict[str, Any]) -> Said:
-        place = read_assignment(told)
+        body = _json(told)
+        try:
+            place = decode(body)
+        except AnswerError as error:
+            raise Wrong(str(error)) from error
         child.assign(place)
         self._announcements.saw(place.round)
         self._say(
@@ -77,7 +82,7 @@ class LocalAPI:
             if place.removed
             else f"round {place.round}: rank {place.rank} of {place.size}"
         )
-        return Said(200, _json(told))
+        return Said(200, body)
 
     def _place(self, child: TrainingRun, _query: str, _: bytes) -> Said:
         """What the child's first round will be, or 204 when it is not known yet and the child is to ask again."""

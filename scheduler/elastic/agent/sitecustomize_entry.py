@@ -23,7 +23,7 @@ def enter() -> None:
     finally:
         if os.environ.get("GANGWRIGHT_SHIM"):
             if os.environ.get("GANGWRIGHT_PARENT") == str(os.getppid()):
-                import_module("gangwright_agent.procfs").die_with_parent()
+                import_module("gangwright_agent.agent.procfs").die_with_parent()
             import_module("gangwright_agent.runtime").activate()
 
 

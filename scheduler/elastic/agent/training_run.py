@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 from typing import Any, Callable, Iterable, Iterator, Mapping
 
-from .assignment import Assignment
+from ..runtime.round_assignment import Assignment
 from .init_unblock import Place
 from .progress_report import Progress
 from .watchdog import Sight
@@ -90,7 +90,7 @@ class TrainingRun:
     def saves(self) -> bool:
         """Whether it was told to save its state to disk before it goes."""
         place = self.assignment
-        return bool(place and place.saves)
+        return bool(place and place.checkpoint)
 
     @property
     def saved(self) -> int | None:

@@ -5,6 +5,7 @@ Every note can be made twice, late or out of order: rounds only grow, ends are f
 nobody knows is dropped (the pods say who a worker is).
 """
 
+from scheduler.elastic.job.status import WorkerPhase
 from scheduler.elastic.reconciler import (
     checkpoints,
     completion,
@@ -39,7 +40,7 @@ from scheduler.elastic.reconciler.job_events import (
 from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.worker import Worker
 
-_YOUNG = {"Starting", "WarmingUp"}
+_YOUNG = {WorkerPhase.STARTING, WorkerPhase.WARMING_UP}
 """What a process is before it has been in any round."""
 REMEMBERED = 1000
 """Pods that are gone; words come late by seconds, and a job makes few pods a second."""
@@ -178,7 +179,7 @@ def beat(s: State, event: Beat, now: float) -> None:
         worker.frozen_at = None
     elif worker.frozen_at is None:
         worker.frozen_at = now
-    resumed = event.round == s.rounds.record.number > 0 and event.phase == "Training"
+    resumed = event.round == s.rounds.record.number > 0 and event.phase == WorkerPhase.TRAINING
     worker.knows = worker.knows or resumed
     if resumed and worker.arrival and worker.arrival.round < event.round:
         worker.arrival = None  # a late word: it has gone on since

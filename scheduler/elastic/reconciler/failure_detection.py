@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from scheduler.elastic.job.status import WorkerPhase
 from scheduler.elastic.reconciler import checkpoints, selectors, start_backoff, worker_exits
 from scheduler.elastic.reconciler.job_effects import Abort, StopWorker, Tell
 from scheduler.elastic.reconciler.job_state import State
@@ -110,7 +111,11 @@ def _slow_start(o: Sight) -> bool:
 def _warms_up(o: Sight) -> bool:
     """It takes steps alone, has come to no commit yet, and took the last one not long ago."""
     beat = o.w.beat
-    return beat is not None and beat.phase == "WarmingUp" and o.w.silent + o.unheard < o.s.limits.start / 2
+    return (
+        beat is not None
+        and beat.phase == WorkerPhase.WARMING_UP
+        and o.w.silent + o.unheard < o.s.limits.start / 2
+    )
 
 
 def _trouble(o: Sight) -> bool:

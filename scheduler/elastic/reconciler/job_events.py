@@ -3,18 +3,35 @@
 Any of them may be lost, doubled, late or out of order: what is true is looked at again after each.
 The order after a start of the master: `Restored`, `SpecSeen` (and where the spec is refused by now, of the one that was
 accepted last, before `SpecRefused`), a `WorkerSeen` for each pod of the job, `Listed`; before `Listed` nothing is
-decided. Names of fields that workers send are those of the wire.
+decided.
+
+`Beat`, `Arrived`, `Leaving` and `Exited` are what workers send, decoded as they stand here: names and bounds of the
+fields are those of the wire, and a field that is left out has its default. Their uid alone is added: it is that of the
+pod which the sender's token names.
 """
 
-from typing import Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from scheduler.elastic.job.spec import Problem, Spec
-from scheduler.elastic.job.status import Status
+from scheduler.elastic.job.status import Status, WorkerPhase
 
 Uid: TypeAlias = str
 """The uid of a worker's pod: who a worker is, everywhere."""
+
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Amount = Annotated[float, Meta(ge=0, le=1e15)]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+Code = Annotated[int, Meta(ge=-(2**31), le=2**32)]
+Text = Annotated[str, Meta(max_length=1024)]
+Word = Annotated[str, Meta(min_length=1, max_length=128)]
+Tail = Annotated[tuple[Annotated[str, Meta(max_length=4096)], ...], Meta(max_length=256)]
+Uses = Annotated[tuple[Word, ...], Meta(max_length=16)]
+Reported = Annotated[dict[Word, float], Meta(max_length=64)]
+
+Child = Literal["running", "none", "stopped"]
+Why = Literal["newcomer", "announced", "failure", "another"]
 
 
 class Restored(Struct, frozen=True):
@@ -99,56 +116,56 @@ class SawAgain(Struct, frozen=True):
 class Beat(Struct, frozen=True):
     """A worker lives. Sent every second or so, if its child reports about then with what that says."""
 
-    uid: Uid
-    phase: str = "Starting"
-    """Starting, WarmingUp, Ready, Training or Leaving."""
-    round: int = 0
-    step: int = 0
-    committed: int = 0
-    samples: float = 0.0
+    uid: Uid = ""
+    phase: WorkerPhase = WorkerPhase.STARTING
+    round: Count = 0
+    """The last round it was in; 0 for none."""
+    step: Count = 0
+    committed: Count = 0
+    samples: Amount = 0.0
     """Position in the data: samples that the whole job has consumed."""
-    epoch: float = 0.0
-    step_s: float | None = None
+    epoch: Amount = 0.0
+    step_s: Seconds | None = None
     """Mean seconds of a step since the last beat."""
-    compute_s: float | None = None
+    compute_s: Seconds | None = None
     """The same without collectives."""
-    silent_s: float = 0.0
+    silent_s: Seconds = 0.0
     """Seconds since the training's main thread last showed progress."""
     collective: bool = False
     """The main thread is inside a collective."""
-    child: str = "running"
-    """The training process: running, none, or stopped."""
-    values: dict[str, float] = {}
+    child: Child = "running"
+    """The training process."""
+    values: Reported = {}
     """What the script reports: loss, accuracy…"""
-    uses: tuple[str, ...] | None = None
+    uses: Uses | None = None
     """What the script asks for (`batch`, `rate`) and tells (`epoch`), so far; None: its agent does not say."""
     returned: bool = False
     """Its training function has returned; it evaluates, or exports what was trained."""
-    stale: str = ""
+    stale: Text = ""
     """File and line where its script asked for a rank or size that is no longer true; empty: what it asked for is."""
 
 
 class Arrived(Struct, frozen=True):
     """A worker is at the barrier and asks for its next assignment (`ready`)."""
 
-    uid: Uid
-    round: int = 0
+    uid: Uid = ""
+    round: Count = 0
     """The last round it was in; 0 for a newcomer."""
-    step: int = 0
-    committed: int = 0
-    why: str = "newcomer"
+    step: Count = 0
+    committed: Count = 0
+    why: Why = "newcomer"
     """newcomer, announced, failure (its state is that of the last commit), or another: its training function has
     returned, and the script has begun the next one, which may have a state of its own.
     """
-    fingerprint: str | None = None
+    fingerprint: Word | None = None
     """Of the state's count, shapes and dtypes."""
-    samples: float | None = None
+    samples: Amount | None = None
     """Position in the data, if the worker knows better than its last beat."""
     another: bool = False
     """Its script has begun another training, and it has entered no round since: a round that failed before leaves its
     state what the script began with, which others may have otherwise.
     """
-    place: tuple[int, int] | None = None
+    place: tuple[Count, Count] | None = None
     """Rank and size that its script was told before it was in a round; None: it did not ask."""
     again: bool = False
     """It is not the first process of its pod, and is not started again for its place."""
@@ -159,33 +176,33 @@ class Arrived(Struct, frozen=True):
 class Leaving(Struct, frozen=True):
     """A worker was told to end (SIGTERM), and has this long."""
 
-    uid: Uid
-    why: str = "SIGTERM"
-    grace_s: float = 30.0
+    uid: Uid = ""
+    why: Text = "SIGTERM"
+    grace_s: Seconds = 30.0
 
 
 class Exited(Struct, frozen=True):
     """A worker's training process ended; `Reconciler.restart(uid)` says whether the agent is to start it again."""
 
-    uid: Uid
-    code: int | None = None
-    signal: int | None = None
-    why: str = ""
-    culprit: str | None = None
+    uid: Uid = ""
+    code: Code | None = None
+    signal: Code | None = None
+    why: Text = ""
+    culprit: Text | None = None
     """Who, in the eyes of this worker, is to blame: a name of a worker."""
-    tail: tuple[str, ...] = ()
+    tail: Tail = ()
     """The last lines that it wrote."""
-    round: int | None = None
+    round: Count | None = None
     """The round that the process was in, when known: what is told late of an earlier one changes nothing."""
-    checkpoint_step: int | None = None
+    checkpoint_step: Count | None = None
     """Of the newest checkpoint that it has written, when it says so."""
-    process: int | None = None
+    process: Count | None = None
     """The number that its agent gives it, from 1 on, with each start one more; None: its agent does not say."""
     returned: bool | None = None
     """Whether its training function had returned; None: its agent does not say."""
     entered: bool | None = None
     """Whether it had called a function that `hvd.elastic.run` decorates; None: its agent does not say."""
-    foreign: str | None = None
+    foreign: Text | None = None
     """What shows that its script is of another kind, such as `torchrun runs it`; None: nothing does."""
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from scheduler.elastic.job.status import WorkerPhase
 from scheduler.elastic.reconciler import expected_ranks, selectors
 from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.rank_assignment import choose, overdue
@@ -99,7 +100,12 @@ def _next(p: Picture) -> bool:
 def _cut_off(w: Worker, number: int) -> bool:
     """It meets the others by values that went with the master before this one, which told it of the round."""
     beat = w.beat
-    return beat is not None and beat.round == number != w.told and beat.phase == "Ready" and w.arrival is None
+    return (
+        beat is not None
+        and beat.round == number != w.told
+        and beat.phase == WorkerPhase.READY
+        and w.arrival is None
+    )
 
 
 def _finishing(p: Picture) -> bool:

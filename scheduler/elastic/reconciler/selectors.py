@@ -6,7 +6,7 @@ Lives here: answers, nothing is changed. Never here: what follows from them.
 import statistics
 from collections.abc import Iterable
 
-from scheduler.elastic.job.status import Round, Seat
+from scheduler.elastic.job.status import Round, Seat, WorkerPhase
 from scheduler.elastic.reconciler.job_events import Uid
 from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.worker import Worker
@@ -114,7 +114,7 @@ def sound(s: State) -> bool:
 
 def trains(w: Worker, record: Round) -> bool:
     """It says that it trains, and in this round."""
-    return w.in_round == record.number and w.beat is not None and w.beat.phase == "Training"
+    return w.in_round == record.number and w.beat is not None and w.beat.phase == WorkerPhase.TRAINING
 
 
 def broken(s: State) -> int:

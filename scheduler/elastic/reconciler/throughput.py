@@ -4,7 +4,7 @@ Lives here: arithmetic on beats. Never here: what is done about a slow worker (`
 policies).
 """
 
-from scheduler.elastic.job.status import Resize, Round, Status
+from scheduler.elastic.job.status import Resize, Round, Status, WorkerPhase
 from scheduler.elastic.reconciler import script_api_usage, selectors
 from scheduler.elastic.reconciler.job_events import Beat
 from scheduler.elastic.reconciler.job_state import Mark, State
@@ -38,7 +38,7 @@ def taken(s: State, worker: Worker, beat: Beat, now: float) -> None:
     """One beat of a member that trains in the present round."""
     if beat.round != s.rounds.record.number or not s.rounds.published:
         return
-    if beat.phase != "Training" or not s.rounds.record.ring:
+    if beat.phase != WorkerPhase.TRAINING or not s.rounds.record.ring:
         return
     if beat.step > s.rounds.record.step:
         _times(s, worker, beat)

@@ -151,9 +151,9 @@ TABLE: Final[tuple[tuple[WorkerPhase, Callable[[Worker], bool]], ...]] = (
     (WorkerPhase.LOST, lambda w: bool(w.lost)),
     (WorkerPhase.LEAVING, lambda w: w.going or w.ended or w.released_at is not None),
     (WorkerPhase.READY, lambda w: w.arrival is not None),
-    (WorkerPhase.TRAINING, lambda w: w.beat is not None and w.beat.phase == "Training"),
-    (WorkerPhase.READY, lambda w: w.beat is not None and w.beat.phase == "Ready"),
-    (WorkerPhase.WARMING_UP, lambda w: w.beat is not None and w.beat.phase == "WarmingUp"),
+    (WorkerPhase.TRAINING, lambda w: w.beat is not None and w.beat.phase == WorkerPhase.TRAINING),
+    (WorkerPhase.READY, lambda w: w.beat is not None and w.beat.phase == WorkerPhase.READY),
+    (WorkerPhase.WARMING_UP, lambda w: w.beat is not None and w.beat.phase == WorkerPhase.WARMING_UP),
     (WorkerPhase.GATED, lambda w: not w.seated),
     (WorkerPhase.STARTING, lambda _: True),
 )

@@ -1,9 +1,9 @@
-"""What workers send and are answered: JSON objects as frozen structs, and the closed list of refusals.
+"""What workers send, decoded; what they are answered; and the closed list of refusals.
 
-Lives here: the structs, their bounds, the text that says what is wrong with a body, and each reason with its HTTP status.
-Never here: what follows from them. Fields that are not declared are ignored, so an agent may be newer than its master. A
-reason is a metric's label, and the agent decides by it. The message is for people, and never logged: it may show what was
-sent.
+Lives here: the answers as frozen structs, the text that says what is wrong with a body, and each reason with its HTTP
+status. Never here: the fields of what workers send, which are events of the reconciler (`job_events`), or what follows
+from them. Fields that are not declared are ignored, so an agent may be newer than its master. A reason is a metric's
+label, and the agent decides by it. The message is for people, and never logged: it may show what was sent.
 """
 
 import json
@@ -12,51 +12,16 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
+from msgspec.structs import replace
 
+from scheduler.elastic.job.status import WorkerPhase
 from scheduler.elastic.reconciler.job_effects import Place
+from scheduler.elastic.reconciler.job_events import Arrived, Beat, Child, Exited, Leaving, Uid, Why
 from scheduler.errors import GangwrightError, shortened
-
-Count = Annotated[int, Meta(ge=0, le=2**53)]
-Amount = Annotated[float, Meta(ge=0, le=1e15)]
-Seconds = Annotated[float, Meta(ge=0, le=1e9)]
-Code = Annotated[int, Meta(ge=-(2**31), le=2**32)]
-Text = Annotated[str, Meta(max_length=1024)]
-Word = Annotated[str, Meta(min_length=1, max_length=128)]
-Tail = Annotated[list[Annotated[str, Meta(max_length=4096)]], Meta(max_length=256)]
-Uses = Annotated[list[Word], Meta(max_length=16)]
-Reported = Annotated[dict[Word, float], Meta(max_length=64)]
-
-Phase = Literal["Starting", "WarmingUp", "Ready", "Training", "Leaving"]
-Child = Literal["running", "none", "stopped"]
-Why = Literal["newcomer", "announced", "failure", "another"]
-
-
-class Beat(Struct, frozen=True, kw_only=True):
-    """A sign of life, and how far the worker is. Times in seconds; `round` is the last it was in, 0 for none. uses:
-    what its script asks for and tells, by our small API; None from an agent that does not know.
-    """
-
-    phase: Phase
-    round: Count
-    step: Count = 0
-    committed: Count = 0
-    samples: Amount = 0.0
-    epoch: Amount = 0.0
-    step_s: Seconds | None = None
-    compute_s: Seconds | None = None
-    silent_s: Seconds = 0.0
-    collective: bool = False
-    child: Child = "none"
-    values: Reported = {}
-    uses: Uses | None = None
-    returned: bool = False
-    """Its training function has returned."""
-    stale: Text = ""
-    """File and line where its script asked for a rank or size that is not true any more."""
 
 
 class BeatAnswer(Struct, frozen=True, omit_defaults=True):
@@ -72,59 +37,10 @@ class BeatAnswer(Struct, frozen=True, omit_defaults=True):
     place: Place | None = None
 
 
-class Ready(Struct, frozen=True, kw_only=True):
-    """A worker that stands at the barrier. fingerprint: of its state's count, shapes and types. samples: its position
-    in the data, where it knows better than its last beat. step_s: as of a beat, of the steps since the last one.
-    another: it has begun its script's next training, and entered no round since. place: rank and size that its script
-    was told before it was in a round, where it asked. again: it is not the first process of its pod. setup: the script
-    still sets up, and calls a collective.
-    """
-
-    round: Count
-    why: Why
-    step: Count = 0
-    committed: Count = 0
-    fingerprint: Word | None = None
-    samples: Amount | None = None
-    step_s: Seconds | None = None
-    another: bool = False
-    place: tuple[Count, Count] | None = None
-    again: bool = False
-    setup: bool = False
-
-
 class Announced(Struct, frozen=True):
     """The newest round that is announced."""
 
     round: int
-
-
-class Leave(Struct, frozen=True, kw_only=True):
-    """A worker that was told to go, and has so many seconds left."""
-
-    why: Text
-    grace_s: Seconds
-
-
-class Exit(Struct, frozen=True, kw_only=True):
-    """A child that ended: by a code or by a signal. culprit: the worker it blames. tail: its last lines. round: the one
-    it was in, where that is known. checkpoint_step: of the newest checkpoint that it wrote, where it said so.
-    process: its agent's number of it, so that an end which is told twice is one. returned: whether its training function
-    had; entered: whether it had called one; foreign: what shows that the script is of another kind. None from an agent
-    that does not know.
-    """
-
-    why: Text
-    code: Code | None = None
-    signal: Code | None = None
-    culprit: Text | None = None
-    tail: Tail = []
-    round: Count | None = None
-    checkpoint_step: Count | None = None
-    process: Count | None = None
-    returned: bool | None = None
-    entered: bool | None = None
-    foreign: Text | None = None
 
 
 class Values(Struct, frozen=True):
@@ -146,14 +62,14 @@ class Failure(Struct, frozen=True):
     message: str
 
 
-S = TypeVar("S")
+S = TypeVar("S", Beat, Arrived, Leaving, Exited)
 DECODERS: Final[Mapping[type, Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (Beat, Ready, Leave, Exit)
+    kind: msgspec.json.Decoder(kind) for kind in (Beat, Arrived, Leaving, Exited)
 }
 encode: Final = msgspec.json.Encoder().encode
 
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
-    "phase": get_args(Phase),
+    "phase": tuple(WorkerPhase),
     "child": get_args(Child),
     "why": get_args(Why),
 }
@@ -161,8 +77,10 @@ _AT: Final = re.compile(r"(?P<wrong>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`
 _STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
 
 
-def decoded(kind: type[S], body: bytes) -> S:
-    """The body as a struct of this kind. Raises Refused, whose text names field, value and what would be right."""
+def decoded(kind: type[S], uid: Uid, body: bytes) -> S:
+    """The body as this kind of event of the worker `uid`, whatever uid the body has. Raises Refused, whose text names
+    field, value and what would be right.
+    """
     try:
         found: S = DECODERS[kind].decode(body)
     except msgspec.ValidationError as error:
@@ -171,7 +89,7 @@ def decoded(kind: type[S], body: bytes) -> S:
         raise Refused(Reason.MALFORMED, "the body is nested too deeply") from None
     except ValueError as error:  # broken JSON, and bytes that are not UTF-8
         raise Refused(Reason.MALFORMED, f"the body is no JSON: {shortened(str(error))}") from None
-    return found
+    return replace(found, uid=uid)
 
 
 def _explained(wrong: str, body: bytes) -> str:

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple, Protocol
 from aiohttp import web
 
 from scheduler.elastic.reconciler.job_effects import Assignment
+from scheduler.elastic.reconciler.job_events import Arrived, Beat, Exited, Leaving
 from scheduler.elastic.rendezvous.token_auth import Holder, Tokens
-from scheduler.elastic.rendezvous.worker_messages import Beat, BeatAnswer, Exit, Leave, Ready, Reason, Refused
+from scheduler.elastic.rendezvous.worker_messages import BeatAnswer, Reason, Refused
 from scheduler.errors import shortened
 from scheduler.serving.body import Bodies, Crowded, TooLarge
 from scheduler.serving.rate_limit import Buckets
@@ -56,11 +57,11 @@ class Desk(Protocol):
         """The live worker whose pod this is; None for any other pod."""
         ...
 
-    async def beat(self, uid: str, beat: Beat) -> BeatAnswer:
+    async def beat(self, beat: Beat) -> BeatAnswer:
         """Note the sign of life."""
         ...
 
-    async def ready(self, uid: str, ready: Ready, wait: float) -> Assignment | None:
+    async def ready(self, arrived: Arrived, wait: float) -> Assignment | None:
         """Note that it stands at the barrier. Its assignment as soon as there is one, None after `wait` seconds.
 
         Asked again, the same assignment again.
@@ -71,11 +72,11 @@ class Desk(Protocol):
         """The newest round that is announced to it, as soon as it is beyond `known`, else after `wait` seconds."""
         ...
 
-    async def leave(self, uid: str, leave: Leave) -> None:
+    async def leave(self, leaving: Leaving) -> None:
         """Note that it goes: the next round is without it."""
         ...
 
-    async def exit(self, uid: str, ended: Exit) -> bool:
+    async def exit(self, exited: Exited) -> bool:
         """Note that its child ended; whether the child is to be started again."""
         ...
 

@@ -14,10 +14,11 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
+from scheduler.elastic.reconciler.job_events import Arrived, Beat, Exited, Leaving
 from scheduler.elastic.rendezvous import worker_messages, worker_requests
 from scheduler.elastic.rendezvous.kv_store import Values
 from scheduler.elastic.rendezvous.long_polls import Waits
-from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
+from scheduler.elastic.rendezvous.worker_messages import Reason, Refused, S, decoded
 from scheduler.elastic.rendezvous.worker_requests import Caller, Desk
 from scheduler.serving.body import SHARE, Bodies
 from scheduler.settings import RendezvousServer
@@ -48,13 +49,11 @@ class Counter:
         self._bodies = Bodies(max(worker_requests.BODIES, SHARE * bounds.body_limit))
 
     async def beat(self, request: web.Request, caller: Caller) -> web.Response:
-        return _json(
-            await self._desk.beat(caller.uid, await self._body(worker_messages.Beat, request, caller))
-        )
+        return _json(await self._desk.beat(await self._body(Beat, request, caller)))
 
     async def ready(self, request: web.Request, caller: Caller) -> web.Response:
-        told, wait = await self._body(worker_messages.Ready, request, caller), self._bounds.wait
-        found = await self._wait(caller, "ready", lambda: self._desk.ready(caller.uid, told, wait))
+        arrived, wait = await self._body(Arrived, request, caller), self._bounds.wait
+        found = await self._wait(caller, "ready", lambda: self._desk.ready(arrived, wait))
         return web.Response(status=204) if found is None else _json(found)
 
     async def announced(self, request: web.Request, caller: Caller) -> web.Response:
@@ -92,17 +91,16 @@ class Counter:
         )
 
     async def leave(self, request: web.Request, caller: Caller) -> web.Response:
-        await self._desk.leave(caller.uid, await self._body(worker_messages.Leave, request, caller))
+        await self._desk.leave(await self._body(Leaving, request, caller))
         return _json({})
 
     async def exit(self, request: web.Request, caller: Caller) -> web.Response:
-        again = await self._desk.exit(caller.uid, await self._body(worker_messages.Exit, request, caller))
+        again = await self._desk.exit(await self._body(Exited, request, caller))
         return _json(worker_messages.ExitAnswer(again))
 
-    async def _body(self, kind: type[T], request: web.Request, caller: Caller) -> T:
-        return worker_messages.decoded(
-            kind, await worker_requests.body(self._bodies, request, self._bounds.body_limit, caller)
-        )
+    async def _body(self, kind: type[S], request: web.Request, caller: Caller) -> S:
+        body = await worker_requests.body(self._bodies, request, self._bounds.body_limit, caller)
+        return decoded(kind, caller.uid, body)
 
     def _seconds(self, request: web.Request, default: float) -> float:
         return worker_requests.seconds("wait", request.query.get("wait", f"{default}"), self._bounds.wait)

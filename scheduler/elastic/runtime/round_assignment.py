@@ -1,4 +1,4 @@
-"""What the master decided about this worker for one round, decoded from the agent's answer. Pure."""
+"""What the master decides about this worker for one round: the agent reads it, and passes it on to the training. Pure."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ class Assignment:
     lr_scale: float = 1.0
     ramp_steps: int = 0
     env: Mapping[str, str] = field(default_factory=dict)
+
+
+ALONE = Assignment(round=0, rank=0, size=1)
+"""Before the first round a worker trains by itself."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ def decode(text: bytes) -> Assignment:
         ramp_steps=_of(raw, "ramp_steps", int, 0),
         env={key: str(value) for key, value in _of(raw, "env", dict, {}).items()},
     )
+    if made.round < 1:
+        raise AnswerError(f"round of the assignment is {made.round}: 1 or more would be right")
     return made if removed else _within(made)
 
 

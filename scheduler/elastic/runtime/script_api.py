@@ -18,6 +18,7 @@ from typing import Any, Iterator, Sequence
 from . import checkpointing, data_position, frameworks, training_progress, worker_context
 from .batch_share import Batch
 from .data_position import Pass, Share
+from .round_assignment import ALONE
 from .warmup import FLAG
 
 __all__ = [
@@ -81,7 +82,7 @@ def shard(indices: Sequence[Any], per_worker: int = 32) -> Iterator[Share]:
     mine.progress.epoch_length = length
     while samples() // length == begun:
         at = samples()
-        assignment = worker_context.ALONE if mine.warming else mine.assignment
+        assignment = ALONE if mine.warming else mine.assignment
         yield data_position.step(
             indices, at % length, batch(per_worker), assignment.size, assignment.rank, per_worker
         )

@@ -9,11 +9,8 @@ from . import batch_share
 from .agent_client import Shim
 from .horovod_environment import Changes
 from .interrupt import Watch
-from .round_assignment import Assignment
+from .round_assignment import ALONE, Assignment
 from .training_progress import Progress, Reporter
-
-ALONE = Assignment(round=0, rank=0, size=1)
-"""Before the first round: what every process is while it warms up."""
 
 
 class Worker:

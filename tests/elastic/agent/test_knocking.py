@@ -5,9 +5,9 @@ import struct
 
 import pytest
 
-from scheduler.elastic.agent.assignment import Assignment
 from scheduler.elastic.agent.init_unblock import knock, places
 from scheduler.elastic.agent.training_run import PLACES_KEPT, TrainingRun
+from scheduler.elastic.runtime.round_assignment import Assignment
 
 
 def entry(family: int, host: str, port: int, interface: int = 0) -> bytes:
@@ -76,7 +76,7 @@ def test_a_machine_without_such_addresses() -> None:
 def meeting() -> TrainingRun:
     """A child that has laid down in round 4 where it listens."""
     child = TrainingRun(1)
-    child.assign(Assignment(4, 0, 2, removed=False))
+    child.assign(Assignment(4, 0, 2))
     child.take({"phase": "Ready"})
     child.listens_at(4, places(entry(socket.AF_INET, "10.1.2.3", 1)))
     return child
@@ -94,7 +94,7 @@ def test_a_child_awaits_its_peers_in_its_round_alone() -> None:
     assert child.awaits(4) == ()
 
     child.take({"phase": "Ready"})
-    child.assign(Assignment(5, 0, 2, removed=False))
+    child.assign(Assignment(5, 0, 2))
     assert child.awaits(5) == ()
 
 

@@ -191,8 +191,8 @@ def test_who_is_told_to_go_before_he_begins_never_starts_a_training(pack: Path, 
 
 def test_signals_wait_until_the_agent_listens(tmp_path: Path) -> None:
     """From the archive's first line on: to a first process that does not listen yet the kernel would not even tell them."""
-    stub = tmp_path / "gangwright_agent"
-    stub.mkdir()
+    stub = tmp_path / "gangwright_agent" / "agent"
+    stub.mkdir(parents=True)
     (stub / "__init__.py").touch()
     (stub / "main.py").write_text(
         "import signal\nearly = signal.pthread_sigmask(signal.SIG_BLOCK, [])\n"

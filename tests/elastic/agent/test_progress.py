@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.elastic.agent.agent_errors import Garbled
-from scheduler.elastic.agent.assignment import read
 from scheduler.elastic.agent.progress_report import VALUES_LIMIT, Progress, Wrong
 from scheduler.elastic.agent.training_run import TrainingRun
+from scheduler.elastic.runtime.round_assignment import Assignment
 
 
 class Clock:
@@ -194,29 +193,11 @@ def test_steps_that_nobody_commits_show_that_it_goes_on() -> None:
 def test_values_are_kept_for_one_round() -> None:
     """What was read in a round is forgotten in the next, and what comes late from the one before is not kept."""
     child = TrainingRun(1)
-    child.assign(read({"round": 3, "rank": 0, "size": 2}))
+    child.assign(Assignment(3, 0, 2))
     child.keep(3, "global", "1", b"address")
     child.keep(2, "global", "0", b"late")
 
     assert child.kept(3, "global", "1") == b"address"
     assert child.kept(3, "global", "0") is None
-    child.assign(read({"round": 4, "rank": 0, "size": 2}))
+    child.assign(Assignment(4, 0, 2))
     assert child.kept(4, "global", "1") is None
-
-
-@pytest.mark.parametrize(
-    "told",
-    [
-        {},
-        {"round": 0, "rank": 0, "size": 1},
-        {"round": 1, "rank": 2, "size": 2},
-        {"round": 1, "rank": -1, "size": 2},
-        {"round": 1, "rank": True, "size": 2},
-        {"round": "1", "rank": 0, "size": 1},
-        {"round": 1},
-    ],
-)
-def test_an_assignment_that_makes_no_sense_is_refused(told: dict[str, Any]) -> None:
-    """Horovod would abort, or wait for ever, on a rank that is none."""
-    with pytest.raises(Garbled):
-        read(told)

@@ -11,7 +11,6 @@ import pytest
 
 from scheduler.elastic.agent.agent_errors import Refused
 from scheduler.elastic.agent.agent_settings import Address
-from scheduler.elastic.agent.assignment import read
 from scheduler.elastic.agent.exit_report import Known, judge
 from scheduler.elastic.agent.http_client import Connections
 from scheduler.elastic.agent.master_client import Master as Client
@@ -95,7 +94,7 @@ async def test_a_round_is_met(running: Served, callers: tuple[Caller, Caller]) -
     await until(lambda: len(running.desk.arrived) == 2)
     number = await running.desk.publish("team/job", ["b", "a"])
 
-    assert [read(await place).rank for place in places] == [1, 0]
+    assert [(await place)["rank"] for place in places] == [1, 0]
     assert await waiting == number
     asked = asyncio.create_task(other.get(number, "global", "1", 20.0))
     await one.put(number, "global", "1", b"\x00address\xff")

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from scheduler.elastic.agent.agent_settings import Address
-from scheduler.elastic.agent.assignment import Assignment, read
 from scheduler.elastic.agent.heartbeat import Announcements
 from scheduler.elastic.agent.http_client import Connections
 from scheduler.elastic.agent.kv_proxy import Store
@@ -21,8 +20,11 @@ from scheduler.elastic.agent.local_server import Shim
 from scheduler.elastic.agent.master_client import Master as Client
 from scheduler.elastic.agent.retry import Outage, Patience
 from scheduler.elastic.agent.training_run import TrainingRun
+from scheduler.elastic.runtime.round_assignment import Assignment
 from tests.elastic.agent.master import PATIENCE, Master
 from tests.elastic.agent.worker import call
+
+BATCH = {"mode": "fixed", "local": 8, "global": 16, "accumulate": 1}
 
 
 class Side:
@@ -52,7 +54,7 @@ class Side:
 
     def joins(self, number: int = 1, rank: int = 0, size: int = 2) -> None:
         self.master.assign(number, rank, size)
-        self.child.assign(read(self.master.assignment))
+        self.child.assign(Assignment(number, rank, size))
 
     def asks(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
         return call(self.shim.port, method, path, body, self.child.key, **headers)
@@ -208,7 +210,7 @@ def test_the_place_is_always_told(side: Side) -> None:
     assert side.horovod("GET", "/rank_and_size/job-0:0") == (200, b"0,1,0,1,0,1")
     side.joins(1, rank=1, size=3)
     assert side.horovod("GET", "/rank_and_size/job-0:0") == (200, b"1,3,0,1,0,1")
-    side.child.assign(read({"round": 2, "removed": True}))
+    side.child.assign(Assignment(2, -1, 0, removed=True))
     assert side.horovod("GET", "/rank_and_size/somebody:0") == (200, b"-1,-1,-1,-1,-1,-1")
     assert side.master.calls == {}
 
@@ -364,7 +366,7 @@ def test_the_barrier_is_passed_through(side: Side) -> None:
     """What the child says reaches the master as it is; the whole assignment comes back, and is the agent's too."""
     arrival = {"round": 0, "step": 4, "committed": 4, "why": "newcomer", "fingerprint": "abc"}
     assert side.asks("POST", "/ready", json.dumps(arrival).encode()) == (204, b"")
-    side.master.assign(5, 1, 2, env={"MORE": "1"}, batch={"mode": "fixed", "local": 8})
+    side.master.assign(5, 1, 2, env={"MORE": "1"}, batch=BATCH)
 
     status, body = side.asks("POST", "/ready", json.dumps(arrival).encode())
 
@@ -372,6 +374,16 @@ def test_the_barrier_is_passed_through(side: Side) -> None:
     assert side.master.calls["ready"][-1] == arrival
     assert side.child.round == 5
     assert side.announcements.newest == 5
+
+
+def test_an_assignment_that_makes_no_sense_is_told_to_the_child(side: Side) -> None:
+    """It ends with the name of the field; the agent takes no place from it."""
+    side.master.assign(5, 2, 2)
+
+    status, body = side.asks("POST", "/ready", b'{"round": 0}')
+
+    assert (status, body) == (400, b"rank 2 of size 2: the rank must be from 0 to size - 1")
+    assert side.child.assignment is None
 
 
 def test_who_went_and_stands_at_the_barrier_again_is_not_gone(side: Side) -> None:

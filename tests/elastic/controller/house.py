@@ -20,8 +20,7 @@ from scheduler.elastic.controller.pod_control import Site
 from scheduler.elastic.controller.pod_template import Kit
 from scheduler.elastic.controller.request_retry import RequestRetry
 from scheduler.elastic.controller.worker_service import Desk
-from scheduler.elastic.reconciler import Timeouts
-from scheduler.elastic.rendezvous import worker_messages
+from scheduler.elastic.reconciler import Timeouts, job_events
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.watch import Freshness, Reflector
@@ -170,8 +169,8 @@ def seat(api: Writable, pod: dict[str, Any], node: str = "n0") -> str:
     return str(meta["uid"])
 
 
-def beat(**told: Any) -> worker_messages.Beat:
-    return worker_messages.Beat(**{"phase": "Training", "round": 0, "child": "running", **told})
+def beat(uid: str, **told: Any) -> job_events.Beat:
+    return job_events.Beat(uid, **{"phase": "Training", **told})
 
 
 class Actor:
@@ -197,7 +196,7 @@ class Actor:
         self._task.cancel()
 
     async def leave(self) -> None:
-        await self.house.desk.leave(self.uid, worker_messages.Leave(why="SIGTERM", grace_s=20.0))
+        await self.house.desk.leave(job_events.Leaving(self.uid, grace_s=20.0))
 
     async def _live(self) -> None:
         await self.house.until(lambda: self.house.seated(self.uid))
@@ -212,8 +211,8 @@ class Actor:
     async def _meet(self) -> None:
         why = "announced" if self.told else "newcomer"
         while True:
-            asked = worker_messages.Ready(round=self.round, why=why, step=self.step, committed=self.step)
-            found = await self.house.desk.ready(self.uid, asked, 0.5)
+            arrived = job_events.Arrived(self.uid, self.round, self.step, self.step, why)
+            found = await self.house.desk.ready(arrived, 0.5)
             if found is not None:
                 self.told.append(found)
                 return
@@ -229,9 +228,14 @@ class Actor:
         while True:
             phase = "Training" if self.told else "Ready"
             told = beat(
-                phase=phase, round=self.round, step=self.step, committed=self.step, samples=32.0 * self.step
+                self.uid,
+                phase=phase,
+                round=self.round,
+                step=self.step,
+                committed=self.step,
+                samples=32.0 * self.step,
             )
-            await self.house.desk.beat(self.uid, told)
+            await self.house.desk.beat(told)
             await asyncio.sleep(self.EVERY)
 
 

@@ -9,7 +9,7 @@ from scheduler.elastic.controller.autoscaler import decide
 from scheduler.elastic.controller.pod_template import Owner, reference
 from scheduler.elastic.reconciler import Timeouts
 from scheduler.elastic.reconciler.job_events import Arrived, Beat, Elapsed, Exited
-from scheduler.elastic.rendezvous.worker_messages import Exit, Ready, Reason, Refused
+from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 from scheduler.settings import Confinement
 from tests.elastic.controller.house import KIT, TEMPLATE, Actor, House, beat, job, pods, seat, status, train
 from tests.kube.api_server import Refuse, status_body
@@ -65,10 +65,10 @@ async def test_the_rendezvous_is_told_of_a_member_that_has_ended(api, house):
     """
     job(api)
     first, second = await train(house, 2)
-    for told in (Exit(why="", round=None), Exit(why="", round=first.round + 1), Exit(why="", round=0)):
-        await house.desk.exit(first.uid, told)
+    for number in (None, first.round + 1, 0):
+        await house.desk.exit(Exited(first.uid, round=number))
     assert house.broken == []
-    await house.desk.exit(second.uid, Exit(why="", signal=9, round=second.round))
+    await house.desk.exit(Exited(second.uid, signal=9, round=second.round))
 
     assert house.broken == [("team/train", second.round)]
 
@@ -79,12 +79,12 @@ async def test_who_meets_is_told_of_a_member_that_has_ended(api, house):
     await house.until(lambda: len(pods(api)) == 2)
     first, second = (seat(api, pod) for pod in pods(api))
     await house.until(lambda: all(map(house.seated, (first, second))))
-    told = [house.desk.ready(uid, Ready(round=0, why="newcomer"), 20.0) for uid in (first, second)]
+    told = [house.desk.ready(Arrived(uid), 20.0) for uid in (first, second)]
     number, _ = [assignment.round for assignment in await asyncio.gather(*told)]
-    assert (await house.desk.beat(first, beat(round=number, phase="Ready"))).broken == 0
-    await house.desk.exit(second, Exit(why="", signal=9, round=number))
+    assert (await house.desk.beat(beat(first, round=number, phase="Ready"))).broken == 0
+    await house.desk.exit(Exited(second, signal=9, round=number))
 
-    assert (await house.desk.beat(first, beat(round=number, phase="Ready"))).broken == number
+    assert (await house.desk.beat(beat(first, round=number, phase="Ready"))).broken == number
 
 
 async def test_the_rendezvous_is_told_of_a_member_whose_pod_is_gone(api, house):
@@ -113,7 +113,7 @@ async def test_asked_again_the_same_is_said(api, house):
     job(api)
     first, _ = await train(house, 2)
 
-    assert await house.desk.ready(first.uid, Ready(round=0, why="newcomer"), 1.0) == first.told[0]
+    assert await house.desk.ready(Arrived(first.uid), 1.0) == first.told[0]
 
 
 async def test_a_round_is_written_before_it_is_told(api, house):
@@ -142,9 +142,9 @@ async def test_a_restart_makes_no_second_set(api, tmp_path):
     async with House(api, tmp_path) as house:
         for actor in before:
             told = actor.told[0]
-            answer = await house.desk.beat(actor.uid, beat(round=told.round, step=9, committed=9))
+            answer = await house.desk.beat(beat(actor.uid, round=told.round, step=9, committed=9))
             assert (answer.round, answer.abort) == (told.round, None)
-            assert await house.desk.ready(actor.uid, Ready(round=0, why="newcomer"), 2.0) == told
+            assert await house.desk.ready(Arrived(actor.uid), 2.0) == told
         await house.until(lambda: status(api)["phase"] == "Running")
         assert len(pods(api)) == 2
 
@@ -276,8 +276,7 @@ async def test_another_master_wrote_a_later_round(api, house):
     api.mute()
     api.change(requests.JOBS, "team", "train", status={"round": 99})
 
-    asked = Ready(round=0, why="newcomer")
-    waiting = [asyncio.create_task(house.desk.ready(uid, asked, 0.5)) for uid in (first, second)]
+    waiting = [asyncio.create_task(house.desk.ready(Arrived(uid), 0.5)) for uid in (first, second)]
     await house.until(lambda: house.value("broken_total") == 1)
 
     assert await asyncio.gather(*waiting) == [None, None]
@@ -440,7 +439,7 @@ async def test_a_member_is_lost(api, house):
     assert kept.round > lost.round
     assert house.desk.worker(lost.uid) is None
     with pytest.raises(Refused) as refused:
-        await house.desk.beat(lost.uid, beat())
+        await house.desk.beat(beat(lost.uid))
     assert refused.value.reason is Reason.NO_WORKER
     assert house.value("losses_total") == 1
 
@@ -464,7 +463,7 @@ async def test_a_child_that_was_killed(api, house):
     job(api)
     first, _ = await train(house, 2)
 
-    restart = await house.desk.exit(first.uid, Exit(why="signal", signal=6, tail=["Aborted"]))
+    restart = await house.desk.exit(Exited(first.uid, why="signal", signal=6, tail=("Aborted",)))
 
     assert restart is house.charge()._reconciler.restart(first.uid)
 
@@ -475,7 +474,7 @@ async def test_the_end_is_written_at_once(api, house):
     actors = await train(house, 2)
     for actor in actors:
         actor.kill()
-        await house.desk.exit(actor.uid, Exit(why="finished", code=0, round=actor.round))
+        await house.desk.exit(Exited(actor.uid, why="finished", code=0, round=actor.round))
 
     await until(lambda: status(api).get("phase") == "Succeeded")
 
@@ -498,7 +497,7 @@ async def test_a_job_that_is_deleted(api, house):
     await house.until(lambda: len(pods(api)) == 2)
     uid = seat(api, pods(api)[0])
     await house.until(lambda: house.charge().workers[uid].seen.node)
-    waiting = asyncio.create_task(house.desk.ready(uid, Ready(round=0, why="newcomer"), 0.3))
+    waiting = asyncio.create_task(house.desk.ready(Arrived(uid), 0.3))
     await asyncio.sleep(0)
 
     api.delete("train", requests.JOBS)
@@ -513,7 +512,7 @@ async def test_what_a_script_reports_is_shown(api, house):
     """Accuracy and loss that rank 0 reports are in the status, and a metric under the job's uid."""
     uid = job(api)["metadata"]["uid"]
     first, _ = await train(house, 2)
-    await house.desk.beat(first.uid, beat(phase="Training", round=1, step=5, values={"accuracy": 0.75}))
+    await house.desk.beat(beat(first.uid, phase="Training", round=1, step=5, values={"accuracy": 0.75}))
     await house.until(lambda: status(api).get("values") == {"accuracy": 0.75})
 
     house.counting.refresh(0.0, {}, leading=True)
@@ -526,7 +525,7 @@ async def test_what_a_stock_script_does_not_take_over_is_said(api, house):
     first, _ = await train(house, 2)
     assert "global" not in status(api)["batch"]
 
-    await house.desk.beat(first.uid, beat(phase="Training", round=1, step=5, uses=[]))
+    await house.desk.beat(beat(first.uid, phase="Training", round=1, step=5, uses=()))
     await house.until(lambda: "ScriptKeepsItsOwn" in str(api.objects.get(requests.EVENTS, {})))
     await house.until(lambda: "uses" in status(api))
 
@@ -670,9 +669,9 @@ async def test_a_job_whose_status_cannot_be_read_is_left_alone(api, tmp_path):
         assert len(await train(house, 2, "other")) == 2
         job(api, workers=4)
         uid = before[0].uid
-        assert (await house.desk.beat(uid, beat(round=1))).abort is None
+        assert (await house.desk.beat(beat(uid, round=1))).abort is None
         with pytest.raises(Refused) as refused:
-            await house.desk.exit(uid, Exit(why="", signal=9, round=1))
+            await house.desk.exit(Exited(uid, signal=9, round=1))
         assert refused.value.status == 503
         assert house.charge().wishes() is None
         await house.until(lambda: told(api, "StatusUnreadable"))
@@ -793,17 +792,14 @@ async def test_what_a_worker_says_is_passed_on_whole(api, house, monkeypatch):
     heard = []
     monkeypatch.setattr(house.charge(), "feed", heard.append)
 
-    came = Ready(round=1, why="announced", step=7, committed=5, samples=56.0, fingerprint="f")
-    await house.desk.ready(first.uid, came, 0.0)
-    await house.desk.exit(
-        first.uid, Exit(code=1, why="disk", culprit="it", tail=["end"], round=1, checkpoint_step=5)
-    )
-
-    heard = [one for one in heard if not isinstance(one, Beat | Elapsed)]
-    assert heard == [
+    told = [
         Arrived(first.uid, 1, 7, 5, "announced", "f", 56.0),
         Exited(first.uid, 1, None, "disk", "it", ("end",), 1, 5),
     ]
+    await house.desk.ready(told[0], 0.0)
+    await house.desk.exit(told[1])
+
+    assert [one for one in heard if not isinstance(one, Beat | Elapsed)] == told
 
 
 async def test_after_a_restart_members_read_the_values_of_their_round(api, tmp_path):

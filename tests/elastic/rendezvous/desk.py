@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.elastic.reconciler.job_effects import Assignment, Place
-from scheduler.elastic.rendezvous.worker_messages import Beat, BeatAnswer, Exit, Leave, Ready
+from scheduler.elastic.reconciler.job_events import Arrived, Beat, Exited, Leaving
+from scheduler.elastic.rendezvous.worker_messages import BeatAnswer
 from scheduler.elastic.rendezvous.worker_requests import Worker
 
 
@@ -39,14 +40,14 @@ class HonestDesk:
     names: dict[str, str] = field(default_factory=dict)
     beats: dict[str, Beat] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
-    arrived: dict[str, Ready] = field(default_factory=dict)
-    left: dict[str, Leave] = field(default_factory=dict)
-    ended: dict[str, Exit] = field(default_factory=dict)
+    arrived: dict[str, Arrived] = field(default_factory=dict)
+    left: dict[str, Leaving] = field(default_factory=dict)
+    ended: dict[str, Exited] = field(default_factory=dict)
     aborts: dict[str, str] = field(default_factory=dict)
     """By uid, why a child is to be killed."""
     broken: int = 0
     """The round in which nobody meets any more."""
-    restarts: Callable[[Exit], bool] = lambda _: False
+    restarts: Callable[[Exited], bool] = lambda _: False
 
     def hire(self, uid: str, job: str, name: str = "") -> None:
         """A worker pod of the job, alive from now on."""
@@ -94,20 +95,22 @@ class HonestDesk:
         members = self.jobs[job].members
         return Worker(job, frozenset(number for number, uids in members.items() if uid in uids))
 
-    async def beat(self, uid: str, beat: Beat) -> BeatAnswer:
+    async def beat(self, beat: Beat) -> BeatAnswer:
+        uid = beat.uid
         self.beats[uid] = beat
         newest = self.jobs[self.workers[uid]].announced
         return BeatAnswer(
             newest, self.aborts.pop(uid, None), self.interval, self.broken, self.places.get(uid)
         )
 
-    async def ready(self, uid: str, ready: Ready, wait: float) -> Assignment | None:
-        self.arrived[uid] = ready
+    async def ready(self, arrived: Arrived, wait: float) -> Assignment | None:
+        uid = arrived.uid
+        self.arrived[uid] = arrived
         room = self.jobs[self.workers[uid]]
 
         def mine() -> Assignment | None:
             found = room.assignments.get(uid)
-            return found if found is not None and found.round > ready.round else None
+            return found if found is not None and found.round > arrived.round else None
 
         await self._until(room, lambda: mine() is not None, wait)
         return mine()
@@ -117,12 +120,12 @@ class HonestDesk:
         await self._until(room, lambda: room.announced > known, wait)
         return room.announced
 
-    async def leave(self, uid: str, leave: Leave) -> None:
-        self.left[uid] = leave
+    async def leave(self, leaving: Leaving) -> None:
+        self.left[leaving.uid] = leaving
 
-    async def exit(self, uid: str, ended: Exit) -> bool:
-        self.ended[uid] = ended
-        return self.restarts(ended)
+    async def exit(self, exited: Exited) -> bool:
+        self.ended[exited.uid] = exited
+        return self.restarts(exited)
 
     @staticmethod
     async def _until(room: Job, true: Callable[[], bool], wait: float) -> None:

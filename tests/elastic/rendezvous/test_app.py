@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 import structlog.testing
 
+from scheduler.elastic.reconciler.job_events import Arrived, Beat, Exited, Leaving
 from scheduler.elastic.rendezvous import worker_requests
-from scheduler.elastic.rendezvous.worker_messages import Beat, Exit, Leave, Ready
 from tests.elastic.rendezvous.desk import HonestDesk
 from tests.elastic.rendezvous.rounds import a_round, until_one_waits
 from tests.elastic.rendezvous.served import jwt, served
@@ -19,7 +19,7 @@ VALUE = "/v1/rounds/1/kv/global/0"
 
 
 async def test_a_beat_is_noted_and_answered():
-    """The desk hears every field, and the worker which round is announced and whether its child is to be killed."""
+    """The desk hears every field and who the sender is, whatever the body says; the worker hears which round is announced and whether its child is to be killed."""
     async with served() as running:
         running.hire("a")
         await running.desk.announce("team/job")
@@ -29,11 +29,13 @@ async def test_a_beat_is_noted_and_answered():
             "compute_s": None, "silent_s": 0.1, "collective": True, "child": "running", "values": {"loss": 0.25},
         }  # fmt: skip
 
-        answer = await running.ask("POST", "/v1/beat", "a", told | {"of a later agent": [1, {}]})
+        answer = await running.ask(
+            "POST", "/v1/beat", "a", told | {"of a later agent": [1, {}], "uid": "of another"}
+        )
 
     assert answer.status == 200
     assert answer.json == {"round": 1, "abort": "hung", "interval": 1.0}
-    assert running.desk.beats == {"a": Beat(**told)}
+    assert running.desk.beats == {"a": Beat("a", **told)}
 
 
 async def test_ready_is_answered_at_once_when_the_round_is_published():
@@ -51,7 +53,7 @@ async def test_ready_is_answered_at_once_when_the_round_is_published():
         first = await waiting
         again = await running.ask("POST", "/v1/ready", "b", arrival)
 
-    assert running.desk.arrived["b"] == Ready(**arrival)
+    assert running.desk.arrived["b"] == Arrived("b", **arrival)
     assert first.json == again.json
     assert first.json == {
         "round": 1, "rank": 1, "size": 2, "members": ["pod-a", "pod-b"], "sync": True, "removed": False,
@@ -156,8 +158,8 @@ async def test_leaving_and_an_exit_are_noted():
         over = await running.ask("POST", "/v1/exit", "a", {"why": "done", "code": 0})
 
     assert (left.json, again.json, over.json) == ({}, {"restart": True}, {"restart": False})
-    assert desk.left == {"a": Leave(why="SIGTERM", grace_s=30.0)}
-    assert desk.ended["a"] == Exit(why="done", code=0)
+    assert desk.left == {"a": Leaving("a", "SIGTERM", 30.0)}
+    assert desk.ended["a"] == Exited("a", 0, why="done")
 
 
 async def test_only_members_of_a_round_see_its_values():

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from scheduler.elastic.agent.progress_report import PHASES
+from scheduler.elastic.job.status import WorkerPhase
+from scheduler.elastic.reconciler.job_events import Arrived, Beat
 from scheduler.elastic.rendezvous.worker_messages import (
     DECODERS,
     STATUS,
-    Beat,
-    Ready,
     Reason,
     Refused,
     decoded,
@@ -38,28 +39,38 @@ ANY = st.recursive(
 def test_whatever_comes_is_read_or_refused(kind, body):
     """There is a struct or a refusal of the body, never another error, and the text of it is short."""
     try:
-        found = decoded(kind, body)
+        found = decoded(kind, "a", body)
     except Refused as refused:
         told = refused
         assert (told.reason in {Reason.INVALID, Reason.MALFORMED}, len(str(told)) < 600) == (True, True)
     else:
-        assert decoded(kind, encode(found)) == found
+        assert decoded(kind, "a", encode(found)) == found
 
 
 def test_what_is_left_out_has_a_meaning():
     """A worker that has nothing to tell tells little; fields of a later agent are passed over."""
-    assert decoded(Beat, b'{"phase": "Starting", "round": 0, "later": {}}') == Beat(phase="Starting", round=0)
-    assert decoded(Ready, b'{"round": 2, "why": "failure"}') == Ready(round=2, why="failure")
-    assert decoded(Ready, b'{"round": 2, "why": "another"}') == Ready(round=2, why="another")
+    assert decoded(Beat, "a", b'{"later": {}}') == Beat("a", WorkerPhase.STARTING, 0)
+    assert decoded(Arrived, "a", b'{"round": 2, "why": "failure"}') == Arrived("a", 2, why="failure")
+    assert decoded(Arrived, "a", b'{"round": 2, "why": "another"}') == Arrived("a", 2, why="another")
+
+
+def test_who_says_it_is_not_said_in_the_body():
+    """A worker cannot speak for another one."""
+    assert decoded(Beat, "a", b'{"uid": "b"}') == Beat("a")
+
+
+def test_the_agent_knows_the_phases_that_the_master_knows():
+    """Its own copy has those words that a worker may say of itself."""
+    assert set(WorkerPhase) - {WorkerPhase.GATED, WorkerPhase.LOST} == PHASES
 
 
 def test_what_a_script_uses_is_a_list_of_words():
     """Words that this master does not know are read like the others; an agent that says nothing has said None."""
     told = b'{"phase": "Training", "round": 1, "uses": ["batch", "later"]}'
-    assert decoded(Beat, told).uses == ["batch", "later"]
-    assert decoded(Beat, b'{"phase": "Training", "round": 1}').uses is None
+    assert decoded(Beat, "a", told).uses == ("batch", "later")
+    assert decoded(Beat, "a", b'{"phase": "Training", "round": 1}').uses is None
     with pytest.raises(Refused, match=r"uses\[0\] = 1: "):
-        decoded(Beat, b'{"phase": "Training", "round": 1, "uses": [1]}')
+        decoded(Beat, "a", b'{"phase": "Training", "round": 1, "uses": [1]}')
 
 
 def test_every_reason_has_a_status():

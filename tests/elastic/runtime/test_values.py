@@ -56,6 +56,7 @@ def test_an_assignment_is_decoded():
     [
         ({"round": "4"}, "round of the assignment is '4': int"),
         ({"round": True}, "round of the assignment is True"),
+        ({"round": 0}, "round of the assignment is 0: 1 or more"),
         ({"rank": None}, "rank of the assignment is None"),
         ({"rank": 3}, "rank 3 of size 3"),
         ({"members": "abc"}, "members of the assignment is 'abc': list"),
