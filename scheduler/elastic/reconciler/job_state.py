@@ -26,6 +26,8 @@ class Transition:
     since: float
     planned: Round | None = None
     """Decided, and on its way to the API server."""
+    stands: bool = False
+    """It stands there."""
     written: bool = False
     """A round that was decided before and became untrue may stand at the API server."""
     lost: bool = False

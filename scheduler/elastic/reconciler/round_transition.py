@@ -110,8 +110,10 @@ def _being_saved(s: State) -> bool:
 def _decide(s: State, flight: Transition, now: float) -> None:
     if flight.planned is not None:
         if _still_true(s, flight.planned):
+            if flight.stands:
+                _publish(s, flight.planned, now)
             return
-        flight.planned, flight.written = None, True
+        flight.planned, flight.written, flight.stands = None, True, False
         flight.number = s.rounds.floor = max(s.rounds.floor, flight.number) + 1
     if selectors.awaited(s):
         return
@@ -232,14 +234,18 @@ def _tell_of_what_is_left_behind(s: State) -> None:
     )
 
 
-def persisted(s: State, event: Persisted, now: float) -> None:
-    """The round stands, so it is the one; each of its people hears of it."""
+def persisted(s: State, event: Persisted, _now: float) -> None:
+    """The round that is decided stands at the API server."""
     flight = s.rounds.transition
-    if flight is None or flight.planned is None or event.round != flight.planned.number:
-        return
+    if flight is not None and flight.planned is not None and event.round == flight.planned.number:
+        flight.stands = True
+
+
+def _publish(s: State, planned: Round, now: float) -> None:
+    """The round stands, and it is still true: so it is the one, and each of its workers hears of it."""
     if s.rounds.record.ring and not s.rounds.record.setup:
         s.rounds.before = len(s.rounds.record.ring)
-    former, s.rounds.record, s.rounds.transition = s.rounds.record, flight.planned, None
+    former, s.rounds.record, s.rounds.transition = s.rounds.record, planned, None
     _count_failures(s, former)
     s.rounds.published, s.rounds.published_at, s.rounds.settled = True, now, False
     s.rounds.joining_at = None

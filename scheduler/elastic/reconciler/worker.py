@@ -17,7 +17,7 @@ from scheduler.elastic.reconciler.job_events import Arrived, Beat, Exited, Uid
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """A pod of the job. Changed by `event_handlers` and `worker_exits` alone."""
+    """A pod of the job. What decides whether it counts (`alive`, `going`) is changed by its methods alone."""
 
     uid: Uid
     name: str

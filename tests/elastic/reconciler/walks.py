@@ -41,6 +41,7 @@ class Walk:
         self.world = Patient(spec, nodes=9, faults=faults)
         self.world.meet_s = self.rng.choice([0.0, 0.3])
         self.world.asks = self.rng.choice([False, True])
+        self.world.coalesces = seed % 2 == 1
 
     def go(self, steps: int) -> None:
         names = sorted(ACTIONS)

@@ -68,6 +68,8 @@ class World:
     """Part of a step that a member of usual speed computes."""
     usual: int | None = None
     """Samples that it computes in that time; None: however many it takes."""
+    coalesces = False
+    """The master looks once a tick, at all that it was told in it; else at each event."""
     counts = 8.0
     """Samples of a step; 0 for a script that tells of none."""
 
@@ -124,8 +126,16 @@ class World:
         if not self.up:
             return
         self.witness.heard(event)
+        self.membership.take(event, self.now)
+        if not self.coalesces:
+            self.reconcile()
+
+    def reconcile(self) -> None:
+        """The master does what follows from all that it was told."""
+        if not self.up:
+            return
         try:
-            for effect in self.membership.handle(event, self.now):
+            for effect in self.membership.reconcile(self.now):
                 if self.faults.crash():
                     raise Crash
                 self.told.append(effect)
@@ -334,6 +344,8 @@ class World:
             self.size(self.want)
         if self.up and self.now >= self.due:
             self.handle(job_events.Elapsed())
+        if self.coalesces:
+            self.reconcile()
 
     def _deliver(self) -> None:
         due = sorted((one for one in self.post if one[0] <= self.now), key=lambda one: one[:2])
