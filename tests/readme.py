@@ -16,7 +16,7 @@ import yaml
 
 from scheduler.settings import sections
 from scheduler.settings.sources import camel
-from scheduler.telemetry import elastic_metrics, metrics
+from tests.telemetry.rows import ELASTIC, METRICS, markdown
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -73,8 +73,8 @@ def _default(value: Any) -> str:
 
 
 MAKERS: Mapping[str, Callable[[], str]] = {
-    "metrics": metrics.markdown,
-    "elastic": lambda: metrics.markdown(elastic_metrics.METRICS),
+    "metrics": lambda: markdown(METRICS),
+    "elastic": lambda: markdown(ELASTIC),
     "settings": settings_table,
 }
 

@@ -20,7 +20,7 @@ from scheduler import errors
 from scheduler.clock import steady
 from scheduler.kube.client import Client
 from scheduler.kube.lease_record import DURATION, Lease, LeaseName, Meta, Record, decoded, read
-from scheduler.objects.event_bodies import micro
+from scheduler.objects.times import rfc3339
 
 RENEW: Final = 2.0
 """Seconds between two renewals, and between two looks of who waits (`retryPeriod` of client-go)."""
@@ -141,7 +141,7 @@ class LeaderElection:
 
     def _ours(self, now: float, before: Record | None) -> Record:
         kept = before is not None and before.holder_identity == self._identity
-        time = micro(now)
+        time = rfc3339(now, "microseconds")
         count = (before.lease_transitions or 0) if before else -1
         return Record(
             holder_identity=self._identity,

@@ -4,13 +4,14 @@ Lives here: how a reason and a message become an Event (`events.k8s.io/v1`) and 
 message itself (`ledger`), or how often anything is told.
 """
 
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, Final
 
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, SetCondition
 from scheduler.objects import labels
+from scheduler.objects.times import rfc3339
 
 NOTE_LIMIT: Final = 1024
 """Bytes of an event's note that the API server accepts."""
@@ -45,24 +46,53 @@ def event(
     since = now if effect.since is None else effect.since
     said = f"{regarding['uid']} {effect.reason} {since} {effect.message}".encode("utf-8", "replace")
     name = stem(regarding["name"]) + blake2b(said, digest_size=8).hexdigest()
-    series = {"count": effect.count, "lastObservedTime": micro(now)}
-    return (
-        {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"namespace": effect.key.namespace, "name": name},
-            "eventTime": micro(since),
-            "reportingController": labels.REPORTER,
-            "reportingInstance": labels.REPORTER,
-            "action": ACTION,
-            "reason": effect.reason.value,
-            "note": shortened(effect.message),
-            "type": "Normal" if effect.reason in NORMAL else "Warning",
-            "regarding": regarding,
-        }
-        | ({"related": related} if related else {})
-        | ({"series": series} if effect.count > 1 else {})
+    told = body(
+        {"namespace": effect.key.namespace, "name": name},
+        regarding,
+        reporter=labels.REPORTER,
+        action=ACTION,
+        kind="Normal" if effect.reason in NORMAL else "Warning",
+        reason=effect.reason.value,
+        note=effect.message,
+        at=since,
     )
+    if related:
+        told["related"] = related
+    if effect.count > 1:
+        told["series"] = {"count": effect.count, "lastObservedTime": rfc3339(now, "microseconds")}
+    return told
+
+
+def body(
+    metadata: Mapping[str, str],
+    regarding: Mapping[str, str],
+    *,
+    reporter: str,
+    action: str,
+    kind: str,
+    reason: str,
+    note: str,
+    at: float,
+) -> dict[str, Any]:
+    """An Event as JSON. kind: Normal or Warning. at: seconds since the epoch."""
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": metadata,
+        "eventTime": rfc3339(at, "microseconds"),
+        "reportingController": reporter,
+        "reportingInstance": reporter,
+        "action": action,
+        "reason": reason,
+        "note": shortened(note),
+        "type": kind,
+        "regarding": regarding,
+    }
+
+
+def reference(version: str, kind: str, namespace: str, name: str, uid: str) -> dict[str, str]:
+    """Which object an event is about."""
+    return {"apiVersion": version, "kind": kind, "namespace": namespace, "name": name, "uid": uid}
 
 
 def condition(effect: Announce | SetCondition, *, seated: bool, now: float) -> dict[str, Any]:
@@ -76,7 +106,7 @@ def condition(effect: Announce | SetCondition, *, seated: bool, now: float) -> d
         "message": effect.message,
     }
     if effect.turned:
-        told["lastTransitionTime"] = _time(now, "seconds")
+        told["lastTransitionTime"] = rfc3339(now)
     return told
 
 
@@ -91,22 +121,13 @@ def disruption(effect: Announce, now: float) -> dict[str, Any]:
         "status": "True",
         "reason": labels.PREEMPTED_BY_GANG,
         "message": effect.message,
-        "lastTransitionTime": _time(now, "seconds"),
+        "lastTransitionTime": rfc3339(now),
     }
 
 
 def stem(name: str) -> str:
     """What the name of an event on an object of this name begins with."""
     return name[:_STEM].rstrip("-.") + "-"
-
-
-def micro(now: float) -> str:
-    """`now`, seconds since the epoch, as a MicroTime of Kubernetes."""
-    return _time(now, "microseconds")
-
-
-def _time(now: float, timespec: str) -> str:
-    return datetime.fromtimestamp(now, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def shortened(message: str) -> str:

@@ -8,9 +8,8 @@ from typing import Final
 
 from scheduler.model.cluster import DEFAULT_LEVELS, Level
 from scheduler.model.workload import Asleep, Complaint, Owner, OwnerTraits
-from scheduler.objects import api, labels
+from scheduler.objects import api, labels, times
 from scheduler.objects.gangs import read
-from scheduler.objects.pods import epoch
 
 _FREE: Final = (
     ("ReplicaSet", "apps/"),
@@ -48,7 +47,7 @@ def job(found: api.Job, levels: tuple[Level, ...] = DEFAULT_LEVELS) -> OwnerTrai
         paused=Owner("Job", meta.name, meta.uid, "batch/v1") if paused else None,
         namespace=meta.namespace,
         attained=float(attained.group()) if attained else 0.0,
-        created=epoch(meta.creation_timestamp) or None,
+        created=times.known(meta.creation_timestamp),
         asleep=_asleep(found, levels, paused=paused),
         succeeded=found.status.succeeded or 0,
         failed=found.status.failed or 0,

@@ -12,7 +12,6 @@ affair.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Final, TypeVar
@@ -21,7 +20,7 @@ import msgspec
 
 from scheduler.model import durations
 from scheduler.model.workload import Complaint
-from scheduler.objects import labels
+from scheduler.objects import labels, times
 
 T = TypeVar("T")
 
@@ -107,11 +106,9 @@ def duration(least: float, most: float) -> Parser[float]:
 def moment(text: str) -> float:
     """Seconds since the epoch, of an RFC 3339 time; one that says no zone is in UTC."""
     try:
-        # some counts of seconds would be read as dates
-        found = datetime.fromisoformat("" if text.isdigit() else text)
+        return times.seconds(text)
     except ValueError:
         raise Unfit("an RFC 3339 time such as 2026-03-01T09:30:00Z") from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def word(table: Mapping[str, T]) -> Parser[T]:

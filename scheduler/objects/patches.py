@@ -12,7 +12,6 @@ it at the same moment, is not to be taken for us.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -32,7 +31,8 @@ from scheduler.model.effects import (
 from scheduler.model.workload import Owner, PodKey, Uid
 from scheduler.objects import labels, pod_annotations
 from scheduler.objects.affinity import narrowed, written
-from scheduler.objects.event_bodies import condition, disruption, event
+from scheduler.objects.event_bodies import condition, disruption, event, reference
+from scheduler.objects.times import rfc3339
 
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 MERGE: Final = "application/merge-patch+json"
@@ -118,7 +118,7 @@ def _evict(effect: Evict) -> Call:
 
 def _suspend(effect: SuspendJob, now: float) -> Call:
     said = {
-        labels.PAUSED: datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
+        labels.PAUSED: rfc3339(now),
         labels.ATTAINED: f"{effect.attained:.0f}",
         labels.STAYS: None,  # of an earlier suspension: it runs now
     }
@@ -142,20 +142,17 @@ def _patch_job(
 def _announce(effect: Announce, now: float) -> tuple[Call, ...]:
     """Events first: most people read those."""
     namespace, name = effect.key
-    pod = _reference(namespace, Owner("Pod", name, effect.uid, "v1"))
+    pod = reference("v1", "Pod", namespace, name, effect.uid)
     told = [_event(effect, pod, None, now)]
     if effect.owner is not None:
-        told.append(_event(effect, _reference(namespace, effect.owner), pod, now))
+        own = effect.owner
+        regarding = reference(own.api_version, own.kind, namespace, own.name, own.uid)
+        told.append(_event(effect, regarding, pod, now))
     if effect.seated is not None:
         told.append(_add_condition(effect, condition(effect, seated=effect.seated, now=now)))
     if effect.disrupted:
         told.append(_add_condition(effect, disruption(effect, now)))
     return tuple(told)
-
-
-def _reference(namespace: str, to: Owner) -> dict[str, str]:
-    head = {"apiVersion": to.api_version, "kind": to.kind}
-    return {**head, "namespace": namespace, "name": to.name, "uid": to.uid}
 
 
 def _add_condition(effect: Announce | SetCondition, told: dict[str, Any]) -> Call:

@@ -22,7 +22,7 @@ from scheduler.model.workload import (
     gang_of_one,
     labels_text,
 )
-from scheduler.objects import api, labels, pod_annotations
+from scheduler.objects import api, labels, pod_annotations, times
 from scheduler.objects.gangs import Reading, ours, read
 from scheduler.objects.interner import Interner
 from scheduler.objects.parsing import PodMetadata, Unfit, moment, printable, shown, slips
@@ -78,7 +78,7 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         phase=_PHASES.get(status.phase, Phase.UNKNOWN),
         deleting=meta.deletion_timestamp is not None,
         priority=spec.priority or 0,
-        created=epoch(meta.creation_timestamp),
+        created=times.known(meta.creation_timestamp) or 0.0,
         gated=labels.GATE in gates,
         held_back=any(gate != labels.GATE for gate in gates),
         native_group=spec.scheduling_group is not None,
@@ -92,7 +92,7 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         unmodelled=unmodelled,
         pending=_pending(status, heard=bool(want.unmodelled)),
         complaints=complaints,
-        bound_at=epoch(bound.last_transition_time) or None if bound is not None else None,
+        bound_at=times.known(bound.last_transition_time) if bound is not None else None,
         preempts=spec.preemption_policy != "Never",
         saved_at=saved_at,
         told=waits.reason or "" if waits is not None else None,
@@ -143,14 +143,6 @@ def _began(own: api.ContainerStatus) -> bool:
     state = own.state
     ended = state is not None and state.terminated is not None and bool(state.terminated.started_at)
     return own.restart_count > 0 or ended or (state is not None and state.running is not None)
-
-
-def epoch(text: str | None) -> float:
-    """Seconds since the epoch of a timestamp of the API; 0 where there is none."""
-    try:
-        return moment(text) if text else 0.0
-    except Unfit:
-        return 0.0
 
 
 def _reading(meta: api.Meta, levels: tuple[Level, ...], interner: Interner) -> Reading:
@@ -225,7 +217,7 @@ def _pending(status: api.PodStatus, *, heard: bool) -> Pending | None:
     if own is None:
         return None
     said = _in_the_way(own.message or "") if heard and own.reason == "Unschedulable" else ""
-    return Pending(own.reason or "", epoch(own.last_transition_time), said)
+    return Pending(own.reason or "", times.known(own.last_transition_time) or 0.0, said)
 
 
 def _in_the_way(message: str) -> str:
@@ -237,5 +229,5 @@ def _in_the_way(message: str) -> str:
 def _preempted(conditions: Sequence[api.Condition]) -> Preempted | None:
     for own in conditions:
         if own.type == labels.DISRUPTED and own.reason == labels.PREEMPTED_BY_GANG:
-            return Preempted(printable(own.message or ""), epoch(own.last_transition_time))
+            return Preempted(printable(own.message or ""), times.known(own.last_transition_time) or 0.0)
     return None

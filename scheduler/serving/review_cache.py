@@ -22,7 +22,7 @@ class Kept(NamedTuple):
 class ReviewCache(Generic[K, V]):
     """Answers by key. A yes and a no are kept apart, so that a flood of refused callers forgets no good one.
 
-    is_yes: which answers are a yes. A failure to ask is remembered by nobody: it passes to all that wait for it.
+    is_yes: which answers are a yes. A failure to ask is not remembered: it passes to all that wait for it.
     """
 
     def __init__(

@@ -5,15 +5,15 @@ from typing import Any
 
 import promql_parser
 
-from scheduler.telemetry.metrics import PREFIX, Kind, Metric
+from tests.telemetry.rows import HISTOGRAM, PREFIX, Row
 
 
-def exported(rows: Iterable[Metric]) -> dict[str, set[str]]:
+def exported(rows: Iterable[Row]) -> dict[str, set[str]]:
     """Series name → the labels that it has."""
     series: dict[str, set[str]] = {}
     for row in rows:
         histogram: dict[str, tuple[str, ...]] = {"_bucket": ("le",), "_sum": (), "_count": ()}
-        parts = histogram if row.kind is Kind.HISTOGRAM else {"": ()}
+        parts = histogram if row.kind == HISTOGRAM else {"": ()}
         series |= {PREFIX + row.name + part: {*row.labels, *more} for part, more in parts.items()}
     return series
 

@@ -7,13 +7,12 @@ from collections import Counter
 import promql_parser
 import pytest
 
-from scheduler.telemetry import elastic_metrics, metrics
-from scheduler.telemetry.metrics import PREFIX
 from tests.manifests.promql import exported, grouped, selected
 from tests.manifests.rendering import MANIFESTS
+from tests.telemetry.rows import ELASTIC, METRICS, PREFIX
 
 DASHBOARDS = sorted((MANIFESTS / "dashboards").glob("*.json"))
-EXPORTED = {"placement": metrics.METRICS, "elastic": elastic_metrics.METRICS}
+EXPORTED = {"placement": METRICS, "elastic": ELASTIC}
 """Dashboard → the metrics of the program that it shows."""
 
 VARIABLES = {"$__rate_interval": "5m", "$__range": "6h", "$job": ".+"}

@@ -8,9 +8,9 @@ import pytest
 from scheduler.elastic.controller.request_retry import COUNTED
 from scheduler.model.events import FailureKind
 from scheduler.objects.watched_resources import RESOURCES
-from scheduler.telemetry import elastic_metrics, metrics
 from tests.manifests.promql import exported, grouped, selectors
 from tests.manifests.rendering import named, of_kind
+from tests.telemetry.rows import ELASTIC, METRICS
 
 COMPONENT = "components/prometheus-operator"
 OF_THE_TARGET = {"job", "pod"}
@@ -43,7 +43,7 @@ every_rule = pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["ale
 @every_rule
 def test_series_and_labels_exist(rule):
     """Every series that an alert asks for is exported, with each label that is matched or grouped by."""
-    series = exported((*metrics.METRICS, *elastic_metrics.METRICS))
+    series = exported((*METRICS, *ELASTIC))
     tree = promql_parser.parse(rule["expr"])
 
     found = list(selectors(tree))

@@ -335,7 +335,7 @@ def test_a_job_is_suspended_and_resumed_by_its_uid() -> None:
         "metadata": {
             "uid": OWNER.uid,
             "annotations": {
-                "gangwright.io/paused": "2026-01-01T00:00:00+00:00",
+                "gangwright.io/paused": "2026-01-01T00:00:00Z",
                 "gangwright.io/attained": "1234",
                 "gangwright.io/stay-suspended": None,
             },

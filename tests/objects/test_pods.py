@@ -25,7 +25,7 @@ from scheduler.model.workload import (
 )
 from scheduler.objects import api
 from scheduler.objects.interner import Interner
-from scheduler.objects.pods import epoch, pod
+from scheduler.objects.pods import pod
 from scheduler.objects.volumes import Volumes
 from tests.objects.reading import pod_of, pod_with
 
@@ -236,17 +236,6 @@ def test_a_pods_own_wishes_make_it_a_gang_of_one() -> None:
         assert membership is not None
         assert membership.gang == gang_of_one("team", Uid(uid))
         assert (membership.quorum, membership.wish.expected_runtime) == ({"": 1}, 3600.0)
-
-
-@pytest.mark.parametrize("text", ["", None, "yesterday", "2026-13-01T00:00:00Z", "9" * 5000, "2026"])
-def test_a_wrong_time_is_no_time(text: str | None) -> None:
-    """0, and nothing raises."""
-    assert epoch(text) == 0.0
-
-
-def test_a_time_without_a_zone_is_utc() -> None:
-    """Whatever the zone of this machine."""
-    assert epoch("2026-01-01T00:00:00") == NEW_YEAR
 
 
 def test_equal_pods_share_what_is_equal() -> None:

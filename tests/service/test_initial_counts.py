@@ -6,7 +6,7 @@ from prometheus_client import Counter
 from scheduler.elastic.controller import elastic_master
 from scheduler.service import gauges
 from scheduler.telemetry import elastic_metrics, metrics
-from scheduler.telemetry.metrics import Kind
+from tests.telemetry.rows import COUNTER, PREFIX, Row, rows
 
 OPEN = {
     "status_requests_total": "HTTP statuses",
@@ -26,19 +26,22 @@ def shown(registry, name: str) -> list[tuple[dict[str, str], float]]:
     return [(own.labels, own.value) for own in found]
 
 
-def counters() -> list[tuple[str, object, metrics.Metric]]:
+def counters() -> list[tuple[str, object, Row]]:
     serve, master = metrics.Metrics(), elastic_metrics.ElasticMetrics()
     gauges.begin_all(serve)
     elastic_master.begin_all(master)
-    rows = [(serve.registry, row) for row in metrics.METRICS]
-    rows += [(master.registry, row) for row in elastic_metrics.METRICS]
-    return [pytest.param(registry, row, id=row.name) for registry, row in rows if row.kind is Kind.COUNTER]
+    return [
+        pytest.param(own.registry, row, id=row.name)
+        for own in (serve, master)
+        for row in rows(own)
+        if row.kind == COUNTER
+    ]
 
 
 @pytest.mark.parametrize(("registry", "row"), counters())
-def test_every_counter_with_closed_labels_is_at_zero_at_the_start(registry, row: metrics.Metric) -> None:
+def test_every_counter_with_closed_labels_is_at_zero_at_the_start(registry, row: Row) -> None:
     """Each combination of its words, so that the first of anything is a growth by one."""
-    series = shown(registry, metrics.PREFIX + row.name)
+    series = shown(registry, PREFIX + row.name)
 
     assert bool(series) is (row.name not in OPEN)
     assert all(value == 0 for _, value in series)
@@ -53,7 +56,7 @@ def test_what_alerts_and_panels_ask_for_is_there() -> None:
     elastic_master.begin_all(master)
 
     def value(own, name: str, **labels: str) -> float | None:
-        return own.registry.get_sample_value(metrics.PREFIX + name, labels)
+        return own.registry.get_sample_value(PREFIX + name, labels)
 
     assert [value(serve, "victims_total", kind=kind) for kind in ("surplus", "pod", "gang")] == [0, 0, 0]
     assert value(serve, "effects_total", effect="Evict", result="forbidden") == 0

@@ -4,7 +4,6 @@ Lives here: which fields count. Never here: what follows. Decoding builds nothin
 """
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from scheduler.elastic.controller.pod_template import CORE, SURPLUS, Owner
 from scheduler.elastic.reconciler.job_events import WorkerSeen
 from scheduler.errors import abridged, shortened
-from scheduler.objects import api, labels
+from scheduler.objects import api, labels, times
 
 HINDRANCES: Final = frozenset(
     {
@@ -100,7 +99,7 @@ def known(pod: api.Pod) -> Known | None:
         cause=cause.text,
         plain=cause.plain,
         number=_whole(notes.get(labels.ELASTIC_NUMBER, "")),
-        since=moment(meta.creation_timestamp),
+        since=times.known(meta.creation_timestamp),
         avoids=tuple(filter(None, notes.get(labels.ELASTIC_AVOIDS, "").split(","))),
     )
     return Known(Owner(meta.namespace, owner.name, owner.uid), seen, notes.get(labels.MIN_MEMBERS, ""))
@@ -175,14 +174,6 @@ def _told(reason: str, message: str) -> str:
 
 def _whole(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 10 else 0
-
-
-def moment(text: str | None) -> float | None:
-    """Seconds since the epoch of an RFC 3339 time; None for none."""
-    try:
-        return datetime.fromisoformat(text).timestamp() if text else None
-    except ValueError:
-        return None
 
 
 def doom(node: api.Node, taints: Iterable[str]) -> str:

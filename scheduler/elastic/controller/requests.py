@@ -12,8 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from scheduler.elastic.controller.pod_template import Owner, Thing, reference
-from scheduler.objects import labels
-from scheduler.objects.event_bodies import micro, shortened, stem
+from scheduler.objects import event_bodies, labels
 from scheduler.objects.patches import APPLY, JSON, MERGE
 from scheduler.settings import Confinement
 
@@ -77,28 +76,17 @@ def patch_status(owner: Owner, version: str, change: Thing) -> Call:
 
 def tell(owner: Owner, kind: str, reason: str, message: str, now: float) -> Call:
     """An Event on the ElasticJob. kind: Normal or Warning. now: seconds since the epoch."""
-    event = {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {
-            "namespace": owner.namespace,
-            "generateName": stem(owner.name),
-        },
-        "eventTime": micro(now),
-        "reportingController": REPORTER,
-        "reportingInstance": REPORTER,
-        "action": "Training",
-        "reason": reason,
-        "note": shortened(message),
-        "type": kind,
-        "regarding": {
-            "apiVersion": f"{labels.OURS}v1alpha1",
-            "kind": labels.ELASTIC_KIND,
-            "namespace": owner.namespace,
-            "name": owner.name,
-            "uid": owner.uid,
-        },
-    }
+    version = f"{labels.OURS}v1alpha1"
+    event = event_bodies.body(
+        {"namespace": owner.namespace, "generateName": event_bodies.stem(owner.name)},
+        event_bodies.reference(version, labels.ELASTIC_KIND, owner.namespace, owner.name, owner.uid),
+        reporter=REPORTER,
+        action="Training",
+        kind=kind,
+        reason=reason,
+        note=message,
+        at=now,
+    )
     return Call("POST", inside(EVENTS, owner.namespace), _encoded(event))
 
 

@@ -3,13 +3,13 @@
 Lives here: spellings: camelCase, times as RFC 3339, a condition's status as a word. Never here: what any of it means.
 """
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
 from scheduler.elastic.job.status import Status
 from scheduler.errors import shortened
+from scheduler.objects import times
 
 _TIMES: Final = frozenset({"lastTransitionTime", "at", "until", "startedAt"})
 _NAMED_BY_PEOPLE: Final = frozenset({"values", "env"})
@@ -105,7 +105,7 @@ def _inward(value: Any, field: str = "") -> Any:
         case list():
             return [_inward(inner, field) for inner in value]
         case str() if field in _TIMES:
-            return datetime.fromisoformat(value).timestamp()
+            return times.seconds(value)
         case _:
             return value
 
@@ -116,7 +116,4 @@ def _condition(shown: dict[str, Any]) -> dict[str, Any]:
 
 def _rfc3339(seconds: float) -> str:
     """With thousandths only where there are some."""
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace(
-        "+00:00", "Z"
-    )
+    return times.rfc3339(seconds, "milliseconds").replace(".000Z", "Z")
