@@ -5,10 +5,13 @@ import sys
 
 from bench import arguments, micro
 from bench.ending import run
-from bench.micro import cache, filtering, plan, preempt, queue
+from bench.micro import cache, filtering, plan, preempt, queue, sizing
 
 PLANS = ((64, 5000, 15), (1000, 15000, 7))
 """Members, nodes, and tries of each case: the shorter a case, the more of it."""
+
+SIZINGS = ((100, 1000), (300, 1000))
+"""Jobs, nodes."""
 
 
 def main() -> None:
@@ -26,6 +29,10 @@ def main() -> None:
     _say(f"plan_10000_unlike_ms: {found['plan_10000_unlike_ms']:.2f}")
     found["stranger_bind_ms"] = queue.stranger_bind()
     _say(f"stranger_bind_ms: {found['stranger_bind_ms']:.2f}")
+    for jobs, nodes in SIZINGS:
+        name = f"sizing_{jobs}_{nodes}_ms"
+        found[name] = sizing.decision(jobs, nodes)
+        _say(f"{name}: {found[name]:.2f}")
     found["filter_held_p99_ms"], found["filter_bare_p99_ms"] = filtering.held_p99()
     _say(f"filter_held_p99_ms: {found['filter_held_p99_ms']:.3f}, bare: {found['filter_bare_p99_ms']:.3f}")
     found["filter_busy_p99_ms"] = filtering.busy_p99()

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.model.admission import obstacles
 from scheduler.model.cluster import (
@@ -21,7 +20,9 @@ from scheduler.model.cluster import (
     Nomination,
     Snapshot,
     Topology,
+    label_columns,
     survey,
+    taint_masks,
 )
 from scheduler.model.demand import Demand, HostPort, Taint
 from scheduler.model.resources import Amounts, ResourceAxis, Vector
@@ -277,28 +278,6 @@ def _columns(nodes: Sequence[Node], axis: ResourceAxis, levels: tuple[Level, ...
         capacity=capacity,
         topology=survey(levels, [node.labels for node in nodes]),
         schedulable=schedulable,
-        labels=_label_columns(nodes),
-        taints=_taint_masks(nodes),
+        labels=label_columns(nodes),
+        taints=taint_masks(nodes),
     )
-
-
-def _label_columns(nodes: Sequence[Node]) -> dict[str, LabelColumn]:
-    codes: dict[str, NDArray[np.int32]] = {}
-    values: dict[str, dict[str, int]] = {}
-    for row, node in enumerate(nodes):
-        for key, value in node.labels.items():
-            if key not in codes:
-                codes[key] = np.full(len(nodes), -1, dtype=np.int32)
-                values[key] = {}
-            codes[key][row] = values[key].setdefault(value, len(values[key]))
-    for column in codes.values():
-        column.flags.writeable = False
-    return {key: LabelColumn(codes[key], values[key]) for key in sorted(codes)}
-
-
-def _taint_masks(nodes: Sequence[Node]) -> tuple[tuple[Taint, Mask], ...]:
-    masks: dict[Taint, Mask] = {}
-    for row, node in enumerate(nodes):
-        for taint in node.taints:
-            masks.setdefault(taint, np.zeros(len(nodes), dtype=np.bool_))[row] = True
-    return tuple(sorted(masks.items(), key=lambda item: (item[0].key, item[0].value, item[0].effect)))

@@ -6,14 +6,15 @@ Why masks: a label is compared once per distinct value, so the cost hardly grows
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.cluster import LabelColumn, Mask
+from scheduler.model.cluster import LabelColumn, Mask, Node, label_columns, taint_masks
 from scheduler.model.demand import UNSCHEDULABLE, AnyOf, Demand, Operator, Requirement, Taint, Term
 
 
@@ -30,6 +31,27 @@ class Nodes(Protocol):
     def labels(self) -> Mapping[str, LabelColumn]: ...
     @property
     def taints(self) -> tuple[tuple[Taint, Mask], ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodePicture:
+    """No more than decides who may go where."""
+
+    names: tuple[str, ...]
+    index: Mapping[str, int]
+    schedulable: Mask
+    labels: Mapping[str, LabelColumn]
+    taints: tuple[tuple[Taint, Mask], ...]
+
+    @classmethod
+    def of(cls, nodes: Sequence[Node]) -> Self:
+        return cls(
+            names=tuple(node.name for node in nodes),
+            index={node.name: row for row, node in enumerate(nodes)},
+            schedulable=np.array([node.schedulable for node in nodes], dtype=bool),
+            labels=label_columns(nodes),
+            taints=taint_masks(nodes),
+        )
 
 
 ALL: Final = slice(None)
@@ -139,3 +161,9 @@ def obstacles(nodes: Nodes, demand: Demand, rows: slice = ALL) -> dict[str, Mask
     """By kind of obstacle, bool[rows]: the nodes that it rules out. A kind that rules out none may be missing."""
     found = {kind: test(nodes, demand, rows) for kind, test in _OBSTACLES.items()}
     return {kind: reduce(np.logical_or, masks) for kind, masks in found.items() if masks}
+
+
+def admitted(nodes: Nodes, demand: Demand) -> Mask:
+    """bool[n]: the nodes that no obstacle rules out."""
+    nothing = np.zeros(len(nodes.names), dtype=bool)
+    return ~reduce(np.logical_or, obstacles(nodes, demand).values(), nothing)

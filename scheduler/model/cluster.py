@@ -120,6 +120,30 @@ class LabelColumn:
     values: Mapping[str, int]
 
 
+def label_columns(nodes: Sequence[Node]) -> dict[str, LabelColumn]:
+    """By key, for every key that any of these nodes has."""
+    codes: dict[str, NDArray[np.int32]] = {}
+    values: dict[str, dict[str, int]] = {}
+    for row, node in enumerate(nodes):
+        for key, value in node.labels.items():
+            if key not in codes:
+                codes[key] = np.full(len(nodes), -1, dtype=np.int32)
+                values[key] = {}
+            codes[key][row] = values[key].setdefault(value, len(values[key]))
+    for column in codes.values():
+        column.flags.writeable = False
+    return {key: LabelColumn(codes[key], values[key]) for key in sorted(codes)}
+
+
+def taint_masks(nodes: Sequence[Node]) -> tuple[tuple[Taint, Mask], ...]:
+    """Every distinct taint of these nodes, with those that have it."""
+    masks: dict[Taint, Mask] = {}
+    for row, node in enumerate(nodes):
+        for taint in node.taints:
+            masks.setdefault(taint, np.zeros(len(nodes), dtype=np.bool_))[row] = True
+    return tuple(sorted(masks.items(), key=lambda item: (item[0].key, item[0].value, item[0].effect)))
+
+
 @dataclass(frozen=True, slots=True)
 class Nomination:
     """Room that kube-scheduler keeps for a pod of another scheduler's, against equal and lower priority."""

@@ -60,8 +60,8 @@ class ElasticMaster:
     of this host and a word of chance."""
 
     sizing_every: Annotated[float, kinds.seconds(0.1, 3600)] = 5.0
-    """How often sizes are decided; every second while a job looks for its size. Else a quicker answer would change
-    nothing: a worker takes some seconds to start."""
+    """Seconds between two decisions about sizes at the most. Sizes are also decided 0.2 s after capacity appears, and
+    every second while a job searches for its size."""
 
     status_every: Annotated[float, kinds.seconds(0.1, 3600)] = 5.0
     """How often a job's figures are written into its status; what others must know before we go on is written at

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from bench.micro import asking, canned, filtering, plan, world
+from bench.micro import asking, canned, filtering, plan, sizing, world
 from bench.micro.children import child
 from scheduler.model.decision import Place
 from scheduler.model.workload import Strategy
@@ -80,6 +80,13 @@ def test_preferred_cases_are_placed(strategy):
     assert isinstance(decision, Place)
     assert len(decision.seats) == 64
     assert not {int(node[1:]) % 10 for node in decision.seats.values()} & {3, 7}
+
+
+def test_sizes_are_decided_of_jobs_that_grow():
+    """What is measured is a division of free seats, not a quick refusal."""
+    assert sizing.decision(4, 12, tries=1) > 0
+    with pytest.raises(RuntimeError, match="grow"):
+        sizing.decision(80, 2, tries=1)
 
 
 @pytest.mark.extended

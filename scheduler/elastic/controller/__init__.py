@@ -11,10 +11,10 @@ Lives here: everything between the pure rooms of elastic training and the world.
     pod_control       pods, events and the NetworkPolicy of one job
     accepted_spec     the spec that one job goes by
     job_controller    one job: its reconciler, its workers that wait, its timer
-    capacity          what the nodes have free
+    node_usage        what the nodes have free
     job_registry      all jobs: which watch concerns which
     worker_service    the requests of workers
-    autoscaler        sizes, decided for all jobs together every few seconds
+    autoscaler        sizes, decided for all jobs together, and when capacity appears
     job_metrics       what happened → metrics
     elastic_master    the parts put together
 

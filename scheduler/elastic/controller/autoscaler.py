@@ -1,7 +1,8 @@
-"""The sizes of all jobs, decided together every few seconds, and every second while one of them looks for its size.
+"""The sizes of all jobs, decided together: when capacity appears, every second while a job searches for its size, and
+every few seconds in any case.
 
-Lives here: the picture that the policies get, and what their answer is told to. Never here: a policy. Growth goes where
-it gains most, so one call sees every job; it works on frozen values and on a thread of its own, for beats do not wait.
+Lives here: the picture that the policies get, and which jobs are told the answer. Never here: a policy. Growth goes where
+it gains most, so one call sees every job. It works on frozen values and on a thread of its own, for beats do not wait.
 """
 
 import asyncio
@@ -11,17 +12,19 @@ from typing import Final, Never
 import msgspec
 import structlog
 
+from scheduler.clock import steady
 from scheduler.elastic.controller.job_controller import JobController
 from scheduler.elastic.controller.job_registry import Master
 from scheduler.elastic.controller.pod_template import Kit, Worker, manifest
 from scheduler.elastic.reconciler.job_events import Sized
-from scheduler.elastic.sizing import size
-from scheduler.elastic.sizing.job_view import Free, JobView, Want
-
-UNLIMITED: Final = Free(unlimited=True)
+from scheduler.elastic.sizing import UNLIMITED, Free, JobView, Want, size
 
 SOON: Final = 1.0
 """Seconds between two decisions while a job looks for its size: a round that is new is measured as often."""
+
+GATHER: Final = 0.2
+"""Seconds from when capacity appears until the decision, and so between two decisions at least. Pods of one job end
+within some tenths of a second, and one decision takes them all."""
 
 SHARE: Final = 0.2
 """Part of the time that decisions may take."""
@@ -34,20 +37,34 @@ async def keep_sizing(
     kit: Kit,
     every: float,
     took: Callable[[float], None],
+    clock: Callable[[], float] = steady,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Never:
     """Decide until cancelled, every so many seconds at the latest. took: told how long each decision took."""
-    loop = asyncio.get_running_loop()
+    freed = master.usage.freed
     while True:
-        began, soon = loop.time(), False
+        began, soon = clock(), False
+        freed.clear()
         try:
             wants = await decide(master, kit)
             soon = any(want.soon for want in wants.values())
         except Exception:  # noqa: BLE001 - whatever a policy stumbled over, sizes stay as they are until the next time
             _log.exception("sizing failed", kind="sizing failed")
-        spent = loop.time() - began
+        spent = clock() - began
         took(spent)
-        await sleep(min(every, max(SOON, spent / SHARE)) if soon else every)
+        await _either(freed.wait(), sleep(min(every, max(SOON, spent / SHARE)) if soon else every))
+        if freed.is_set():
+            await sleep(min(every, max(GATHER, spent / SHARE)))
+
+
+async def _either(*waits: Awaitable[object]) -> None:
+    """Until one of them is over."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def decide(master: Master, kit: Kit) -> Mapping[str, Want]:
@@ -84,19 +101,22 @@ def _picture(
     if not master.whole:
         return UNLIMITED, list(views.values())
     pods = {key: probe for key in views if (probe := _probe(charges[key], kit)) is not None}
-    free, takes = master.room.offer(pods)
+    free, asked = master.usage.offer(pods)
     return free, [
         msgspec.structs.replace(
-            view, worker=takes.get(key, view.worker), held=view.held + _unbound(master, charges[key])
+            views[key],
+            worker=one.amounts,
+            kind=one.kind,
+            held=views[key].held + _unbound(master, charges[key]),
         )
-        for key, view in views.items()
+        for key, one in asked.items()
     ]
 
 
 def _unbound(master: Master, charge: JobController) -> int:
-    """Workers that the scheduler has seated, and that have no node yet: their room is taken, and the job's own."""
+    """Workers that the scheduler has seated, and that have no node yet: what they take is the job's own."""
     unplaced = (uid for uid, known in charge.workers.items() if not (known.seen.node or known.seen.deleting))
-    return sum(master.room.holds(uid) for uid in unplaced)
+    return sum(master.usage.holds(uid) for uid in unplaced)
 
 
 def _probe(charge: JobController, kit: Kit) -> Mapping[str, object] | None:

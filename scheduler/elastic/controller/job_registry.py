@@ -11,10 +11,10 @@ from typing import Any, Final
 import structlog
 
 from scheduler.elastic.controller import decode, requests
-from scheduler.elastic.controller.capacity import Room
 from scheduler.elastic.controller.decode import Job, Known
 from scheduler.elastic.controller.job_controller import JobController
 from scheduler.elastic.controller.job_metrics import JobMetrics
+from scheduler.elastic.controller.node_usage import NodeUsage
 from scheduler.elastic.controller.pod_control import Site
 from scheduler.elastic.controller.pod_template import Owner
 from scheduler.elastic.reconciler.job_events import NodeCleared, NodeDoomed, Uid
@@ -43,9 +43,9 @@ class Master:
     ) -> None:
         self.charges: dict[Uid, JobController] = {}
         """By the uid of the ElasticJob."""
-        self.room = Room()
+        self.usage = NodeUsage()
         self.whole = not namespaces
-        """Every pod of the cluster is seen, so that the room is known."""
+        """Every pod of the cluster is seen, so that it is known what is free."""
         self.forgotten = forgotten
         self._counting = counting
         self._taints = tuple(taints)
@@ -178,7 +178,7 @@ class Master:
         return charge if charge is not None and charge.owner == known.owner else None
 
     def _pod_seen(self, pod: api.Pod) -> None:
-        self.room.pod_seen(pod)
+        self.usage.pod_seen(pod)
         known = decode.known(pod)
         if known is None:
             return
@@ -188,7 +188,7 @@ class Master:
             charge.worker_seen(known)
 
     def _pod_gone(self, gone: ch.Gone[api.Pod]) -> None:
-        self.room.pod_gone(gone.uid)
+        self.usage.pod_gone(gone.uid)
         known = self._workers.pop(gone.uid, None)
         charge = self._charge_for(known) if known is not None else None
         if charge is not None:
@@ -206,12 +206,12 @@ class Master:
     # ── nodes ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _node_seen(self, node: api.Node) -> None:
-        self.room.node_seen(node)
+        self.usage.node_seen(node)
         self._turn(node.metadata.name, decode.doom(node, self._taints))
 
     def _node_gone(self, gone: ch.Gone[api.Node]) -> None:
         """Its workers are as good as lost, but that is seen from their beats."""
-        self.room.node_gone(gone.key.name)
+        self.usage.node_gone(gone.key.name)
         self._turn(gone.key.name, "")
 
     def _turn(self, node: str, why: str) -> None:

@@ -5,20 +5,22 @@ Never here: a clock, chance, or anything that is remembered between two calls. W
 view. Who may call: the elastic master, and the benches with views of their own. `scheduler.elastic.reconciler` makes the
 views and carries the answers out.
 
-    job_view            JobView, History, Free: what a policy sees; Want: what it answers
+    job_view            JobView, History: what a policy sees; Want: what it answers
     policy_parameters   what a person may set of each policy, and the errors of wrong ones
     allocation          the one door: size
     policies            offer, efficiency, utility and schedule
     size_search         what efficiency and utility share: which size to try next
     proposal            what all policies share: limits and expected throughput
-    free_capacity       the free places of one call
+    capacity            Free: what every node has free; the seats that one call takes of it
 """
 
 from scheduler.elastic.sizing.allocation import size
-from scheduler.elastic.sizing.job_view import Free, History, JobView, Measured, Stage, Want, slots
+from scheduler.elastic.sizing.capacity import UNLIMITED, Free, free_on, slots
+from scheduler.elastic.sizing.job_view import History, JobView, Measured, Stage, Want
 from scheduler.elastic.sizing.policy_parameters import Parameters, decode
 
 __all__ = [
+    "UNLIMITED",
     "Free",
     "History",
     "JobView",
@@ -27,6 +29,7 @@ __all__ = [
     "Stage",
     "Want",
     "decode",
+    "free_on",
     "size",
     "slots",
 ]

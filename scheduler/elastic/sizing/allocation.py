@@ -1,8 +1,8 @@
-"""One call for all jobs: what each would like, and who gets the room.
+"""One call for all jobs: what each would like, and which of them gets the free seats.
 
-Lives here: `size`, the table of policies, and the order in which free room is given away. Never here: a policy.
+Lives here: `size`, the table of policies, and the order in which seats are given away. Never here: a policy.
 
-First room is set aside for what is decided already: resizes under way, and quorums that have no seats yet. The rest
+First seats are set aside for what is decided already: resizes under way, and quorums that have no seats yet. The rest
 goes, a step at a time, to the job that gains most by it, relatively: (R_{k+1} − R_k) / R_k as it was measured, 1/k
 where nothing is known. Among jobs that scale alike this fills up the smallest first; where gains fall with the size it
 ends at the largest product of all throughputs (proportional fairness: Kelly 1997). When nothing is free, surplus moves
@@ -12,15 +12,17 @@ call, the winner takes the room in a later one.
 Every answer is the same whatever the order of the jobs: ties go by size, then by name.
 """
 
+import bisect
+import heapq
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec.structs import replace
 
 from scheduler.elastic.sizing import policies
-from scheduler.elastic.sizing.free_capacity import Room
-from scheduler.elastic.sizing.job_view import Free, JobView, Want
+from scheduler.elastic.sizing.capacity import Capacity, Free, Seats
+from scheduler.elastic.sizing.job_view import JobView, Want
 from scheduler.elastic.sizing.policy_parameters import NAMES
 from scheduler.elastic.sizing.proposal import Proposal, clamped, rate
 
@@ -39,20 +41,24 @@ have to be won back, noise must move nobody to and fro, and whoever came first k
 
 @dataclass(slots=True)
 class _Share:
-    """One job while the room is shared out."""
+    """One job while seats are given away."""
 
     job: JobView
+    seats: Seats
+    """For its workers."""
     proposal: Proposal
     size: int
     """What it has been given so far."""
     settled: bool
     """It does not change now, in either direction."""
     short: bool = False
-    """There was no room for more, or not even for all of what was decided already."""
+    """There were no seats for more, or not even for all of what was decided already."""
+    rates: dict[int, float] = field(default_factory=dict)
+    """Expected throughput by size, as far as it was asked for."""
 
     @property
     def grain(self) -> int:
-        """By how much it grows; the last step ends where it wants to be."""
+        """By how much it grows, while it is hungry; the last step ends where it wants to be."""
         return min(self.proposal.grain, self.proposal.size - self.size)
 
     @property
@@ -62,7 +68,17 @@ class _Share:
     @property
     def gain(self) -> float:
         """Relative speed-up a worker, of the next step."""
-        return _gain(self.job, self.size, self.size + max(1, self.grain))
+        return self.speedup(self.size, self.size + self.grain)
+
+    def speedup(self, low: int, high: int) -> float:
+        """Relative, for each worker that it takes."""
+        return (self._rate(high) / self._rate(max(1, low)) - 1.0) / (high - low)
+
+    def _rate(self, size: int) -> float:
+        """Where one step ends the next one begins, so that each size is asked for twice."""
+        if size not in self.rates:
+            self.rates[size] = rate(self.job.measured, size)
+        return self.rates[size]
 
     @property
     def rank(self) -> tuple[float, int, str]:
@@ -76,12 +92,11 @@ def size(jobs: Iterable[JobView], free: Free) -> dict[str, Want]:
     Every size is within [min, max]; what all jobs take together beyond what they hold, and beyond their minima, is
     free. A job with a resize under way, or which had one within `hold` seconds, keeps the size that it goes to.
     """
-    shares = sorted((_share(job) for job in jobs), key=lambda share: share.job.name)
-    room = Room(free)
+    capacity = Capacity(free)
+    shares = [_share(job, capacity) for job in sorted(jobs, key=lambda job: job.name)]
     for share in shares:
-        lacking = share.size - share.job.held
-        share.short = not all(room.take(share.job.worker) for _ in range(lacking))
-    _grow(shares, room)
+        share.short = not all(share.seats.take(1) for _ in range(share.size - share.job.held))
+    _grow(shares)
     _trade(shares)
     return {share.job.name: _want(share) for share in shares}
 
@@ -91,33 +106,44 @@ def policy(job: JobView) -> str:
     return NAMES[type(job.parameters)]
 
 
-def _share(job: JobView) -> _Share:
+def _share(job: JobView, capacity: Capacity) -> _Share:
     proposal = POLICIES[policy(job)](job)
+    seats = capacity.seats(job.worker, job.kind)
     if job.in_flight or (job.want and job.since_change < job.parameters.hold):
         kept = clamped(job, job.want or job.held)
-        return _Share(job, proposal, kept, settled=True)
+        return _Share(job, seats, proposal, kept, settled=True)
     proposal = replace(proposal, size=clamped(job, proposal.size))
-    return _Share(job, proposal, min(proposal.size, max(job.held, job.min)), settled=False)
+    return _Share(job, seats, proposal, min(proposal.size, max(job.held, job.min)), settled=False)
 
 
-def _grow(shares: list[_Share], room: Room) -> None:
-    while hungry := [share for share in shares if share.hungry and not share.short]:
-        first = min(hungry, key=lambda share: share.rank)
-        if room.take(first.job.worker, first.grain):
-            first.size += first.grain
+def _grow(shares: list[_Share]) -> None:
+    """One step at a time, of the job that is first. A step changes the rank of the job that makes it, and of none else."""
+    queue = [(share.rank, share) for share in shares if share.hungry and not share.short]
+    heapq.heapify(queue)
+    while queue:
+        first = queue[0][1]
+        grain = first.grain
+        if first.seats.take(grain):
+            first.size += grain
         else:
             first.short = True
+        if first.hungry and not first.short:
+            heapq.heapreplace(queue, (first.rank, first))
+        else:
+            heapq.heappop(queue)
 
 
 def _trade(shares: list[_Share]) -> None:
     """At most one step of one job in a call: the next one sees what came of it."""
     hungry = sorted((share for share in shares if share.hungry), key=lambda share: share.rank)
     givers = sorted((share for share in shares if _may_give(share)), key=_loss)
+    losses = [_loss(giver)[0] for giver in givers]
     for taker in hungry:
-        for giver in givers:
-            if _fits(giver, taker) and taker.gain > TRADE * _loss(giver)[0]:
-                giver.size -= _step(giver)
-                return
+        enough = bisect.bisect_left(losses, taker.gain / TRADE)
+        giver = next((giver for giver in givers[:enough] if _fits(giver, taker)), None)
+        if giver is not None:
+            giver.size -= _step(giver)
+            return
 
 
 def _may_give(share: _Share) -> bool:
@@ -132,22 +158,20 @@ def _step(share: _Share) -> int:
 
 
 def _loss(share: _Share) -> tuple[float, int, str]:
-    below = share.size - _step(share)
-    return _gain(share.job, below, share.size), -share.size, share.job.name
+    return share.speedup(share.size - _step(share), share.size), -share.size, share.job.name
 
 
 def _fits(giver: _Share, taker: _Share) -> bool:
     """What the first gives up holds what the second would take; anything else would be given up for nothing."""
-    given, taken = _step(giver), max(1, taker.grain)
-    return giver is not taker and all(
-        giver.job.worker.get(resource, 0.0) * given >= amount * taken
-        for resource, amount in taker.job.worker.items()
+    given, taken = _step(giver), taker.grain
+    return (
+        giver is not taker
+        and giver.job.kind == taker.job.kind
+        and all(
+            giver.job.worker.get(resource, 0.0) * given >= amount * taken
+            for resource, amount in taker.job.worker.items()
+        )
     )
-
-
-def _gain(job: JobView, low: int, high: int) -> float:
-    before = rate(job.measured, max(1, low))
-    return (rate(job.measured, high) / before - 1.0) / max(1, high - low)
 
 
 def _want(share: _Share) -> Want:

@@ -1,8 +1,7 @@
 """What a policy sees of a job, and what it answers: frozen values, without a clock.
 
-Lives here: the picture of one job (`JobView`), what was measured of it at each size (`History`, `Measured`), the
-room that the cluster offers (`Free`), and the answer (`Want`).
-Never here: how a size is chosen (one file a policy), nor how a job gets there (`scheduler.elastic.reconciler`).
+Lives here: the picture of one job (`JobView`), what was measured of it at each size (`History`, `Measured`), and the
+answer (`Want`). Never here: how a size is chosen (`policies`), nor how a job gets there (`scheduler.elastic.reconciler`).
 Why values: a policy is a function of its picture. The same picture gives the same answer, after a restart too,
 and a bench can draw the pictures itself.
 """
@@ -185,7 +184,9 @@ class JobView(Struct, frozen=True, kw_only=True):
     parameters: Parameters = Offer()
     """The job's policy, by its parameters."""
     worker: Mapping[str, float] = field(default_factory=lambda: {SLOT: 1.0})
-    """What one worker takes, by resource, in the units of `Free`."""
+    """What one worker takes, above 0 by resource, in the units of `capacity.Free`."""
+    kind: int = 0
+    """Which nodes admit it: a row of `Free.eligible`."""
     in_flight: bool = False
     """A resize is under way: the answer is the size it goes to."""
     since_change: float = math.inf
@@ -228,17 +229,3 @@ class Want(Struct, frozen=True, kw_only=True):
     """The next change that is planned already, of a schedule."""
     soon: bool = False
     """The answer may be another one in a second: a size is being measured, or is on its way."""
-
-
-class Free(Struct, frozen=True, kw_only=True):
-    """The room that nobody holds and nobody more important waits for."""
-
-    nodes: tuple[Mapping[str, float], ...] = ()
-    """What each node has free, by resource. A label that workers select stands as a resource of infinite amount."""
-    unlimited: bool = False
-    """The room is not known: every job may ask for what it likes, and its pods wait at their gates for room."""
-
-
-def slots(count: int) -> Free:
-    """Room for so many workers, when all of them are alike."""
-    return Free(nodes=({SLOT: float(count)},))

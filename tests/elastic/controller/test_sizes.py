@@ -2,12 +2,14 @@
 
 import asyncio
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from scheduler.elastic.controller import autoscaler, requests
 from scheduler.elastic.controller.autoscaler import decide
 from scheduler.elastic.controller.job_registry import identity_of, watched
+from scheduler.elastic.controller.node_usage import NodeUsage
 from scheduler.elastic.sizing import Want, allocation, policies
 from scheduler.objects import pod_annotations
 from tests.elastic.controller.house import KIT, TEMPLATE, House, job, pods, status, train
@@ -101,25 +103,131 @@ async def test_where_not_all_is_seen_the_room_is_not_known(api, tmp_path):
         assert len(house.master.charges) == 1
 
 
+class Clock:
+    """Time that passes when the test says so."""
+
+    def __init__(self):
+        self.now = 1000.0
+        self._sleepers = []
+
+    def __call__(self):
+        return self.now
+
+    async def sleep(self, seconds):
+        over = asyncio.get_running_loop().create_future()
+        self._sleepers.append((round(self.now + seconds, 6), over))
+        await over
+
+    async def passes(self, seconds):
+        """In steps of a hundredth, so that all that is due happens at its time."""
+        for _ in range(round(100 * seconds)):
+            await settled()
+            self.now = round(self.now + 0.01, 6)
+            for due, over in self._sleepers:
+                if due <= self.now and not over.done():
+                    over.set_result(None)
+            await settled()
+
+
+async def settled():
+    """All that can happen without time has happened."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def deciding(monkeypatch):
+    """Starts the loop; gives its clock, what wakes it, and the moments of its decisions since the first one."""
+    running = []
+
+    async def begin(every=5.0, *, soon=False, lasts=0.0):
+        clock, moments = Clock(), []
+        usage = NodeUsage()
+
+        async def decided(*_):
+            moments.append(round(clock.now - 1000.0, 2))
+            clock.now += lasts
+            return {"team/train": Want(size=2, reason="", by="efficiency", soon=soon)}
+
+        monkeypatch.setattr(autoscaler, "decide", decided)
+        keeps = autoscaler.keep_sizing(
+            SimpleNamespace(usage=usage), KIT, every, lambda _: None, clock, clock.sleep
+        )
+        running.append(asyncio.create_task(keeps))
+        await settled()
+        assert moments == [0.0]
+        return clock, usage.freed, moments
+
+    yield begin
+    for task in running:
+        task.cancel()
+        await asyncio.wait([task])
+
+
 @pytest.mark.parametrize(
-    ("soon", "every", "waits"), [(True, 5.0, [1.0]), (False, 5.0, [5.0]), (True, 0.5, [0.5])]
+    ("soon", "every", "at"), [(True, 5.0, [1.0, 2.0]), (False, 5.0, [5.0, 10.0]), (True, 0.5, [0.5, 1.0])]
 )
-async def test_how_often(soon, every, waits, monkeypatch):
-    """Sizes are decided as often as is set, and every second while a job looks for its size."""
-    waited = []
+async def test_how_often(soon, every, at, deciding):
+    """Sizes are decided as often as is set, and every second while a job searches for its size."""
+    clock, _, moments = await deciding(every, soon=soon)
+    await clock.passes(at[-1])
 
-    async def decided(*_):
-        return {"team/train": Want(size=2, reason="", by="efficiency", soon=soon)}
+    assert moments[1:] == at
 
-    async def sleep(seconds):
-        waited.append(seconds)
-        raise asyncio.CancelledError
 
-    monkeypatch.setattr(autoscaler, "decide", decided)
-    with pytest.raises(asyncio.CancelledError):
-        await autoscaler.keep_sizing(None, KIT, every, lambda _: None, sleep)
+async def test_capacity_that_appears_is_asked_for_at_once(deciding):
+    """A node that is free again waits for no tick; the next tick counts from there."""
+    clock, freed, moments = await deciding()
+    await clock.passes(1.5)
+    freed.set()
+    await clock.passes(6.0)
 
-    assert waited == waits
+    assert moments[1:] == [1.7, 6.7]
+
+
+async def test_a_burst_makes_one_decision(deciding):
+    """Fifty pods that end within a tenth of a second are decided about together."""
+    clock, freed, moments = await deciding()
+    for _ in range(10):
+        for _ in range(5):
+            freed.set()
+        await clock.passes(0.01)
+    await clock.passes(1.0)
+
+    assert moments[1:] == [0.2]
+
+
+async def test_decisions_keep_their_distance(deciding):
+    """While pods end all the time, sizes are decided five times a second."""
+    clock, freed, moments = await deciding()
+    for _ in range(100):
+        freed.set()
+        await clock.passes(0.01)
+
+    assert moments[1:] == [0.2, 0.4, 0.6, 0.8, 1.0]
+
+
+async def test_long_decisions_are_further_apart(deciding):
+    """Where one takes 200 ms, the next is a second away, whatever appears meanwhile: the rest is for heartbeats."""
+    clock, freed, moments = await deciding(lasts=0.2)
+    for _ in range(250):
+        freed.set()
+        await clock.passes(0.01)
+
+    assert moments[1:] == [1.2, 2.4]
+
+
+async def test_a_pod_that_ends_wakes_the_autoscaler(api, house):
+    """The watches tell of it."""
+    api.put("n0", requests.NODES, "", spec={}, status=ROOM)
+    api.put("other", requests.PODS, spec={**BUSY["spec"], "nodeName": "n0"}, status={"phase": "Running"})
+    known = house.master.usage
+    uid = api.objects[requests.PODS]["team", "other"]["metadata"]["uid"]
+    await house.until(lambda: known.holds(uid))
+    known.freed.clear()
+    api.change(requests.PODS, "team", "other", status={"phase": "Succeeded"})
+
+    await house.until(known.freed.is_set)
 
 
 def test_what_is_watched():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from scheduler.elastic.sizing import Free, JobView, Measured, Stage, Want, decode, size, slots
+from scheduler.elastic.sizing import UNLIMITED, JobView, Measured, Stage, Want, decode, free_on, size, slots
 from scheduler.elastic.sizing.job_view import RATES
 from scheduler.elastic.sizing.policy_parameters import BY_NAME
 from tests.elastic.sizing.pictures import job, seen
@@ -61,7 +61,7 @@ ROOMS = some.lists(
 @given(CLUSTERS, ROOMS)
 def test_bounds(jobs, nodes):
     """Every job gets an answer between its minimum and its maximum, with a reason and its policy."""
-    wants = size(jobs, Free(nodes=tuple(nodes)))
+    wants = size(jobs, free_on(nodes))
 
     assert wants.keys() == {one.name for one in jobs}
     for one in jobs:
@@ -76,7 +76,7 @@ def test_bounds(jobs, nodes):
 @given(CLUSTERS, ROOMS)
 def test_room(jobs, nodes):
     """What all jobs together grow by, beyond what they hold, their quorums and resizes under way, is free."""
-    wants = size(jobs, Free(nodes=tuple(nodes)))
+    wants = size(jobs, free_on(nodes))
     for resource in ("workers", "gpu"):
         grown = sum(
             one.worker.get(resource, 0.0) * max(0, wants[one.name].size - max(one.held, one.min))
@@ -93,14 +93,14 @@ def test_the_order_of_jobs_does_not_matter(jobs, nodes, chance):
     shuffled = list(jobs)
     chance.shuffle(shuffled)
 
-    assert size(shuffled, Free(nodes=tuple(nodes))) == size(jobs, Free(nodes=tuple(nodes)))
+    assert size(shuffled, free_on(nodes)) == size(jobs, free_on(nodes))
 
 
 @AT_ANY_PACE
 @given(CLUSTERS, ROOMS)
 def test_who_does_not_change(jobs, nodes):
     """A job with a resize under way, or just behind it, keeps its size."""
-    wants = size(jobs, Free(nodes=tuple(nodes)))
+    wants = size(jobs, free_on(nodes))
     for one in jobs:
         if one.want and (one.in_flight or one.since_change < one.parameters.hold):
             assert wants[one.name].size == max(one.min, min(one.want, one.max))
@@ -195,14 +195,14 @@ def test_small_differences_move_nobody():
 
 def test_nodes_and_not_sums():
     """Two halves on two nodes are no room for one worker."""
-    halves = Free(nodes=({"workers": 0.5}, {"workers": 0.5}))
+    halves = free_on([{"workers": 0.5}, {"workers": 0.5}])
 
     assert size([job(size=2)], halves)["team/a"].size == 2
 
 
 def test_room_that_is_not_known():
     """Without knowledge of the room every job asks for what it likes; the pods wait at their gates."""
-    assert size([job(size=2)], Free(unlimited=True))["team/a"].size == 16
+    assert size([job(size=2)], UNLIMITED)["team/a"].size == 16
 
 
 def test_whole_steps_or_nothing():

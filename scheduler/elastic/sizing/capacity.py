@@ -1,0 +1,123 @@
+"""Free capacity: what every node has free, and the seats that one sizing call takes of it.
+
+Lives here: arrays of amounts, and arithmetic on them. Never here: which job gets a seat, or the watches of nodes and pods
+(`scheduler.elastic.controller.node_usage`).
+Why nodes and not sums: what is left over on several nodes is not enough for a worker. Where a worker is seated is the
+scheduler's own decision.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.elastic.sizing.job_view import SLOT
+
+Matrix: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+_Rows: TypeAlias = list[list[float]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Free:
+    """What is free. Capacity that another gang waits for counts as free: surplus gives way at once.
+
+    resources: the columns, r of them.
+    amounts: float64[n, r], from 0 on, in whole units: CPU in thousandths of a core, memory in bytes, all others in pieces.
+    eligible: bool[k, n], by kind of worker the nodes that admit it: selector, affinity, taints.
+    unlimited: nothing is known. A job may ask for what it likes, and its pods wait at their gates.
+    """
+
+    resources: tuple[str, ...]
+    amounts: Matrix
+    eligible: Mask
+    unlimited: bool = False
+
+
+UNLIMITED: Final = Free((), np.zeros((0, 0)), np.zeros((0, 0), dtype=bool), unlimited=True)
+
+PLENTY: Final = 1e18
+"""Of each resource, where nothing is known: a million workers of a terabyte each take no more."""
+
+
+def free_on(nodes: Iterable[Mapping[str, float]]) -> Free:
+    """These amounts, by resource, on nodes that admit every worker."""
+    rows = list(nodes)
+    resources = tuple(sorted({name for row in rows for name in row}))
+    amounts = np.array([[row.get(name, 0.0) for name in resources] for row in rows], dtype=float)
+    return Free(resources, amounts.reshape(len(rows), len(resources)), np.ones((1, len(rows)), dtype=bool))
+
+
+def slots(count: int) -> Free:
+    """Capacity for so many workers that are all alike."""
+    return free_on([{SLOT: float(count)}])
+
+
+class Seats:
+    """Seats for one kind of worker, on nodes that other kinds use, too."""
+
+    def __init__(self, rows: _Rows, needs: list[tuple[int, float]], nodes: list[int]) -> None:
+        self._rows = rows
+        self._needs = needs
+        self._nodes = nodes
+        """Those that may have a seat, the first of them last. A node without a seat gets none in this call."""
+
+    def take(self, count: int) -> bool:
+        """Takes so many seats, on the first nodes that have them, or none."""
+        left, taken = count, list[tuple[int, int]]()
+        for node in reversed(self._nodes):
+            here = self._seats(node, left)
+            if here:
+                taken.append((node, here))
+                left -= here
+            elif node == self._nodes[-1]:
+                self._nodes.pop()
+            if not left:
+                break
+        else:
+            return False
+        for node, here in taken:
+            row = self._rows[node]
+            for column, amount in self._needs:
+                row[column] -= here * amount
+        return True
+
+    def _seats(self, node: int, most: int) -> int:
+        row = self._rows[node]
+        for column, amount in self._needs:
+            if row[column] < most * amount:
+                most = int(row[column] // amount)
+        return most
+
+
+class Capacity:
+    """What is free, less what was taken in this call."""
+
+    def __init__(self, free: Free) -> None:
+        self._free = free
+        self._rows: _Rows = (
+            free.amounts.tolist()
+        )  # one seat changes few cells, and numpy is slow at single cells
+        self._kinds: dict[tuple[int, tuple[tuple[str, float], ...]], Seats] = {}
+
+    def seats(self, worker: Mapping[str, float], kind: int) -> Seats:
+        """Seats for workers that take so much, above 0 of each resource; `kind`: their row in `Free.eligible`."""
+        key = kind, tuple(worker.items())
+        if key not in self._kinds:
+            self._kinds[key] = self._made(worker, kind)
+        return self._kinds[key]
+
+    def _made(self, worker: Mapping[str, float], kind: int) -> Seats:
+        free = self._free
+        if free.unlimited:
+            return Seats([[PLENTY] * len(worker)], list(enumerate(worker.values())), [0])
+        if not worker.keys() <= set(free.resources):
+            return Seats(self._rows, [], [])
+        columns = [free.resources.index(name) for name in worker]
+        needs = np.array(list(worker.values()))
+        holds = free.eligible[kind] & (free.amounts[:, columns] >= needs).all(axis=1)
+        return Seats(
+            self._rows, list(zip(columns, worker.values(), strict=True)), np.flatnonzero(holds)[::-1].tolist()
+        )
