@@ -46,7 +46,7 @@ METRICS: Final = (
         "elastic_refusals_total", C, "Requests to the rendezvous that were refused, by reason.", ("reason",)
     ),
     Metric("elastic_waits", G, "Questions to the rendezvous that wait for their answer."),
-    Metric("elastic_values", G, "Values that the rounds of all jobs hold, of the last three rounds each."),
+    Metric("elastic_values", G, "Values that the rounds of all jobs hold, until all members train."),
     Metric("elastic_values_bytes", G, "Bytes that those values take, with their keys."),
     Metric(
         "elastic_token_reviews_total",

@@ -11,7 +11,6 @@ from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.job.status import OVER, Phase, Status, WorkerPhase
 from scheduler.elastic.reconciler import (
     checkpoints,
-    ring_limit,
     selectors,
     template_revision,
     throughput,
@@ -104,8 +103,7 @@ def listed(s: State, _: Listed, _now: float) -> None:
 def spec_seen(s: State, event: SpecSeen, _now: float) -> None:
     if s.spec is not None and s.spec.workers is not None and event.spec.workers is None:
         s.sized = _handed_over(s, s.spec, s.spec.workers)
-    s.spec, s.asked = ring_limit.lowered(event.spec, s.limits), event.spec.max_workers
-    s.generation, s.problems = event.generation, ()
+    s.spec, s.generation, s.problems = event.spec, event.generation, ()
     template_revision.seen(s, event.spec.template)
     if not event.spec.suspend:
         s.save_error = ""  # who suspends it again wants it tried again

@@ -74,9 +74,7 @@ class State:
     selector: str = ""
     limits: Timeouts = field(default_factory=Timeouts)
     spec: Spec | None = None
-    """As wanted, with a maximum that a round can hold."""
-    asked: int = 0
-    """spec.maxWorkers as written."""
+    """As wanted."""
     template: dict[str, Any] | None = None
     """What workers are made from: the spec's of when the gang was started. None: it is not known yet."""
     edited: dict[str, Any] | None = None

@@ -10,8 +10,7 @@ first. While pods are not seen none is created: a missing one may be there.
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from scheduler.elastic.job.spec import Spec
-from scheduler.elastic.reconciler import ring_limit, selectors, worker_exits
+from scheduler.elastic.reconciler import selectors, worker_exits
 from scheduler.elastic.reconciler.job_effects import Abort, StartWorker, Tell
 from scheduler.elastic.reconciler.job_state import Backoff, Start, State
 from scheduler.elastic.reconciler.worker import Worker
@@ -59,14 +58,8 @@ def said(s: State) -> Said:
     for ask in TABLE:
         answer = ask(s)
         if answer is not None:
-            return answer if ask is _paused or s.spec is None else _allowed(s, s.spec, answer)
+            return answer if ask is _paused or s.spec is None else (s.spec.clamp(answer[0]), *answer[1:])
     return 0, "", "nothing is known of the job yet"
-
-
-def _allowed(s: State, spec: Spec, answer: Said) -> Said:
-    size, by, why = spec.clamp(answer[0]), *answer[1:]
-    short = ring_limit.why(spec, s.asked, size, s.limits)
-    return size, by, "; ".join(part for part in (why, short) if part)
 
 
 def staff(s: State) -> int:
