@@ -89,7 +89,7 @@ class RendezvousServer:
     workers cost some hundredths of a core.
     """
 
-    silent_after: Annotated[float, reader.seconds(5, 600)] = 5.0
+    silent_after: Annotated[float, reader.seconds(1, 600)] = 5.0
     """A worker that was not heard for so long counts as lost; four beats, so that one lost packet is none. At least 5s:
     an agent gives up a beat after 1.5 s, and needs time for two more.
     """

@@ -94,8 +94,8 @@ RULES: Final = (
     ),
     Rule(
         "rendezvous.silentAfter",
-        lambda s: s.rendezvous.silent_after < 3.5 * s.rendezvous.beat,
-        "must be at least three and a half times rendezvous.beat, or a worker is lost with every packet",
+        lambda s: s.rendezvous.silent_after < max(5.0, 3.5 * s.rendezvous.beat),
+        "must be at least 5s, as an agent gives up a beat after 1.5 s and needs time for two more, and 3.5 times rendezvous.beat",
     ),
     Rule(
         "rendezvous.valueLimit",

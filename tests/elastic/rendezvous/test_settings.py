@@ -78,6 +78,12 @@ def test_an_unanswered_beat_leaves_time_for_two_more(silent):
     assert LATE * max(accepted) + tries < silent
 
 
+def test_a_silence_without_time_for_three_beats_is_explained():
+    """The error says what the bound follows from."""
+    with pytest.raises(SettingsError, match=rf"at least 5s, as an agent gives up a beat after {BEAT:g} s"):
+        load(environ={}, flags={"rendezvous.silentAfter": "4s"})
+
+
 def _accepted(beat, silent):
     settings = Settings()
     own = dataclasses.replace(settings.rendezvous, beat=beat, silent_after=silent)
