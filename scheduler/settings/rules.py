@@ -58,8 +58,8 @@ def _rules(s: Settings) -> Iterator[tuple[str, str, bool, str]]:
     broken = not (meet.cert or meet.folder or meet.secret)
     remedy = "must be a name, unless rendezvous.cert or rendezvous.folder is set"
     yield "rendezvous", "secret", broken, f"{remedy}: workers know the authority while they run"
-    remedy = "must be at least three and a half times rendezvous.beat, or a worker is lost with every packet"
-    yield "rendezvous", "silent_after", meet.silent_after < 3.5 * meet.beat, remedy
+    remedy = "must be at least 5s, as an agent gives up a beat after 1.5 s and needs time for two more, and 3.5 times rendezvous.beat"
+    yield "rendezvous", "silent_after", meet.silent_after < max(5.0, 3.5 * meet.beat), remedy
     remedy = "must not be larger than rendezvous"
     yield "rendezvous", "value_limit", meet.value_limit > meet.body_limit, f"{remedy}.bodyLimit"
     broken = meet.round_limit > meet.values_limit

@@ -191,7 +191,7 @@ class RendezvousServer(TLSServer):
     workers cost some hundredths of a core.
     """
 
-    silent_after: Annotated[float, kinds.seconds(5, 600)] = 5.0
+    silent_after: Annotated[float, kinds.seconds(1, 600)] = 5.0
     """A worker that was not heard for so long counts as lost; four beats, so that one lost packet is none. At least 5s:
     an agent gives up a beat after 1.5 s, and needs time for two more.
     """
@@ -206,27 +206,23 @@ class RendezvousServer(TLSServer):
     body_limit: Annotated[int, kinds.size(2**10, 2**26)] = 2**20
     """Largest body in bytes; a report with the end of a child's output takes some thousands."""
 
-    value_limit: Annotated[int, kinds.size(2**8, 2**24)] = 64 * 2**10
-    """Largest value that members exchange, in bytes. Gloo's has 136 bytes for each other member: enough for 482 workers
-    of a job, and the agent passes on no larger ones."""
+    value_limit: Annotated[int, kinds.size(2**15, 2**24)] = 64 * 2**10
+    """Largest value that members exchange, in bytes. Gloo's has 136 bytes for each other member, 23 KiB for 170 of them.
+    The agent passes on none beyond 64 KiB."""
 
-    keys: Annotated[int, kinds.whole(1, 2**24)] = 16384
+    keys: Annotated[int, kinds.whole(2**11, 2**24)] = 16384
     """Values of one round. Horovod lays down eight a member, and four beside."""
 
-    round_limit: Annotated[int, kinds.size(2**16, 2**32)] = 8 * 2**20
+    round_limit: Annotated[int, kinds.size(2**23, 2**32)] = 8 * 2**20
     """Bytes of one round's values together, with their keys and 256 bytes for each. Horovod builds its mesh twice, so N
-    members lay down 272 × N × (N − 1), and some words: 8 MiB do for 170 of them, 482 need 62 MiB. Three rounds of a job
-    are kept, so that `rendezvous.valuesLimit` must be three times as much, and the master have the memory. No job gets
-    more workers than the smallest of these bounds does for: beyond it Horovod would abort all of them. `status.reason`
-    names the bound; a job with a larger `minWorkers` is not started. Scripts with process sets of their own lay down
-    more than this."""
+    members lay down 272 × N × (N − 1), and some words: 8 MiB do for 170 of them, as many as a job may have. Scripts with
+    process sets of their own lay down more than this."""
 
-    values_limit: Annotated[int, kinds.size(2**20, 2**34)] = 128 * 2**20
-    """Bytes of the values of all jobs together; a quarter of the memory that the manifests give the master. When it is
-    full, rounds in which all members train already make room first, and those that a newer round has followed: they
-    need their values no more. So it bounds how many meet at one moment: sixteen rings of 170, or 44 of 100. Beyond that
-    the job that holds most of it gives up its oldest round for others, and waits for room itself, up to
-    `workers.glooTimeout`; a job whose members meet in the round that it gives up begins again from its checkpoint."""
+    values_limit: Annotated[int, kinds.size(2**23, 2**34)] = 128 * 2**20
+    """Bytes of the values of all jobs together; a quarter of the memory that the manifests give the master. The values of
+    a round are dropped when all members train, so this bounds how many meet at one moment: sixteen rings of 170, or 44 of
+    100. When it is full, a member waits for up to `workers.glooTimeout` until others have met. After that Horovod ends
+    the members, and the job begins again from its checkpoint."""
 
     connections: Annotated[int, kinds.connections] = 8192
     """Connections at a time, or as many as the process may open files, less 256. A worker keeps a few, and one for each

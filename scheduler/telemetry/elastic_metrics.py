@@ -43,9 +43,7 @@ class ElasticMetrics:
             "refusals_total", "Requests to the rendezvous that were refused, by reason.", ("reason",)
         )
         self.waits = gauge("waits", "Questions to the rendezvous that wait for their answer.")
-        self.values = gauge(
-            "values", "Values that the rounds of all jobs hold, of the last three rounds each."
-        )
+        self.values = gauge("values", "Values that the rounds of all jobs hold, until all members train.")
         self.values_bytes = gauge("values_bytes", "Bytes that those values take, with their keys.")
         self.token_reviews_total = counter(
             "token_reviews_total",

@@ -66,6 +66,11 @@ BAD = {
     "min 0": ({"minWorkers": 0}, "spec.minWorkers", "0"),
     "min negative": ({"minWorkers": -3}, "spec.minWorkers", "-3"),
     "max too large": ({"maxWorkers": 10001}, "spec.maxWorkers", "10001"),
+    "more than a round holds": (
+        {"maxWorkers": 171},
+        "spec.maxWorkers",
+        "at most 170, the members that one round",
+    ),
     "half a worker": ({"minWorkers": 1.5}, "spec.minWorkers", "integer"),
     "workers negative": ({"workers": -1}, "spec.workers", "-1"),
     "workers too many": ({"workers": 10001}, "spec.workers", "10001"),

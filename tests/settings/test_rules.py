@@ -155,3 +155,9 @@ def _accepted(beat, silent):
     except SettingsError:
         return False
     return True
+
+
+def test_a_silence_without_time_for_three_beats_is_explained():
+    """The error says what the bound follows from."""
+    with pytest.raises(SettingsError, match=rf"at least 5s, as an agent gives up a beat after {BEAT:g} s"):
+        load(environ={}, flags={"rendezvous.silentAfter": "4s"})

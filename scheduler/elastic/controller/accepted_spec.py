@@ -1,7 +1,7 @@
 """The spec that one job goes by: as wanted, or, while that is refused, as it was accepted last.
 
 Lives here: what was accepted, across restarts of the master: it stands in the job's status. Never here: what is wrong
-with a spec (`job.validation`, `pod_template`, `reconciler.ring_limit`). Why it is kept: somebody may write what no schema refuses
+with a spec (`job.validation`, `pod_template`). Why it is kept: somebody may write what no schema refuses
 while a job trains, or while no master runs; and a newer master may refuse what the one before took. The job's losses
 and its end have to be seen to all the same.
 """
@@ -13,7 +13,7 @@ from scheduler.elastic.controller.decode import Job
 from scheduler.elastic.job.spec import Problem, Spec
 from scheduler.elastic.job.spec_copy import kept
 from scheduler.elastic.job.status_json import accepted_spec
-from scheduler.elastic.job.validation import decode_spec
+from scheduler.elastic.job.validation import decode_spec, lowered
 from scheduler.elastic.reconciler.job_events import SpecRefused, SpecSeen
 
 
@@ -38,7 +38,7 @@ class AcceptedSpec:
             return
         self._refused()
         if self.spec is None:
-            written = accepted_spec(job.status)
+            written = lowered(accepted_spec(job.status))
             former, _ = decode_spec(written)
             if former is not None:
                 yield self._take(former, written, job)

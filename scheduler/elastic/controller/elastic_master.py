@@ -22,7 +22,6 @@ from scheduler.elastic.controller.worker_service import Desk
 from scheduler.elastic.reconciler.round_transition import BEGINS
 from scheduler.elastic.reconciler.round_triggers import TABLE
 from scheduler.elastic.reconciler.timeouts import Timeouts
-from scheduler.elastic.rendezvous import ring_size
 from scheduler.elastic.rendezvous.rendezvous_server import Rendezvous, rendezvous
 from scheduler.elastic.rendezvous.worker_messages import ORDINARY, Reason
 from scheduler.kube.client import SPARE, Client
@@ -173,10 +172,8 @@ def kit_of(settings: Settings, meeting: Rendezvous) -> Kit:
 
 def limits_of(settings: Settings) -> Timeouts:
     """The time-outs of the reconciler that follow from the settings; all others are its own."""
-    own, ring = settings.elastic, ring_size.largest(settings.rendezvous)
+    own = settings.elastic
     return Timeouts(
-        ring=ring.members,
-        ring_bound=ring.bound,
         unseen=INACTIVITY + settings.api.silent_after + TOLD_WITHIN,
         silent=settings.rendezvous.silent_after,
         grace=max(Timeouts().grace, 2.5 * settings.rendezvous.beat),  # two beats, however late each is

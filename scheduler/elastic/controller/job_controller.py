@@ -7,6 +7,7 @@ ours at one job leaves the others alone: the job is begun anew from what stands 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -18,16 +19,17 @@ from scheduler.elastic.controller.pod_control import PodControl, Site
 from scheduler.elastic.controller.pod_template import Owner, Thing, problems
 from scheduler.elastic.controller.status_writer import StatusWriter
 from scheduler.elastic.job import UnreadableStatus, decode_status, encode_status
-from scheduler.elastic.job.spec import Problem, Spec
+from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.job.status_json import accepted_template, readable
-from scheduler.elastic.reconciler import Reconciler, job_effects, job_events, ring_limit
+from scheduler.elastic.reconciler import Reconciler, job_effects, job_events
 from scheduler.elastic.reconciler.job_effects import Assignment, Effect, Place
 from scheduler.elastic.reconciler.job_events import Event, Uid
 from scheduler.elastic.reconciler.timeouts import Timeouts
 from scheduler.elastic.sizing.job_view import JobView
 
 ROUNDS: Final = 3
-"""Published rounds of a worker whose values it may still read and write."""
+"""Published rounds that a worker is known as a member of. The newest has values; of the others it is told that they are
+over."""
 
 LEAST_WAIT: Final = 0.005
 """Seconds of rest at least between two looks at a deadline."""
@@ -68,7 +70,7 @@ class JobController:
         self._writer = self._begin_to_write()
         self._doomed: dict[str, str] = {}
         self._blind = ""
-        self._accepting = AcceptedSpec(self._problems, counting.refused)
+        self._accepting = AcceptedSpec(partial(problems, owner), counting.refused)
         self._unreadable = ""
         """Why the status that stands cannot be read: as long as it is so, the job is left alone."""
         self._shown: tuple[float | None, Thing] = (None, {})  # when the rules had looked, and the status then
@@ -206,10 +208,6 @@ class JobController:
         if bool(before) != bool(why):
             self.feed(job_events.LostSight(why) if why else job_events.SawAgain())
             self.refresh()
-
-    def _problems(self, spec: Spec) -> tuple[Problem, ...]:
-        """What no schema can know."""
-        return problems(self.owner, spec) + ring_limit.problems(spec, self._limits)
 
     def _agree(self, uid: Uid) -> None:
         """Members of a gang that name different quorums are refused by the scheduler."""

@@ -41,7 +41,11 @@ from scheduler.elastic.sizing import policy_parameters
 from scheduler.errors import SettingsError, shortened
 
 MOST_WORKERS: Final = 10_000
-"""As many pods as one job may have; the backlog of the rendezvous and the ring's full mesh end long before."""
+"""The largest number that any field takes for workers."""
+MOST_MEMBERS: Final = 170
+"""Workers of one job. Horovod connects all members of a round twice, at 136 bytes for each address that a member lays
+down: 272 × 170 × 169 bytes, with their keys just below the 8 MiB that `rendezvous.roundLimit` is at least.
+"""
 MOST_RESTARTS: Final = 1_000_000
 MOST_STAGES: Final = 1_000
 MOST_SAMPLES: Final = 2**31 - 1
@@ -126,6 +130,12 @@ def decode_spec(raw: Any) -> tuple[Spec | None, tuple[Problem, ...]]:
     return (None, tuple(form.problems)) if form.problems else (spec, ())
 
 
+def lowered(written: Any) -> Any:
+    """A spec that an earlier version accepted: it took any `maxWorkers`, and went by what a round holds."""
+    most = written.get("maxWorkers") if isinstance(written, dict) else None
+    return {**written, "maxWorkers": min(most, MOST_MEMBERS)} if isinstance(most, int) else written
+
+
 def policy_of(spec: Mapping[str, Any]) -> str:
     """The name of the policy: `schedule` when there are sizes in the schedule and none is named."""
     raw = spec.get("sizing")
@@ -184,6 +194,9 @@ def _checkpoint(form: Form) -> Checkpoint:
 
 def _together(form: Form, spec: Spec) -> None:
     """What no field alone can be wrong in."""
+    if spec.max_workers > MOST_MEMBERS:
+        remedy = f"at most {MOST_MEMBERS}, the members that one round of the rendezvous holds; lower it"
+        form.wrong("maxWorkers", spec.max_workers, remedy)
     if spec.max_workers < spec.min_workers:
         form.wrong("maxWorkers", spec.max_workers, f"at least minWorkers, which is {spec.min_workers}")
     containers = (spec.template.get("spec") or {}) if isinstance(spec.template.get("spec"), dict) else {}

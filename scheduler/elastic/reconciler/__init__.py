@@ -6,7 +6,7 @@ Lives here: who is in a round, when the next one begins, which workers start, st
     job_events, job_effects    the words of the two sides      timeouts      how long each wait may take
     job_state, worker          what is known                   selectors     questions about the workers
     event_handlers, worker_exits, checkpoints, throughput      events taken in
-    scaling, ring_limit        how many workers; which are started and dismissed
+    scaling                    how many workers; which are started and dismissed
     failure_detection, stragglers                              which are lost or replaced
     round_triggers, rank_assignment, round_plan, batch_scaling, round_transition
                                the next round: why, who, what, and its way to every worker

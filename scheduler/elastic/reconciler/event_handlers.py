@@ -10,7 +10,6 @@ from scheduler.elastic.reconciler import (
     checkpoints,
     completion,
     failure_detection,
-    ring_limit,
     round_transition,
     scaling,
     script_api_usage,
@@ -74,8 +73,7 @@ def listed(s: State, _: Listed, _now: float) -> None:
 
 def spec_seen(s: State, event: SpecSeen, _now: float) -> None:
     scaling.spec_seen(s, event.spec)
-    s.spec, s.asked = ring_limit.lowered(event.spec, s.limits), event.spec.max_workers
-    s.generation, s.problems = event.generation, ()
+    s.spec, s.generation, s.problems = event.spec, event.generation, ()
     template_revision.seen(s, event.spec.template)
     if not event.spec.suspend:
         checkpoints.try_again(s)

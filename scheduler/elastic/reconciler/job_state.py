@@ -235,9 +235,7 @@ class State:
     selector: str = ""
     limits: Timeouts = field(default_factory=Timeouts)
     spec: Spec | None = None
-    """As wanted, with a maximum that a round can hold."""
-    asked: int = 0
-    """spec.maxWorkers as written."""
+    """As wanted."""
     problems: tuple[Problem, ...] = ()
     generation: int = 0
     listed: bool = True

@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.job.status import Status
-from scheduler.elastic.reconciler import ring_limit, selectors, start_backoff, worker_exits
+from scheduler.elastic.reconciler import selectors, start_backoff, worker_exits
 from scheduler.elastic.reconciler.job_effects import Abort, StartWorker, Tell
 from scheduler.elastic.reconciler.job_events import Sized, StartRefused, WorkerSeen
 from scheduler.elastic.reconciler.job_state import Backoff, Start, State
@@ -62,14 +62,8 @@ def said(s: State) -> Said:
     for ask in TABLE:
         answer = ask(s)
         if answer is not None:
-            return answer if ask is _paused or s.spec is None else _allowed(s, s.spec, answer)
+            return answer if ask is _paused or s.spec is None else (s.spec.clamp(answer[0]), *answer[1:])
     return 0, "", "nothing is known of the job yet"
-
-
-def _allowed(s: State, spec: Spec, answer: Said) -> Said:
-    size, by, why = spec.clamp(answer[0]), *answer[1:]
-    short = ring_limit.why(spec, s.asked, size, s.limits)
-    return size, by, "; ".join(part for part in (why, short) if part)
 
 
 def restored(s: State, status: Status) -> None:

@@ -104,9 +104,5 @@ class Timeouts(Struct, frozen=True, kw_only=True):
     """Times that one worker's process may be started again inside its pod after a signal killed it; then the pod
     goes.
     """
-    ring: int = 170
-    """Members, not seconds: of one round, at the most. What the rendezvous holds by its default settings."""
-    ring_bound: str = "rendezvous.roundLimit"
-    """What bounds them, for people."""
     slept: float = 2.0
     """Later than promised by this, it was the master that slept, not its workers."""

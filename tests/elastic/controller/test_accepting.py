@@ -1,16 +1,15 @@
 """What a job goes by while its spec is refused, also for a master that never saw what was accepted."""
 
-import msgspec
 import pytest
 
 from scheduler.elastic.controller import requests
 from scheduler.elastic.controller.accepted_spec import AcceptedSpec
 from scheduler.elastic.controller.decode import Job, Meta
+from scheduler.elastic.job import validation
 from scheduler.elastic.job.spec_copy import LIMIT
 from scheduler.elastic.job.status_json import accepted_spec
 from scheduler.elastic.reconciler.job_events import SpecRefused, SpecSeen
-from tests.elastic.controller.house import LIMITS, TEMPLATE, House, job, pods, status, train
-from tests.elastic.controller.test_ceiling import accepted
+from tests.elastic.controller.house import TEMPLATE, House, job, pods, status, train
 
 GOOD = {"minWorkers": 1, "maxWorkers": 2, "template": TEMPLATE}
 BAD = {**GOOD, "maxWorkers": 0}
@@ -85,14 +84,25 @@ async def test_a_job_is_looked_after_whatever_its_spec_says_by_now(api, tmp_path
         )
 
 
-async def test_a_stricter_master_looks_after_what_trains(api, tmp_path):
-    """It accepts no more quorum of two, and says so; the job of two goes on, and starts what it lacks."""
-    job(api)
+async def test_a_stricter_master_looks_after_what_trains(api, tmp_path, monkeypatch):
+    """A maximum beyond what a round holds is refused by now, and the condition says so; the job that an earlier version
+    accepted goes on within the bound, and starts what it lacks.
+    """
+    with monkeypatch.context() as earlier:
+        earlier.setattr(validation, "MOST_MEMBERS", 400)
+        job(api, maxWorkers=400)
+        async with House(api, tmp_path) as house:
+            await train(house, 2)
     async with House(api, tmp_path) as house:
-        await train(house, 2)
-    limits = msgspec.structs.replace(LIMITS, ring=1, ring_bound="rendezvous.roundLimit")
-    async with House(api, tmp_path, limits=limits) as house:
         await house.until(lambda: accepted(api, "train")["status"] == "False")
+        assert accepted(api, "train")["message"].startswith("spec.maxWorkers = 400: at most 170, ")
+        assert house.charge().spec.max_workers == 170
         before = {one["metadata"]["uid"] for one in pods(api)}
         api.delete(pods(api)[0]["metadata"]["name"], requests.PODS)
         await house.until(lambda: {one["metadata"]["uid"] for one in pods(api)} - before)
+
+
+def accepted(api, name):
+    """The condition that says whether the spec can be obeyed."""
+    found = [one for one in status(api, name).get("conditions", ()) if one["type"] == "Accepted"]
+    return found[0] if found else {"status": "Unknown"}

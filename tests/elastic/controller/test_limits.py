@@ -20,7 +20,7 @@ def test_who_is_to_beat_seldom_is_not_missed_for_it() -> None:
 def test_what_is_said_is_obeyed() -> None:
     """Each of these settings is one of the limits, and touches no other."""
     said = Settings(
-        rendezvous=RendezvousServer(silent_after=7.0, value_limit=1360),
+        rendezvous=RendezvousServer(silent_after=7.0),
         workers=Workers(gloo_timeout=8.0),
         elastic=ElasticMaster(
             start_limit=9.0, trouble_limit=10.0, hang_limit=11.0, save_limit=12.0, release_limit=13.0
@@ -28,6 +28,5 @@ def test_what_is_said_is_obeyed() -> None:
     )
 
     assert limits_of(said) == Timeouts(
-        silent=7.0, collective=8.0, start=9.0, trouble=10.0, hang=11.0, save=12.0, release=13.0, ring=11,
-        ring_bound="rendezvous.valueLimit",
+        silent=7.0, collective=8.0, start=9.0, trouble=10.0, hang=11.0, save=12.0, release=13.0,
     )  # fmt: skip

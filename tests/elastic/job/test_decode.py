@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.elastic.job import BatchMode, LearningRate, Spec, Strategy, decode, decode_spec
+from scheduler.elastic.job.validation import MOST_MEMBERS, lowered
 from scheduler.elastic.sizing.policy_parameters import Efficiency
 
 POD = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "worker", "image": "train"}]}}
@@ -111,17 +112,38 @@ def test_each_mistake_names_field_value_and_remedy(fields: dict[str, Any], said:
     assert wrong(**fields) == [said]
 
 
-@pytest.mark.parametrize("field", ["minWorkers", "maxWorkers", "workers", "maxRestarts"])
-@pytest.mark.parametrize("bound", ["minimum", "maximum"])
+CRD = yaml.safe_load((Path(__file__).parents[3] / "manifests/elastic/crd.yaml").read_text(encoding="utf-8"))
+SCHEMA = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+
+
+@pytest.mark.parametrize(
+    ("field", "bound"),
+    [
+        ("minWorkers", "minimum"), ("workers", "minimum"), ("workers", "maximum"), ("maxRestarts", "minimum"),
+        ("maxRestarts", "maximum"),
+    ],
+)  # fmt: skip
 def test_what_the_api_server_takes_is_taken(field: str, bound: str) -> None:
     """The bounds of the CRD are no wider than ours: what it accepts would be refused by the master alone, later."""
-    crd = yaml.safe_load(
-        (Path(__file__).parents[3] / "manifests/elastic/crd.yaml").read_text(encoding="utf-8")
-    )
-    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-    written = {"minWorkers": 1, "maxWorkers": 10_000, field: schema[field][bound]}
+    assert decode_spec(a_spec(**{field: SCHEMA[field][bound]}))[1] == ()
 
-    assert decode_spec(a_spec(**written))[1] == ()
+
+def test_the_largest_job_is_the_same_for_the_api_server() -> None:
+    """Its rule has our bound and our remedy. minWorkers is bounded by it, since it is not above maxWorkers."""
+    (rule,) = SCHEMA["maxWorkers"]["x-kubernetes-validations"]
+
+    assert rule["rule"] == f"self <= {MOST_MEMBERS}"
+    assert wrong(maxWorkers=MOST_MEMBERS + 1) == [
+        f"spec.maxWorkers = {MOST_MEMBERS + 1}: {rule['message'].removeprefix('maxWorkers: ')}"
+    ]
+    assert wrong(minWorkers=MOST_MEMBERS, maxWorkers=MOST_MEMBERS) == []
+
+
+@pytest.mark.parametrize(("written", "read"), [(400, 170), (170, 170), (3, 3), ("many", "many")])
+def test_what_an_earlier_version_accepted_is_lowered(written: Any, read: Any) -> None:
+    """It took any maximum, and went by what a round holds; whatever else it took is left as it is."""
+    assert lowered({"maxWorkers": written, "workers": 9}) == {"maxWorkers": read, "workers": 9}
+    assert lowered(None) is None
 
 
 def test_all_mistakes_are_named_at_once() -> None:

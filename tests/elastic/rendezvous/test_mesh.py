@@ -1,4 +1,4 @@
-"""How large a ring is held; and 64 workers that lay down their addresses and read everybody else's, all at once."""
+"""The largest job's ring fits; and 64 workers that lay down their addresses and read each other's, all at once."""
 
 import asyncio
 import time
@@ -6,30 +6,20 @@ import time
 import pytest
 
 from scheduler.elastic.controller.pod_template import LONGEST_JOB, worker_name
-from scheduler.elastic.rendezvous import ring_size
-from scheduler.elastic.rendezvous.kv_store import OLD, Values
+from scheduler.elastic.job.validation import MOST_MEMBERS
+from scheduler.elastic.rendezvous.kv_store import Values
 from scheduler.elastic.rendezvous.worker_messages import Refused
-from scheduler.settings import RendezvousServer
+from scheduler.errors import SettingsError
+from scheduler.settings import RendezvousServer, load
 from tests.elastic.rendezvous.served import served
 
 WORKERS = 64
-MI = 2**20
-BOUNDS = {
-    "the defaults": (RendezvousServer(), "rendezvous.roundLimit"),
-    "a small round": (RendezvousServer(round_limit=MI), "rendezvous.roundLimit"),
-    "large rounds": (
-        RendezvousServer(round_limit=64 * MI),
-        "rendezvous.valuesLimit, for three rounds of a job",
-    ),
-    "small values": (RendezvousServer(value_limit=4096), "rendezvous.valueLimit"),
-    "few values": (RendezvousServer(keys=1000), "rendezvous.keys"),
-    "all of them large": (
-        RendezvousServer(
-            round_limit=2**32, values_limit=2**34, value_limit=2**24, body_limit=2**26, keys=2**24
-        ),
-        "65536 bytes a value, which is the agent's own bound",
-    ),
-}
+LEAST = {"valueLimit": 2**15, "keys": 2**11, "roundLimit": 2**23, "valuesLimit": 2**23}
+"""The smallest bounds that the settings take."""
+
+
+def values_of(bounds: RendezvousServer) -> Values:
+    return Values(keys=bounds.keys, size=bounds.round_limit, total=bounds.values_limit)
 
 
 def lay(values: Values, bounds: RendezvousServer, number: int, members: int, job: str = "team/job") -> None:
@@ -49,63 +39,47 @@ def lay(values: Values, bounds: RendezvousServer, number: int, members: int, job
             values.put(job, number, f"local_{pod}{hash_}/rank_0", b"00")
 
 
-@pytest.mark.parametrize(("bounds", "bound"), BOUNDS.values(), ids=BOUNDS)
-def test_the_largest_ring_fits(bounds, bound):
-    """All values of round after round are taken, though the former rounds are kept; and one a tenth larger is too
-    large.
-    """
-    ring = ring_size.largest(bounds)
-    values = Values(keys=bounds.keys, size=bounds.round_limit, total=bounds.values_limit)
-    for number in range(1, OLD + 4):
-        lay(values, bounds, number, ring.members)
-
-    assert values.round("team/job", OLD + 3).size <= ring_size.lain(ring.members)
-    assert ring.bound == bound
-    larger = Values(keys=bounds.keys, size=bounds.round_limit, total=bounds.values_limit)
-    if "agent" not in bound:
-        with pytest.raises((Refused, AssertionError)):
-            for number in range(1, OLD + 2):
-                lay(larger, bounds, number, ring.members + max(1, ring.members // 10))
-
-
-def test_the_largest_ring_by_default():
-    """What the settings say of the default, and of what more would take, is so."""
-    assert ring_size.largest(RendezvousServer()).members == 170
-    assert ring_size.largest(RendezvousServer(round_limit=62 * MI, values_limit=186 * MI)).members == 482
-
-
-def test_jobs_at_work_keep_nobody_from_meeting():
-    """By default: sixteen jobs train in rings as large as can be, and fill the room; each of them meets anew, and
-    one more comes.
-    """
-    bounds = RendezvousServer()
-    values = Values(keys=bounds.keys, size=bounds.round_limit, total=bounds.values_limit)
-    jobs = [f"team/job-{place}" for place in range(16)]
+def test_the_largest_job_fits_whatever_the_settings_are():
+    """All its values are taken, round after round; one a tenth larger would be too large for the smallest bounds."""
+    bounds = load(
+        environ={}, flags={f"rendezvous.{name}": str(size) for name, size in LEAST.items()}
+    ).rendezvous
+    values = values_of(bounds)
     for number in (1, 2, 3):
-        for job in jobs:
-            lay(values, bounds, number, 170, job)
-            values.met(job, number)
-    lay(values, bounds, 1, 170, "team/another")
+        lay(values, bounds, number, MOST_MEMBERS)
+    with pytest.raises(Refused, match="a round holds at most"):
+        lay(values, bounds, 4, MOST_MEMBERS * 11 // 10)
 
-    assert 16 * ring_size.lain(170) <= bounds.values_limit < 17 * ring_size.lain(170)
-    assert values.size <= bounds.values_limit
+
+@pytest.mark.parametrize("name", LEAST)
+def test_settings_that_the_largest_job_would_not_fit_are_refused(name):
+    """The start is refused, with the setting and its bounds."""
+    with pytest.raises(SettingsError, match=name):
+        load(environ={}, flags={f"rendezvous.{name}": str(LEAST[name] - 1)})
+
+
+def test_jobs_at_work_keep_none_from_meeting():
+    """By default: any number of jobs train in rings as large as can be; each of them meets again, and one more comes."""
+    bounds = RendezvousServer()
+    values = values_of(bounds)
+    for number in (1, 2):
+        for place in range(20):
+            lay(values, bounds, number, MOST_MEMBERS, f"team/job-{place}")
+            values.met(f"team/job-{place}", number)
+
+    assert values.size == 0
 
 
 def test_as_many_rings_meet_at_once_as_the_settings_say():
-    """Sixteen of 170 members, 44 of 100; who comes on top of them is told of the setting."""
+    """Sixteen of 170 members, 44 of 100; the next one is told of the setting."""
     bounds = RendezvousServer()
     for members, rings in ((170, 16), (100, 44)):
-        values = Values(keys=bounds.keys, size=bounds.round_limit, total=bounds.values_limit)
+        values = values_of(bounds)
         for place in range(rings):
             lay(values, bounds, 1, members, f"team/job-{place}")
         with pytest.raises(Refused, match=r"rendezvous\.valuesLimit"):
-            lay(values, bounds, 1, members, "team/another")
-            lay(values, bounds, 2, members, "team/another")
-
-
-def test_where_not_even_a_pair_fits():
-    """No ring is promised where the bounds leave room for none."""
-    assert ring_size.largest(RendezvousServer(keys=3)) == ring_size.Ring(0, "rendezvous.keys")
+            for place in ("another", "and-another"):
+                lay(values, bounds, 1, members, f"team/{place}")
 
 
 @pytest.mark.extended

@@ -185,13 +185,13 @@ async def test_values_are_bounded():
 
 
 async def test_the_values_of_all_jobs_are_bounded():
-    """A job whose rounds hold all the room gets no more, and is told so; that is counted."""
+    """Where others hold all the room a job gets none, and is told when to try again; that is counted."""
     bounds = {"round_limit": 2**20, "values_limit": 2**20, "value_limit": 2**19, "body_limit": 2**20}
     async with served(**bounds) as running:
-        await a_round(running, "a")
-        await a_round(running, "a")
+        await a_round(running, "a", job="team/one")
+        await a_round(running, "b", job="team/two")
         first = await running.ask("PUT", "/v1/rounds/1/kv/s/a", "a", b"x" * 2**19)
-        second = await running.ask("PUT", "/v1/rounds/2/kv/s/a", "a", b"x" * 2**19)
+        second = await running.ask("PUT", "/v1/rounds/1/kv/s/a", "b", b"x" * 2**19)
 
     assert first.status == 204
     assert (second.status, second.reason, "Retry-After" in second.headers) == (429, "NoRoom", True)
