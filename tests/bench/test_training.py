@@ -11,7 +11,7 @@ PERFECT = Job("perfect", 8, 8e6, {workers: 1.6 / workers for workers in range(1,
 @pytest.fixture
 def grown():
     training = Training(PERFECT, decode("offer", {}), 2, 0.0, 0)
-    training.run(20.0)
+    training.run(30.0)
     return training
 
 
@@ -20,7 +20,7 @@ def test_a_resize_costs_what_is_said(grown):
     (began, two), (at, eight) = grown.trail
 
     assert (began, two, eight) == (0.0, 2, 8)
-    assert WARM <= at <= 20.0
+    assert WARM <= at <= 30.0
     before, after = at - IDLE, grown.now - began - at
     steps = before / PERFECT.steps[2] + after / PERFECT.steps[8]
     assert grown.done == pytest.approx(steps, abs=40)
@@ -30,7 +30,7 @@ def test_the_end_is_counted_at_the_size_that_it_has(grown):
     """What is left to do at so many samples a second."""
     left = PERFECT.samples - grown.done * PERFECT.batch
 
-    assert grown.end - left / PERFECT.rate(8) == pytest.approx(grown.trail[-1][0] + 20.0, abs=1.0)
+    assert grown.end - left / PERFECT.rate(8) == pytest.approx(grown.trail[-1][0] + 30.0, abs=1.0)
 
 
 def test_equal_seeds_have_equal_courses():

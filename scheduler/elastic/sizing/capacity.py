@@ -65,7 +65,7 @@ class Seats:
         """Those that may have a seat, the first of them last. A node without a seat gets none in this call."""
 
     def take(self, count: int) -> bool:
-        """Takes so many seats, on the first nodes that have them, or none."""
+        """Takes so many seats, at least one, on the first nodes that have them; or none."""
         left, taken = count, list[tuple[int, int]]()
         for node in reversed(self._nodes):
             here = self._seats(node, left)
@@ -97,9 +97,8 @@ class Capacity:
 
     def __init__(self, free: Free) -> None:
         self._free = free
-        self._rows: _Rows = (
-            free.amounts.tolist()
-        )  # one seat changes few cells, and numpy is slow at single cells
+        # A list for each node: a seat changes a few cells, and numpy is slow at single ones.
+        self._rows: _Rows = free.amounts.tolist()
         self._kinds: dict[tuple[int, tuple[tuple[str, float], ...]], Seats] = {}
 
     def seats(self, worker: Mapping[str, float], kind: int) -> Seats:
@@ -116,8 +115,6 @@ class Capacity:
         if not worker.keys() <= set(free.resources):
             return Seats(self._rows, [], [])
         columns = [free.resources.index(name) for name in worker]
-        needs = np.array(list(worker.values()))
-        holds = free.eligible[kind] & (free.amounts[:, columns] >= needs).all(axis=1)
-        return Seats(
-            self._rows, list(zip(columns, worker.values(), strict=True)), np.flatnonzero(holds)[::-1].tolist()
-        )
+        holds = (free.amounts[:, columns] >= list(worker.values())).all(axis=1) & free.eligible[kind]
+        needs = list(zip(columns, worker.values(), strict=True))
+        return Seats(self._rows, needs, np.flatnonzero(holds)[::-1].tolist())
