@@ -8,6 +8,7 @@ A filter call reads as numbered steps: is it ours at all, is its seat known, and
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -64,9 +65,15 @@ class Engine:
         self._masks = FeasibilityCache()
         self._scores: OrderedDict[Uid, Mapping[str, int]] = OrderedDict()
         self.cycle = PlanningCycle(self.ledger, self._masks)
-        self._draining = NodeDrain(self.ledger, self._masks)
-        self._preempting = PreemptVerb(self.ledger, self._masks)
         self.forecasts = Forecasts()
+
+    @cached_property
+    def _draining(self) -> NodeDrain:
+        return NodeDrain(self.ledger, self._masks)
+
+    @cached_property
+    def _preempting(self) -> PreemptVerb:
+        return PreemptVerb(self.ledger, self._masks)
 
     @property
     def policy(self) -> Policy:

@@ -11,6 +11,7 @@ Never here: which of them are chosen (placement.victim_selection), or how they l
 import math
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 
 from scheduler.engine.las import LasTurns
 from scheduler.engine.preemption_candidates import MayTake
@@ -31,7 +32,10 @@ class PreemptionPolicy:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._turns = LasTurns(ledger)
+
+    @cached_property
+    def _turns(self) -> LasTurns:
+        return LasTurns(self._ledger)
 
     @property
     def _policy(self) -> Policy:

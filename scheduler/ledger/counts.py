@@ -63,15 +63,15 @@ class Entry(NamedTuple):
     """Since when it waits; None: it does not."""
 
 
+@dataclass(slots=True)
 class GangCounts:
     """Every gang counted once."""
 
-    def __init__(self) -> None:
-        self.cases: Counter[Case] = Counter()
-        self.demands: Counter[Demand] = Counter()
-        """Members by what they need."""
-        self._entries: dict[GangKey, Entry] = {}
-        self._since: dict[GangKey, float] = {}
+    cases: Counter[Case] = field(default_factory=Counter)
+    demands: Counter[Demand] = field(default_factory=Counter)
+    """Members by what they need."""
+    _entries: dict[GangKey, Entry] = field(default_factory=dict)
+    _since: dict[GangKey, float] = field(default_factory=dict)
 
     def oldest(self) -> float | None:
         """Since when the gang waits that waits longest; None: none waits."""
@@ -137,12 +137,12 @@ class Fault:
     """One failed on this gang not long before."""
 
 
+@dataclass(slots=True)
 class Faults:
     """What went wrong, for the service to log."""
 
-    def __init__(self) -> None:
-        self.total = 0
-        self._untold: list[Fault] = []
+    total: int = 0
+    _untold: list[Fault] = field(default_factory=list)
 
     def note(self, fault: Fault) -> None:
         """A step failed."""

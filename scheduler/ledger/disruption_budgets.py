@@ -7,6 +7,7 @@ changed meanwhile (preemption).
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final
 
@@ -23,15 +24,15 @@ REMEMBERED: Final = 16_384
 """Sets of labels of one namespace of which it is known which budgets cover them, at most."""
 
 
+@dataclass(slots=True)
 class Budgets:
     """The budgets of every namespace."""
 
-    def __init__(self) -> None:
-        self._by_namespace: dict[str, dict[str, Budget]] = {}
-        self._covers: dict[str, _Cover] = {}
-        self.eased: dict[str, dict[tuple[Requirement, ...] | None, Budget]] = {}
-        """Budgets as they were, which may let pods go now that they kept then, by namespace and selector."""
-        self._again = float("-inf")
+    eased: dict[str, dict[tuple[Requirement, ...] | None, Budget]] = field(default_factory=dict)
+    """Budgets as they were, which may let pods go now that they kept then, by namespace and selector."""
+    _by_namespace: dict[str, dict[str, Budget]] = field(default_factory=dict)
+    _covers: "dict[str, _Cover]" = field(default_factory=dict)
+    _again: float = float("-inf")
 
     def seen(self, budget: Budget, *, heed: bool = True) -> None:
         """Take in a budget as it is now.  heed: some gang may have been told to wait because of it as it was."""
