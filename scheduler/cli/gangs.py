@@ -26,7 +26,7 @@ from scheduler.cli.options import (
     split,
 )
 from scheduler.cli.screen import span
-from scheduler.model.obstacles import ruled_out
+from scheduler.model.demand import ruled_out
 from scheduler.status.response_schemas import Forecast, GangDetail, GangRow, MemberRow, PreemptedRow
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from scheduler.model.obstacles import ruled_out
+from scheduler.model.demand import ruled_out
 from scheduler.model.resources import written
 from scheduler.model.workload import GangKey, Uid
 

@@ -1,4 +1,4 @@
-"""What one pod needs of the node it is to run on."""
+"""What one pod needs of the node it is to run on, and in words what is in the way. Loads no numpy."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -126,3 +126,18 @@ class Demand:
     def untolerated(self, taints: Iterable[Taint]) -> tuple[Taint, ...]:
         """The taints among these that this demand does not tolerate."""
         return tuple(t for t in taints if not any(own.tolerates(t) for own in self.tolerations))
+
+
+NO_NODES: Final = "no nodes"
+"""The one obstacle that rules out no node: there is none."""
+
+
+def ruled_out(blocked: Mapping[str, int]) -> str:
+    """Of obstacles and how many nodes each rules out: "cordon rules out 1 node, room rules out 4 nodes"; empty for
+    nothing.
+    """
+    if NO_NODES in blocked:
+        return "the cluster has no nodes that Gangwright can see"
+    return ", ".join(
+        f"{kind} rules out {count} node{'s' if count != 1 else ''}" for kind, count in sorted(blocked.items())
+    )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scheduler.model.admission import CORDON
 from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
 from scheduler.model.decision import Decision, Place, Reason, Refuse, Shortfall, Wait
-from scheduler.model.obstacles import NO_NODES
+from scheduler.model.demand import NO_NODES
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility, scoring

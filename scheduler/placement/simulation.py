@@ -19,8 +19,17 @@ from scheduler.model.decision import Place
 from scheduler.model.queueing import Backfill
 from scheduler.model.resources import Vector
 from scheduler.placement import planner
-from scheduler.placement.forecast_capacity import ForecastCapacity, Rows, growth, merged, snug
-from scheduler.placement.forecast_setup import ForecastSetup, Runs, Shape, holds
+from scheduler.placement.forecast_setup import (
+    ForecastCapacity,
+    ForecastSetup,
+    Rows,
+    Runs,
+    Shape,
+    growth,
+    holds,
+    merged,
+    snug,
+)
 from scheduler.placement.reservation import Search, could_hold, departures, expected_ends, uses_of
 
 

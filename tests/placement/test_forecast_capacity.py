@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scheduler.model.decision import Place
 from scheduler.placement import planner
 from scheduler.placement.feasibility import FeasibilityCache
-from scheduler.placement.forecast_capacity import Demands, ForecastCapacity, growth, is_plain, merged, snug
+from scheduler.placement.forecast_setup import Demands, ForecastCapacity, growth, is_plain, merged, snug
 from tests.builders import GPU, a_cluster, a_demand, a_gang, a_role, some_amounts
 from tests.placement.asking import POLICY
 from tests.placement.test_properties import books, demands, picture
