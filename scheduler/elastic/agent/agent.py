@@ -21,20 +21,18 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from .agent_errors import MasterError, Refused
 from .agent_settings import Settings
-from .background_calls import BackgroundCalls
 from .child import Child, Reaper
-from .exit_report import Ending, Known, judge, never_started
 from .heartbeat import Announcements, Heartbeat, Listener
 from .http_client import Connections
 from .init_unblock import unblock
 from .kv_proxy import Store
+from .liveness import Ending, Known, Watchdog, judge, never_started
 from .local_api import LocalAPI
 from .local_server import Shim
 from .master_client import Answer, Master
 from .procfs import adopt_orphans, listen, memory_kills
-from .retry import Backoff, Outage, Over, Patience, Say
+from .retry import BackgroundCalls, Backoff, Outage, Over, Patience, Say
 from .training_run import TrainingRun
-from .watchdog import Watchdog
 
 TICK = 1.25
 """Seconds between two looks at a child that says nothing; one that reports is looked at when it does, as well.

@@ -1,10 +1,14 @@
-"""Trying again: for ever, ever more slowly up to a second, and told once, not at every try.
+"""Trying again, without end, ever more slowly up to a second, and told once, not at every try; and calls in the background.
 
-An outage of the master must not disturb a training, so nobody here gives up by himself; who waits says until when.
+An outage of the master must not disturb a training, so nothing here gives up by itself; the caller says until when.
+
+A pod has a limit of processes, and threads count. Where none can be started the call waits for the agent's next look: an
+orderly leave that ended in a traceback instead would cost the job the steps since its last commit.
 """
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from typing import Callable, TypeVar
@@ -13,6 +17,7 @@ from .agent_errors import MasterError, Refused
 
 T = TypeVar("T")
 Say = Callable[[str], None]
+Work = Callable[[], None]
 
 QUIET = 10.0
 """Seconds between two losses of the master that are told."""
@@ -107,3 +112,22 @@ class Patience:
                 self._outage.went_well()
                 return answer
         raise Over(last)
+
+
+class BackgroundCalls:
+    """Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._kept: queue.SimpleQueue[tuple[str, Work]] = queue.SimpleQueue()
+
+    def run(self, name: str, work: Work) -> None:
+        """Now, or as soon as there is a thread to be had."""
+        try:
+            threading.Thread(target=work, name=name, daemon=True).start()
+        except RuntimeError:
+            self._kept.put((name, work))
+
+    def again(self) -> None:
+        """Tries once more what found no thread."""
+        for _ in range(self._kept.qsize()):
+            self.run(*self._kept.get())

@@ -15,8 +15,8 @@ from typing import Any, Callable, Iterable, Iterator, Mapping
 
 from ..runtime.round_assignment import Assignment
 from .init_unblock import Place
+from .liveness import Sight
 from .progress_report import Progress
-from .watchdog import Sight
 
 KEYS_KEPT = 4096
 """Values of the current round kept at hand: Horovod reads each of its peers' twice; six meshes of 512 members fit."""

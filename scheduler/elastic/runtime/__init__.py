@@ -2,12 +2,12 @@
 
 Lives here, by module:
 
-* the import hook that gives Horovod's elastic loop another reset (`import_hook`, `run_loop`);
-* what a script hears while it sets up (`expected_rank`, `script_setup`), and samplers that are dealt again (`torch_samplers`);
-* the rehearsal, alone, and how it is undone (`warmup`, `rehearsal_snapshot`);
+* the import hook that gives Horovod's elastic loop another reset, and sees to PyTorch's samplers (`import_hook`, `run_loop`);
+* what a script hears while it sets up (`script_setup`);
+* the rehearsal, alone, and how it is undone (`warmup`, `rehearsal_snapshot`, `value_backup`);
 * the way into a round (`agent_client`, `barrier`, `horovod_environment`), and what is told to the agent (`training_progress`);
-* the checkpoint (`checkpoint_file`) and the arithmetic of batches (`batch_share`);
-* the small API that a new script imports as `gangwright` (`script_api`), and the end of scripts of another kind (`foreign_script`).
+* the checkpoint (`checkpoint_file`), and whose samples a step takes (`data_position`);
+* the small API that a new script imports as `gangwright` (`script_api`).
 
 Never here: anything but the standard library at import time, whatever needs a Python newer than 3.8, and any import by
 an absolute name of ours: the agent carries this package into images of other people, under a name of its choice.
@@ -30,22 +30,16 @@ def activate() -> None:
     """
     if not os.environ.get("GANGWRIGHT_SHIM"):
         return
+    from . import horovod_environment, import_hook
+
     if os.environ.get("TORCHELASTIC_RUN_ID"):
-        _end_worker_of_torchrun()
-    from . import horovod_environment
-    from .import_hook import install
-
+        try:
+            import_hook.end("torchrun runs it")
+        except (
+            SystemExit
+        ) as end:  # at the start of an interpreter it would be shown as a fault of Python itself
+            sys.stderr.write(f"{end}\n")
+            sys.stderr.flush()
+            os._exit(1)
     horovod_environment.apply(horovod_environment.solo(os.environ))
-    install()
-
-
-def _end_worker_of_torchrun() -> None:
-    """At the start of an interpreter an exception would be shown as a fault of Python itself."""
-    from . import foreign_script
-
-    try:
-        foreign_script.seen("torchrun runs it")
-    except SystemExit as end:
-        sys.stderr.write(f"{end}\n")
-        sys.stderr.flush()
-        os._exit(1)
+    import_hook.install()

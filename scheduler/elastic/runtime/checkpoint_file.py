@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Tuple
 
 from .runtime_errors import CheckpointError
-from .step_clock import say
+from .training_progress import say
 
 KEPT = 2
 """Files kept: the newest, and the one before in case the newest's disk block is bad."""

@@ -15,8 +15,7 @@ from typing import Any, Callable
 from . import checkpoint_file, state_codec
 from .frameworks import Plain
 from .runtime_errors import CheckpointError
-from .step_clock import say
-from .training_progress import Progress
+from .training_progress import Progress, say
 
 
 class Disk:

@@ -39,13 +39,6 @@ def solo(env: Mapping[str, str]) -> Changes:
     }
 
 
-def before(theirs: Mapping[str, str], env: Mapping[str, str], former: Changes) -> Changes:
-    """What the variables that this assignment or a former one sets were in the pod; `former`: the answer to the one
-    before.
-    """
-    return {**{key: env.get(key) for key in theirs}, **former}
-
-
 def member(
     rank: int, size: int, env: Mapping[str, str], theirs: Mapping[str, str], pods: Changes | None = None
 ) -> Changes:

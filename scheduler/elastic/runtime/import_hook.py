@@ -1,9 +1,15 @@
-# ruff: noqa: SLF001 - the seams of Horovod's Python layer are private
-"""Changes Horovod's elastic half while it is imported, before a script can take hold of it.
+"""Changes Horovod's elastic half while it is imported, before a script can take hold of it; and what PyTorch has beside it.
 
 A finder at the head of `sys.meta_path` lets the ordinary import do its work and then changes the fresh module. What is
 changed is the Python layer's own seams (the reset loop, commit, check); Horovod's files and its C++ stay as they are.
-The same finder answers `import gangwright` with our small API, and sees to it that scripts of another kind are told of.
+The same finder answers `import gangwright` with the small API.
+
+A script of another kind is told to the agent as soon as it shows. A torchrun job would train to its end on each worker
+alone, and be taken for one that has failed.
+
+A script makes PyTorch's `DistributedSampler` once, with the rank and the size that it has then. In a later round its parts
+would overlap or leave samples out. So it is dealt again in each round, as Horovod's `ElasticSampler` is. One that was made
+for another rank or size than the process had is the script's own affair.
 """
 
 from __future__ import annotations
@@ -14,9 +20,13 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from typing import Any, Callable, Mapping, Sequence
+import weakref
+from typing import Any, Mapping, Sequence
 
 API = "gangwright"
+
+TRIES = 3
+"""The agent is on the same machine; one that does not answer so often is busy, and the script goes on."""
 
 
 def install() -> None:
@@ -25,30 +35,13 @@ def install() -> None:
         sys.meta_path.insert(0, Finder())
 
 
-def _common_elastic(module: Any) -> None:
-    from . import run_loop
-
-    module.run_fn = run_loop.run_fn
-    module.State.commit = run_loop.commit
-    module.State.check_host_updates = run_loop.check
-
-
-def _tensorflow_elastic(module: Any) -> None:
-    """Its `run` would turn an `UnknownError` that is not Horovod's into a quiet end of the training."""
-    from . import run_loop
-
-    def run(func: Callable[..., Any]) -> Callable[..., Any]:
-        return run_loop.run_fn(func, module._reset)
-
-    module.run = run
-
-
-def _process_group(module: Any) -> None:
+def patch_process_group(module: Any) -> None:
     """Changed before `torch.distributed` takes its names over. The import alone says nothing: `import torch` does it."""
     _tells(module, "init_process_group", "it calls torch.distributed.init_process_group without Horovod")
 
 
-def _torchrun(module: Any) -> None:
+def patch_launcher(module: Any) -> None:
+    """What torchrun calls."""
     _tells(module, "launch_agent", "torchrun runs it")
 
 
@@ -61,37 +54,73 @@ def _tells(module: Any, name: str, what: str) -> None:
     @functools.wraps(inner)
     def called(*args: Any, **words: Any) -> Any:
         if "horovod" not in sys.modules:
-            from . import foreign_script
-
-            foreign_script.seen(what)
+            end(what)
         return inner(*args, **words)
 
     setattr(module, name, called)
 
 
-def _by(ours: str, name: str) -> Callable[[Any], None]:
-    """A change that a module of ours makes, which is imported when that is."""
+def end(what: str) -> None:
+    """Ends this process with what to do. `what`: the sign, as a sentence about the script. Raises SystemExit.
 
-    def change(module: Any) -> None:
-        getattr(importlib.import_module(f"{__package__}.{ours}"), name)(module)
+    The agent refuses it where an elastic training has begun: a script may run another tool beside it.
+    """
+    from . import worker_context
 
-    return change
+    why = (
+        f"the script is not elastic: {what}. Decorate its training function with hvd.elastic.run, or run it as an "
+        "ordinary Job of a gang"
+    )
+    agent, body = worker_context.shim(), {"code": 1, "why": why, "foreign": what}
+    told = any(agent.tell("/gone", body) for _ in range(TRIES))
+    agent.close()
+    if told:
+        raise SystemExit(f"gangwright: {why}")
 
 
-PATCHES: Mapping[str, Callable[[Any], None]] = {
-    "horovod.common.elastic": _common_elastic,
-    "horovod.tensorflow.elastic": _tensorflow_elastic,
-    "horovod.tensorflow": _by("stamps", "patch"),
-    "horovod.torch.optimizer": _by("stamps", "patch_torch"),
-    "horovod.common.basics": _by("setting_up", "patch_basics"),
-    "horovod.common.process_sets": _by("setting_up", "patch_process_sets"),
-    "horovod.tensorflow.mpi_ops": _by("setting_up", "patch_operations"),
-    "horovod.torch.mpi_ops": _by("setting_up", "patch_operations"),
-    "torch.utils.data.distributed": _by("samplers", "patch"),
-    "torch.distributed.distributed_c10d": _process_group,
-    "torch.distributed.launcher.api": _torchrun,
+_made: Any = weakref.WeakValueDictionary()
+"""By identity, for a class of a script may have no hash."""
+_makes: Any = None
+"""How such a sampler begins; classes that derive from it may begin in another way."""
+
+
+def patch_samplers(module: Any) -> None:
+    """Notes each `DistributedSampler` that is made from now on."""
+    global _makes  # noqa: PLW0603 - one module of PyTorch's
+    make = _makes = module.DistributedSampler.__init__
+
+    @functools.wraps(make)
+    def init(self: Any, *args: Any, **words: Any) -> None:
+        make(self, *args, **words)
+        _made[id(self)] = self
+
+    module.DistributedSampler.__init__ = init
+
+
+def deal_samplers(former: tuple[int, int], rank: int, size: int) -> bool:
+    """Deals again those that were dealt for `former`, rank and size; whether there are any."""
+    dealt = [one for one in _made.values() if (one.rank, one.num_replicas) == former]
+    for one in dealt if former != (rank, size) else ():
+        epoch = one.epoch
+        _makes(one, one.dataset, size, rank, one.shuffle, one.seed, one.drop_last)
+        one.epoch = epoch
+    return bool(dealt)
+
+
+PATCHES: Mapping[str, str] = {
+    "horovod.common.elastic": "run_loop.patch",
+    "horovod.tensorflow.elastic": "run_loop.patch_tensorflow",
+    "horovod.tensorflow": "step_timer.patch",
+    "horovod.torch.optimizer": "step_timer.patch_torch",
+    "horovod.common.basics": "script_setup.patch_basics",
+    "horovod.common.process_sets": "script_setup.patch_process_sets",
+    "horovod.tensorflow.mpi_ops": "script_setup.patch_operations",
+    "horovod.torch.mpi_ops": "script_setup.patch_operations",
+    "torch.utils.data.distributed": "import_hook.patch_samplers",
+    "torch.distributed.distributed_c10d": "import_hook.patch_process_group",
+    "torch.distributed.launcher.api": "import_hook.patch_launcher",
 }
-"""Module → what is done to it when it has been executed."""
+"""Module → the function of this package that changes it when it has been executed; imported no earlier."""
 
 
 class Finder(importlib.abc.MetaPathFinder):
@@ -113,7 +142,7 @@ class Finder(importlib.abc.MetaPathFinder):
 class _Patching(importlib.abc.Loader):
     """The loader of somebody else, and a change at the end."""
 
-    def __init__(self, inner: Any, change: Callable[[Any], None]) -> None:
+    def __init__(self, inner: Any, change: str) -> None:
         self._inner, self._change = inner, change
 
     def __getattr__(self, name: str) -> Any:
@@ -124,7 +153,8 @@ class _Patching(importlib.abc.Loader):
 
     def exec_module(self, module: Any) -> None:
         self._inner.exec_module(module)
-        self._change(module)
+        ours, _, name = self._change.partition(".")
+        getattr(importlib.import_module(f"{__package__}.{ours}"), name)(module)
 
 
 class _Api(importlib.abc.Loader):

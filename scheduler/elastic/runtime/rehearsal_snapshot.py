@@ -2,8 +2,7 @@
 
 Lives here: the way from the function through its script. On it containers, attributes, globals, cells and iterators are
 noted. Objects keep their identity. Iterators are lent: the rehearsal draws from copies. Never here: how a value is
-put back where it stands (`value_holders`), how an array or a source of chance is (`value_copies`), how an iterator is copied
-(`value_copies`), and which objects are the script's (`script_scope`). A library's own objects, such as models and traced functions
+kept and put back (`value_backup`), and which objects are the script's (`script_scope`). A library's own objects, such as models and traced functions
 of TensorFlow, are what the rehearsal is done for.
 """
 
@@ -20,9 +19,9 @@ import types
 from operator import is_
 from typing import Any, Callable, Collection, Iterable, Mapping, Sequence
 
-from . import script_scope, value_copies, value_holders
+from . import script_scope, value_backup
 from .runtime_errors import Unmovable
-from .value_copies import Known, NotCopied, copied, is_iterator
+from .value_backup import Known, NotCopied, copied, is_iterator
 
 ITEMS = 10_000
 """Things in a container above which it is taken for data: it is put back itself, what is in it is not looked at."""
@@ -57,7 +56,7 @@ class Snapshot:
         self._queue: list[tuple[Any, str, bool]] = []
         self._copies: Known = {}
         self._lent: list[Callable[[], None]] = []
-        self._back: list[value_holders.Back] = []
+        self._back: list[value_backup.Back] = []
         name = getattr(func, "__name__", type(func).__name__)
         self._go(state, "state")
         self.args = [self._go(one, f"{name}.args[{number}]") for number, one in enumerate(args)]
@@ -79,7 +78,7 @@ class Snapshot:
         for lend in self._lent:
             lend()
 
-    def put_back(self, stays: value_holders.Stays) -> None:
+    def put_back(self, stays: value_backup.Stays) -> None:
         """Everything is as it was, but for what `stays`, where nothing was before."""
         for back in self._back:
             back(stays)
@@ -104,7 +103,7 @@ class Snapshot:
             return self._copies.get(id(value), (value, value))[1]
         self._seen[id(value)] = value
         try:
-            back = value_copies.keep(value, weighs=False)
+            back = value_backup.keep(value, weighs=False)
             if back is None:
                 return copied(value, lambda one: self._go(one, where), self._copies)
         except NotCopied:
@@ -117,10 +116,10 @@ class Snapshot:
         if self._go(value, where, weighs) is not value:
             raise _unmovable(value, where)
 
-    def _hold(self, holder: value_holders.Holder, where: str, weighs: bool = False) -> None:
+    def _hold(self, holder: value_backup.Holder, where: str, weighs: bool = False) -> None:
         kept = holder.read()
         self._back.append(holder.back(kept))
-        if kept is not value_holders.MISSING:
+        if kept is not value_backup.MISSING:
             lent = self._go(kept, where, weighs)
             if lent is not kept:
                 self._lent.append(functools.partial(holder.write, lent))
@@ -141,18 +140,18 @@ class Snapshot:
         if _is_container(value):
             self._container(value, where, weighs)
             return
-        if value_copies.flows(value):
+        if value_backup.flows(value):
             raise _unmovable(value, where)
-        back = value_copies.keep(value, weighs)
+        back = value_backup.keep(value, weighs)
         if isinstance(value, type):
             self._class(value)
         elif isinstance(value, types.FunctionType):
             self._function(value, where)
         elif isinstance(value, io.IOBase):
-            self._leaf(value_copies.place(value))
+            self._leaf(value_backup.place(value))
         elif back is not None:
             self._leaf(back)
-            self._go(value_copies.grad(value), f"{where}.grad", weighs=True)
+            self._go(value_backup.grad(value), f"{where}.grad", weighs=True)
         elif value is self._state or self._script.opens(value):
             self._container(value, where, weighs)
             self._attributes(value, where)
@@ -168,7 +167,7 @@ class Snapshot:
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
             if id(cell) not in self._seen:
                 self._seen[id(cell)] = cell
-                self._hold(value_holders.cell(cell), f"{where}.{name}")
+                self._hold(value_backup.cell(cell), f"{where}.{name}")
         code = value.__code__
         self._globals(
             room, script_scope.names(code, only=script_scope.GLOBAL), script_scope.names(code), where
@@ -189,7 +188,7 @@ class Snapshot:
                     self._globals(inner, named & inner.keys(), named, f"{where}.{name}", rooms)
             elif (id(room), name) not in self._names:
                 self._names.add((id(room), name))
-                self._hold(value_holders.entry(room, name), f"{where}.{name}")
+                self._hold(value_backup.entry(room, name), f"{where}.{name}")
 
     def _class(self, value: type) -> None:
         """What a script's class has of its own; an enumeration has nothing that changes."""
@@ -201,23 +200,23 @@ class Snapshot:
             for function in script_scope.functions(value):
                 self._go(function, value.__name__)
             return
-        for name in value_holders.names(value):
-            self._hold(value_holders.attribute(value, name), f"{value.__name__}.{name}")
-        self._back.append(value_holders.no_new_names(value))
+        for name in value_backup.names(value):
+            self._hold(value_backup.attribute(value, name), f"{value.__name__}.{name}")
+        self._back.append(value_backup.no_new_names(value))
 
     def _container(self, value: Any, where: str, weighs: bool) -> None:
         if isinstance(value, dict):
-            self._back.append(value_holders.mapping(value))
+            self._back.append(value_backup.mapping(value))
             self._go(getattr(value, "default_factory", None), where)
             self._items(value, list(value.items()) if _few(value.values()) else (), where, weighs)
         elif isinstance(value, (list, collections.deque)):
-            self._back.append(value_holders.sequence(value))
+            self._back.append(value_backup.sequence(value))
             self._items(value, _few(value), where, weighs)
         elif isinstance(value, (bytearray, array.array)):
-            self._back.append(value_holders.sequence(value))
+            self._back.append(value_backup.sequence(value))
         elif isinstance(value, (tuple, set, frozenset)):
             if isinstance(value, set):
-                self._back.append(value_holders.members(value))
+                self._back.append(value_backup.members(value))
             for number, one in _few(value):
                 self._fixed(one, f"{where}[{number}]", weighs)
 
@@ -226,15 +225,15 @@ class Snapshot:
         weighs = hasattr(type(value), "load_state_dict")
         own = getattr(value, "__dict__", None)
         if type(own) is dict:
-            self._back.append(value_holders.mapping(own))
+            self._back.append(value_backup.mapping(own))
             passed = self._passed(value, own, where)
             for name, one in list(own.items()):
                 lent = passed[name] if name in passed else self._go(one, f"{where}.{name}", weighs)
                 if lent is not one:
                     self._lent.append(functools.partial(own.__setitem__, name, lent))
         for name, member in self._script.slots(type(value)):
-            self._hold(value_holders.slot(value, member), f"{where}.{name}", weighs)
-        for number, one in enumerate(value_copies.weights(value)):
+            self._hold(value_backup.slot(value, member), f"{where}.{name}", weighs)
+        for number, one in enumerate(value_backup.weights(value)):
             self._go(one, f"{where}[{number}]", weighs=True)
         self._go(type(value), type(value).__name__)
 
@@ -272,7 +271,7 @@ class Snapshot:
         own = vars(value) if kinds else {}
         for name in names & own.keys():
             if type(own[name]) in {int, float, str}:
-                self._hold(value_holders.entry(own, name), f"{where}.{name}")
+                self._hold(value_backup.entry(own, name), f"{where}.{name}")
             else:
                 self._fixed(own[name], f"{where}.{name}")
         for kind in kinds:

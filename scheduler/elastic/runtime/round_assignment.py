@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Mapping, TypeVar
 
-from .batch_share import MODES, Batch
+from .data_position import MODES, Batch
 from .runtime_errors import AnswerError
 
 

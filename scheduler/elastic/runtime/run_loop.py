@@ -23,12 +23,10 @@ from typing import Any, Callable, Mapping, Optional, Sequence
 from . import (
     barrier,
     checkpointing,
-    expected_rank,
     frameworks,
     horovod_environment,
     script_setup,
-    state_fingerprint,
-    step_timer,
+    state_codec,
     warmup,
     worker_context,
 )
@@ -36,7 +34,7 @@ from .agent_client import FIRST_PAUSE
 from .interrupt import Pace
 from .round_assignment import Assignment
 from .runtime_errors import Interrupted
-from .step_clock import Idle, say
+from .training_progress import Idle, say
 
 HELD = 2.0
 """Seconds at the barrier after which the state is saved. A change with all workers there takes a tenth of it."""
@@ -53,6 +51,16 @@ TOLD = 300
 
 class _Removed(Exception):  # noqa: N818 - read as a word where it is caught
     """The job does without this worker."""
+
+
+def patch(module: Any) -> None:
+    """`horovod.common.elastic`: another loop, commit and check."""
+    module.run_fn, module.State.commit, module.State.check_host_updates = run_fn, commit, check
+
+
+def patch_tensorflow(module: Any) -> None:
+    """`horovod.tensorflow.elastic`: its `run` would turn an `UnknownError` of another library into a quiet end."""
+    module.run = lambda func: run_fn(func, module._reset)  # noqa: SLF001 - a seam of Horovod's Python layer
 
 
 def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
@@ -92,7 +100,6 @@ class Loop:
         self._framework = frameworks.of(state)
         self._worker = worker_context.begin()
         self._progress = self._worker.progress
-        self._stamp: step_timer.Stamp | None = None
         self._disk = checkpointing.Disk(self._framework, self._progress)
         self._pace, self._idle = Pace(), Idle()
         self._first = True
@@ -141,11 +148,9 @@ class Loop:
         if self._worker.assignment.round:
             self._framework.shutdown()
             self._let_go()
-        self._stamp = self._framework.stamp()
-        if self._stamp is not None:
-            self._progress.in_step_collective, self._progress.last_mark = self._past_compute, self._stamp.last
+        self._progress.stamp = self._framework.stamp()
         warmup.run(self._worker, self._framework, self._func, args, words)
-        self._work_begins()  # the warm-up's marks are undone as well
+        self._progress.stamp.begin()  # the warm-up's marks are undone as well
         say(f"warmed up alone in {time.monotonic() - begun:.2f} s")
 
     def _rounds(self, args: Sequence[Any], words: Mapping[str, Any]) -> Any:
@@ -185,7 +190,7 @@ class Loop:
     def _barrier(self, why: str) -> Assignment:
         """Stands at the barrier until there is an assignment; meanwhile Horovod is shut down."""
         self._progress.phase = "Ready"
-        card, known = self._card(), expected_rank.asked()
+        card, known = self._card(), script_setup.asked()
         body = {
             "round": self._worker.assignment.round,
             "step": self._progress.step,
@@ -194,11 +199,19 @@ class Loop:
             "why": why,
             "another": self._another,
             "fingerprint": card.fingerprint,
-            "place": [known.rank, known.size] if known and not self._worker.assignment.round else None,
-            "again": expected_rank.again(),
+            "place": list(known) if known and not self._worker.assignment.round else None,
+            "again": script_setup.again(),
         }
         answer: queue.Queue[Any] = queue.Queue()
-        threading.Thread(target=_into, args=(answer, self._arrive, body), daemon=True).start()
+
+        def arrive() -> None:
+            try:
+                self._worker.reporter.report()  # the times of the last steps come first
+                answer.put(self._worker.shim.ready(body))
+            except BaseException as error:  # noqa: BLE001 - it is raised where the answer is waited for
+                answer.put(error)
+
+        threading.Thread(target=arrive, daemon=True).start()
         self._framework.shutdown()
         if why == "failure":
             self._let_go()
@@ -206,11 +219,6 @@ class Loop:
         if isinstance(assignment, BaseException):
             raise assignment
         return assignment  # type: ignore[no-any-return]
-
-    def _arrive(self, body: Mapping[str, Any]) -> Assignment:
-        """Says at the barrier what there is to say, the times of the last steps first."""
-        self._worker.reporter.report()
-        return self._worker.shim.ready(body)
 
     def _wait(self, answer: queue.Queue[Any]) -> Any:
         """The answer; while it is long in coming the state goes to disk, by one of those that have it."""
@@ -248,13 +256,9 @@ class Loop:
     def _enter(self, assignment: Assignment) -> None:
         """Into the round: environment, barrier, init, and the same state for all."""
         marks = [time.monotonic()]
-        scale, former = self._worker.lr_scale(), self._former()
-        self._worker.assignment = assignment
-        self._progress.round = assignment.round
-        self._worker.watch.entered(assignment.round)
-        self._worker.pods = pods = horovod_environment.before(assignment.env, os.environ, self._worker.pods)
+        scale, former = self._worker.lr_scale(), self._worker.stands or script_setup.asked()
+        self._worker.take(assignment)
         mine = (assignment.rank, assignment.size)
-        horovod_environment.apply(horovod_environment.member(*mine, os.environ, assignment.env, pods))
         if assignment.restore and assignment.rank == 0:
             self._disk.read(assignment.restore)
         moved = former is not None and former != mine
@@ -273,12 +277,7 @@ class Loop:
         self._progress.phase = "Training"
         self._say_round(assignment, marks)
         self._idle.resumed()
-        self._work_begins()
-
-    def _former(self) -> tuple[int, int] | None:
-        """Rank and size that the script goes by: the last round's, or what it was told; None: it goes by none."""
-        known = expected_rank.asked()
-        return self._worker.stands or ((known.rank, known.size) if known else None)
+        self._progress.stamp.begin()
 
     def _reset_state(
         self, mine: tuple[int, int], *, dealt: bool, moved: bool, heard: Mapping[str, Any]
@@ -290,11 +289,11 @@ class Loop:
         """
         first, self._first = self._first, False
         self._worker.stands = mine
-        unprepared = script_setup.answered_alone or expected_rank.asked() is None
+        unprepared = script_setup.answered_alone or script_setup.asked() is None
         if not first or moved or (unprepared and heard.get("resets")):
             self._state.on_reset()
         taken_over = not first and (dealt or bool(getattr(self._state, "_reset_callbacks", ())))
-        self._progress.stale = "" if taken_over else expected_rank.differs(*mine)
+        self._progress.stale = "" if taken_over else script_setup.differs(*mine)
 
     def _pass_barrier(self, assignment: Assignment, scale: float, *, resets: bool) -> Mapping[str, Any]:
         """Rank 0's counters and plain values, when everybody is here."""
@@ -325,24 +324,17 @@ class Loop:
     def _card(self, word: Mapping[str, Any] | None = None) -> barrier.Card:
         """What is shown to the agent, and at the barrier."""
         shapes, attributes = self._framework.shapes(), self._framework.attributes()
-        described = state_fingerprint.describe(shapes, attributes)
-        return barrier.Card(state_fingerprint.digest(shapes, attributes), described, word or {})
+        described = state_codec.describe(shapes, attributes)
+        return barrier.Card(state_codec.digest(shapes, attributes), described, word or {})
 
     def _stepped(self) -> None:
         seconds = self._idle.stepped()
-        compute = self._stamp.compute() if self._stamp is not None and seconds is not None else None
+        compute = self._progress.stamp.compute() if seconds is not None else None
         if seconds is not None:
             self._pace.stepped(seconds)
         self._progress.ours.update(self._idle.told())
         self._progress.stepped(seconds, compute)
-        self._work_begins()
-
-    def _work_begins(self) -> None:
-        if self._stamp is not None:
-            self._stamp.begin()
-
-    def _past_compute(self) -> bool:
-        return self._stamp is not None and self._stamp.marked()
+        self._progress.stamp.begin()
 
     def _ask(self) -> None:
         """Raises the interrupt on all ranks at the same step when a newer round is wanted."""
@@ -362,7 +354,7 @@ class Loop:
         wanted, steps = self._framework.broadcast([wanted, self._pace.wish()])
         self._progress.in_check = False
         self._pace.agreed(steps, time.monotonic() - begun)
-        self._work_begins()
+        self._progress.stamp.begin()
         return wanted
 
     def _say_round(self, assignment: Assignment, marks: Sequence[float]) -> None:
@@ -385,13 +377,6 @@ class Loop:
 
 
 _loop: Optional[Loop] = None  # noqa: UP045
-
-
-def _into(answer: queue.Queue[Any], ask: Callable[[Any], Any], body: Any) -> None:
-    try:
-        answer.put(ask(body))
-    except BaseException as error:  # noqa: BLE001 - it is raised where the answer is waited for
-        answer.put(error)
 
 
 def _last(error: BaseException) -> str:

@@ -16,8 +16,7 @@ import os
 from typing import Any, Iterator, Sequence
 
 from . import checkpointing, data_position, frameworks, training_progress, worker_context
-from .batch_share import Batch
-from .data_position import Pass, Share
+from .data_position import Batch, Pass, Share
 from .round_assignment import ALONE
 from .warmup import FLAG
 

@@ -13,13 +13,99 @@ the line.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from typing import Any, Callable, Mapping
+import threading
+from typing import Any, Callable, Iterator, Mapping
 
-from . import barrier, expected_rank, horovod_environment, worker_context
+from . import barrier, worker_context
 from .round_assignment import Place
 from .runtime_errors import SetupCollective
+
+ARRIVAL: Mapping[str, Any] = {"round": 0, "step": 0, "committed": 0, "samples": 0.0, "why": "newcomer"}
+"""What a process says at the barrier that has no state yet."""
+
+LIBRARIES = ("tensorflow", "keras", "horovod")
+"""Packages through which a script may ask."""
+
+_one = threading.Lock()
+_told: Place | None = None
+_alone = False
+_asked: dict[str, tuple[int, str]] = {}
+"""Field → what the script was told of it and keeps, and where it asked first."""
+
+
+def told() -> Place:
+    """What the master expects of this process's first round. Waits until it is known, and stays as it was told."""
+    global _told  # noqa: PLW0603 - one process, one first round
+    with _one:
+        if _told is None:
+            _told = worker_context.shim().place()
+        return _told
+
+
+def answer(kind: str, frame: Any, *, noted: bool) -> int:
+    """`kind` of the place that the script goes by, `rank` or `size`. noted: code of the script asks, in this frame.
+
+    In a round that is its place there, in a rehearsal that of the round before, and before the first the expected one.
+    """
+    if _alone:
+        return {"rank": 0, "size": 1}[kind]
+    mine = worker_context.current()
+    known = mine.assignment if mine is not None and mine.assignment.round else told()
+    value = int(getattr(known, kind))
+    if noted and kind not in _asked and (worker_context.setting_up() or _traced()):
+        _asked[kind] = (value, line_of(frame))
+    return value
+
+
+def _traced() -> bool:
+    """Whether a graph of TensorFlow's is being made, which keeps the answer."""
+    tensorflow: Any = sys.modules.get("tensorflow")
+    return tensorflow is not None and not tensorflow.executing_eagerly()
+
+
+def others_heard() -> bool:
+    """Whether the script heard that there are others."""
+    return _told is not None and _told.size > 1
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Meanwhile the script hears that it is alone."""
+    global _alone  # noqa: PLW0603 - one script in a process
+    _alone = True
+    try:
+        yield
+    finally:
+        _alone = False
+
+
+def asked() -> tuple[int, int] | None:
+    """Rank and size that the script was told before its first round; None where it did not ask."""
+    return (_told.rank, _told.size) if _told and _asked else None
+
+
+def differs(rank: int, size: int) -> str:
+    """File and line where the script asked for what is not true in this place; empty: all that it asked for is."""
+    now = {"rank": rank, "size": size}
+    return next((where for kind, (value, where) in _asked.items() if now[kind] != value), "")
+
+
+def again() -> bool:
+    """Whether this is not the first process of its pod."""
+    return os.environ.get("GANGWRIGHT_INCARNATION", "1") != "1"
+
+
+def line_of(frame: Any) -> str:
+    """File and line of the code that asked, above the libraries that it asked through."""
+    asks = frame
+    while asks is not None and str(asks.f_globals.get("__name__")).partition(".")[0] in LIBRARIES:
+        asks = asks.f_back
+    asks = asks or frame
+    return f"{asks.f_code.co_filename}:{asks.f_lineno}"
+
 
 FAMILIES = ("allreduce", "allgather", "broadcast", "alltoall", "reducescatter", "join", "barrier")
 """Words in the names of the native functions that speak to other processes."""
@@ -93,7 +179,7 @@ def _answering(native: Callable[[Any], Any], kind: str) -> Callable[[Any], Any]:
         truth = native(self)  # raises where Horovod is not initialized
         if truth is None or bool(getattr(self, "process_set_id", 0)) or not (deals or asks):
             return truth
-        return expected_rank.answer(kind, frame, noted=asks)
+        return answer(kind, frame, noted=asks)
 
     _untraced(ask)
     return ask
@@ -133,7 +219,7 @@ def _collective(frame: Any) -> None:
         return
     if module is None or not module.is_initialized():
         return
-    expected = expected_rank.told()
+    expected = told()
     if expected.size == 1:
         return
     if not expected.joins:
@@ -144,7 +230,7 @@ def _collective(frame: Any) -> None:
     if name.rstrip("_") in REPLACED or not any(name.startswith(word) for word in FAMILIES):
         return
     raise SetupCollective(
-        f"{expected_rank.line_of(script)} calls {name} while it sets up, and this worker joins a training that goes on: no "
+        f"{line_of(script)} calls {name} while it sets up, and this worker joins a training that goes on: no "
         "other worker is there to answer. Call it in the function that hvd.elastic.run decorates, or keep the value in "
         "the state"
     )
@@ -161,20 +247,14 @@ def _meet(
     mine: worker_context.Worker, expected: Place, shutdown: Callable[[], None], init: Callable[[], None]
 ) -> None:
     """Into a round of those that set up. Where one is lost, all begin again: the master ends this process."""
-    told = [expected.rank, expected.size]
-    body = {**expected_rank.ARRIVAL, "place": told, "again": expected_rank.again(), "setup": True}
+    body = {**ARRIVAL, "place": [expected.rank, expected.size], "again": again(), "setup": True}
     mine.progress.phase = "Ready"
     while True:
         assignment = mine.shim.ready(body)
-        mine.watch.entered(assignment.round)
         if assignment.removed:
             raise SystemExit(0)
         body.update(round=assignment.round, why="failure")
-        mine.assignment, mine.progress.round = assignment, assignment.round
-        pods = mine.pods = horovod_environment.before(assignment.env, os.environ, mine.pods)
-        horovod_environment.apply(
-            horovod_environment.member(assignment.rank, assignment.size, os.environ, assignment.env, pods)
-        )
+        mine.take(assignment)
         try:
             barrier.pass_through(mine.shim, assignment, CARD, lambda: mine.watch.target > body["round"])
             break

@@ -1,13 +1,19 @@
-"""A nest of dicts, lists, plain values and arrays as one JSON text and a table of arrays, and back. No pickle. Pure.
+"""A state as a checkpoint holds it, and as the barrier compares it. Pure.
 
-What a state holds beside its tensors is whatever a script put there: counters, lists, a sampler's dictionary. What has
-no such form (an object of a class) is refused by name, for nobody should find out at a restore.
+A checkpoint holds a nest of dicts, lists, plain values and arrays as one JSON text and a table of arrays. No pickle.
+What a state holds beside its tensors is whatever a script put there: counters, lists, a sampler's dictionary. An object
+of a class has no such form and is refused by name when it is saved, not when it is restored.
+
+The barrier compares what a state is made of, so that two workers know whether they can synchronize before they do. A
+broadcast of four tensors to a worker that expects three never ends: an unbuilt Keras optimizer has one variable, a built
+one three to five. So shapes and dtypes are compared. Names do not count: Keras numbers layers by how many were made before.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Sequence
 
 from .runtime_errors import CheckpointError
 
@@ -75,3 +81,24 @@ def _is_number(node: Any) -> bool:
     complex number).
     """
     return hasattr(node, "item") and hasattr(node, "dtype") and not hasattr(node, "__len__")
+
+
+LISTED = 40
+"""Tensors that a description names one by one: enough to see where two models part."""
+
+
+def digest(shapes: Sequence[str], attributes: Sequence[str]) -> str:
+    """A hash over the tensors in their order and the names of the plain values."""
+    text = "\n".join([*shapes, "--", *sorted(attributes)])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def describe(shapes: Sequence[str], attributes: Sequence[str]) -> str:
+    """The same for a person: how many tensors, which, and the names of the plain values."""
+    listed = ", ".join(shapes[:LISTED]) + (", …" if len(shapes) > LISTED else "")
+    return f"{len(shapes)} tensors ({listed}) and {', '.join(sorted(attributes)) or 'no plain values'}"
+
+
+def shape(dtype: str, dimensions: Sequence[int]) -> str:
+    """One tensor in words: `float32[3,3,16]`."""
+    return f"{dtype}[{','.join(str(one) for one in dimensions)}]"

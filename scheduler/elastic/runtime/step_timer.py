@@ -151,17 +151,17 @@ _stamp: Optional[GraphStamp] = None  # noqa: UP045
 _torch_stamp = Stamp()
 
 
-def start() -> Stamp | None:
-    """Begins to note, in TensorFlow; None when it is switched off."""
+def start() -> Stamp:
+    """Begins to note, in TensorFlow; a stamp without marks when it is switched off."""
     global _stamp  # noqa: PLW0603 - one process, one step at a time
     if _stamp is None and _wanted():
         _stamp = GraphStamp()
-    return _stamp
+    return _stamp or Stamp()
 
 
-def start_torch() -> Stamp | None:
-    """Begins to note, in PyTorch; None when it is switched off."""
-    return _torch_stamp if _wanted() else None
+def start_torch() -> Stamp:
+    """Begins to note, in PyTorch; a stamp without marks when it is switched off."""
+    return _torch_stamp if _wanted() else Stamp()
 
 
 def _wanted() -> bool:

@@ -1,17 +1,21 @@
-"""What this worker has done, and the thread that tells the agent.
+"""What this worker has done, what its steps take, and the thread that tells the agent.
 
-The main thread only counts and notes times; a thread of our own posts them once in a while, so nothing that the
-agent does can slow a step down. The thread does not speak for the main thread: when training hangs the counters stand
-still, and `collective` says whether it hangs inside a collective (a peer is missing) or before one (it is the culprit).
+The main thread only counts and notes times; a thread beside it posts them once in a while, so nothing that the agent does
+can slow a step down. The thread does not speak for the main thread: when training hangs the counters stand still, and
+`collective` says whether it hangs inside a collective (a peer is missing) or before one (it is the culprit).
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
+import time
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any
 
 from .agent_client import BRIEF, Shim
+from .step_timer import Stamp
 
 INTERVAL = 1.0
 """Seconds between two reports when a round is new, as between the agent's beats to the master: by its first steps sizes
@@ -38,14 +42,6 @@ STILL = 5
 """Reports in a row of the same step, from which on it is looked up whether steps are taken all the same: that costs an
 operation of TensorFlow's.
 """
-
-
-def _never() -> bool:
-    return False
-
-
-def _nothing() -> float:
-    return 0.0
 
 
 @dataclass
@@ -75,9 +71,8 @@ class Progress:
     uses: set[str] = field(default_factory=set)
     """What the script was given of the round because it asked: `batch`, `rate`."""
     in_check: bool = False
-    in_step_collective: Callable[[], bool] = _never
-    last_mark: Callable[[], float] = _nothing
-    """Another number with every collective of a step."""
+    stamp: Stamp = field(default_factory=Stamp)
+    """Notes the collectives of steps."""
     _still: int = 0
     _reported: tuple[Any, ...] = ()
     _mark: float = 0.0
@@ -120,7 +115,7 @@ class Progress:
             "mark": self._marked(),
             "step_s": sum(steps) / len(steps) if steps else None,
             "compute_s": sum(computes) / len(computes) if computes else None,
-            "collective": self.in_check or self.in_step_collective(),
+            "collective": self.in_check or self.stamp.marked(),
             "values": {**self.ours, **self._whole(), **self.values},
             "uses": sorted(self.uses if self._epoch() is None else {*self.uses, EPOCH}),
         }
@@ -131,7 +126,7 @@ class Progress:
         self._still = self._still + 1 if here == self._reported else 0
         self._reported = here
         if self._still >= STILL:
-            self._mark = self.last_mark()
+            self._mark = self.stamp.last()
         return self._mark
 
     def _epoch(self) -> float | None:
@@ -177,3 +172,42 @@ class Reporter(threading.Thread):
         if self.is_alive():
             self.join(2 * BRIEF)  # as long as it may take to tell one
         self.report()
+
+
+def say(line: str) -> None:
+    """One line on stderr, with the worker's name."""
+    sys.stderr.write(f"gangwright: {os.environ.get('GANGWRIGHT_POD', 'worker')}: {line}\n")
+    sys.stderr.flush()
+
+
+class Idle:
+    """Times between the ends of steps; across a change of round that time is the idle time.
+
+    Idle is from the end of the last step before the change to the end of the first step after it, on a worker that was
+    in both rounds: it includes that first step, so the time without it is told beside it.
+    """
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+        self._resumed: float | None = None
+        self._told: dict[str, float] = {}
+
+    def resumed(self) -> None:
+        """A round is entered; the next step is its first."""
+        self._resumed = time.monotonic()
+
+    def stepped(self) -> float | None:
+        """The seconds of the step that is over; None for the first one of a round, which says nothing about steps."""
+        now, last = time.monotonic(), self._last
+        self._last = now
+        if self._resumed is None:
+            return None if last is None else now - last
+        if last is not None:
+            self._told = {"idle_s": now - last, "idle_without_step_s": self._resumed - last}
+            say(f"idle for {now - last:.3f} s, {self._resumed - last:.3f} s of it without the first step")
+        self._resumed = None
+        return None
+
+    def told(self) -> dict[str, float]:
+        """The last change's idle time, as values of the report."""
+        return self._told

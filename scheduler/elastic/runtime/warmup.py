@@ -27,11 +27,11 @@ import contextlib
 import os
 from typing import Any, Callable, Mapping, Sequence
 
-from . import expected_rank
+from . import script_setup
 from .frameworks import Plain
 from .rehearsal_snapshot import Snapshot
 from .runtime_errors import Interrupted, Unmovable
-from .step_clock import say
+from .training_progress import say
 from .worker_context import Worker
 
 FLAG = "GANGWRIGHT_WARMUP"
@@ -75,8 +75,8 @@ def run(
     try:
         rehearse()
     except Exception as error:
-        if not expected_rank.others_heard():
+        if not script_setup.others_heard():
             raise
         say(f"the rehearsal failed, and begins again as rank 0 of 1: {type(error).__name__}: {error}")
-        with expected_rank.alone():
+        with script_setup.alone():
             rehearse()

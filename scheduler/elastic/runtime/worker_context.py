@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-from . import batch_share
+from . import data_position, horovod_environment
 from .agent_client import Shim
-from .horovod_environment import Changes
 from .interrupt import Watch
 from .round_assignment import ALONE, Assignment
 from .training_progress import Progress, Reporter
@@ -27,7 +26,7 @@ class Worker:
         """Rank and size of the last round that was entered, for which data are dealt."""
         self._over = False
         self._scaled, self._scale_before, self._changed_at = ALONE, 1.0, 0
-        self.pods: Changes = {}
+        self._pods: horovod_environment.Changes = {}
         """What the pod had for each variable that an assignment has set."""
 
     def start(self) -> None:
@@ -52,7 +51,15 @@ class Worker:
     def lr_scale(self) -> float:
         """The learning rate's factor at this step."""
         passed = self.progress.step - self._changed_at
-        return batch_share.ramp(self._scale_before, self._scaled.lr_scale, passed, self._scaled.ramp_steps)
+        return data_position.ramp(self._scale_before, self._scaled.lr_scale, passed, self._scaled.ramp_steps)
+
+    def take(self, assignment: Assignment) -> None:
+        """This is its place from now on, also in the environment, which Horovod reads at its next `init`."""
+        self.assignment, self.progress.round = assignment, assignment.round
+        self.watch.entered(assignment.round)
+        self._pods = {**{key: os.environ.get(key) for key in assignment.env}, **self._pods}
+        place = (assignment.rank, assignment.size)
+        horovod_environment.apply(horovod_environment.member(*place, os.environ, assignment.env, self._pods))
 
     def entered(self, assignment: Assignment, scale: float) -> None:
         """From this step on the round's factor is approached from `scale`. A round that was overtaken has changed

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from scheduler.elastic.agent.background_calls import BackgroundCalls
+from scheduler.elastic.agent.retry import BackgroundCalls
 
 
 def test_what_finds_no_thread_is_done_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,8 @@ import select
 
 import pytest
 
-from scheduler.elastic.agent import log_tee
-from scheduler.elastic.agent.log_tee import CHUNK, Stream, Tail
+from scheduler.elastic.agent import child
+from scheduler.elastic.agent.child import CHUNK, Stream, Tail
 
 ENOUGH = 10.0
 """Seconds after which something that should have come has not come."""
@@ -46,7 +46,7 @@ def pipes(request):
 @pytest.fixture
 def patient(monkeypatch):
     """A machine that stands still for a while does not turn half a line into a prompt."""
-    monkeypatch.setattr(log_tee, "PATIENCE", 10 * ENOUGH)
+    monkeypatch.setattr(child, "PATIENCE", 10 * ENOUGH)
 
 
 @pytest.mark.usefixtures("patient")

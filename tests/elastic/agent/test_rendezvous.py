@@ -11,8 +11,8 @@ import pytest
 
 from scheduler.elastic.agent.agent_errors import Refused
 from scheduler.elastic.agent.agent_settings import Address
-from scheduler.elastic.agent.exit_report import Known, judge
 from scheduler.elastic.agent.http_client import Connections
+from scheduler.elastic.agent.liveness import Known, judge
 from scheduler.elastic.agent.master_client import Master as Client
 from scheduler.elastic.agent.training_run import TrainingRun
 from scheduler.elastic.reconciler.job_effects import Place

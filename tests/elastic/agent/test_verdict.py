@@ -4,8 +4,7 @@ import signal
 
 import pytest
 
-from scheduler.elastic.agent.exit_report import Known, judge
-from scheduler.elastic.agent.watchdog import Sight, Watchdog
+from scheduler.elastic.agent.liveness import Known, Sight, Watchdog, judge
 
 FINE = Sight(stopped=False, silent=0.0, unheard=0.0, usual_step=0.1, training=True, collective=False)
 

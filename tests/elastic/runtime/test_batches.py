@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from scheduler.elastic.job import spec as specs
 from scheduler.elastic.reconciler import batch_scaling as master
-from scheduler.elastic.runtime import batch_share, data_position, round_assignment
+from scheduler.elastic.runtime import data_position, round_assignment
 from scheduler.elastic.runtime.agent_client import Shim
-from scheduler.elastic.runtime.batch_share import Batch
+from scheduler.elastic.runtime.data_position import Batch
 from scheduler.elastic.runtime.worker_context import Worker
 
 CASES = st.tuples(
-    st.sampled_from(batch_share.MODES),
+    st.sampled_from(data_position.MODES),
     st.integers(1, 40),
     st.integers(1, 12),
     st.integers(0, 200),
@@ -104,9 +104,9 @@ def test_the_modes_deal_as_they_say(mode, size, expected):
 
 def test_the_rate_goes_up_along_a_line_and_down_at_once():
     """Growth is ramped, shrinking is not."""
-    assert [batch_share.ramp(1.0, 3.0, step, 4) for step in range(6)] == [1.0, 1.5, 2.0, 2.5, 3.0, 3.0]
-    assert batch_share.ramp(3.0, 1.0, 0, 4) == 1.0
-    assert batch_share.ramp(1.0, 3.0, 0, 0) == 3.0
+    assert [data_position.ramp(1.0, 3.0, step, 4) for step in range(6)] == [1.0, 1.5, 2.0, 2.5, 3.0, 3.0]
+    assert data_position.ramp(3.0, 1.0, 0, 4) == 1.0
+    assert data_position.ramp(1.0, 3.0, 0, 0) == 3.0
 
 
 def test_a_worker_ramps_over_the_steps_that_its_round_says(monkeypatch):

@@ -8,8 +8,8 @@ from tests.elastic.runtime.ring import CARRIED, holds
 MARKED_ALONE = f"""{CARRIED}
 import os
 os.environ["HOROVOD_ELASTIC"] = "1"
-from carried.runtime import expected_rank, import_hook, round_assignment, step_timer
-expected_rank._told = round_assignment.Place(0, 1, joins=False)  # as an agent would say
+from carried.runtime import import_hook, round_assignment, script_setup, step_timer
+script_setup._told = round_assignment.Place(0, 1, joins=False)  # as an agent would say
 import_hook.install()
 import tensorflow as tf
 import horovod.tensorflow as hvd

@@ -12,12 +12,10 @@ import pytest
 from scheduler.elastic.runtime import (
     checkpoint_file,
     checkpointing,
-    expected_rank,
     run_loop,
     script_api,
     script_setup,
     state_codec,
-    state_fingerprint,
     worker_context,
 )
 from scheduler.elastic.runtime.round_assignment import Assignment, Place, decode
@@ -70,7 +68,7 @@ class Agent:
             "scale": 1.0,
             "plain": '{"$items": [["batch", 0]]}',
         }
-        self.card = {"fingerprint": state_fingerprint.digest([], names), "refused": {}}
+        self.card = {"fingerprint": state_codec.digest([], names), "refused": {}}
 
     def ready(self, body):
         self.readies.append(body)
@@ -565,8 +563,8 @@ def test_reset_callbacks_of_a_first_round(run, monkeypatch, known, joins, alone,
     """None where the script set up for this round, as in stock Horovod. One that joins others runs theirs where it set up
     for no place, or alone; and one whose place is another than it was told.
     """
-    monkeypatch.setattr(expected_rank, "_told", known and Place(*known, joins=joins))
-    monkeypatch.setattr(expected_rank, "_asked", {"rank": (known[0], "train.py:3")} if known else {})
+    monkeypatch.setattr(script_setup, "_told", known and Place(*known, joins=joins))
+    monkeypatch.setattr(script_setup, "_asked", {"rank": (known[0], "train.py:3")} if known else {})
     monkeypatch.setattr(script_setup, "answered_alone", alone)
     agent, state = Agent(Assignment(1, 0, 2), LAST), Resetting(batch=0)
     agent.word["resets"] = joins
@@ -580,8 +578,8 @@ def test_reset_callbacks_of_a_first_round(run, monkeypatch, known, joins, alone,
 @pytest.mark.parametrize(("callbacks", "stale"), [((), "train.py:3"), ((print,), "")])
 def test_what_the_script_asked_for_and_is_no_more_is_told(run, monkeypatch, callbacks, stale):
     """In a later round, unless a callback takes it over."""
-    monkeypatch.setattr(expected_rank, "_told", Place(0, 1, joins=False))
-    monkeypatch.setattr(expected_rank, "_asked", {"size": (1, "train.py:3")})
+    monkeypatch.setattr(script_setup, "_told", Place(0, 1, joins=False))
+    monkeypatch.setattr(script_setup, "_asked", {"size": (1, "train.py:3")})
     monkeypatch.setenv("GANGWRIGHT_INCARNATION", "2")
     agent, state, said = Agent(Assignment(1, 0, 1), Assignment(2, 0, 2), LAST), State(batch=0), []
     state._reset_callbacks = callbacks

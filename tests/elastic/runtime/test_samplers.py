@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from scheduler.elastic.runtime import torch_samplers
+from scheduler.elastic.runtime import import_hook
 
 
 class DistributedSampler:
@@ -29,7 +29,7 @@ class Halved(DistributedSampler):
 def noted(monkeypatch):
     """The class is noted as the hook has it."""
     monkeypatch.setattr(DistributedSampler, "__init__", DistributedSampler.__init__)
-    torch_samplers.patch(types.SimpleNamespace(DistributedSampler=DistributedSampler))
+    import_hook.patch_samplers(types.SimpleNamespace(DistributedSampler=DistributedSampler))
 
 
 def test_samplers_of_this_place_are_dealt_again(noted):
@@ -37,7 +37,7 @@ def test_samplers_of_this_place_are_dealt_again(noted):
     whole, half = DistributedSampler(list(range(6)), 2, 0), Halved(list(range(12)))
     whole.epoch = 3
 
-    assert torch_samplers.deal((0, 2), 1, 3)
+    assert import_hook.deal_samplers((0, 2), 1, 3)
     assert (list(whole), list(half)) == ([1, 4], [1, 4])
     assert whole.epoch == 3
 
@@ -46,7 +46,7 @@ def test_other_samplers_are_the_scripts_own(noted):
     """One that was made for all data, or for another rank, stays as it is."""
     everything, other = DistributedSampler(list(range(4)), 1, 0), DistributedSampler(list(range(4)), 2, 0)
 
-    assert not torch_samplers.deal((1, 2), 1, 3)
+    assert not import_hook.deal_samplers((1, 2), 1, 3)
     assert (list(everything), list(other)) == ([0, 1, 2, 3], [0, 2])
 
 
@@ -55,5 +55,5 @@ def test_the_same_place_changes_nothing(noted):
     mine = DistributedSampler([1, 2, 3, 4], 2, 1)
     mine.seed = 7
 
-    assert torch_samplers.deal((1, 2), 1, 2)
+    assert import_hook.deal_samplers((1, 2), 1, 2)
     assert (list(mine), mine.seed) == ([2, 4], 7)

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from scheduler.elastic.runtime import expected_rank, script_setup, worker_context
+from scheduler.elastic.runtime import script_setup, worker_context
 from scheduler.elastic.runtime.round_assignment import Assignment, Place
 from scheduler.elastic.runtime.runtime_errors import SetupCollective
 
@@ -39,8 +39,8 @@ def horovod(monkeypatch):
     monkeypatch.setattr(script_setup, "answered_alone", False)
     script_setup.patch_operations(made.operations)
     monkeypatch.setattr(worker_context, "_worker", None)
-    monkeypatch.setattr(expected_rank, "_asked", {})
-    monkeypatch.setattr(expected_rank, "_told", Place(1, 2, joins=True))
+    monkeypatch.setattr(script_setup, "_asked", {})
+    monkeypatch.setattr(script_setup, "_told", Place(1, 2, joins=True))
     return made
 
 
@@ -69,10 +69,10 @@ def test_modules_of_horovod_hear_what_is_true(horovod):
 
     assert called("horovod.torch.optimizer", ask, basics=basics) == (0, 1)
     assert called("horovod_of_ours", ask, basics=basics) == (1, 2)
-    assert expected_rank.asked()
-    expected_rank._asked.clear()
+    assert script_setup.asked()
+    script_setup._asked.clear()
     assert called("horovod.torch.elastic.sampler", ask, basics=basics) == (1, 2)
-    assert expected_rank.asked() is None, "it is dealt again in each round"
+    assert script_setup.asked() is None, "it is dealt again in each round"
 
 
 def test_the_first_line_that_asked_is_kept(horovod):
@@ -83,8 +83,8 @@ def test_the_first_line_that_asked_is_kept(horovod):
 
     line = test_the_first_line_that_asked_is_kept.__code__.co_firstlineno + 3
     assert (size, again) == (2, 2)
-    assert expected_rank.differs(1, 3) == f"{__file__}:{line}"
-    assert expected_rank.differs(0, 2) == "", "it did not ask for the rank"
+    assert script_setup.differs(1, 3) == f"{__file__}:{line}"
+    assert script_setup.differs(0, 2) == "", "it did not ask for the rank"
 
 
 def test_a_round_is_what_a_script_hears_of_it(horovod, monkeypatch):
@@ -96,11 +96,11 @@ def test_a_round_is_what_a_script_hears_of_it(horovod, monkeypatch):
     monkeypatch.setattr(worker_context, "_worker", mine)
 
     assert (horovod.HorovodBasics().rank(), horovod.HorovodBasics().size()) == (4, 5)
-    assert expected_rank.differs(4, 6)
-    expected_rank._asked.clear()
+    assert script_setup.differs(4, 6)
+    script_setup._asked.clear()
     mine.progress.setup = False
     assert horovod.HorovodBasics().size() == 5
-    assert expected_rank.asked() is None, "it asks again in each round"
+    assert script_setup.asked() is None, "it asks again in each round"
 
 
 def test_what_a_graph_keeps_is_noted(horovod, monkeypatch):
@@ -113,7 +113,7 @@ def test_what_a_graph_keeps_is_noted(horovod, monkeypatch):
     exec("def traced(): return basics.size()", space)
 
     assert space["traced"]() == 2
-    assert expected_rank.differs(1, 3).startswith(__file__)
+    assert script_setup.differs(1, 3).startswith(__file__)
 
 
 def calls(horovod, name):
@@ -141,7 +141,7 @@ def test_what_the_synchronization_replaces_goes_on_alone(horovod, name):
 def test_other_collectives_are_left_alone(horovod, monkeypatch, quiet):
     """One worker is the whole gang; a training has its rounds; what is not initialized says so itself."""
     if quiet == "a worker alone":
-        monkeypatch.setattr(expected_rank, "_told", Place(0, 1, joins=False))
+        monkeypatch.setattr(script_setup, "_told", Place(0, 1, joins=False))
     elif quiet == "in its training":
         mine = worker_context.Worker(None)
         mine.progress.setup = False
@@ -172,7 +172,7 @@ def test_a_gang_meets_at_its_first_collective(horovod, monkeypatch):
         monkeypatch.setenv(f"HOROVOD_{name}", "0")
     monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", "")
     monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_PORT", "")
-    monkeypatch.setattr(expected_rank, "_told", Place(1, 2, joins=False))
+    monkeypatch.setattr(script_setup, "_told", Place(1, 2, joins=False))
     agent = Agent(Assignment(1, 1, 2), Assignment(2, 1, 2))
     mine = worker_context.Worker(agent)
     monkeypatch.setattr(worker_context, "_worker", mine)

@@ -1,6 +1,7 @@
 """What the child decodes, sets, counts and compares, without any process."""
 
 import ast
+import importlib
 import json
 import re
 import subprocess
@@ -14,14 +15,16 @@ from hypothesis import strategies as st
 from scheduler.elastic import runtime
 from scheduler.elastic.runtime import (
     horovod_environment,
+    import_hook,
     interrupt,
     round_assignment,
     script_api,
-    state_fingerprint,
+    state_codec,
     worker_context,
 )
-from scheduler.elastic.runtime.batch_share import Batch
+from scheduler.elastic.runtime.data_position import Batch
 from scheduler.elastic.runtime.runtime_errors import AnswerError
+from scheduler.elastic.runtime.step_timer import Stamp
 from scheduler.elastic.runtime.training_progress import STILL, Progress
 
 FILES = sorted(Path(runtime.__file__).parent.rglob("*.py"))
@@ -143,16 +146,12 @@ def test_all_ranks_count_alike():
 
 def test_a_fingerprint_is_of_shapes_and_dtypes():
     """Order, shape, dtype and the names of plain values count."""
-    mine = [state_fingerprint.shape("float32", [3, 3]), state_fingerprint.shape("int64", [])]
+    mine = [state_codec.shape("float32", [3, 3]), state_codec.shape("int64", [])]
     assert mine == ["float32[3,3]", "int64[]"]
-    assert state_fingerprint.digest(mine, ["step", "epoch"]) == state_fingerprint.digest(
-        mine, ["epoch", "step"]
-    )
+    assert state_codec.digest(mine, ["step", "epoch"]) == state_codec.digest(mine, ["epoch", "step"])
     others = [(mine[::-1], ["epoch", "step"]), (mine[:1], ["epoch", "step"]), (mine, ["step"])]
-    assert state_fingerprint.digest(mine, ["epoch", "step"]) not in {
-        state_fingerprint.digest(*one) for one in others
-    }
-    assert state_fingerprint.describe(mine, ["step"]) == "2 tensors (float32[3,3], int64[]) and step"
+    assert state_codec.digest(mine, ["epoch", "step"]) not in {state_codec.digest(*one) for one in others}
+    assert state_codec.describe(mine, ["step"]) == "2 tensors (float32[3,3], int64[]) and step"
 
 
 def test_a_failure_goes_back_to_the_last_commit():
@@ -181,12 +180,13 @@ def test_a_report_has_the_times_since_the_last_one():
     assert (second["step_s"], second["compute_s"]) == (None, None)
 
 
-def test_marks_are_looked_up_where_nothing_else_changes():
+def test_marks_are_looked_up_where_nothing_else_changes(monkeypatch):
     """A script that commits once an epoch shows that it goes on by its steps' collectives; one that commits often pays
     nothing for it.
     """
-    marks = iter(range(1, 100))
-    progress = Progress(last_mark=lambda: float(next(marks)))
+    marks, stamp = iter(range(1, 100)), Stamp()
+    monkeypatch.setattr(stamp, "last", lambda: float(next(marks)))
+    progress = Progress(stamp=stamp)
     often = []
     for _ in range(30):
         progress.stepped(0.1, None)
@@ -293,6 +293,13 @@ assert taken == [list(range(8)), list(range(8, 16)), list(range(16, 20))], taken
         [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("change", sorted(set(import_hook.PATCHES.values())))
+def test_each_patch_of_an_imported_module_exists(change):
+    """The import hook names its patches, which are imported only with the module that they change."""
+    module, _, name = change.partition(".")
+    assert callable(getattr(importlib.import_module(f"{runtime.__name__}.{module}"), name))
 
 
 def test_outside_an_agent_nothing_is_changed(tmp_path):

@@ -9,7 +9,7 @@ import random
 import sys
 from typing import Any, Callable, Iterator, Sequence
 
-from .. import state_codec, torch_samplers
+from .. import import_hook, state_codec
 from ..rehearsal_snapshot import SAVED, Snapshot
 from ..runtime_errors import CheckpointError
 from ..step_timer import Stamp
@@ -85,7 +85,7 @@ class Plain:
 
     def entered(self, former: tuple[int, int] | None, mine: tuple[int, int]) -> bool:
         """A round has begun: data are dealt again, for rank and size `mine` instead of `former`; whether there are any."""
-        return former is not None and torch_samplers.deal(former, *mine)
+        return former is not None and import_hook.deal_samplers(former, *mine)
 
     def broadcast(self, numbers: Sequence[int]) -> list[int]:
         """Rank 0's numbers, on every rank. The same count of numbers on every rank."""
@@ -105,9 +105,9 @@ class Plain:
     def shutdown(self) -> None:
         """Leaves the ring, so that nothing of the old round is held while the next one is waited for."""
 
-    def stamp(self) -> Stamp | None:
-        """What notes the moment of each step's first allreduce, where the framework lets us see it."""
-        return None
+    def stamp(self) -> Stamp:
+        """What notes the moment of each step's first allreduce, where the framework shows it."""
+        return Stamp()
 
     @contextlib.contextmanager
     def undone(self, kept: Snapshot) -> Iterator[None]:

@@ -18,7 +18,7 @@ from .. import step_timer
 from ..rehearsal_snapshot import Snapshot
 from ..runtime_errors import CheckpointError
 from ..script_scope import trackable
-from ..state_fingerprint import shape
+from ..state_codec import shape
 from . import tensorflow_random
 from .plain import ATTRIBUTES, Plain
 from .tensorflow_random import SHUFFLED, shuffles
@@ -83,7 +83,7 @@ class TensorFlow(Plain):
     def shutdown(self) -> None:
         self._hvd.shutdown()
 
-    def stamp(self) -> step_timer.Stamp | None:
+    def stamp(self) -> step_timer.Stamp:
         return step_timer.start()
 
     @contextlib.contextmanager

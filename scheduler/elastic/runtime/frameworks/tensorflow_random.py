@@ -13,7 +13,7 @@ import importlib
 import sys
 from typing import Any, Callable, Iterator, Sequence
 
-from ..step_clock import say
+from ..training_progress import say
 
 PLACE = "epoch_num_random_samples"
 """The name in an iterator's checkpoint of how many numbers the data set's generator has given."""

@@ -16,7 +16,7 @@ import importlib
 from typing import Any, Sequence
 
 from .. import step_timer
-from ..state_fingerprint import shape
+from ..state_codec import shape
 from .plain import ATTRIBUTES, Plain
 
 AGREEMENT = "gangwright.agreement"
@@ -73,7 +73,7 @@ class Torch(Plain):
     def shutdown(self) -> None:
         self._hvd.shutdown()
 
-    def stamp(self) -> step_timer.Stamp | None:
+    def stamp(self) -> step_timer.Stamp:
         return step_timer.start_torch()
 
     def export(self) -> dict[str, Any]:
