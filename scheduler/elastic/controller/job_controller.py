@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import structlog
 
-from scheduler.elastic.controller.accepted_spec import AcceptedSpec
-from scheduler.elastic.controller.decode import Job, Known
+from scheduler.elastic.controller.decode import AcceptedSpec, Job, Known
 from scheduler.elastic.controller.job_metrics import JobMetrics
 from scheduler.elastic.controller.pod_control import PodControl, Site
 from scheduler.elastic.controller.pod_template import Owner, Thing, problems

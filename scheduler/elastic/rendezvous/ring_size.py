@@ -12,7 +12,7 @@ from bisect import bisect_right
 from typing import Final, NamedTuple
 
 from scheduler.elastic.agent.kv_proxy import VALUE_LIMIT
-from scheduler.elastic.job.validation import MOST_WORKERS
+from scheduler.elastic.job.spec import MOST_WORKERS
 from scheduler.elastic.rendezvous.kv_store import ENTRY, OLD
 from scheduler.settings import RendezvousServer
 
