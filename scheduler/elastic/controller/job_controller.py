@@ -24,6 +24,7 @@ from scheduler.elastic.reconciler.job_effects import Assignment, Effect, Place
 from scheduler.elastic.reconciler.job_events import Event, Uid
 from scheduler.elastic.reconciler.timeouts import Timeouts
 from scheduler.elastic.sizing.job_view import JobView
+from scheduler.model.durations import doubled
 
 ROUNDS: Final = 3
 """Published rounds of a worker whose values it may still read and write."""
@@ -155,7 +156,7 @@ class JobController:
         self._reconciler = None
         if self._site.clock() - self._began > LONGEST_PAUSE:
             self._failures = 0
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures, 16))
+        pause = doubled(FIRST_PAUSE, self._failures, LONGEST_PAUSE)
         self._failures += 1
         if self._timer is not None:
             self._timer.cancel()
