@@ -17,6 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 from scheduler import errors
+from scheduler.model.durations import doubled
 
 BRIEF = 2.0
 SOON = 9.0
@@ -95,7 +96,7 @@ class BackOff:
         self._met[rule.cause] += 1
         if rule.at_once and self._met[rule.cause] == 1 and not retry_after:
             return 0.0
-        high = min(rule.ceiling, 2.0 * 2.0 ** min(self._waits[rule.cause], 10))
+        high = doubled(BRIEF, self._waits[rule.cause], rule.ceiling)
         self._waits[rule.cause] += 1
         wish = min(retry_after or 0.0, LATE) * self._chance.uniform(1.0, 1.2)
         return max(self._chance.uniform(0.75 * high, high), wish)

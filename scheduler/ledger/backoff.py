@@ -1,6 +1,6 @@
 """Each try waits twice as long as the one before, up to a limit.
 
-Lives here: how long, how soon a failed effect is done again, and how a gang that was tried in vain backs off. Never here: why a try was in vain.
+Lives here: how soon a failed effect is done again, and how a gang that was tried in vain backs off. Never here: why a try was in vain.
 """
 
 from collections.abc import Mapping
@@ -8,11 +8,9 @@ from typing import Final
 
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import Reason, Wait
+from scheduler.model.durations import doubled
 from scheduler.model.events import FailureKind
 from scheduler.model.policy import Policy
-
-DOUBLINGS: Final = 16
-"""Above so many any limit has long been reached, and the power would leave the range of a float."""
 
 RETRY_AFTER: Final[Mapping[FailureKind, float]] = {
     **dict.fromkeys(FailureKind, 1.0),
@@ -22,11 +20,6 @@ RETRY_AFTER: Final[Mapping[FailureKind, float]] = {
 """Seconds until an effect that failed for this is done again. A disruption budget changes slowly; an API server
 that refuses may still be reading the policies that allow us what we do.
 """
-
-
-def doubled(first: float, times: int, longest: float) -> float:
-    """`first` seconds, twice as long each time, and never above `longest`."""
-    return min(first * 2.0 ** min(times, DOUBLINGS), longest)
 
 
 def begin(record: GangRecord, policy: Policy, now: float) -> None:

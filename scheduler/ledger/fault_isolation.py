@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from scheduler.ledger.backoff import doubled
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.counts import Fault
 from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.phase import State
 from scheduler.model import events as ev
 from scheduler.model.decision import Reason, Refuse
+from scheduler.model.durations import doubled
 from scheduler.model.workload import GangKey
 
 FIRST: Final = 5.0

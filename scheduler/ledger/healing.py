@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from scheduler.ledger import backoff, conditions, pins, plans, quorum
-from scheduler.ledger.backoff import doubled
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Member, Spec
 from scheduler.ledger.messages import Mishap
@@ -18,6 +17,7 @@ from scheduler.ledger.phase import Facts
 from scheduler.model.cluster import Node
 from scheduler.model.decision import Reason
 from scheduler.model.demand import TaintEffect
+from scheduler.model.durations import doubled
 from scheduler.model.effects import Effect
 from scheduler.model.workload import OnMemberLoss, Phase, Pod
 

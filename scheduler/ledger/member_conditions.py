@@ -13,11 +13,11 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from scheduler.ledger import conditions
-from scheduler.ledger.backoff import doubled
 from scheduler.ledger.gang import GangRecord, Member
 from scheduler.ledger.phase import QUORUM_BOUND
 from scheduler.ledger.timers import Timers
 from scheduler.model.decision import TEXT, Reason
+from scheduler.model.durations import doubled
 from scheduler.model.effects import SetCondition
 from scheduler.model.workload import GangKey, Uid
 

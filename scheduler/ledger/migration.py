@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Final
 
 from scheduler.ledger import fault_isolation, gang_spec, healing, pins, plans, quorum
-from scheduler.ledger.backoff import doubled
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Member, Plan, Spec
 from scheduler.ledger.leases import Lease, Migration
@@ -24,6 +23,7 @@ from scheduler.ledger.registry import lineage
 from scheduler.model import events as ev
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.demand import Demand
+from scheduler.model.durations import doubled
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.workload import Gang, GangKey, Owner, Phase, Role, Uid
 

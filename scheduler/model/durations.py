@@ -1,6 +1,7 @@
-"""Durations as people write them: Go's form, without its sign and its units below a millisecond.
+"""Durations: as users write them, and the pauses of a back-off.
 
-Lives here: from a text to seconds. Never here: which durations a setting, an annotation or a job takes.
+Lives here: from a text to seconds, in Go's form without its sign and its units below a millisecond; and the doubling.
+Never here: which durations a setting, an annotation or a job takes, or what backs off.
 """
 
 import re
@@ -9,6 +10,9 @@ from typing import Final
 
 LONGEST: Final = 64
 """Characters of a text that is read at all, as of a quantity."""
+
+DOUBLINGS: Final = 64
+"""Above so many any limit has long been reached, and the power would leave the range of a float."""
 
 _SECONDS: Final = {"h": Decimal(3600), "m": Decimal(60), "s": Decimal(1), "ms": Decimal("0.001")}
 _DURATION: Final = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:h|ms|m|s))+")
@@ -20,3 +24,8 @@ def seconds(text: str) -> float | None:
     if len(text) > LONGEST or not _DURATION.fullmatch(text):
         return None
     return float(sum(Decimal(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))
+
+
+def doubled(first: float, times: int, longest: float) -> float:
+    """`first` seconds, twice as long each time, and never above `longest`."""
+    return min(first * 2.0 ** min(times, DOUBLINGS), longest)

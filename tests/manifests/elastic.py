@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Iterator
 import pytest
 
 from scheduler.elastic.controller import pod_template
-from scheduler.elastic.job.validation import decode
+from scheduler.elastic.job.validation import decode_spec
 from tests.manifests import TEAM
 from tests.plane import ApiError, Plane, service_account, where
 
@@ -45,18 +45,19 @@ def a_pod(**spec):
 
 async def a_worker(admin, role=pod_template.CORE, **spec):
     """A job that stands at the API server, and a worker as the master would make it."""
-    made = decode(await admin.create(JOBS, a_job(**spec)))
-    owner = pod_template.Owner(made.namespace, made.name, made.uid)
-    name = pod_template.worker_name(made.name, 1, "abcde")
-    return owner, pod_template.manifest(owner, made.spec, pod_template.Worker(name, 1, role), KIT)
+    made = await admin.create(JOBS, a_job(**spec))
+    meta = made["metadata"]
+    owner = pod_template.Owner(meta["namespace"], meta["name"], meta["uid"])
+    worker = pod_template.Worker(pod_template.worker_name(owner.name, 1, "abcde"), 1, role)
+    return owner, pod_template.manifest(owner, decode_spec(made["spec"])[0], worker, KIT)
 
 
 def a_worker_in(namespace=TEAM, **spec):
     """A worker as the master would make it, of a job that does not exist. spec: of its template."""
-    job = decode(a_job(template=template(**spec)))
-    owner = pod_template.Owner(namespace, job.name, "00000000-0000-0000-0000-000000000000")
-    name = pod_template.worker_name(job.name, 1, "abcde")
-    return pod_template.manifest(owner, job.spec, pod_template.Worker(name, 1), KIT)
+    job = a_job(template=template(**spec))
+    owner = pod_template.Owner(namespace, job["metadata"]["name"], "00000000-0000-0000-0000-000000000000")
+    worker = pod_template.Worker(pod_template.worker_name(owner.name, 1, "abcde"), 1)
+    return pod_template.manifest(owner, decode_spec(job["spec"])[0], worker, KIT)
 
 
 def a_secret(name="gangwright-elastic-tls", **fields):

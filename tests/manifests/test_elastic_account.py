@@ -21,8 +21,7 @@ from scheduler.elastic.job.status import (
     Status,
     WorkerPhase,
 )
-from scheduler.elastic.job.status_json import encode_status
-from scheduler.elastic.job.validation import decode
+from scheduler.elastic.job.status_json import decode_status, encode_status
 from scheduler.settings import Confinement
 from tests.elastic.controller.process import Process
 from tests.manifests.elastic import (
@@ -85,7 +84,7 @@ async def test_the_whole_status_survives(admin, master):
         f"{path}/status", {"status": encode_status(FULL)}, how="merge", fieldValidation="Strict"
     )
 
-    assert decode(await admin.get(path)).status == FULL
+    assert decode_status((await admin.get(path))["status"]) == FULL
 
 
 @pytest.mark.parametrize("role", [pod_template.CORE, pod_template.SURPLUS])

@@ -3,13 +3,12 @@
 Lives here: everything between the pure rooms of elastic training and the world. Never here: who is in a round
 (`reconciler`), how large a job should be (`sizing`), or a route (`rendezvous`).
 
-    decode            API objects → events and amounts
+    decode            API objects → events; the spec that one job goes by
     pod_template      a worker's pod, made of its job's template
     requests          what is to be done → requests to the API server
     request_retry     one request, tried until it is answered for good
     status_writer     a job's status: the newest one stands, however often another client writes
     pod_control       pods, events and the NetworkPolicy of one job
-    accepted_spec     the spec that one job goes by
     job_controller    one job: its reconciler, its workers that wait, its timer
     node_usage        what the nodes have free
     job_registry      all jobs: which watch concerns which

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import structlog
 
-from scheduler.elastic.controller.accepted_spec import AcceptedSpec
-from scheduler.elastic.controller.decode import Job, Known
+from scheduler.elastic.controller.decode import AcceptedSpec, Job, Known
 from scheduler.elastic.controller.job_metrics import JobMetrics
 from scheduler.elastic.controller.pod_control import PodControl, Site
 from scheduler.elastic.controller.pod_template import Owner, Thing, problems
@@ -26,6 +25,7 @@ from scheduler.elastic.reconciler.job_effects import Assignment, Effect, Place
 from scheduler.elastic.reconciler.job_events import Event, Uid
 from scheduler.elastic.reconciler.timeouts import Timeouts
 from scheduler.elastic.sizing.job_view import JobView
+from scheduler.model.durations import doubled
 
 ROUNDS: Final = 3
 """Published rounds that a worker is known as a member of. The newest has values; of the others it is told that they are
@@ -158,7 +158,7 @@ class JobController:
         self._reconciler = None
         if self._site.clock() - self._began > LONGEST_PAUSE:
             self._failures = 0
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures, 16))
+        pause = doubled(FIRST_PAUSE, self._failures, LONGEST_PAUSE)
         self._failures += 1
         if self._timer is not None:
             self._timer.cancel()

@@ -1,6 +1,6 @@
 """An elastic job as values: what a user wants of it (`Spec`), and what the master says of it (`Status`).
 
-Lives here: fields, defaults, and the way from and to the API object, with the name of every field that is wrong.
+Lives here: fields, bounds, defaults, and the way from and to the API object, with the name of every field that is wrong.
 Never here: what follows from them; that is `scheduler.elastic.reconciler`'s and `scheduler.elastic.sizing`'s. No I/O,
 no clock.
 """
@@ -17,14 +17,13 @@ from scheduler.elastic.job.spec import (
 )
 from scheduler.elastic.job.status import Condition, Member, Phase, Round, Status, WorkerPhase
 from scheduler.elastic.job.status_json import UnreadableStatus, decode_status, encode_status
-from scheduler.elastic.job.validation import ElasticJob, decode, decode_spec
+from scheduler.elastic.job.validation import decode_spec
 
 __all__ = [
     "Batch",
     "BatchMode",
     "Checkpoint",
     "Condition",
-    "ElasticJob",
     "LearningRate",
     "Member",
     "Phase",
@@ -36,7 +35,6 @@ __all__ = [
     "Strategy",
     "UnreadableStatus",
     "WorkerPhase",
-    "decode",
     "decode_spec",
     "decode_status",
     "encode_status",

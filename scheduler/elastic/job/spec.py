@@ -1,15 +1,68 @@
 """What a user wants of an elastic job: the spec of an ElasticJob as frozen values.
 
-Lives here: fields with their units, meanings and defaults. Never here: how they are read (`validation`), or what follows
-from them.
+Lives here: fields with their units, bounds, meanings and defaults; a type's description is what a user is told who wrote
+something else. Never here: how they are read (`validation`), or what follows from them.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from scheduler.elastic.sizing.policy_parameters import Offer, Parameters
+from scheduler.model import durations
+
+MOST_WORKERS: Final = 10_000
+"""As many pods as one job may have; the backlog of the rendezvous and the ring's full mesh end long before."""
+MOST_SAMPLES: Final = 2**31 - 1
+MOST_EPOCHS: Final = 1e9
+
+
+def whole(low: int, high: int) -> Meta:
+    return Meta(ge=low, le=high, description=f"a whole number from {low} to {high}")
+
+
+def one_of(words: Iterable[str]) -> Meta:
+    return Meta(description=f"one of {', '.join(words)}")
+
+
+def _seconds(written: object) -> float | None:
+    return durations.seconds(written) if isinstance(written, str) else None
+
+
+def lasting(low: float, high: float = 365 * 86400.0) -> Meta:
+    """Seconds, written in Go's way: 90s, 10m, 1h30m."""
+    said = f"a duration such as 90s, 10m or 1h30m, from {low:g} to {high:g} seconds"
+    return Meta(ge=low, le=high, description=said, extra={"read": _seconds})
+
+
+Flag: TypeAlias = Annotated[bool, Meta(description="true or false")]
+Name: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"\A[A-Za-z0-9]([-A-Za-z0-9_./]{0,314}[A-Za-z0-9])?\Z",
+        description="a name of letters, digits, '-', '_', '.' and '/'",
+    ),
+]
+Object: TypeAlias = Annotated[dict[str, Any], Meta(description="an object")]
+Workers: TypeAlias = Annotated[int, whole(1, MOST_WORKERS)]
+Samples: TypeAlias = Annotated[int, whole(1, MOST_SAMPLES)]
+Environment: TypeAlias = Annotated[
+    dict[
+        Annotated[str, Meta(pattern=r"\A[^=\0]+\Z")],
+        Annotated[str, Meta(pattern=r"\A[^\0]*\Z", max_length=4096)],
+    ],
+    Meta(description='names and texts, such as LEARNING_RATE: "0.1"'),
+]
+Path: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"\A(?!.*/\.\.(/|\Z))(/[^\x00-\x1f\x7f-\x9f]*)?\Z",
+        max_length=4096,
+        description="an absolute path, without '..'",
+    ),
+]
 
 
 class Strategy(StrEnum):
@@ -51,75 +104,77 @@ class EarlyExit(StrEnum):
 
 
 class Batch(Struct, frozen=True, rename="camel", kw_only=True):
-    mode: BatchMode = BatchMode.CAPPED
+    mode: Annotated[BatchMode, one_of(BatchMode)] = BatchMode.CAPPED
     """`capped`: beyond a job's critical batch, more samples a step teach less; `limit` is where its author puts
     that.
     """
-    per_worker: int | None = None
+    per_worker: Samples | None = None
     """Samples a step of one worker, for a script that asks. None: it keeps its own batch, and only the rate's scale
     is told.
     """
-    limit: int | None = None
+    limit: Samples | None = None
     """Samples a step of all workers together, for `capped` and `fixed`. None: no cap; for `fixed`, perWorker ×
     minWorkers.
     """
-    learning_rate: LearningRate = LearningRate.LINEAR
-    ramp_steps: int = 0
+    learning_rate: Annotated[LearningRate, one_of(LearningRate)] = LearningRate.LINEAR
+    ramp_steps: Annotated[int, whole(0, MOST_SAMPLES)] = 0
     """Steps over which a higher rate is approached after growth; 0 at once. A shrink takes effect at once always."""
 
 
 class Stage(Struct, frozen=True, rename="camel", kw_only=True):
     """From this epoch on."""
 
-    epoch: float
-    workers: int | None = None
+    epoch: Annotated[float, Meta(ge=0, le=MOST_EPOCHS, description=f"a number from 0 to {MOST_EPOCHS:g}")]
+    workers: Workers | None = None
     """The size of this phase, for the policy `schedule`."""
-    batch: int | None = None
+    batch: Samples | None = None
     """Instead of `batch.perWorker`."""
-    env: dict[str, str] = {}
+    env: Environment = {}
     """Given to the script with the assignment."""
 
 
 class Checkpoint(Struct, frozen=True, rename="camel", kw_only=True):
-    path: str = ""
+    path: Path = ""
     """A folder on a volume that all workers mount; empty: no checkpoint, so a job that is suspended or lost begins
     anew.
     """
-    every: float = 600.0
+    every: Annotated[float, lasting(1)] = 600.0
     """Seconds between two. Ten minutes: what a job loses with all its workers, against the seconds that writing
     takes.
     """
 
 
 class Spec(Struct, frozen=True, rename="camel", kw_only=True):
-    min_workers: int = 1
+    min_workers: Workers = 1
     """The quorum: seated together or not at all; fewer do not train."""
-    max_workers: int = 1
-    workers: int | None = None
+    max_workers: Workers = 1
+    workers: Annotated[int, whole(0, MOST_WORKERS)] | None = None
     """The size, within the two; what `kubectl scale` writes. None: the policy decides."""
-    template: dict[str, Any] = {}
+    template: Object = {}
     """PodTemplateSpec of a worker, as written."""
-    surplus_priority_class_name: str = "gangwright-surplus"
+    surplus_priority_class_name: Name = "gangwright-surplus"
     """PriorityClass of the workers above the quorum, lower than the template's, so that they give way first."""
-    strategy: Strategy | None = None
+    strategy: Annotated[Strategy, one_of(Strategy)] | None = None
     """None: the scheduler's own setting."""
-    level: str | None = None
-    level_required: bool = False
+    level: Name | None = None
+    level_required: Flag = False
     policy: str = "offer"
     """Name of the sizing policy."""
     parameters: Parameters = Offer()
-    schedule: tuple[Stage, ...] = ()
+    schedule: Annotated[
+        tuple[Stage, ...], Meta(max_length=1000, description="a list of at most 1000 objects")
+    ] = ()
     batch: Batch = Batch()
-    suspend: bool = False
-    max_restarts: int = 6
+    suspend: Flag = False
+    max_restarts: Annotated[int, whole(0, 1_000_000)] = 6
     """How often the whole gang may begin again from its checkpoint: as often as a Job tries by default
     (`backoffLimit`). As many processes may fail in a row while others keep the state and the job gets no further.
     """
-    progress_deadline: float = 14400.0
+    progress_deadline: Annotated[float, lasting(60)] = 14400.0
     """Seconds that the job may hold nodes and neither train nor get further, added up. In four hours a large image and a
     warm-up of two hours to the first commit find room.
     """
-    early_exit: EarlyExit = EarlyExit.FAIL
+    early_exit: Annotated[EarlyExit, one_of(EarlyExit)] = EarlyExit.FAIL
     """By default a job that was cut short is not taken for one that has succeeded."""
     checkpoint: Checkpoint = Checkpoint()
 

@@ -1,6 +1,8 @@
 """A job's status between its values and the JSON of the API server.
 
-Lives here: spellings: camelCase, times as RFC 3339, a condition's status as a word. Never here: what any of it means.
+Lives here: spellings: camelCase, times as RFC 3339, a condition's status as a word; and the form in which a spec, or a
+part of one, is kept in a status. Never here: what any of it means, or why it is kept (`controller.decode`,
+`reconciler.template_revision`).
 """
 
 from typing import Any, Final
@@ -21,6 +23,9 @@ _TEMPLATE: Final = "template"
 
 ACCEPTED: Final = "accepted"
 """Where the spec stands that the job goes by: as it was written, so no spelling of ours applies inside."""
+
+LONGEST_COPY: Final = 1 << 18
+"""Bytes of a spec that is kept a second time in its object, of which etcd takes 1.5 MB; a long one has thousands."""
 
 
 class UnreadableStatus(ValueError):  # noqa: N818 - a state of the object, that somebody else may end
@@ -117,3 +122,23 @@ def _condition(shown: dict[str, Any]) -> dict[str, Any]:
 def _rfc3339(seconds: float) -> str:
     """With thousandths only where there are some."""
     return times.rfc3339(seconds, "milliseconds").replace(".000Z", "Z")
+
+
+def copied(written: Any) -> Any:
+    """A spec as a status keeps it: without nulls. None where it is too long, or too deep."""
+    try:
+        found = without_nulls(written)
+        return found if len(msgspec.json.encode(found)) <= LONGEST_COPY else None
+    except RecursionError:
+        return None
+
+
+def without_nulls(node: Any) -> Any:
+    """A merge patch says with null that a field goes; a field without a value says no more than none. Raises
+    RecursionError.
+    """
+    if isinstance(node, dict):
+        return {key: without_nulls(value) for key, value in node.items() if value is not None}
+    if isinstance(node, list):
+        return [without_nulls(value) for value in node if value is not None]
+    return node

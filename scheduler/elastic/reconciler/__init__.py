@@ -8,7 +8,7 @@ Lives here: who is in a round, when the next one begins, which workers start, st
     event_handlers, worker_exits, checkpoints, throughput      events taken in
     scaling                    how many workers; which are started and dismissed
     failure_detection, stragglers                              which are lost or replaced
-    round_triggers, rank_assignment, round_plan, batch_scaling, round_transition
+    round_triggers, rank_assignment, round_plan, round_transition
                                the next round: why, who, what, and its way to every worker
     completion, status_report, sizing_request                  the end; what people and policies are told
 Never here: I/O, a clock (`now` is an argument: seconds since the epoch that never go back), the choice of a size

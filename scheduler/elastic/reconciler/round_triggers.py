@@ -14,6 +14,7 @@ from scheduler.elastic.reconciler import expected_ranks, selectors
 from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.rank_assignment import choose, overdue
 from scheduler.elastic.reconciler.worker import Worker
+from scheduler.model.durations import doubled
 
 FAILED: Final = "failure"
 """The cause where members are back from a round whose collective could not be finished, and nobody is gone."""
@@ -88,7 +89,7 @@ def resting(p: Picture) -> bool:
     s, over = p.s, p.s.rounds.fruitless + 1 - FRUITLESS
     if over < 0 or any(selectors.position(w) > s.rounds.record.step for w in selectors.ring(s)):
         return False
-    return _failed(p) and p.now < s.rounds.published_at + min(PAUSE_MOST, 2.0 ** min(over, 16))
+    return _failed(p) and p.now < s.rounds.published_at + doubled(1.0, over, PAUSE_MOST)
 
 
 def _next(p: Picture) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.job.status import Phase
-from scheduler.elastic.reconciler import batch_scaling, script_api_usage, selectors, status_report, throughput
+from scheduler.elastic.reconciler import round_plan, script_api_usage, selectors, status_report, throughput
 from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.sizing.job_view import JobView, Stage
 
@@ -62,7 +62,7 @@ def _batch(s: State, spec: Spec, place: int) -> tuple[int | None, int | None]:
     if script_api_usage.keeps_its_batch(s):
         return None, None
     per_worker = spec.per_worker(place)
-    return per_worker, batch_scaling.most(spec.batch, per_worker, spec.min_workers)
+    return per_worker, round_plan.most_samples(spec.batch, per_worker, spec.min_workers)
 
 
 def _epoch(s: State) -> float | None:

@@ -13,6 +13,7 @@ from scheduler.elastic.job.status import Barred, Status
 from scheduler.elastic.reconciler import selectors
 from scheduler.elastic.reconciler.job_state import Backoff, State
 from scheduler.errors import shortened
+from scheduler.model.durations import doubled
 
 TOGETHER = 2.0
 """Seconds in which members are lost that one cause has taken: two beats."""
@@ -60,7 +61,7 @@ def failed_again(s: State, role: str, why: str, now: float, *, pause: bool = Tru
         return
     failures, until = former.failures + 1, former.until
     if pause and failures > 1:
-        usual = min(s.limits.backoff_most, 2.0 ** min(failures - 2, 20))
+        usual = doubled(1.0, failures - 2, s.limits.backoff_most)
         turn = crowd * s.limits.backoff_each
         crowded = failures > ALONE and turn > s.limits.backoff_most
         until = now + (turn * _apart(s.key) if crowded else usual)
@@ -90,7 +91,7 @@ def strike(s: State, node: str, why: str, now: float, *, at_once: bool) -> None:
         return
     failures = (former.failures if former else 0) + (not together)
     doublings = failures - (1 if at_once else 2)
-    seconds = min(s.limits.bar_most, s.limits.bar * 2.0 ** min(doublings, 20)) if doublings >= 0 else 0.0
+    seconds = doubled(s.limits.bar, doublings, s.limits.bar_most) if doublings >= 0 else 0.0
     until = max(now + seconds, former.until if former else 0.0)
     s.backoff.barred[node] = Barred(node, failures, until, shortened(why))
     if not together:

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from scheduler.elastic.job.spec import Spec
-from scheduler.elastic.job.spec_copy import kept, without_nulls
+from scheduler.elastic.job.status_json import copied, without_nulls
 from scheduler.elastic.reconciler import scaling, selectors, start_backoff, worker_exits
 from scheduler.elastic.reconciler.job_effects import Tell
 from scheduler.elastic.reconciler.job_events import Restored
@@ -69,7 +69,7 @@ def whole(s: State) -> Spec | None:
 def kept_former(s: State) -> dict[str, Any] | None:
     """The template in force, for the status, while an edit waits; None where it is too long for that, too."""
     found: dict[str, Any] | None = (
-        kept(s.template.current) if s.template.edited is not None and not s.completion.over else None
+        copied(s.template.current) if s.template.edited is not None and not s.completion.over else None
     )
     return found
 

@@ -12,10 +12,9 @@ from aiohttp import web
 from scheduler.clock import steady
 from scheduler.elastic.rendezvous.certificate_store import certified
 from scheduler.elastic.rendezvous.kv_store import Values
-from scheduler.elastic.rendezvous.long_polls import Waits
 from scheduler.elastic.rendezvous.rendezvous_app import build_app
 from scheduler.elastic.rendezvous.token_auth import Tokens
-from scheduler.elastic.rendezvous.worker_requests import Desk, Door
+from scheduler.elastic.rendezvous.worker_requests import Desk, Door, Waits
 from scheduler.elastic.rendezvous.worker_routes import Counter
 from scheduler.serving.server import serve
 from scheduler.serving.tls import first_end

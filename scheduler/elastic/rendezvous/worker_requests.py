@@ -1,12 +1,13 @@
-"""A request as it comes: who asks, its body, its words, each within bounds.
+"""A request as it comes: who asks, its body, its words, and its wait for an answer, each within bounds.
 
-Lives here: everything between HTTP and a question to the desk. Never here: an answer.
+Lives here: everything between HTTP and a question to the desk. Never here: an answer, or what is waited for.
 """
 
 import asyncio
 import math
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from aiohttp import web
 
@@ -18,6 +19,8 @@ from scheduler.errors import shortened
 from scheduler.serving.body import Bodies, Crowded, TooLarge
 from scheduler.serving.rate_limit import Buckets
 from scheduler.serving.token_reviews import Unknown, token
+
+T = TypeVar("T")
 
 BODY_TIME: Final = 10.0
 """Seconds for a whole body, which is small."""
@@ -186,3 +189,60 @@ def _bearer(request: web.Request) -> str:
 
 def _invalid(name: str, text: str, remedy: str) -> Refused:
     return Refused(Reason.INVALID, f"{name} = {shortened(repr(text), 96)}: {remedy}")
+
+
+class Waits:
+    """Questions that wait for their answer: so many of one worker, and one of each kind.
+
+    A worker that asks the same again takes the place of its own earlier question, whose connection is most likely gone.
+    most: questions of one worker at a time.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._of: dict[str, dict[Hashable, asyncio.Task[Any]]] = {}
+        self._closed = False
+        self.count = 0
+
+    async def answer(self, uid: str, what: Hashable, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The answer of `ask`. Raises Refused when there are too many, or when the worker asks the same again
+        meanwhile.
+        """
+        if self._closed:
+            raise _stopping()
+        mine = self._of.setdefault(uid, {})
+        earlier = mine.get(what)
+        if earlier is None and len(mine) >= self._most:
+            raise Refused(Reason.TOO_MANY_WAITS, f"at most {self._most} questions of one worker may wait")
+        task = mine[what] = asyncio.create_task(ask())
+        if earlier is not None:
+            earlier.cancel()
+        self.count += 1
+        try:
+            found: T = await task
+        except asyncio.CancelledError:
+            if self._closed:
+                raise _stopping() from None
+            if mine.get(what) is not task:
+                raise Refused(
+                    Reason.ASKED_AGAIN, "the same was asked again, which is answered instead"
+                ) from None
+            raise
+        finally:
+            self.count -= 1
+            if mine.get(what) is task:
+                del mine[what]
+            if not mine and self._of.get(uid) is mine:
+                del self._of[uid]
+        return found
+
+    def close(self) -> None:
+        """Answer everybody at once that we stop; nobody waits any longer."""
+        self._closed = True
+        for mine in self._of.values():
+            for task in mine.values():
+                task.cancel()
+
+
+def _stopping() -> Refused:
+    return Refused(Reason.STANDBY, "this master stops; ask the one that follows")

@@ -17,9 +17,8 @@ from aiohttp import web
 from scheduler.elastic.reconciler.job_events import Arrived, Beat, Exited, Leaving
 from scheduler.elastic.rendezvous import worker_messages, worker_requests
 from scheduler.elastic.rendezvous.kv_store import Values
-from scheduler.elastic.rendezvous.long_polls import Waits
 from scheduler.elastic.rendezvous.worker_messages import Reason, Refused, S, decoded
-from scheduler.elastic.rendezvous.worker_requests import Caller, Desk
+from scheduler.elastic.rendezvous.worker_requests import Caller, Desk, Waits
 from scheduler.serving.body import SHARE, Bodies
 from scheduler.settings import RendezvousServer
 

@@ -3,11 +3,9 @@
 import pytest
 
 from scheduler.elastic.controller import requests
-from scheduler.elastic.controller.accepted_spec import AcceptedSpec
-from scheduler.elastic.controller.decode import Job, Meta
+from scheduler.elastic.controller.decode import AcceptedSpec, Job, Meta
 from scheduler.elastic.job import validation
-from scheduler.elastic.job.spec_copy import LIMIT
-from scheduler.elastic.job.status_json import accepted_spec
+from scheduler.elastic.job.status_json import LONGEST_COPY, accepted_spec
 from scheduler.elastic.reconciler.job_events import SpecRefused, SpecSeen
 from tests.elastic.controller.house import TEMPLATE, House, job, pods, status, train
 
@@ -50,7 +48,7 @@ def test_what_another_master_accepted_is_kept_unread():
 @pytest.mark.parametrize("depth", [1, 900])
 def test_what_is_too_long_or_too_deep_is_not_kept(depth):
     """The job goes by it all the same."""
-    value = "x" * (LIMIT if depth == 1 else 1)
+    value = "x" * (LONGEST_COPY if depth == 1 else 1)
     for _ in range(depth):
         value = {"deeper": value}
     own = accepting()

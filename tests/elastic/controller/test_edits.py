@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler.elastic.controller import requests
 from scheduler.elastic.controller.autoscaler import decide
-from scheduler.elastic.job.spec_copy import LIMIT
+from scheduler.elastic.job.status_json import LONGEST_COPY
 from tests.elastic.controller.house import KIT, TEMPLATE, House, job, pods, status, train
 from tests.elastic.controller.test_sizes import BUSY, ROOM
 
@@ -106,7 +106,7 @@ async def test_room_is_sought_for_what_is_made(api, house):
 
 async def test_a_template_that_is_too_long_is_not_kept(api, house):
     """The condition says what that means, and the gang has one template as long as this master runs."""
-    long = {**TEMPLATE, "metadata": {"annotations": {"note": "x" * LIMIT}}}
+    long = {**TEMPLATE, "metadata": {"annotations": {"note": "x" * LONGEST_COPY}}}
     job(api, workers=2, template=long)
     await train(house, 2)
     job(api, workers=3, template=EDITED)
@@ -116,4 +116,4 @@ async def test_a_template_that_is_too_long_is_not_kept(api, house):
     assert said.endswith("after a restart of the master, workers are made from the edited one.")
     assert images(api) == ["tf"] * 3
     assert "template" not in status(api)
-    assert len(msgspec.json.encode(status(api))) < LIMIT
+    assert len(msgspec.json.encode(status(api))) < LONGEST_COPY

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.elastic.job import BatchMode, LearningRate, Spec, Strategy, decode, decode_spec
+from scheduler.elastic.job import BatchMode, LearningRate, Spec, Strategy, decode_spec
 from scheduler.elastic.job.validation import MOST_MEMBERS, lowered
 from scheduler.elastic.sizing.policy_parameters import Efficiency
 
@@ -176,19 +176,12 @@ def test_sizes_in_the_schedule_choose_the_policy() -> None:
     ]
 
 
-def test_a_job_that_cannot_be_read_still_has_a_name() -> None:
-    """So that its problems can be shown on it."""
-    job = decode({"metadata": {"namespace": "ns", "name": "job", "uid": "u", "generation": 3}, "spec": {}})
+@pytest.mark.parametrize("raw", [None, {}, {"workers": None}])
+def test_what_is_needed_is_named(raw: Any) -> None:
+    """A null is no value, and an object that is missing has no fields."""
+    _, problems = decode_spec(raw)
 
-    assert (job.key, job.uid, job.generation, job.spec, job.status, job.deleting) == (
-        "ns/job",
-        "u",
-        3,
-        None,
-        None,
-        False,
-    )
-    assert [one.field for one in job.problems] == ["spec.minWorkers", "spec.maxWorkers", "spec.template"]
+    assert [one.field for one in problems] == ["spec.minWorkers", "spec.maxWorkers", "spec.template"]
 
 
 json = st.recursive(

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.elastic.job.spec import Batch, BatchMode, LearningRate
-from scheduler.elastic.reconciler import batch_scaling
+from scheduler.elastic.reconciler import round_plan
 
 
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
@@ -17,9 +17,9 @@ def test_the_ranks_take_the_global_batch_between_them(
 ) -> None:
     """No sample is lost or taken twice, and nobody has more in memory at once than one worker's share."""
     batch = Batch(mode=mode, per_worker=per_worker, limit=per_worker * passes)
-    whole = batch_scaling.total(batch, per_worker, size, base)
+    whole = round_plan.step_samples(batch, per_worker, size, base)
     assert whole is not None
-    ranks = [batch_scaling.of_rank(mode, whole, per_worker, size, rank) for rank in range(size)]
+    ranks = [round_plan.rank_batch(mode, whole, per_worker, size, rank) for rank in range(size)]
 
     assert sum(one.local for one in ranks) == whole
     assert max(one.local for one in ranks) - min(one.local for one in ranks) <= (
@@ -35,17 +35,17 @@ def test_the_rate_follows_the_global_batch(rule: LearningRate, scale: float) -> 
     """Four times the quorum's batch."""
     batch = Batch(mode=BatchMode.PER_WORKER, per_worker=8, learning_rate=rule)
 
-    assert batch_scaling.scale(batch, 8, 8, 2) == scale
+    assert round_plan.rate_scale(batch, 8, 8, 2) == scale
 
 
 def test_a_fixed_batch_leaves_the_rate_alone() -> None:
     """The mathematics is the same at every size."""
     batch = Batch(mode=BatchMode.FIXED, per_worker=8, limit=64)
 
-    assert [batch_scaling.scale(batch, 8, size, 8) for size in (1, 3, 8, 20)] == [1.0] * 4
+    assert [round_plan.rate_scale(batch, 8, size, 8) for size in (1, 3, 8, 20)] == [1.0] * 4
 
 
 def test_a_script_that_keeps_its_own_batch_is_told_a_rate_only() -> None:
     """In proportion to the workers."""
-    assert batch_scaling.total(Batch(), None, 4, 2) is None
-    assert batch_scaling.scale(Batch(), None, 4, 2) == 2.0
+    assert round_plan.step_samples(Batch(), None, 4, 2) is None
+    assert round_plan.rate_scale(Batch(), None, 4, 2) == 2.0

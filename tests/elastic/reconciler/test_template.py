@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.elastic.job import Condition, Phase, Spec, encode_status
 from scheduler.elastic.job.spec import Checkpoint, EarlyExit
-from scheduler.elastic.job.spec_copy import LIMIT
+from scheduler.elastic.job.status_json import LONGEST_COPY
 from scheduler.elastic.reconciler import job_effects, job_events
 from scheduler.elastic.reconciler.template_revision import LONG
 from tests.elastic.reconciler.training import a_job
@@ -395,7 +395,7 @@ def test_a_job_that_ends_takes_nothing() -> None:
 
 def test_a_template_that_is_too_long_is_not_kept() -> None:
     """That is said; after a restart of the master new workers are made from the edited one."""
-    long = {**TEMPLATE, "metadata": {"annotations": {"note": "x" * LIMIT}}}
+    long = {**TEMPLATE, "metadata": {"annotations": {"note": "x" * LONGEST_COPY}}}
     world = a_job(2, template=long)
     world.change(template=edited())
     assert changed(world).message.endswith(LONG)

@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from scheduler.elastic.job import spec as specs
-from scheduler.elastic.reconciler import batch_scaling
+from scheduler.elastic.reconciler import round_plan
 from tests.elastic.horovod import SELDOM
 
 PACKAGE = Path(__file__).parents[3] / "scheduler" / "elastic"
@@ -236,11 +236,11 @@ class Ring:
     def _dealt(self, worker, staying):
         """Batch and rate, as the master finds them."""
         mode, each, size = self.batch.mode, self.batch.per_worker, len(staying)
-        whole = batch_scaling.total(self.batch, each, size, 1)
+        whole = round_plan.step_samples(self.batch, each, size, 1)
         batch = None
         if whole and worker in staying:
-            batch = msgspec.to_builtins(batch_scaling.of_rank(mode, whole, each, size, staying.index(worker)))
-        scale = batch_scaling.scale(self.batch, each, size, 1)
+            batch = msgspec.to_builtins(round_plan.rank_batch(mode, whole, each, size, staying.index(worker)))
+        scale = round_plan.rate_scale(self.batch, each, size, 1)
         return {"batch": batch, "lr_scale": scale, "ramp_steps": self.batch.ramp_steps}
 
     def _dead(self, worker):

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler.elastic.job import spec as specs
-from scheduler.elastic.reconciler import batch_scaling as master
+from scheduler.elastic.reconciler import round_plan as master
 from scheduler.elastic.runtime import data_position, round_assignment
 from scheduler.elastic.runtime.agent_client import Shim
 from scheduler.elastic.runtime.data_position import Batch
@@ -29,13 +29,13 @@ CASES = st.tuples(
 def dealt(mode, per_worker, size, limit, base):
     """What the master tells each rank, as the child decodes it."""
     spec = specs.Batch(mode=specs.BatchMode(mode), per_worker=per_worker, limit=limit)
-    whole = master.total(spec, per_worker, size, base)
+    whole = master.step_samples(spec, per_worker, size, base)
     told = [
         {
             "round": 1,
             "rank": rank,
             "size": size,
-            "batch": master.of_rank(mode, whole, per_worker, size, rank),
+            "batch": master.rank_batch(mode, whole, per_worker, size, rank),
         }
         for rank in range(size)
     ]
