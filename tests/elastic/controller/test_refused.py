@@ -116,7 +116,7 @@ async def test_the_jobs_of_a_namespace_that_are_refused_are_counted(api, house, 
 
     left.clear()
     await house.until(lambda: pods(api, "a") and pods(api, "b"))
-    assert house.master._site.refused["team"] == set()
+    await house.until(lambda: house.master._site.refused["team"] == set())
 
 
 async def test_a_status_is_not_worked_out_where_nothing_has_happened(api, house):
