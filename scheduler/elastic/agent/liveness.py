@@ -21,6 +21,18 @@ from .agent_errors import shortened
 STEPS = 10
 """So many times the usual step may pass without progress."""
 
+PEER = re.compile(
+    r"(?:Connection closed by peer|Read error|Write error|Timed out|Connection reset|Application timeout|connect)"
+    r"[^\[\n]{0,80}\[(?P<address>[0-9A-Fa-f.:]+)\](?::\d+)?"
+)
+"""How gloo names the peer it lost, e.g. `Connection closed by peer [10.1.2.3]:5631`."""
+
+LAST_WORD = re.compile(r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
+"""The last line of a Python traceback."""
+
+LOOK_BACK = 60
+"""Lines looked through."""
+
 
 class Sight(NamedTuple):
     """A child as it looks now: seconds since its main thread and any of its threads showed life, and its usual step."""
@@ -81,19 +93,6 @@ class Watchdog:
             else "outside of any collective, so the others wait for this worker"
         )
         return f"no progress for {sight.silent:.0f} s; the main thread is {where}"
-
-
-PEER = re.compile(
-    r"(?:Connection closed by peer|Read error|Write error|Timed out|Connection reset|Application timeout|connect)"
-    r"[^\[\n]{0,80}\[(?P<address>[0-9A-Fa-f.:]+)\](?::\d+)?"
-)
-"""How gloo names the peer it lost, e.g. `Connection closed by peer [10.1.2.3]:5631`."""
-
-LAST_WORD = re.compile(r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
-"""The last line of a Python traceback."""
-
-LOOK_BACK = 60
-"""Lines looked through."""
 
 
 class Ending(NamedTuple):

@@ -17,9 +17,8 @@ from typing import Any, Callable, Sequence
 
 from .. import step_timer
 from ..state_codec import shape
-from .plain import ATTRIBUTES, Plain
+from .plain import AGREEMENT, ATTRIBUTES, Plain
 
-AGREEMENT = "gangwright.agreement"
 HANDLED = "handled"
 TENSOR = "$tensor"
 """Marks a tensor among the plain values of a checkpoint; as an array alone it would come back as one of numpy's."""
