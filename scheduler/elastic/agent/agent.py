@@ -1,8 +1,8 @@
 """The agent: one loop that takes what happened and decides what comes next for the child.
 
 Lives here: the life of a worker, from the first start of its child to the agent's own exit code. Everything that waits
-(the dead, the master, the child's output) waits in a thread of its own and puts an event into one queue; only this loop
-starts, kills and ends. Never here: how to ask the master, what the child says, what a verdict is made of.
+(the dead, the master, the child's output) waits in a thread of its own and puts what follows into one queue; only this
+loop starts, kills and ends. Never here: how to ask the master, what the child says, what a verdict is made of.
 
     running ── the child ends ──▶ reporting ── the master: again ──▶ resting ──▶ running
        │                             └── the master: no ──▶ the agent ends with the child's code
@@ -17,7 +17,7 @@ import queue
 import signal
 import threading
 import time
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from .agent_errors import MasterError, Refused
 from .agent_settings import Settings
@@ -57,40 +57,6 @@ SETTLED = 60.0
 """Seconds a child must live until the next quick end counts as the first one again."""
 
 
-class Signalled(NamedTuple):
-    """The kernel or the kubelet wants us to end."""
-
-    name: str
-
-
-class Ended(NamedTuple):
-    """A child ended, with this wait status."""
-
-    pid: int
-    status: int
-
-
-class Aborted(NamedTuple):
-    """The master wants this incarnation of the child killed."""
-
-    number: int
-    why: str
-
-
-class Told(NamedTuple):
-    """The child has reported: a moment to look at it."""
-
-
-class Left(NamedTuple):
-    """The master knows that we leave, or will not hear it."""
-
-
-class Answered(NamedTuple):
-    """The master heard how the child ended: whether it is to be started again."""
-
-    restart: bool
-
-
 class Agent:
     """One worker. `run` returns the exit code of the whole."""
 
@@ -104,7 +70,8 @@ class Agent:
     ) -> None:
         self._settings, self._command, self._environment = settings, command, environment
         self._say, self._clock = say, clock
-        self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        """What the loop does about what happened."""
         self._stop, self._errands = threading.Event(), BackgroundCalls()
         self._connections = Connections(settings.master, settings.ca)
         self._master = Master(self._connections, settings.token_file)
@@ -114,7 +81,7 @@ class Agent:
         doors = LocalAPI(self._master, self._patience, self._announcements, say, clock, self._child_told)
         store = Store(self._master, self._patience, settings.gloo_timeout, clock)
         self._shim = Shim(doors, store, lambda: self._incarnation)
-        self._reaper = Reaper(lambda pid, status: self._events.put(Ended(pid, status)))
+        self._reaper = Reaper(lambda pid, status: self._events.put(lambda: self._bury(pid, status)))
         self._beats = Heartbeat(self._master, self._outage, self._stop, self._report, self._heard)
         self._listener = Listener(self._master, self._patience, self._stop, self._announcements)
         self._watchdog = Watchdog(settings.stopped_limit, settings.silent_limit)
@@ -131,14 +98,6 @@ class Agent:
         self._leave_heard: float | None = None
         self._ending: Ending | None = None
         self._code: int | None = None
-        self._takes: dict[type, Callable[[Any], None]] = {
-            Signalled: self._leave,
-            Ended: self._bury,
-            Aborted: self._abort,
-            Told: lambda _: None,
-            Left: self._left,
-            Answered: self._answered,
-        }
 
     # the loop
 
@@ -147,7 +106,7 @@ class Agent:
         if not adopt_orphans():
             self._say("orphans of the training cannot be taken in here")
         self._start_at = self._clock()  # whoever was told to go before never starts
-        listen(lambda name: self._events.put(Signalled(name)))
+        listen(lambda name: self._events.put(lambda: self._leave(name)))
         for thread in (self._reaper, self._shim, self._beats, self._listener):
             thread.start()
         while self._code is None:
@@ -163,7 +122,7 @@ class Agent:
             event = None
         self._errands.again()
         if event is not None:
-            self._takes[type(event)](event)
+            event()
         if self._code is None:
             self._look(self._clock())
 
@@ -212,9 +171,9 @@ class Agent:
         except OSError as error:
             self._conclude(never_started(self._command[0], error, self._settings.pod), [])
 
-    def _bury(self, event: Ended) -> None:
+    def _bury(self, pid: int, status: int) -> None:
         child, incarnation = self._child, self._incarnation
-        if child is None or child.pid != event.pid:
+        if child is None or child.pid != pid:
             return
         self._child, incarnation.ended = None, True
         self._kill_at = None
@@ -228,7 +187,7 @@ class Agent:
             returned=incarnation.returned,
             out_of_memory=memory_kills() > self._memory_kills,
         )
-        self._conclude(judge(event.status, tail, known), tail)
+        self._conclude(judge(status, tail, known), tail)
 
     def _conclude(self, ending: Ending, tail: Sequence[str]) -> None:
         """The child is no more: tell the master, and hear whether it is to be started again."""
@@ -241,25 +200,22 @@ class Agent:
         }
         until = self._clock() + REPORT_FINISHED if ending.code == 0 else float("inf")
 
-        def enough() -> bool:
-            return self._clock() >= until
-
         def last_words() -> bool:
             """What the child said last, such as which step it saved, is known before its end is."""
             with contextlib.suppress(MasterError):
                 self._master.beat(self._report()[1])
             return self._master.exit(report)
 
-        def tell() -> bool:
-            try:
-                return self._patience.ask(last_words, enough)
-            except (Refused, Over):
-                return False
+        def tell() -> None:
+            restart = False
+            with contextlib.suppress(Refused, Over):
+                restart = self._patience.ask(last_words, lambda: self._clock() >= until)
+            self._events.put(lambda: self._answered(restart=restart))
 
-        self._errands.run("exit", lambda: self._events.put(Answered(tell())))
+        self._errands.run("exit", tell)
 
-    def _answered(self, event: Answered) -> None:
-        if not event.restart or self._leave_until is not None:
+    def _answered(self, *, restart: bool) -> None:
+        if not restart or self._leave_until is not None:
             self._finish()
             return
         if self._clock() - self._started >= SETTLED:
@@ -290,13 +246,14 @@ class Agent:
         if condemned:
             self._kill(condemned, stacks=not sight.stopped)
 
-    def _abort(self, event: Aborted) -> None:
+    def _abort(self, number: int, why: str) -> None:
+        """The master wants this run of the child killed."""
         child, incarnation = self._child, self._incarnation
-        if child is None or event.number != self._number or self._killed is not None:
+        if child is None or number != self._number or self._killed is not None:
             return
         sight = incarnation.sight(stopped=child.stopped)
         hangs = not sight.stopped and sight.silent >= self._watchdog.limit(sight)
-        self._kill(f"the master: {event.why}", stacks=hangs)
+        self._kill(f"the master: {why}", stacks=hangs)
 
     def _kill(self, why: str, *, stacks: bool = False) -> None:
         """End the child; one that hangs is asked first where it hangs."""
@@ -312,11 +269,12 @@ class Agent:
 
     # leaving
 
-    def _leave(self, event: Signalled) -> None:
+    def _leave(self, name: str) -> None:
+        """The kernel or the kubelet wants the agent to end."""
         if self._leave_until is not None:
             return
         grace = self._settings.grace
-        self._say(f"{event.name}: leaving the training, within {grace:g} s")
+        self._say(f"{name}: leaving the training, within {grace:g} s")
         self._leave_until = self._clock() + grace - _reserve(grace)
         if self._child is None and self._start_at is not None:
             self._finish()
@@ -325,14 +283,13 @@ class Agent:
 
         def tell() -> None:
             with contextlib.suppress(Refused, Over):
-                self._patience.ask(
-                    lambda: self._master.leave(event.name, grace), lambda: self._clock() >= until
-                )
-            self._events.put(Left())
+                self._patience.ask(lambda: self._master.leave(name, grace), lambda: self._clock() >= until)
+            self._events.put(self._left)
 
         self._errands.run("leave", tell)
 
-    def _left(self, _: Left) -> None:
+    def _left(self) -> None:
+        """The master knows that this worker leaves, or will not hear it."""
         self._leave_heard = self._clock()
 
     def _expected_nowhere(self, since: float) -> bool:
@@ -342,8 +299,8 @@ class Agent:
 
     def _just_go(self) -> None:
         """A newcomer that is in no round yet has nothing to end in order."""
-        self._code = 0
         if self._child is not None:
+            self._code = 0
             self._child.kill()
 
     def _nobody_cares(self) -> None:
@@ -352,8 +309,7 @@ class Agent:
             self._finish()
             return
         self._say("the job is gone: killing the training")
-        self._code = 0
-        self._child.kill()
+        self._just_go()
 
     def _time_is_over(self, now: float) -> None:
         """The grace period ends: kill the child, then give its report the rest of the time."""
@@ -379,13 +335,13 @@ class Agent:
         return incarnation.number, report
 
     def _child_told(self) -> None:
-        self._events.put(Told())
+        self._events.put(lambda: None)  # a moment to look at it
         self._beats.child_told()
 
     def _heard(self, number: int, answer: Answer) -> None:
         self._announcements.saw(answer.round)
-        if answer.abort is not None:
-            self._events.put(Aborted(number, answer.abort))
+        if (why := answer.abort) is not None:
+            self._events.put(lambda: self._abort(number, str(why)))
         # Told with every beat until the round is over: of its two meshes the child may only begin the second one.
         if doors := self._incarnation.heard(number, answer.place, answer.broken):
             self._errands.run("unblock", lambda: unblock(answer.broken, doors, self._say))

@@ -38,13 +38,11 @@ class AgentError(Exception):
 
 
 class SettingsError(AgentError):
-    """An environment variable is wrong: which, what it was, and what would be right."""
+    """An environment variable is wrong; the text says which, what it was, and what would be right."""
 
     def __init__(self, name: str, value: str, remedy: str) -> None:
         super().__init__(f"{name} = {shortened(repr(value))}: {remedy}")
         self.name = name
-        self.value = value
-        self.remedy = remedy
 
 
 class MasterError(AgentError):

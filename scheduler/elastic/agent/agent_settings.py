@@ -18,7 +18,10 @@ from .training_run import FINISH
 T = TypeVar("T")
 
 TOKEN_FILE = "/var/run/secrets/gangwright/token"  # noqa: S105 - a place, not a token
-JOB = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+JOB = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-.a-z0-9]*[a-z0-9])?"
+NAME = r"[A-Za-z0-9][-._A-Za-z0-9]{0,252}"
+PEM = r"(?s)(.*-----BEGIN CERTIFICATE-----.*)?"
+PATH = r"(?s)/.*"
 YES = {"1": True, "true": True, "0": False, "false": False, "": False}
 
 
@@ -67,16 +70,25 @@ class Settings:
 
 def read(environment: Mapping[str, str]) -> Settings:
     """The settings that these variables say. Raises SettingsError at the first that is wrong."""
-    take = _Reader(environment)
+
+    def take(name: str, reader: Callable[[str], T], right: str, default: str | None = None) -> T:
+        text = environment.get(name, default)
+        if text is None:
+            raise SettingsError(name, "", f"is not set; it must be {right}")
+        try:
+            return reader(text)
+        except (ValueError, KeyError):
+            raise SettingsError(name, text, f"must be {right}") from None
+
     master = take("GANGWRIGHT_MASTER", _url, "https://HOST:PORT of the elastic master")
     insecure = take("GANGWRIGHT_INSECURE", _flag, "1 or 0", "0")
     return Settings(
         master=_address(master, insecure=insecure),
-        job=take("GANGWRIGHT_JOB", _job, "NAMESPACE/NAME of the ElasticJob"),
-        pod=take("GANGWRIGHT_POD", _name, "the pod's name (downward API: metadata.name)"),
-        uid=take("GANGWRIGHT_POD_UID", _name, "the pod's uid (downward API: metadata.uid)"),
-        ca=take("GANGWRIGHT_CA", _pem, "the PEM of the master's authority", "" if insecure else None),
-        token_file=take("GANGWRIGHT_TOKEN_FILE", _path, "a path from the root", TOKEN_FILE),
+        job=take("GANGWRIGHT_JOB", _like(JOB), "NAMESPACE/NAME of the ElasticJob"),
+        pod=take("GANGWRIGHT_POD", _like(NAME), "the pod's name (downward API: metadata.name)"),
+        uid=take("GANGWRIGHT_POD_UID", _like(NAME), "the pod's uid (downward API: metadata.uid)"),
+        ca=take("GANGWRIGHT_CA", _like(PEM), "the PEM of the master's authority", "" if insecure else None),
+        token_file=take("GANGWRIGHT_TOKEN_FILE", _like(PATH), "a path from the root", TOKEN_FILE),
         grace=take("GANGWRIGHT_GRACE", _seconds, "seconds above 0", "30"),
         gloo_timeout=take("GANGWRIGHT_GLOO_TIMEOUT", _seconds, "seconds above 0", "10"),
         prefix=take("GANGWRIGHT_LOG_PREFIX", _flag, "1 or 0", "0"),
@@ -84,22 +96,6 @@ def read(environment: Mapping[str, str]) -> Settings:
         silent_limit=take("GANGWRIGHT_SILENT_LIMIT", _seconds, "seconds above 0", "60"),
         finish_limit=take("GANGWRIGHT_FINISH_LIMIT", _seconds, "seconds above 0", f"{FINISH:g}"),
     )
-
-
-class _Reader:
-    """Takes one variable after the other; what a reader cannot read becomes an error that names it."""
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = environment
-
-    def __call__(self, name: str, read: Callable[[str], T], right: str, default: str | None = None) -> T:
-        text = self._environment.get(name, default)
-        if text is None:
-            raise SettingsError(name, "", f"is not set; it must be {right}")
-        try:
-            return read(text)
-        except (ValueError, KeyError):
-            raise SettingsError(name, text, f"must be {right}") from None
 
 
 def _url(text: str) -> SplitResult:
@@ -128,28 +124,15 @@ def _loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _job(text: str) -> str:
-    if not JOB.fullmatch(text):
-        raise ValueError(text)
-    return text
+def _like(pattern: str) -> Callable[[str], str]:
+    """Reads a text of this form."""
 
+    def read(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(text)
+        return text
 
-def _name(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][-._A-Za-z0-9]{0,252}", text):
-        raise ValueError(text)
-    return text
-
-
-def _pem(text: str) -> str:
-    if text and "-----BEGIN CERTIFICATE-----" not in text:
-        raise ValueError(text)
-    return text
-
-
-def _path(text: str) -> str:
-    if not text.startswith("/"):
-        raise ValueError(text)
-    return text
+    return read
 
 
 def _seconds(text: str) -> float:

@@ -26,6 +26,20 @@ from .procfs import signal_group, stopped
 DRAIN = 1.0
 """Seconds for the last output of a child that ended."""
 
+LINES = 100
+"""Last lines kept: a Python traceback with its causes, or the stacks of a handful of threads."""
+
+LINE_LIMIT = 500
+"""Characters kept of a line."""
+
+CHUNK = 1 << 16
+"""Bytes read at once, as much as a pipe holds."""
+
+PATIENCE = 0.1
+"""Seconds for which the beginning of a line waits for its end; a prompt or a progress bar has none and is shown
+then.
+"""
+
 
 class Child:
     """One process that trains. Raises OSError when the command cannot be started."""
@@ -119,34 +133,17 @@ class Reaper:
     def _take(self, pid: int) -> None:
         with self._lock:
             child = self._children.pop(pid, None)
-            if (
-                child is not None
-            ):  # what it leaves behind in its group goes too, while the number is surely its own
+            if child is not None:
+                # what it leaves behind in its group goes too, while the number is surely its own
                 signal_group(pid, signal.SIGKILL)
             try:
                 _, status = os.waitpid(pid, 0)
-            except ChildProcessError:  # whoever failed to start it took it already
+            except ChildProcessError:  # what failed to start it took it already
                 return
         if child is not None:
-            child.returncode = (
-                status  # told to Popen, which must not wait for a number that may be another's by now
-            )
+            # told to Popen, which must not wait for a number that may be another's by now
+            child.returncode = status
             self._ended(pid, status)
-
-
-LINES = 100
-"""Last lines kept: a Python traceback with its causes, or the stacks of a handful of threads."""
-
-LINE_LIMIT = 500
-"""Characters kept of a line."""
-
-CHUNK = 1 << 16
-"""Bytes read at once, as much as a pipe holds."""
-
-PATIENCE = 0.1
-"""Seconds for which the beginning of a line waits for its end; a prompt or a progress bar has none and is shown
-then.
-"""
 
 
 class Tail:

@@ -120,7 +120,8 @@ class Heartbeat:
         try:
             answer = self._master.beat(report)
         except MasterError as error:
-            self._note(error)
+            stranger = isinstance(error, Refused) and error.reason == STRANGER
+            self._stranger_since = (self._stranger_since or self._clock()) if stranger else None
             self._outage.failed(error)
             return None
         self._stranger_since = None
@@ -128,12 +129,6 @@ class Heartbeat:
         self._backoff.reset()
         self._heard(number, answer)
         return answer.interval
-
-    def _note(self, error: MasterError) -> None:
-        if not (isinstance(error, Refused) and error.reason == STRANGER):
-            self._stranger_since = None
-        elif self._stranger_since is None:
-            self._stranger_since = self._clock()
 
 
 class Listener:

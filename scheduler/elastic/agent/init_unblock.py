@@ -54,22 +54,17 @@ def _place(entry: bytes) -> Place | None:
 def knock(doors: Iterable[Place]) -> int:
     """Connect to each, and close; how many were opened. Ends with the first that does not even refuse."""
     opened = 0
-    for door in doors:
+    for family, address, interface in doors:
         try:
-            _connect(door)
+            with contextlib.closing(socket.socket(family, socket.SOCK_STREAM)) as caller:
+                caller.settimeout(PATIENCE)
+                caller.connect(address if family == socket.AF_INET else (*address, 0, interface))
         except socket.timeout:
             break
         except OSError:
             continue
         opened += 1
     return opened
-
-
-def _connect(door: Place) -> None:
-    family, address, interface = door
-    with contextlib.closing(socket.socket(family, socket.SOCK_STREAM)) as caller:
-        caller.settimeout(PATIENCE)
-        caller.connect(address if family == socket.AF_INET else (*address, 0, interface))
 
 
 def unblock(number: int, doors: Sequence[Place], say: Say) -> None:

@@ -21,6 +21,18 @@ from .agent_errors import shortened
 STEPS = 10
 """So many times the usual step may pass without progress."""
 
+PEER = re.compile(
+    r"(?:Connection closed by peer|Read error|Write error|Timed out|Connection reset|Application timeout|connect)"
+    r"[^\[\n]{0,80}\[(?P<address>[0-9A-Fa-f.:]+)\](?::\d+)?"
+)
+"""How gloo names the peer it lost, e.g. `Connection closed by peer [10.1.2.3]:5631`."""
+
+LAST_WORD = re.compile(r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
+"""The last line of a Python traceback."""
+
+LOOK_BACK = 60
+"""Lines looked through."""
+
 
 class Sight(NamedTuple):
     """A child as it looks now: seconds since its main thread and any of its threads showed life, and its usual step."""
@@ -83,19 +95,6 @@ class Watchdog:
         return f"no progress for {sight.silent:.0f} s; the main thread is {where}"
 
 
-PEER = re.compile(
-    r"(?:Connection closed by peer|Read error|Write error|Timed out|Connection reset|Application timeout|connect)"
-    r"[^\[\n]{0,80}\[(?P<address>[0-9A-Fa-f.:]+)\](?::\d+)?"
-)
-"""How gloo names the peer it lost, e.g. `Connection closed by peer [10.1.2.3]:5631`."""
-
-LAST_WORD = re.compile(r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
-"""The last line of a Python traceback."""
-
-LOOK_BACK = 60
-"""Lines looked through."""
-
-
 class Ending(NamedTuple):
     """How a child ended: an exit code or a signal, why, and who is to blame (a pod's name, an address, or nobody)."""
 
@@ -128,45 +127,25 @@ class Known(NamedTuple):
 
 def judge(status: int, tail: Sequence[str], known: Known) -> Ending:
     """The verdict on a child that ended with this wait status."""
-    code, number = _split(status)
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+    code = os.WEXITSTATUS(status) if number is None else None
     if known.killed is not None:
         return Ending(code, number, known.killed, known.pod)
     if code == 0:
         return Ending(0, None, "removed" if known.removed else known.gone or "finished", None)
     if known.out_of_memory and number == signal.SIGKILL:
         return Ending(None, number, "killed for want of memory", known.pod)
-    peer = _peer(tail)
+    lines = tail[: -LOOK_BACK - 1 : -1]
+    peer = next((found["address"] for found in map(PEER.search, lines) if found), None)
+    word = next((shortened(found[0]) for found in map(LAST_WORD.match, lines) if found), None)
     said = None if known.returned else known.gone
-    why = said or _last_word(tail) or _plainly(code, number)
-    return Ending(code, number, why, peer or known.pod)
+    return Ending(code, number, said or word or _plainly(code, number), peer or known.pod)
 
 
 def never_started(command: str, error: OSError, pod: str) -> Ending:
     """The verdict on a command that could not be started; the codes are a shell's."""
     code = 127 if isinstance(error, FileNotFoundError) else 126
     return Ending(code, None, shortened(f"cannot start {command}: {error.strerror}"), pod)
-
-
-def _split(status: int) -> tuple[int | None, int | None]:
-    if os.WIFSIGNALED(status):
-        return None, os.WTERMSIG(status)
-    return os.WEXITSTATUS(status), None
-
-
-def _peer(tail: Sequence[str]) -> str | None:
-    for line in reversed(tail[-LOOK_BACK:]):
-        found = PEER.search(line)
-        if found:
-            return found["address"]
-    return None
-
-
-def _last_word(tail: Sequence[str]) -> str | None:
-    for line in reversed(tail[-LOOK_BACK:]):
-        found = LAST_WORD.match(line)
-        if found:
-            return shortened(found[0])
-    return None
 
 
 def _plainly(code: int | None, number: int | None) -> str:

@@ -114,7 +114,3 @@ def archive() -> Iterator[str]:
 def _wrong(text: str) -> int:
     sys.stderr.write(f"gangwright agent: {text}\n")
     return WRONG
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

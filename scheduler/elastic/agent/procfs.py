@@ -22,19 +22,13 @@ EVENTS = Path("/sys/fs/cgroup/memory.events")
 """Of the container's own control group (cgroup v2)."""
 
 
-def state(pid: int) -> str:
-    """The letter of a process's state in /proc/PID/stat: R, S, D, T (stopped), t (traced), Z …; empty when unknown."""
+def stopped(pid: int) -> bool:
+    """Whether the process was stopped (SIGSTOP); a debugger's look is not that, and has another letter."""
     try:
         told = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
-        return ""
-    after = told.rpartition(b")")[2].split()
-    return after[0].decode("ascii", "replace") if after else ""
-
-
-def stopped(pid: int) -> bool:
-    """Whether somebody stopped the process (SIGSTOP); a debugger's look is not that."""
-    return state(pid) == "T"
+        return False
+    return told.rpartition(b")")[2].split()[:1] == [b"T"]
 
 
 def memory_kills() -> int:

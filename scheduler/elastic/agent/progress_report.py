@@ -41,57 +41,50 @@ class Wrong(ValueError):  # noqa: N818 - read as such where it is caught
     """A field of the child's report is not what it should be."""
 
 
-def _whole(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise Wrong("a whole number from 0 on")
+def _checked(value: Any, right: str, ok: bool) -> Any:
+    if not ok:
+        raise Wrong(right)
     return value
+
+
+def _whole(value: Any) -> Any:
+    return _checked(value, "a whole number from 0 on", type(value) is int and value >= 0)
 
 
 def _amount(value: Any) -> float:
-    if type(value) not in {int, float} or not math.isfinite(value) or value < 0:
-        raise Wrong("a number from 0 on")
-    return float(value)
+    known = type(value) in {int, float} and math.isfinite(value) and value >= 0
+    return float(_checked(value, "a number from 0 on", known))
 
 
-def _seconds(value: object) -> float | None:
+def _seconds(value: Any) -> float | None:
     return None if value is None else _amount(value)
 
 
-def _phase(value: object) -> str:
-    if not isinstance(value, str) or value not in PHASES:
-        raise Wrong(f"one of {', '.join(sorted(PHASES))}")
-    return value
+def _phase(value: Any) -> Any:
+    known = isinstance(value, str) and value in PHASES
+    return _checked(value, f"one of {', '.join(sorted(PHASES))}", known)
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise Wrong("a text")
-    return shortened(value)
+def _text(value: Any) -> str:
+    return shortened(_checked(value, "a text", isinstance(value, str)))
 
 
-def _flag(value: object) -> bool:
-    if type(value) is not bool:
-        raise Wrong("true or false")
-    return value
+def _flag(value: Any) -> Any:
+    return _checked(value, "true or false", type(value) is bool)
 
 
-def _values(value: object) -> dict[str, float]:
-    if not isinstance(value, dict):
-        raise Wrong("an object of numbers")
+def _values(value: Any) -> dict[str, float]:
     numbers = {
         name[:64]: float(number)
-        for name, number in value.items()
+        for name, number in _checked(value, "an object of numbers", isinstance(value, dict)).items()
         if name and type(number) in {int, float} and abs(number) < 1e300  # neither infinite nor not-a-number
     }
     return dict(islice(numbers.items(), VALUES_LIMIT))
 
 
-def _uses(value: object) -> list[str]:
-    if not isinstance(value, list) or not all(
-        isinstance(word, str) and 0 < len(word) <= 64 for word in value
-    ):
-        raise Wrong("a list of words")
-    return value[:USES_LIMIT]
+def _uses(value: Any) -> Any:
+    words = isinstance(value, list) and all(isinstance(one, str) and 0 < len(one) <= 64 for one in value)
+    return _checked(value, "a list of words", words)[:USES_LIMIT]
 
 
 FIELDS: dict[str, Callable[[Any], Any]] = {
@@ -154,9 +147,9 @@ class Progress:
         wrong: Wrong | None = None
         for name in (one for one in FIELDS if one in report):
             try:
-                read[name] = _read(name, report[name])
+                read[name] = FIELDS[name](report[name])
             except Wrong as error:
-                wrong = error
+                wrong = Wrong(f"{name}: must be {error}")
         self._believe(read, now)
         if wrong is not None:
             raise wrong
@@ -200,10 +193,3 @@ def _mean(times: list[tuple[float, int]]) -> float | None:
     """Of all steps, from the mean of each report and its number of steps; None where there is none."""
     steps = sum(count for _, count in times)
     return sum(mean * count for mean, count in times) / steps if steps else None
-
-
-def _read(name: str, value: object) -> Any:
-    try:
-        return FIELDS[name](value)
-    except Wrong as error:
-        raise Wrong(f"{name}: must be {error}") from None

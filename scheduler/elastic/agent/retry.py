@@ -71,11 +71,7 @@ class Outage:
 
 
 class Over(Exception):  # noqa: N818 - not an error: the time that was given is over
-    """Whoever waited said that it is enough; `last` is what went wrong at the last try, if there was one."""
-
-    def __init__(self, last: MasterError | None = None) -> None:
-        super().__init__(str(last or ""))
-        self.last = last
+    """The caller of `Patience.ask` said that it is enough."""
 
 
 class Patience:
@@ -98,20 +94,18 @@ class Patience:
         final: reasons that will stay what they are in this call, though others may ask again after such a status.
         """
         backoff = Backoff()
-        last: MasterError | None = None
         while not (enough() or self._stop.is_set()):
             try:
                 answer = call()
             except MasterError as error:
                 if isinstance(error, Refused) and (error.reason in final or not error.passing):
                     raise
-                last = error
                 self._outage.failed(error)
                 self._stop.wait(backoff.pause())
             else:
                 self._outage.went_well()
                 return answer
-        raise Over(last)
+        raise Over
 
 
 class BackgroundCalls:

@@ -72,8 +72,11 @@ class TrainingRun:
     @property
     def round(self) -> int:
         """The round this child is in; 0 for a newcomer."""
-        place = self.assignment
-        return place.round if place else 0
+        with self._lock:
+            return self._round()
+
+    def _round(self) -> int:
+        return self._assignment.round if self._assignment else 0
 
     @property
     def removed(self) -> bool:
@@ -93,12 +96,6 @@ class TrainingRun:
         return bool(place and place.checkpoint)
 
     @property
-    def saved(self) -> int | None:
-        """The step of the newest checkpoint that it wrote; None when it wrote none."""
-        with self._lock:
-            return self._progress.saved
-
-    @property
     def step_s(self) -> float | None:
         """The mean time of its steps since the last beat in seconds; None where there is none."""
         with self._lock:
@@ -115,18 +112,13 @@ class TrainingRun:
     def keep(self, number: int, scope: str, key: str, value: bytes) -> None:
         """Have a value at hand while the child is in round `number`; 0 when it is in none."""
         with self._lock:
-            if (
-                number == (self._assignment.round if self._assignment else 0)
-                and len(self._values) < KEYS_KEPT
-            ):
+            if number == self._round() and len(self._values) < KEYS_KEPT:
                 self._values[scope, key] = value
 
     def kept(self, number: int, scope: str, key: str) -> bytes | None:
         """A value at hand, of this round alone."""
         with self._lock:
-            if number != (self._assignment.round if self._assignment else 0):
-                return None
-            return self._values.get((scope, key))
+            return self._values.get((scope, key)) if number == self._round() else None
 
     def listens_at(self, number: int, places: Iterable[Place]) -> None:
         """The child laid down in round `number` that it listens there for its peers."""
@@ -135,20 +127,20 @@ class TrainingRun:
                 self._places = [*self._places, *places][:PLACES_KEPT]
 
     def heard(self, number: int, place: Mapping[str, Any] | None, broken: int) -> tuple[Place, ...]:
-        """A beat of process `number` was answered; where the child may wait for peers that have died."""
-        if number == self.number:
-            self.expects(place)
+        """A beat of process `number` was answered: with what the child's first round will be, where the master knows
+        and has not said so before. Where the child may wait for peers that have died.
+        """
+        if number == self.number and place is not None:
+            self.place = place
+            self.placed.set()
         return self.awaits(broken)
 
     def awaits(self, number: int) -> tuple[Place, ...]:
         """Where the child may wait for peers, if it is in round `number` and has not said that it trains."""
         with self._lock:
-            return tuple(self._places) if self._meets(number) else ()
-
-    def _meets(self, number: int) -> bool:
-        """Whether it is in this round, and has not said that it trains."""
-        inside = self._assignment is not None and number == self._assignment.round
-        return inside and not self._at_barrier and self._progress.phase != "Training"
+            inside = self._assignment is not None and number == self._assignment.round
+            waits = inside and not self._at_barrier and self._progress.phase != "Training"
+            return tuple(self._places) if waits else ()
 
     def lets_in(self, door: str | None) -> bool:
         """Whether this key may read and write values; nobody may without one."""
@@ -204,12 +196,6 @@ class TrainingRun:
         self.entered = self.entered or not setup
         self.foreign = None if self.entered else self.foreign
 
-    def expects(self, place: Mapping[str, Any] | None) -> None:
-        """The master says what the child's first round will be; None: it does not know, or has said so before."""
-        if place is not None:
-            self.place = place
-            self.placed.set()
-
     def listens(self) -> None:
         """The child listens for announcements: until it says good-bye, one of its threads always asks."""
         with self._lock:
@@ -246,7 +232,7 @@ class TrainingRun:
     def end(self) -> dict[str, Any]:
         """This child's part of the report of its end."""
         return {
-            "checkpoint_step": self.saved,
+            "checkpoint_step": self._progress.saved,
             "returned": self.returned,
             "entered": self.entered,
             "foreign": self.foreign,
@@ -261,8 +247,8 @@ class TrainingRun:
                 **self._progress.beat(now),
                 "silent_s": round(self._silence(now), 3),
                 "returned": returned,
+                "round": self._round(),
             }
-            report["round"] = self._assignment.round if self._assignment else 0
             if self._at_barrier and not report["round"]:
                 report["phase"] = "Ready"
             return report

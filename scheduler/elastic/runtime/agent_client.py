@@ -43,32 +43,24 @@ class Shim:
 
     def ready(self, body: Mapping[str, Any]) -> round_assignment.Assignment:
         """Stands at the barrier until there is an assignment. Raises AnswerError when it is unreadable."""
-        pause = FIRST_PAUSE
-        while True:
-            status, answer = self._try("POST", "/ready", json.dumps(body).encode(), LONG_POLL)
-            if status == 200:
-                return round_assignment.decode(answer)
-            if status == 204:
-                pause = FIRST_PAUSE
-                continue
-            if status == 400:
-                raise AnswerError(f"the agent refused {dict(body)}: {answer[:200].decode(errors='replace')}")
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+        return round_assignment.decode(self._answer("POST", "/ready", json.dumps(body).encode()))
 
     def place(self) -> round_assignment.Place:
-        """The place that the first round will give this process, as soon as the agent knows. Raises AnswerError.
+        """The place that the first round will give this process, as soon as the agent knows. Raises AnswerError."""
+        return round_assignment.decode_place(self._answer("GET", "/place", None))
 
-        An agent that does not know the question leaves it alone until its first round, as it is.
-        """
+    def _answer(self, verb: str, path: str, body: bytes | None) -> bytes:
+        """What the agent says as soon as it knows. Raises AnswerError when it refuses the question."""
         pause = FIRST_PAUSE
         while True:
-            status, answer = self._try("GET", "/place", None, LONG_POLL)
+            status, answer = self._try(verb, path, body, LONG_POLL)
             if status == 200:
-                return round_assignment.decode_place(answer)
-            if status == 404:
-                return round_assignment.Place(0, 1, joins=False)
-            if status != 204:
+                return answer
+            if status == 400:
+                raise AnswerError(f"the agent refused {body!r}: {answer[:200].decode(errors='replace')}")
+            if status == 204:
+                pause = FIRST_PAUSE
+            else:
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -126,15 +118,9 @@ class Shim:
 
     def _told(self, connection: http.client.HTTPConnection, path: str, body: bytes) -> bool:
         """Whether it got there; the connection is kept for the next one. Raises OSError, HTTPException."""
-        try:
-            connection.request("POST", path, body, self._headers)
-            response = connection.getresponse()
-            response.read()
-        except BaseException:
-            connection.close()
-            raise
+        status, _ = self._exchange(connection, "POST", path, body)
         self._kept.append(connection)
-        return response.status in (200, 204)
+        return status in (200, 204)
 
     def _open(self, patience: float) -> http.client.HTTPConnection:
         return http.client.HTTPConnection(self._host, self._port, timeout=patience)
@@ -142,11 +128,18 @@ class Shim:
     def _try(self, verb: str, path: str, body: bytes | None, patience: float) -> tuple[int, bytes]:
         """(status, body) of one call; status 0 when there was no answer."""
         connection = self._open(patience)
+        with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
+            return self._exchange(connection, verb, path, body)
+        return 0, b""
+
+    def _exchange(
+        self, connection: http.client.HTTPConnection, verb: str, path: str, body: bytes | None
+    ) -> tuple[int, bytes]:
+        """(status, body) of one call; where it fails the connection is closed. Raises OSError, HTTPException."""
         try:
             connection.request(verb, path, body, self._headers)
             response = connection.getresponse()
             return response.status, response.read()
-        except (OSError, http.client.HTTPException):
-            return 0, b""
-        finally:
+        except BaseException:
             connection.close()
+            raise

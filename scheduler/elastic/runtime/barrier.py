@@ -97,11 +97,9 @@ class _Door:
             self._pause()
 
     def get(self, key: str) -> dict[str, Any]:
-        while True:
-            found = self._shim.get(SCOPE, key)
-            if found is not None:
-                return found
+        while (found := self._shim.get(SCOPE, key)) is None:
             self._pause()
+        return found
 
     def look(self) -> None:
         """Raises Overtaken when a newer round is announced."""

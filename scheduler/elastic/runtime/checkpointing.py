@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import Any, Callable
 
 from . import checkpoint_file, state_codec
+from .checkpoint_file import Content
 from .frameworks import Plain
 from .runtime_errors import CheckpointError
 from .training_progress import Progress, say
@@ -34,7 +34,7 @@ class Disk:
         now = time.monotonic()
         if rank or not self._folder or self._every <= 0 or now - self._last < self._every or self.saving:
             return
-        self._begin(self._quietly)
+        self._begin(later=False)
 
     def hold(self) -> None:
         """The training waits: writes the last commit in the background, unless the folder has one of that step or a
@@ -42,7 +42,7 @@ class Disk:
         """
         if not (self._folder and self._progress.committed) or self.saving:
             return
-        self._begin(self._unless_there)
+        self._begin(later=True)
 
     @property
     def saving(self) -> bool:
@@ -55,7 +55,7 @@ class Disk:
         try:
             if not self._folder:
                 raise CheckpointError("a checkpoint is asked for, but GANGWRIGHT_CHECKPOINT names no folder")
-            self._write(*self._content())
+            self._write(self._content())
         except CheckpointError as error:
             raise CheckpointError(
                 f"the state of step {self._progress.committed} is not saved: {error}"
@@ -86,43 +86,39 @@ class Disk:
         if self._writer is not None:
             self._writer.join()
 
-    def _begin(self, write: Callable[..., None]) -> None:
-        """Nobody has asked for this file, so what keeps it from being written is said, and the training goes on."""
+    def _begin(self, *, later: bool) -> None:
+        """The training goes on without a file that was not asked for; what keeps it from being written is said."""
         self._last = time.monotonic()
         try:
             content = self._content()
         except CheckpointError as error:
             say(str(error))
             return
-        self._writer = threading.Thread(target=write, args=content, daemon=True)
+        self._writer = threading.Thread(
+            target=self._quietly, args=(content,), kwargs={"later": later}, daemon=True
+        )
         self._writer.start()
 
-    def _content(self) -> tuple[int, dict[str, Any], str, dict[str, Any]]:
+    def _quietly(self, content: Content, *, later: bool) -> None:
+        """later: only where the folder has no file of this step or a later one."""
+        try:
+            former = checkpoint_file.newest(self._folder) if later else None
+            if former is None or former.step < content[0]["step"]:
+                self._write(content)
+        except CheckpointError as error:
+            say(str(error))
+
+    def _content(self) -> Content:
         progress = self._progress
-        text, arrays = state_codec.pack(self._framework.export(), self._framework.as_array)
         head = {
             "step": progress.committed,
             "samples": progress.committed_samples,
             "epoch_length": progress.epoch_length,
         }
-        return progress.committed, head, text, arrays
+        return (head, *state_codec.pack(self._framework.export(), self._framework.as_array))
 
-    def _write(self, step: int, head: dict[str, Any], text: str, arrays: dict[str, Any]) -> None:
-        path = checkpoint_file.write(self._folder, step, head, text, arrays)
+    def _write(self, content: Content) -> None:
+        step = content[0]["step"]
+        path = checkpoint_file.write(self._folder, step, *content)
         self._progress.ours["checkpoint_step"] = float(step)
         say(f"step {step} is in {path}")
-
-    def _quietly(self, step: int, head: dict[str, Any], text: str, arrays: dict[str, Any]) -> None:
-        try:
-            self._write(step, head, text, arrays)
-        except CheckpointError as error:
-            say(str(error))
-
-    def _unless_there(self, step: int, head: dict[str, Any], text: str, arrays: dict[str, Any]) -> None:
-        try:
-            former = checkpoint_file.newest(self._folder)
-        except CheckpointError as error:
-            say(str(error))
-            return
-        if former is None or former.step < step:
-            self._quietly(step, head, text, arrays)

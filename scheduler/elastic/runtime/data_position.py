@@ -124,8 +124,3 @@ def step(order: Sequence[Any], at: int, batch: Batch, size: int, rank: int, leas
     # is wider.
     own = -(-batch.local // batch.accumulate)
     return Share(weighed, total, least if own <= least else max(least, largest), at)
-
-
-def epochs(samples: int, length: int) -> tuple[int, int]:
-    """(epoch, samples into it) at a position, for epochs of `length` samples."""
-    return divmod(samples, length) if length else (0, 0)

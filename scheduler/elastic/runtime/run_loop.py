@@ -332,7 +332,7 @@ class Loop:
         compute = self._progress.stamp.compute() if seconds is not None else None
         if seconds is not None:
             self._pace.stepped(seconds)
-        self._progress.ours.update(self._idle.told())
+        self._progress.ours.update(self._idle.told)
         self._progress.stepped(seconds, compute)
         self._progress.stamp.begin()
 

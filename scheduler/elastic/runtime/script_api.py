@@ -71,31 +71,24 @@ def shard(indices: Sequence[Any], per_worker: int = 32) -> Iterator[Share]:
     `indices` is the order of this epoch, the same on every rank (shuffle with the epoch, `samples() // len(indices)`,
     as seed). Each share says its `indices`, its `passes` with their weights, and the `total` to `advance` by.
     """
-    mine, length = worker_context.current(), len(indices)
+    mine, length, at = worker_context.current(), len(indices), samples()
     if not length:
         raise ValueError("indices is empty: an epoch has at least one sample")
-    if mine is None:
-        yield from _alone(indices, per_worker)
-        return
-    begun = samples() // length
-    mine.progress.epoch_length = length
-    while samples() // length == begun:
-        at = samples()
-        assignment = ALONE if mine.warming else mine.assignment
-        yield data_position.step(
-            indices, at % length, batch(per_worker), assignment.size, assignment.rank, per_worker
+    begun = at // length
+    if mine is not None:
+        mine.progress.epoch_length = length
+    while at // length == begun:
+        place = ALONE if mine is None or mine.warming else mine.assignment
+        share = data_position.step(
+            indices, at % length, batch(per_worker), place.size, place.rank, per_worker
         )
-        if samples() == at:
-            raise RuntimeError("a share was taken and gangwright.advance(share.total) was not called")
-
-
-def _alone(indices: Sequence[Any], per_worker: int) -> Iterator[Share]:
-    """A whole epoch's shares before training begins: nothing is counted yet."""
-    at = 0
-    while at < len(indices):
-        share = data_position.step(indices, at, batch(per_worker), 1, 0, per_worker)
         yield share
-        at += share.total
+        if mine is None:  # before training begins nothing is counted
+            at += share.total
+        elif samples() == at:
+            raise RuntimeError("a share was taken and gangwright.advance(share.total) was not called")
+        else:
+            at = samples()
 
 
 def epoch(done: float) -> None:

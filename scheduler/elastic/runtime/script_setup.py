@@ -35,6 +35,32 @@ _alone = False
 _asked: dict[str, tuple[int, str]] = {}
 """Field → what the script was told of it and keeps, and where it asked first."""
 
+FAMILIES = ("allreduce", "allgather", "broadcast", "alltoall", "reducescatter", "join", "barrier")
+"""Words in the names of the native functions that speak to other processes."""
+
+REPLACED = (
+    "broadcast_parameters",
+    "broadcast_optimizer_state",
+    "broadcast_variables",
+    "broadcast_global_variables",
+)
+"""Functions of Horovod's whose work the synchronization of the state does again."""
+
+KINDS: Mapping[str, str] = {"rank": "rank", "size": "size", "cross_rank": "rank", "cross_size": "size"}
+"""Method of Horovod's that a script may ask → the field of a place that answers it."""
+
+DEALS = "horovod.torch.elastic.sampler"
+"""Horovod's one module that divides data. It is dealt again in each round, so it is no script that asked."""
+
+PACKAGES = ("horovod.", f"{__package__}.")
+"""How the names of modules begin that are no script's."""
+
+answered_alone = False
+"""A collective of the set-up went on without the other members."""
+
+_operations: Any = None
+"""The module of Horovod's that can shut it down and initialize it."""
+
 
 def told() -> Place:
     """What the master expects of this process's first round. Waits until it is known, and stays as it was told."""
@@ -107,35 +133,8 @@ def line_of(frame: Any) -> str:
     return f"{asks.f_code.co_filename}:{asks.f_lineno}"
 
 
-FAMILIES = ("allreduce", "allgather", "broadcast", "alltoall", "reducescatter", "join", "barrier")
-"""Words in the names of the native functions that speak to other processes."""
-
-REPLACED = (
-    "broadcast_parameters",
-    "broadcast_optimizer_state",
-    "broadcast_variables",
-    "broadcast_global_variables",
-)
-"""Functions of Horovod's whose work the synchronization of the state does again."""
-
 CARD = barrier.Card("setup", "a script that sets up")
 """Nothing has to fit: there is no state yet."""
-
-KINDS: Mapping[str, str] = {"rank": "rank", "size": "size", "cross_rank": "rank", "cross_size": "size"}
-"""Method of Horovod's that a script may ask → the field of a place that answers it."""
-
-DEALS = "horovod.torch.elastic.sampler"
-"""Horovod's one module that divides data. It is dealt again in each round, so it is no script that asked."""
-
-
-PACKAGES = ("horovod.", f"{__package__}.")
-"""How the names of modules begin that are no script's."""
-
-answered_alone = False
-"""A collective of the set-up went on without the other members."""
-
-_operations: Any = None
-"""The module of Horovod's that can shut it down and initialize it."""
 
 
 class Watched:

@@ -19,6 +19,9 @@ from .runtime_errors import CheckpointError
 
 ARRAY, SCALAR, ITEMS, TUPLE = "$array", "$scalar", "$items", "$tuple"
 
+LISTED = 40
+"""Tensors that a description names one by one: enough to see where two models part."""
+
 
 def pack(tree: Any, as_array: Callable[[Any], Any]) -> tuple[str, dict[str, Any]]:
     """(JSON text, arrays by name). `as_array(leaf)` gives an array for what is a tensor, else None."""
@@ -81,10 +84,6 @@ def _is_number(node: Any) -> bool:
     complex number).
     """
     return hasattr(node, "item") and hasattr(node, "dtype") and not hasattr(node, "__len__")
-
-
-LISTED = 40
-"""Tensors that a description names one by one: enough to see where two models part."""
 
 
 def digest(shapes: Sequence[str], attributes: Sequence[str]) -> str:

@@ -190,7 +190,8 @@ class Idle:
     def __init__(self) -> None:
         self._last: float | None = None
         self._resumed: float | None = None
-        self._told: dict[str, float] = {}
+        self.told: dict[str, float] = {}
+        """The last change's idle time, as values of the report."""
 
     def resumed(self) -> None:
         """A round is entered; the next step is its first."""
@@ -203,11 +204,7 @@ class Idle:
         if self._resumed is None:
             return None if last is None else now - last
         if last is not None:
-            self._told = {"idle_s": now - last, "idle_without_step_s": self._resumed - last}
+            self.told = {"idle_s": now - last, "idle_without_step_s": self._resumed - last}
             say(f"idle for {now - last:.3f} s, {self._resumed - last:.3f} s of it without the first step")
         self._resumed = None
         return None
-
-    def told(self) -> dict[str, float]:
-        """The last change's idle time, as values of the report."""
-        return self._told

@@ -28,6 +28,15 @@ Back = Callable[[Stays], None]
 
 MISSING = object()
 
+SHARED = {itertools.groupby, type(itertools.tee("")[0])}
+"""Types whose copies share more than what they draw from."""
+
+LARGE = 64 << 20
+"""Bytes. Counters, masks and averages of metrics have less; a copy of more may not find room beside a data set."""
+
+Whole = Optional[Callable[[], None]]
+"""Puts one object back; None for what is nothing of that kind."""
+
 
 class Holder(NamedTuple):
     """One name: what it refers to (or MISSING), another value for it, none."""
@@ -167,10 +176,6 @@ def _same(now: Sequence[Any], kept: Sequence[Any]) -> bool:
     return len(now) == len(kept) and all(map(is_, now, kept))
 
 
-SHARED = {itertools.groupby, type(itertools.tee("")[0])}
-"""Types whose copies share more than what they draw from."""
-
-
 Known = Dict[int, Tuple[Any, Any]]
 """Originals, by identity, with their copies; an original that lives on leaves its identity to no other."""
 
@@ -220,13 +225,6 @@ def _tells(value: Any) -> bool:
 def _own(state: Any) -> Any:
     """`cycle` adds to its list of what it has seen."""
     return tuple(list(one) if type(one) is list else one for one in state) if type(state) is tuple else state
-
-
-LARGE = 64 << 20
-"""Bytes. Counters, masks and averages of metrics have less; a copy of more may not find room beside a data set."""
-
-Whole = Optional[Callable[[], None]]
-"""Puts one object back; None for what is nothing of that kind."""
 
 
 def keep(value: Any, weighs: bool) -> Whole:

@@ -344,9 +344,8 @@ def test_a_no_that_will_stay_one_is_told_at_once() -> None:
     with pytest.raises(Refused):
         patience.ask(no(403), final=frozenset({"No"}))
     tries = iter((False, True))
-    with pytest.raises(Over) as over:
+    with pytest.raises(Over):
         patience.ask(no(403), lambda: next(tries))
-    assert isinstance(over.value.last, Refused)
 
 
 def test_a_master_that_knows_of_none_beside_it_answers_with_the_value() -> None:

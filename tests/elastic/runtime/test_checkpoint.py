@@ -2,12 +2,15 @@
 
 import json
 import os
+import sys
+import types
 
 import numpy as np
 import pytest
 
 from scheduler.elastic.runtime import checkpoint_file, checkpointing, state_codec
 from scheduler.elastic.runtime.frameworks import Plain
+from scheduler.elastic.runtime.frameworks.torch import Torch
 from scheduler.elastic.runtime.runtime_errors import CheckpointError
 from scheduler.elastic.runtime.training_progress import Progress
 
@@ -253,6 +256,43 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path, value):
     with pytest.raises(CheckpointError, match=r"checkpoint can hold|knows the type"):
         saved(tmp_path, 1, {"value": value})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_tensors_among_plain_values_of_pytorch_come_back_as_tensors(monkeypatch):
+    """Wherever a script has put them, with their type; what is no tensor stays what it is."""
+
+    class Tensor:
+        def __init__(self, array):
+            self.array, self.dtype, self.device = array, f"torch.{array.dtype}", "cpu"
+
+        def detach(self):
+            return self
+
+        def cpu(self):
+            return self
+
+        def numpy(self):
+            return self.array
+
+        def to(self, dtype=None, device=None):
+            return Tensor(self.array.astype(dtype)) if dtype else self
+
+    torch = types.ModuleType("torch")
+    torch.Tensor, torch.from_numpy, torch.float32, torch.bfloat16 = Tensor, Tensor, np.float32, object()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "horovod", types.ModuleType("horovod"))
+    monkeypatch.setitem(sys.modules, "horovod.torch", types.ModuleType("horovod.torch"))
+    state = types.SimpleNamespace(save=lambda: None, _handlers={})
+    mean = Tensor(np.arange(3, dtype=np.float32))
+    state._saved_state = {"epoch": 2, "seen": [{"mean": mean}, (mean, "text", None)]}
+    framework = Torch(state)
+
+    framework.load(state_codec.unpack(*state_codec.pack(framework.export(), framework.as_array)))
+
+    first, second = state.seen
+    assert (state.epoch, second[1:]) == (2, ("text", None))
+    for one in (first["mean"], second[0]):
+        assert (one.dtype, list(one.array)) == ("torch.float32", [0.0, 1.0, 2.0])
 
 
 def test_a_tensor_that_numpy_cannot_take_is_refused_by_name():

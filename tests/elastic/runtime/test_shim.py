@@ -80,13 +80,11 @@ def test_the_barrier_is_asked_until_there_is_an_assignment():
 
 
 def test_a_place_is_asked_for_until_it_is_known():
-    """204 means ask again, 502 later. An agent of before does not know the question: the process is alone, as it was."""
+    """204 means ask again, 502 later."""
     place = {"rank": 1, "size": 2, "joins": True}
     with Agent((204, None), (502, {}), (200, place)) as (agent, mine):
         assert mine.place() == Place(1, 2, joins=True)
     assert [one[:2] for one in agent.asked] == [("GET", "/place")] * 3
-    with Agent((404, {})) as (_, mine):
-        assert mine.place() == Place(0, 1, joins=False)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,9 @@ from ..step_timer import Stamp
 
 ATTRIBUTES = "attributes"
 
+AGREEMENT = "gangwright.agreement"
+"""Name of the collective by which all ranks hear rank 0's numbers; always the same, so that Horovod's cache knows it."""
+
 PLAIN_LIMIT = 16_384
 """Characters of plain values that go through the round's key-value store (64 KiB a value) instead of two broadcasts."""
 

@@ -20,13 +20,8 @@ from ..runtime_errors import CheckpointError
 from ..script_scope import trackable
 from ..state_codec import shape
 from . import tensorflow_random
-from .plain import ATTRIBUTES, Plain
+from .plain import AGREEMENT, ATTRIBUTES, Plain
 from .tensorflow_random import SHUFFLED, shuffles
-
-AGREEMENT = "gangwright.agreement"
-"""Name of the collective by which all ranks hear rank 0's numbers; always the same, so that Horovod's cache knows
-it.
-"""
 
 SMALL = 1 << 18
 """Bytes up to which a variable is broadcast in one piece with others; above, copying it costs more than a

@@ -13,13 +13,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 from .. import step_timer
 from ..state_codec import shape
-from .plain import ATTRIBUTES, Plain
+from .plain import AGREEMENT, ATTRIBUTES, Plain
 
-AGREEMENT = "gangwright.agreement"
 HANDLED = "handled"
 TENSOR = "$tensor"
 """Marks a tensor among the plain values of a checkpoint; as an array alone it would come back as one of numpy's."""
@@ -78,18 +77,18 @@ class Torch(Plain):
 
     def export(self) -> dict[str, Any]:
         return {
-            ATTRIBUTES: self._marked(super().export()[ATTRIBUTES]),
+            ATTRIBUTES: _each(super().export()[ATTRIBUTES], self._marked),
             HANDLED: {name: _committed(one) for name, one in self._handlers().items()},
         }
 
     def load(self, tree: Any) -> None:
         for name, part in self._parts().items():
-            kept = self._tensors(tree[HANDLED][name])
+            kept = _each(tree[HANDLED][name], self._tensor)
             if self._deals(part):
                 vars(part).update(kept)  # nobody can be asked for rank and size: `entered` deals
             else:
                 part.load_state_dict(kept)
-        super().load({ATTRIBUTES: self._unmarked(tree[ATTRIBUTES])})
+        super().load({ATTRIBUTES: _each(tree[ATTRIBUTES], self._unmarked)})
 
     def as_array(self, leaf: Any) -> Any:
         if not isinstance(leaf, self._torch.Tensor):
@@ -108,35 +107,34 @@ class Torch(Plain):
         return dict(getattr(self.state, "_handlers", {}))
 
     def _marked(self, node: Any) -> Any:
-        """Plain values whose tensors say what they are and where."""
-        if isinstance(node, self._torch.Tensor):
-            return {TENSOR: node, "dtype": str(node.dtype).split(".")[-1], "device": str(node.device)}
-        if isinstance(node, dict):
-            return {key: self._marked(value) for key, value in node.items()}
-        if isinstance(node, (list, tuple)):
-            return (tuple if isinstance(node, tuple) else list)(self._marked(one) for one in node)
-        return node
+        """A tensor among plain values says what it is and where."""
+        if not isinstance(node, self._torch.Tensor):
+            return None
+        return {TENSOR: node, "dtype": str(node.dtype).split(".")[-1], "device": str(node.device)}
 
     def _unmarked(self, node: Any) -> Any:
-        if isinstance(node, dict) and TENSOR in node:
-            kind = getattr(self._torch, node["dtype"])
-            tensor = self._torch.from_numpy(node[TENSOR].copy()).to(dtype=kind)
-            with contextlib.suppress(RuntimeError, AssertionError):  # a device that this worker does not have
-                tensor = tensor.to(device=node["device"])
-            return tensor
-        if isinstance(node, dict):
-            return {key: self._unmarked(value) for key, value in node.items()}
-        if isinstance(node, (list, tuple)):
-            return type(node)(self._unmarked(one) for one in node)
-        return node
+        if not (isinstance(node, dict) and TENSOR in node):
+            return None
+        tensor = self._torch.from_numpy(node[TENSOR].copy()).to(dtype=getattr(self._torch, node["dtype"]))
+        with contextlib.suppress(RuntimeError, AssertionError):  # a device that this worker does not have
+            tensor = tensor.to(device=node["device"])
+        return tensor
 
-    def _tensors(self, node: Any) -> Any:
+    def _tensor(self, node: Any) -> Any:
         numpy = importlib.import_module("numpy")
-        if isinstance(node, dict):
-            return {key: self._tensors(value) for key, value in node.items()}
-        if isinstance(node, (list, tuple)):
-            return type(node)(self._tensors(one) for one in node)
-        return self._torch.from_numpy(node.copy()) if isinstance(node, numpy.ndarray) else node
+        return self._torch.from_numpy(node.copy()) if isinstance(node, numpy.ndarray) else None
+
+
+def _each(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A nest with what `change` gives in place of its parts; None: the part itself, changed inside."""
+    changed = change(node)
+    if changed is not None:
+        return changed
+    if isinstance(node, dict):
+        return {key: _each(value, change) for key, value in node.items()}
+    if isinstance(node, (list, tuple)):
+        return (tuple if isinstance(node, tuple) else list)(_each(one, change) for one in node)
+    return node
 
 
 def _committed(handler: Any) -> Any:
