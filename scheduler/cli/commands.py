@@ -43,9 +43,9 @@ TABLE: Final = (
     Row("drain", "drain_command", "drain", PEOPLE, "Move gangs away from a node; none is taken below its quorum, and none whose new seats were not found first."),
     Row("defrag", "defrag", "defrag", PEOPLE, "Show which gangs could move so that the first gang that waits has room, and where their pods would be then."),
     Row("snapshot", "snapshot_command", "snapshot", PEOPLE, "Write all that decides about placement as JSON to standard output: gangwright snapshot > s.json."),
-    Row("serve", "serve", "serve", OPERATION, "Answer kube-scheduler's verbs, plan gangs, and write their seats."),
+    Row("serve", "daemon", "serve", OPERATION, "Answer kube-scheduler's verbs, plan gangs, and write their seats."),
     Row("agent", "agent_command", "agent", OPERATION, "Run a training as a worker of an ElasticJob; or write the agent as one file for images that have none."),
-    Row("elastic", "elastic_command", "elastic", OPERATION, "Look after ElasticJobs: make and remove their workers, decide their sizes, and let workers meet."),
+    Row("elastic", "daemon", "elastic", OPERATION, "Look after ElasticJobs: make and remove their workers, decide their sizes, and let workers meet."),
     Row("ungate", "ungate", "ungate", OPERATION, "Remove the gate gangwright.io/planned from every pod that has it."),
 )
 # fmt: on

@@ -20,7 +20,7 @@ from scheduler.cli.options import (
 )
 from scheduler.cli.status_client import POD, RefusedError, Remote
 from scheduler.clock import steady
-from scheduler.status.response_schemas import DrainAnswer, Move
+from scheduler.status.schemas import DrainAnswer, Move
 
 EVERY: Final = 2.0
 """Seconds between two questions to the service, with --wait."""

@@ -1,15 +1,18 @@
-"""`gangwright list`, `queue` and `explain`: where gangs stand, and why."""
+"""`gangwright list`, `queue` and `explain`: where gangs stand, and why.
+
+The status service that was named answers, or this program, from what its caller may read.
+"""
 
 import asyncio
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import typer
 from rich.text import Text
 
 from scheduler.cli import screen
-from scheduler.cli.answer_source import Source, source
 from scheduler.cli.options import (
     NO,
     Context,
@@ -26,10 +29,13 @@ from scheduler.cli.options import (
     split,
 )
 from scheduler.cli.screen import span
+from scheduler.errors import KubeError
 from scheduler.model.obstacles import ruled_out
-from scheduler.status.response_schemas import Forecast, GangDetail, GangRow, MemberRow, PreemptedRow
+from scheduler.status.schemas import Forecast, GangDetail, GangRow, MemberRow, PreemptedRow
 
 if TYPE_CHECKING:
+    from scheduler.cli.offline_answers import Answers
+    from scheduler.cli.status_client import Remote
     from scheduler.elastic.job.status import Status
 
 COLOURS: Final = {
@@ -132,7 +138,20 @@ def explain(
         screen.note(f"there is room, and nothing happened for {span(found.gang.wait_seconds)}: {_WHY_NOT}")
 
 
-def _warn(answers: Source) -> bool:
+def source(reach: Reach) -> "Answers | Remote":
+    """Who answers: the cluster is read at once, the service only when it is asked."""
+    if reach.server:
+        from scheduler.cli.status_client import Remote  # late: help comes without the Kubernetes client
+
+        return Remote(reach)
+    from scheduler.cli import cluster_document
+    from scheduler.cli.offline_answers import Answers
+
+    found = cluster_document.reading(reach)
+    return Answers(found.document(), away=found.away)
+
+
+def _warn(answers: "Answers | Remote") -> bool:
     """What is shown comes to nothing while nobody acts: whether that is so, and it was said."""
     away = answers.away()
     if away:
@@ -140,7 +159,7 @@ def _warn(answers: Source) -> bool:
     return bool(away)
 
 
-def _none(answers: Source, reach: Reach, inside: str, name: str) -> None:
+def _none(answers: "Answers | Remote", reach: Reach, inside: str, name: str) -> None:
     """No such gang: perhaps it has no pods while it is suspended."""
     said = f"no gang {name} in namespace {inside}"
     for text in _elastic_words(_elastic(reach, inside, name), answers.now):
@@ -155,26 +174,40 @@ def _none(answers: Source, reach: Reach, inside: str, name: str) -> None:
         gang = max(whole, key=len)
         screen.note(f"{said}; a pod of a gang? Then: gangwright explain {inside}/{gang}")
         return
-    asleep = [] if reach.server else _sleeping(reach, inside, name)
-    if asleep:
-        screen.note(
-            f"{asleep[0]} is suspended, so it has no pods; to go on: gangwright resume {inside}/{name}"
-        )
-        return
+    if not reach.server:
+        from scheduler.cli.suspend import sleeping  # late: help comes without the Kubernetes client
+
+        if asleep := asyncio.run(sleeping(reach, inside, name)):
+            screen.note(
+                f"{asleep[0]} is suspended, so it has no pods; to go on: gangwright resume {inside}/{name}"
+            )
+            return
     screen.note(f"{said}; `gangwright list -A` names all")
 
 
-def _sleeping(reach: Reach, inside: str, name: str) -> list[str]:
-    from scheduler.cli.suspend import sleeping  # late: help comes without the Kubernetes client
-
-    return asyncio.run(sleeping(reach, inside, name))
-
-
 def _elastic(reach: Reach, inside: str, name: str) -> "Status | None":
-    """The ElasticJob's own status. The status service is not asked for it."""
-    from scheduler.cli.elastic_status import elastic_status  # late: help comes without the Kubernetes client
+    """The status of the ElasticJob of this name: nodes and pods alone do not tell why a worker was lost.
 
-    return None if reach.server else elastic_status(reach, inside, name)
+    None where there is none that can be read. The status service is not asked for it.
+    """
+    return None if reach.server else asyncio.run(_elastic_status(reach, inside, name))
+
+
+async def _elastic_status(reach: Reach, namespace: str, name: str) -> "Status | None":
+    from scheduler.elastic.controller.requests import (
+        JOBS,
+        inside,
+    )  # late: help comes without the Kubernetes client
+    from scheduler.elastic.job.status_json import UnreadableStatus, decode_status
+    from scheduler.kube.client import Client
+    from scheduler.kube.credentials import find_access
+
+    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+        try:
+            job = await client.request("GET", inside(JOBS, namespace, name))
+            return decode_status(msgspec.json.decode(job, type=dict).get("status"))
+        except (KubeError, msgspec.MsgspecError, UnreadableStatus):
+            return None
 
 
 def _elastic_words(own: "Status | None", now: float) -> Iterator[str]:

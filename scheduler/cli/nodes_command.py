@@ -9,10 +9,10 @@ import msgspec
 from rich.text import Text
 
 from scheduler.cli import screen
-from scheduler.cli.answer_source import source
+from scheduler.cli.gangs import source
 from scheduler.cli.options import Context, Form, Kubeconfig, Reach, Server, Settings, Shown
 from scheduler.model.resources import CPU, MEMORY, NATIVE, is_bytes
-from scheduler.status.response_schemas import NodeRow
+from scheduler.status.schemas import NodeRow
 
 GIB: Final = 2**30
 FILL: Final = "·▁▂▃▄▅▆▇█"

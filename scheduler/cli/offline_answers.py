@@ -22,7 +22,7 @@ from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
 from scheduler.placement.scoring import fragmentation
 from scheduler.replay import DecisionTrace, Document, judge, stand
-from scheduler.status import gang_views, node_views, response_schemas
+from scheduler.status import gang_views, node_views, schemas
 from scheduler.status.authorization import Sight, aliases
 from scheduler.status.gang_views import UNASKED, Outlook, Page
 from scheduler.status.operator_api import would_leave
@@ -69,17 +69,17 @@ class Answers:
     def _outlook(self) -> Outlook:
         return Outlook(in_vain=lambda record: is_in_vain(self.judged.decision(record.key)))
 
-    def gangs(self, namespace: str | None = None) -> list[response_schemas.GangRow]:
+    def gangs(self, namespace: str | None = None) -> list[schemas.GangRow]:
         """All gangs, or those of one namespace, by name."""
         found = _run(gang_views.gangs(self.standing, EVERYTHING, self.now, ALL, self._outlook, namespace))
         return [self._with_reason(row) for row in found.gangs]
 
-    def queue(self) -> list[response_schemas.GangRow]:
+    def queue(self) -> list[schemas.GangRow]:
         """Who waits for a seat, in the order in which gangs are asked about, and behind them who cannot be placed."""
         found = _run(gang_views.queue(self.standing, EVERYTHING, self.now, ALL, self._outlook))
         return [self._with_reason(row) for row in found.gangs]
 
-    def gang(self, namespace: str, name: str) -> response_schemas.GangDetail | None:
+    def gang(self, namespace: str, name: str) -> schemas.GangDetail | None:
         """The gang of this name, or the pod of this name that is of no gang."""
         record = gang_views.find(self.standing, namespace, name)
         if record is None:
@@ -100,7 +100,7 @@ class Answers:
             victims=self.victims(record.key),
         )
 
-    def nodes(self) -> response_schemas.NodeList:
+    def nodes(self) -> schemas.NodeList:
         """All nodes, by name, and who is on them."""
         return _run(node_views.nodes(self.standing, EVERYTHING, ALL))
 
@@ -120,7 +120,7 @@ class Answers:
         """Why nothing of this happens now, as far as the Pods tell."""
         return self._away
 
-    def victims(self, key: GangKey) -> list[response_schemas.VictimRow]:
+    def victims(self, key: GangKey) -> list[schemas.VictimRow]:
         """Who would have to leave for this gang, so that it has room."""
         room = self.judged.room(key)
         if room is None:
@@ -130,14 +130,14 @@ class Answers:
     def _judged(self, key: GangKey) -> GangRecord:
         return self.judged.engine.ledger.registry.gangs[key]
 
-    def _with_reason(self, row: response_schemas.GangRow) -> response_schemas.GangRow:
+    def _with_reason(self, row: schemas.GangRow) -> schemas.GangRow:
         """The row as it stands, with what the planner would say."""
         key = GangKey(row.namespace or "", row.key or "")
         decision = self.judged.decision(key)
         if decision is None:
             return row
         if isinstance(decision, Place):
-            at_once = response_schemas.Forecast(self.now, self.now, self.now)
+            at_once = schemas.Forecast(self.now, self.now, self.now)
             text = f"{TEXT[Reason.QUEUED]}: {AT_ONCE}"
             return msgspec.structs.replace(row, reason=Reason.QUEUED, message=text, forecast=at_once)
         after = gang_views.row(self.judged.engine, self._judged(key), EVERYTHING, self.now)

@@ -13,7 +13,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from scheduler.errors import SettingsError
-from scheduler.kube.kubeconfig import usual_namespace
+from scheduler.kube.credentials import usual_namespace
 from scheduler.model import names
 
 OK: Final = 0

@@ -27,8 +27,7 @@ from scheduler.cli.options import (
     Shown,
 )
 from scheduler.cli.status_client import RefusedError, Remote
-from scheduler.cli.submission import Wish, gang_of, is_of_storage, priorities, wish
-from scheduler.cli.trial_request import trials
+from scheduler.cli.submission import Wish, gang_of, is_of_storage, priorities, trials, wish
 from scheduler.clock import steady
 from scheduler.errors import SettingsError
 from scheduler.kube.client import Client
@@ -39,8 +38,7 @@ from scheduler.model.workload import GangKey, Pod, PodKey, Uid
 from scheduler.replay import Document
 from scheduler.status import gang_views
 from scheduler.status.operator_api import cannot_tell, would_leave
-from scheduler.status.request_schemas import TrialRequest
-from scheduler.status.response_schemas import GangDetail, TrialAnswer, VictimRow
+from scheduler.status.schemas import GangDetail, TrialAnswer, TrialRequest, VictimRow
 
 RUNS: Final = "runs"
 STARTS: Final = "starts now"

@@ -27,8 +27,8 @@ from scheduler.kube.port_forward import forwarded
 from scheduler.objects import api
 from scheduler.settings import StatusServer
 from scheduler.settings.kinds import is_loopback
-from scheduler.status import response_schemas
-from scheduler.status.request_schemas import TrialRequest
+from scheduler.status import schemas
+from scheduler.status.schemas import TrialRequest
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -79,43 +79,43 @@ class Remote:
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
-        self._answered: response_schemas.ClusterStatus | None = None
+        self._answered: schemas.ClusterStatus | None = None
         """How the replica stands that answered last about gangs."""
 
     @property
     def now(self) -> float:
         return steady()
 
-    def gangs(self, namespace: str | None = None) -> list[response_schemas.GangRow]:
+    def gangs(self, namespace: str | None = None) -> list[schemas.GangRow]:
         """All gangs, or those of one namespace, by name."""
         query = {} if namespace is None else {"namespace": namespace}
-        pages = self._pages("/v1/gangs", query, response_schemas.GangList, stands=True)
+        pages = self._pages("/v1/gangs", query, schemas.GangList, stands=True)
         return [row for page in pages for row in page.gangs]
 
-    def queue(self) -> list[response_schemas.GangRow]:
+    def queue(self) -> list[schemas.GangRow]:
         """Who waits, in order."""
-        pages = self._pages("/v1/queue", {}, response_schemas.GangList, stands=True)
+        pages = self._pages("/v1/queue", {}, schemas.GangList, stands=True)
         return [row for page in pages for row in page.gangs]
 
-    def gang(self, namespace: str, name: str) -> response_schemas.GangDetail | None:
+    def gang(self, namespace: str, name: str) -> schemas.GangDetail | None:
         """One gang; None where there is none."""
         try:
             path = f"/v1/gangs/{quote(namespace)}/{quote(name)}"
-            return asyncio.run(self._one("GET", path, response_schemas.GangDetail, None, stands=True))
+            return asyncio.run(self._one("GET", path, schemas.GangDetail, None, stands=True))
         except RefusedError as refused:
             if refused.status == 404:
                 return None
             raise
 
-    def nodes(self) -> response_schemas.NodeList:
+    def nodes(self) -> schemas.NodeList:
         """All nodes, by name."""
-        pages = self._pages("/v1/nodes", {}, response_schemas.NodeList)
+        pages = self._pages("/v1/nodes", {}, schemas.NodeList)
         every = [row for page in pages for row in page.nodes]
         return msgspec.structs.replace(pages[0], nodes=every, next=None)
 
     def fragmentation(self) -> dict[str, float]:
         """By resource, where somebody asks for it."""
-        found = self._ask("GET", "/v1/cluster", response_schemas.ClusterStatus)
+        found = self._ask("GET", "/v1/cluster", schemas.ClusterStatus)
         return {own.name: own.fragmentation for own in found.resources if own.fragmentation is not None}
 
     def seats(self, _namespace: str, _name: str) -> dict[str, str]:
@@ -131,15 +131,13 @@ class Remote:
         words = ((not seen.synced, READS), (not seen.acting, LOOKS_ON), (seen.stale, BLIND))
         return next((text for holds, text in words if holds), "")
 
-    def simulate(self, asked: TrialRequest) -> response_schemas.TrialAnswer:
+    def simulate(self, asked: TrialRequest) -> schemas.TrialAnswer:
         """Whether these pods would start now."""
-        return self._ask(
-            "POST", "/v1/simulate", response_schemas.TrialAnswer, body=msgspec.json.encode(asked)
-        )
+        return self._ask("POST", "/v1/simulate", schemas.TrialAnswer, body=msgspec.json.encode(asked))
 
-    def drain(self, node: str) -> response_schemas.DrainAnswer:
+    def drain(self, node: str) -> schemas.DrainAnswer:
         """Move gangs away from a node."""
-        return self._ask("POST", f"/v1/nodes/{quote(node)}/drain", response_schemas.DrainAnswer, body=b"{}")
+        return self._ask("POST", f"/v1/nodes/{quote(node)}/drain", schemas.DrainAnswer, body=b"{}")
 
     # How it is asked
 
@@ -161,7 +159,7 @@ class Remote:
     async def _ask_how_it_stands(self, session: aiohttp.ClientSession) -> None:
         """It is said beside an answer, which it must not cost."""
         with suppress(GangwrightError):
-            self._answered = await _call(session, "GET", "/v1/cluster", response_schemas.ClusterStatus)
+            self._answered = await _call(session, "GET", "/v1/cluster", schemas.ClusterStatus)
 
     async def _all(
         self, path: str, query: Mapping[str, str], kind: type[T], *, stands: bool = False
@@ -212,7 +210,7 @@ async def _acting(access: Access, pods: list[str]) -> AsyncIterator[aiohttp.Clie
             _opened(access, URL(f"http://{place}")) as session,
         ):
             try:
-                status = await _call(session, "GET", "/v1/cluster", response_schemas.ClusterStatus)
+                status = await _call(session, "GET", "/v1/cluster", schemas.ClusterStatus)
             except errors.Unreachable as error:
                 if forwarding.forbidden:
                     raise SettingsError("--server", POD, ROLE) from error

@@ -25,8 +25,7 @@ from scheduler.errors import SettingsError
 from scheduler.kube import changes as ch
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
-from scheduler.kube.discovery import Discovery
-from scheduler.kube.listing import listed
+from scheduler.kube.listing import Discovery, listed
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.events import GroupSeen
 from scheduler.model.workload import GangKey, Pod, Uid

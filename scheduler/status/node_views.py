@@ -12,7 +12,7 @@ from scheduler.ledger.gang import Member
 from scheduler.model.cluster import NOWHERE, Snapshot
 from scheduler.model.resources import Vector
 from scheduler.model.workload import GangKey
-from scheduler.status import ended_gangs, response_schemas, suspended_gangs
+from scheduler.status import inactive_gangs, schemas
 from scheduler.status.authorization import Sight
 from scheduler.status.gang_views import Page, Steps, batched, name_of, state
 
@@ -51,20 +51,18 @@ def survey(engine: Engine) -> Steps[Survey]:
     return Survey(picture, tenants, others)
 
 
-def nodes(
-    engine: Engine, sight: Sight, page: Page, known: Survey | None = None
-) -> Steps[response_schemas.NodeList]:
+def nodes(engine: Engine, sight: Sight, page: Page, known: Survey | None = None) -> Steps[schemas.NodeList]:
     """Nodes in the order of their names, with who is on them. known: a survey that is new enough."""
     found = known or (yield from survey(engine))
     picture = found.picture
-    rows: list[response_schemas.NodeRow] = []
+    rows: list[schemas.NodeRow] = []
     for row in range(len(picture.names))[page.offset : page.offset + page.limit]:
         name = picture.names[row]
         rows.append(_node(picture, row, found.tenants[name], found.others.get(name, 0), sight))
         if not len(rows) % 64:
             yield
     end = page.offset + len(rows)
-    return response_schemas.NodeList(
+    return schemas.NodeList(
         acting=engine.ledger.acting,
         generation=picture.generation,
         total=len(picture.names),
@@ -99,7 +97,7 @@ def place(member: Member) -> str | None:
 
 def _node(
     picture: Snapshot, row: int, tenants: Mapping[GangKey, _Use], others: int, sight: Sight
-) -> response_schemas.NodeRow:
+) -> schemas.NodeRow:
     topology = picture.topology
     levels = {
         level.name: topology.domains[column][topology.coords[row, column]]
@@ -108,7 +106,7 @@ def _node(
     }
     gangs = [_tenant(key, use, sight) for key, use in tenants.items()]
     gangs.sort(key=lambda tenant: tenant.id)
-    return response_schemas.NodeRow(
+    return schemas.NodeRow(
         name=picture.names[row],
         schedulable=bool(picture.schedulable[row]),
         levels=levels,
@@ -119,9 +117,9 @@ def _node(
     )
 
 
-def _tenant(key: GangKey, use: _Use, sight: Sight) -> response_schemas.Tenant:
+def _tenant(key: GangKey, use: _Use, sight: Sight) -> schemas.Tenant:
     sees = sight.sees(key)
-    return response_schemas.Tenant(
+    return schemas.Tenant(
         id=sight.alias(key),
         namespace=key.namespace if sees else None,
         name=use.name if sees else None,
@@ -144,7 +142,7 @@ def _levels(picture: Snapshot) -> list[str]:
 
 def cluster(
     engine: Engine, now: float, user: str, fragmentation: Mapping[str, float]
-) -> Steps[response_schemas.ClusterStatus]:
+) -> Steps[schemas.ClusterStatus]:
     """The cluster at a glance. fragmentation: by resource, as `placement.quality` has it."""
     ledger, picture = engine.ledger, engine.snapshot()
     gangs: dict[str, int] = {}
@@ -153,14 +151,14 @@ def cluster(
             record = ledger.registry.gangs.get(key)
             if record is not None:
                 word = state(engine, record)
-                if word != ended_gangs.STATE:
+                if word != inactive_gangs.OVER:
                     gangs[word] = gangs.get(word, 0) + 1
         yield
     for some in batched(list(ledger.registry.asleep)):
-        if bare := sum(suspended_gangs.is_bare(engine, key) for key in some):
-            gangs[suspended_gangs.STATE] = gangs.get(suspended_gangs.STATE, 0) + bare
+        if bare := sum(inactive_gangs.is_without_pods(engine, key) for key in some):
+            gangs[inactive_gangs.SUSPENDED] = gangs.get(inactive_gangs.SUSPENDED, 0) + bare
         yield
-    return response_schemas.ClusterStatus(
+    return schemas.ClusterStatus(
         version=__version__,
         acting=ledger.acting,
         synced=ledger.synced,
@@ -178,10 +176,10 @@ def cluster(
     )
 
 
-def _resources(picture: Snapshot, fragmentation: Mapping[str, float]) -> list[response_schemas.ResourceRow]:
+def _resources(picture: Snapshot, fragmentation: Mapping[str, float]) -> list[schemas.ResourceRow]:
     capacity, free = picture.capacity.sum(axis=0), picture.free.sum(axis=0)
     return [
-        response_schemas.ResourceRow(
+        schemas.ResourceRow(
             name=name,
             capacity=float(capacity[i]),
             free=float(free[i]),

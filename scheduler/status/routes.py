@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scheduler.model import names
-from scheduler.status import request_schemas, response_schemas
+from scheduler.status import schemas
 from scheduler.status.endpoints import Answers, Ask
 
 
@@ -56,10 +56,10 @@ class Route:
     name: str
     summary: str
     said: str
-    answer: type[response_schemas.Part]
-    handler: Callable[[Answers, Ask], Awaitable[response_schemas.Part]]
+    answer: type[schemas.Part]
+    handler: Callable[[Answers, Ask], Awaitable[schemas.Part]]
     query: tuple[Word, ...] = ()
-    body: type[request_schemas.Asked] | None = None
+    body: type[schemas.Asked] | None = None
     statuses: tuple[int, ...] = ()
 
 
@@ -82,7 +82,7 @@ ROUTES: Final = (
         "Who waits, in order",
         "Gangs that wait for room, in the order in which they are asked about; behind them, without a position, those "
         "that are incomplete or refused.",
-        response_schemas.GangList,
+        schemas.GangList,
         Answers.queue,
         query=PAGES,
     ),
@@ -92,7 +92,7 @@ ROUTES: Final = (
         "gangs",
         "All gangs",
         "Every gang. Those whose names the asker may not read come last, without names.",
-        response_schemas.GangList,
+        schemas.GangList,
         Answers.gangs,
         query=(NAMESPACE, *PAGES),
     ),
@@ -102,7 +102,7 @@ ROUTES: Final = (
         "gang",
         "One gang, in full",
         "Why it is where it is, what it lacks, where its pods are. Needs the right to list pods in its namespace.",
-        response_schemas.GangDetail,
+        schemas.GangDetail,
         Answers.gang,
         statuses=(404,),
     ),
@@ -112,7 +112,7 @@ ROUTES: Final = (
         "nodes",
         "Nodes, and who is on them",
         "Every node with its domains, its room, and the gangs on it.",
-        response_schemas.NodeList,
+        schemas.NodeList,
         Answers.nodes,
         query=PAGES,
     ),
@@ -122,7 +122,7 @@ ROUTES: Final = (
         "cluster",
         "The cluster at a glance",
         "Totals, use, fragmentation, and whether this replica acts.",
-        response_schemas.ClusterStatus,
+        schemas.ClusterStatus,
         Answers.cluster,
     ),
     Route(
@@ -132,9 +132,9 @@ ROUTES: Final = (
         "Try pods out",
         "Whether a gang of these pods would start now, where, and whom it would cost. Nothing is changed. Needs the "
         "right to create pods in the namespace.",
-        response_schemas.TrialAnswer,
+        schemas.TrialAnswer,
         Answers.simulate,
-        body=request_schemas.TrialRequest,
+        body=schemas.TrialRequest,
         statuses=(409,),
     ),
     Route(
@@ -144,9 +144,9 @@ ROUTES: Final = (
         "Move gangs away from a node",
         "Only onto seats that were found first. Needs the rights to patch the node, and to evict pods in every namespace "
         "that has gangs on it.",
-        response_schemas.DrainAnswer,
+        schemas.DrainAnswer,
         Answers.drain,
-        body=request_schemas.Nothing,
+        body=schemas.Nothing,
         statuses=(404, 409),
     ),
 )

@@ -21,12 +21,11 @@ from scheduler.serving.listener import authenticated
 from scheduler.serving.middleware import BROKEN, Failed, Handler, observed, route_of
 from scheduler.serving.rate_limit import Buckets
 from scheduler.serving.token_reviews import Unknown, token
-from scheduler.status import response_schemas
-from scheduler.status.api_problem import SLOW, Problem, away, too_often, unknown
+from scheduler.status import schemas
 from scheduler.status.authorization import Reviews, Subject, holder
 from scheduler.status.endpoints import Answers, Ask
 from scheduler.status.openapi import description
-from scheduler.status.operator_api import DeskError
+from scheduler.status.operator_api import SLOW, DeskError, Problem, away, too_often, unknown
 from scheduler.status.page import add_page
 from scheduler.status.routes import PATH, REMOVED, ROUTES, Route, Word
 from scheduler.telemetry.metrics import Metrics
@@ -208,9 +207,7 @@ def _say(request: web.Request, status: int, took: float) -> None:
 
 def _failed(_request: web.Request, error: Exception) -> Failed:
     problem = _problem(error)
-    return Failed(
-        problem.status, _encode(response_schemas.Error(str(problem), problem.status)), problem.headers
-    )
+    return Failed(problem.status, _encode(schemas.Error(str(problem), problem.status)), problem.headers)
 
 
 def _problem(error: Exception) -> Problem:
