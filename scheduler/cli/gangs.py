@@ -34,8 +34,8 @@ from scheduler.model.obstacles import ruled_out
 from scheduler.status.schemas import Forecast, GangDetail, GangRow, MemberRow, PreemptedRow
 
 if TYPE_CHECKING:
-    from scheduler.cli.offline_answers import Answers
-    from scheduler.cli.status_client import Remote
+    from scheduler.cli.offline_answers import OfflineAnswers
+    from scheduler.cli.status_client import StatusClient
     from scheduler.elastic.job.status import Status
 
 COLOURS: Final = {
@@ -74,8 +74,7 @@ def list_(
     within = scope(reach, namespace, everywhere=everywhere)
     answers = source(reach)
     rows = sorted(answers.gangs(within or None), key=_place)
-    if output in {Form.JSON, Form.YAML}:
-        screen.document(rows, output)
+    if screen.document(rows, output):
         return
     _show(rows, answers.now, wide=output is Form.WIDE, everywhere=everywhere)
     _warn(answers)
@@ -101,8 +100,7 @@ def queue(
     """
     answers = source(Reach(kubeconfig, context, settings, server))
     rows = answers.queue()
-    if output in {Form.JSON, Form.YAML}:
-        screen.document(rows, output)
+    if screen.document(rows, output):
         return
     _show(rows, answers.now, wide=True, everywhere=True)
     _warn(answers)
@@ -130,28 +128,27 @@ def explain(
     if found is None:
         _none(answers, reach, inside, name)
         raise typer.Exit(NO)
-    if output in {Form.JSON, Form.YAML}:
-        screen.document(found, output)
+    if screen.document(found, output):
         return
     tell(found, answers.now, answers.seats(inside, name), _elastic(reach, inside, name))
     if not _warn(answers) and not server and _is_overdue(found.gang):
         screen.note(f"there is room, and nothing happened for {span(found.gang.wait_seconds)}: {_WHY_NOT}")
 
 
-def source(reach: Reach) -> "Answers | Remote":
+def source(reach: Reach) -> "OfflineAnswers | StatusClient":
     """Who answers: the cluster is read at once, the service only when it is asked."""
     if reach.server:
-        from scheduler.cli.status_client import Remote  # late: help comes without the Kubernetes client
+        from scheduler.cli.status_client import StatusClient  # late: help comes without the Kubernetes client
 
-        return Remote(reach)
+        return StatusClient(reach)
     from scheduler.cli import cluster_document
-    from scheduler.cli.offline_answers import Answers
+    from scheduler.cli.offline_answers import OfflineAnswers
 
     found = cluster_document.reading(reach)
-    return Answers(found.document(), away=found.away)
+    return OfflineAnswers(found.document(), away=found.away)
 
 
-def _warn(answers: "Answers | Remote") -> bool:
+def _warn(answers: "OfflineAnswers | StatusClient") -> bool:
     """What is shown comes to nothing while nobody acts: whether that is so, and it was said."""
     away = answers.away()
     if away:
@@ -159,7 +156,7 @@ def _warn(answers: "Answers | Remote") -> bool:
     return bool(away)
 
 
-def _none(answers: "Answers | Remote", reach: Reach, inside: str, name: str) -> None:
+def _none(answers: "OfflineAnswers | StatusClient", reach: Reach, inside: str, name: str) -> None:
     """No such gang: perhaps it has no pods while it is suspended."""
     said = f"no gang {name} in namespace {inside}"
     for text in _elastic_words(_elastic(reach, inside, name), answers.now):
@@ -199,10 +196,8 @@ async def _elastic_status(reach: Reach, namespace: str, name: str) -> "Status | 
         inside,
     )  # late: help comes without the Kubernetes client
     from scheduler.elastic.job.status_json import UnreadableStatus, decode_status
-    from scheduler.kube.client import Client
-    from scheduler.kube.credentials import find_access
 
-    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+    async with await reach.client() as client:
         try:
             job = await client.request("GET", inside(JOBS, namespace, name))
             return decode_status(msgspec.json.decode(job, type=dict).get("status"))
@@ -293,16 +288,16 @@ def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | No
         said = f"  nearest {near.level}, {near.domain}, has room for"
         screen.line(f"{said} {near.best} of {near.needed} × {near.demand}")
     if found.behind is not None:
-        whom = f"{found.behind.namespace}/{found.behind.gang}" if found.behind.gang else found.behind.id
-        screen.line(f"  the room is reserved for: {whom}, in {span(max(0.0, found.behind.start - now))}")
+        start = span(max(0.0, found.behind.start - now))
+        screen.line(f"  the room is reserved for: {screen.whom(found.behind)}, in {start}")
     if found.refusal is not None:
         screen.line(f"  to mend: {found.refusal.field} = {found.refusal.value}: {found.refusal.remedy}")
     for victim in found.victims:
-        whom = f"{victim.namespace}/{victim.gang}" if victim.gang else victim.id
-        screen.line(f"  would take the room of: {whom} ({victim.pods} pods, {victim.way}, {victim.kind})")
+        said = f"  would take the room of: {screen.whom(victim)}"
+        screen.line(f"{said} ({victim.pods} pods, {victim.way}, {victim.kind})")
     for victim in () if found.victims else found.would_cost:
-        whom = f"{victim.namespace}/{victim.gang}" if victim.gang else victim.id
-        screen.line(f"  if it might preempt, this would cost: {whom} ({victim.pods} pods, {victim.kind})")
+        said = f"  if it might preempt, this would cost: {screen.whom(victim)}"
+        screen.line(f"{said} ({victim.pods} pods, {victim.kind})")
     print()
     head = ("MEMBER", "STATE", "PHASE", "NODE", "ROLE", "NOTES")
     words = {worker.name: worker.reason for worker in own.members} if own else {}

@@ -1,4 +1,4 @@
-"""Answers about a cluster, worked out here from a document, in the shapes of the status API.
+"""OfflineAnswers about a cluster, worked out here from a document, in the shapes of the status API.
 
 Lives here: the views of the status service, looked at on an engine of our own that stands where the cluster stands,
 beside one that went on to decide. Never here: how an answer is shown, or where the document comes from.
@@ -7,9 +7,9 @@ Why two engines: the one that decided has given seats that nobody was given in t
 first, *why* somebody waits and *what would happen* from the second.
 """
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -24,10 +24,8 @@ from scheduler.placement.scoring import fragmentation
 from scheduler.replay import DecisionTrace, Document, judge, stand
 from scheduler.status import gang_views, node_views, schemas
 from scheduler.status.authorization import Sight, aliases
-from scheduler.status.gang_views import UNASKED, Outlook, Page
+from scheduler.status.gang_views import UNASKED, Outlook, Page, at_once
 from scheduler.status.operator_api import would_leave
-
-T = TypeVar("T")
 
 EVERYTHING: Final = Sight(None, aliases(b""))
 """What was read with the caller's own rights holds nothing that he may not read."""
@@ -40,7 +38,7 @@ far back in a long queue are told nothing; the status service takes its time and
 AT_ONCE: Final = "there is room for it now"
 
 
-class Answers:
+class OfflineAnswers:
     """What can be said of this cluster. more: facts that are not so, see `replay.stand`. away: why nobody acts."""
 
     def __init__(self, document: Document, more: Iterable[Event] = (), away: str = "") -> None:
@@ -71,12 +69,12 @@ class Answers:
 
     def gangs(self, namespace: str | None = None) -> list[schemas.GangRow]:
         """All gangs, or those of one namespace, by name."""
-        found = _run(gang_views.gangs(self.standing, EVERYTHING, self.now, ALL, self._outlook, namespace))
+        found = at_once(gang_views.gangs(self.standing, EVERYTHING, self.now, ALL, self._outlook, namespace))
         return [self._with_reason(row) for row in found.gangs]
 
     def queue(self) -> list[schemas.GangRow]:
         """Who waits for a seat, in the order in which gangs are asked about, and behind them who cannot be placed."""
-        found = _run(gang_views.queue(self.standing, EVERYTHING, self.now, ALL, self._outlook))
+        found = at_once(gang_views.queue(self.standing, EVERYTHING, self.now, ALL, self._outlook))
         return [self._with_reason(row) for row in found.gangs]
 
     def gang(self, namespace: str, name: str) -> schemas.GangDetail | None:
@@ -102,7 +100,7 @@ class Answers:
 
     def nodes(self) -> schemas.NodeList:
         """All nodes, by name, and who is on them."""
-        return _run(node_views.nodes(self.standing, EVERYTHING, ALL))
+        return at_once(node_views.nodes(self.standing, EVERYTHING, ALL))
 
     def fragmentation(self) -> dict[str, float]:
         """By device, 0 … 1: the share of its free units that the gangs here could not use where they are."""
@@ -145,13 +143,3 @@ class Answers:
         room = self.judged.room(key)
         said = after.message if room is None else would_leave(room.victims)
         return msgspec.structs.replace(row, reason=after.reason, message=said, forecast=forecast)
-
-
-def _run(steps: Generator[None, None, T]) -> T:
-    """A view's answer; its steps are for whoever has others waiting."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            answer: T = end.value
-            return answer

@@ -12,8 +12,6 @@ from scheduler.cli.options import NO, Context, Kubeconfig, Namespace, Reach, spl
 from scheduler.elastic.controller.requests import JOBS, inside
 from scheduler.elastic.job.validation import policy_of
 from scheduler.errors import SettingsError
-from scheduler.kube.client import Client
-from scheduler.kube.credentials import find_access
 from scheduler.objects import labels, patches
 
 AUTO: Final = "auto"
@@ -53,7 +51,7 @@ def _count(said: str) -> int | None:
 async def _resize(reach: Reach, namespace: str, name: str, wanted: int | None) -> int:
     path = inside(JOBS, namespace, name)
     body = msgspec.json.encode({"spec": {"workers": wanted}})
-    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+    async with await reach.client() as client:
         try:
             answer = await client.request(
                 "PATCH", path, params={"fieldManager": MANAGER}, body=body, content_type=patches.MERGE

@@ -19,10 +19,10 @@ from scheduler import errors
 from scheduler.cli.options import HOME, Reach
 from scheduler.clock import steady
 from scheduler.errors import GangwrightError, SettingsError, shortened
-from scheduler.kube import changes as ch
+from scheduler.kube.changes import Resource
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import Access, find_access
-from scheduler.kube.listing import listed
+from scheduler.kube.listing import objects
 from scheduler.kube.port_forward import forwarded
 from scheduler.objects import api
 from scheduler.settings import StatusServer
@@ -35,7 +35,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 POD: Final = "pod"
 """The word that stands for: through the API server, in the Pod that acts."""
 
-PODS: Final = ch.Resource(
+PODS: Final = Resource(
     f"/api/v1/namespaces/{HOME}/pods", api.Pod, label_selector="app.kubernetes.io/name=gangwright"
 )
 """Where manifests/ put the service."""
@@ -74,8 +74,8 @@ class RefusedError(GangwrightError):
         self.status = status
 
 
-class Remote:
-    """What the service says; the same questions as `offline_answers.Answers`."""
+class StatusClient:
+    """What the service says; the same questions as `offline_answers.OfflineAnswers`."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
@@ -88,20 +88,21 @@ class Remote:
 
     def gangs(self, namespace: str | None = None) -> list[schemas.GangRow]:
         """All gangs, or those of one namespace, by name."""
-        query = {} if namespace is None else {"namespace": namespace}
-        pages = self._pages("/v1/gangs", query, schemas.GangList, stands=True)
-        return [row for page in pages for row in page.gangs]
+        return self._gangs("/v1/gangs", {} if namespace is None else {"namespace": namespace})
 
     def queue(self) -> list[schemas.GangRow]:
         """Who waits, in order."""
-        pages = self._pages("/v1/queue", {}, schemas.GangList, stands=True)
+        return self._gangs("/v1/queue", {})
+
+    def _gangs(self, path: str, query: Mapping[str, str]) -> list[schemas.GangRow]:
+        pages = asyncio.run(self._pages(path, query, schemas.GangList, stands=True))
         return [row for page in pages for row in page.gangs]
 
     def gang(self, namespace: str, name: str) -> schemas.GangDetail | None:
         """One gang; None where there is none."""
         try:
             path = f"/v1/gangs/{quote(namespace)}/{quote(name)}"
-            return asyncio.run(self._one("GET", path, schemas.GangDetail, None, stands=True))
+            return self._ask("GET", path, schemas.GangDetail, stands=True)
         except RefusedError as refused:
             if refused.status == 404:
                 return None
@@ -109,7 +110,7 @@ class Remote:
 
     def nodes(self) -> schemas.NodeList:
         """All nodes, by name."""
-        pages = self._pages("/v1/nodes", {}, schemas.NodeList)
+        pages = asyncio.run(self._pages("/v1/nodes", {}, schemas.NodeList))
         every = [row for page in pages for row in page.nodes]
         return msgspec.structs.replace(pages[0], nodes=every, next=None)
 
@@ -141,15 +142,12 @@ class Remote:
 
     # How it is asked
 
-    def _pages(self, path: str, query: Mapping[str, str], kind: type[T], *, stands: bool = False) -> list[T]:
-        return asyncio.run(self._all(path, query, kind, stands=stands))
-
-    def _ask(self, method: str, path: str, kind: type[T], *, body: bytes | None = None) -> T:
-        return asyncio.run(self._one(method, path, kind, body))
-
-    async def _one(
-        self, method: str, path: str, kind: type[T], body: bytes | None, *, stands: bool = False
+    def _ask(
+        self, method: str, path: str, kind: type[T], *, body: bytes | None = None, stands: bool = False
     ) -> T:
+        return asyncio.run(self._one(method, path, kind, body, stands=stands))
+
+    async def _one(self, method: str, path: str, kind: type[T], body: bytes | None, *, stands: bool) -> T:
         async with self._session() as session:
             found = await _call(session, method, path, kind, body=body)
             if stands:
@@ -161,7 +159,7 @@ class Remote:
         with suppress(GangwrightError):
             self._answered = await _call(session, "GET", "/v1/cluster", schemas.ClusterStatus)
 
-    async def _all(
+    async def _pages(
         self, path: str, query: Mapping[str, str], kind: type[T], *, stands: bool = False
     ) -> list[T]:
         found: list[T] = []
@@ -188,7 +186,7 @@ class Remote:
             return
         async with Client(access) as client:
             try:
-                pods = [own.object for own in await listed(client, PODS) if isinstance(own, ch.Seen)]
+                pods = await objects(client, PODS)
             except errors.Forbidden as error:
                 raise SettingsError("--server", POD, ROLE) from error
         running = [pod.metadata.name for pod in pods if pod.status.phase == "Running"]

@@ -13,10 +13,9 @@ import typer
 from scheduler.cli import manifest_pods, screen
 from scheduler.cli.options import NO, Context, GangName, Kubeconfig, Namespace, Reach, split
 from scheduler.errors import Forbidden, KubeError, SettingsError
-from scheduler.kube import changes as ch
+from scheduler.kube.changes import Resource
 from scheduler.kube.client import Client
-from scheduler.kube.credentials import find_access
-from scheduler.kube.listing import listed
+from scheduler.kube.listing import objects
 from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.objects import labels, patches
 from scheduler.objects.gangs import read
@@ -68,7 +67,7 @@ def _set(gang: str, namespace: str, reach: Reach, *, suspended: bool) -> None:
 
 
 async def _all(reach: Reach, namespace: str, gang: str, *, suspended: bool) -> int:
-    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+    async with await reach.client() as client:
         found = await makers(client, namespace, gang)
         if not found:
             word = "suspended" if suspended else "resumed"
@@ -99,7 +98,7 @@ async def _set_one(client: Client, own: Maker, *, suspended: bool) -> str:
 
 async def sleeping(reach: Reach, namespace: str, gang: str) -> list[str]:
     """Suspended Jobs, JobSets and ElasticJobs of the gang, as KIND/NAME; none where they may not be looked at."""
-    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+    async with await reach.client() as client:
         try:
             found = await makers(client, namespace, gang)
         except KubeError:
@@ -142,8 +141,7 @@ async def makers(client: Client, namespace: str, gang: str) -> list[Maker]:
 
 
 async def _listed(client: Client, path: str) -> list[dict[str, Any]]:
-    found = await listed(client, ch.Resource(path, dict[str, Any], optional=True))
-    return [own.object for own in found if isinstance(own, ch.Seen)]
+    return await objects(client, Resource(path, dict[str, Any], optional=True))
 
 
 def _gangs(kind: str, thing: dict[str, Any], namespace: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ import stamina
 
 from scheduler import errors
 from scheduler.kube.actions import PASSING
-from scheduler.kube.changes import Change, Malformed, Page, Resource, read_meta, read_object, read_page
+from scheduler.kube.changes import Change, Malformed, Page, Resource, Seen, read_meta, read_object, read_page
 from scheduler.kube.client import ANSWER_LIMIT, Client
 
 T = TypeVar("T")
@@ -114,6 +114,11 @@ async def listed(client: Client, resource: Resource[T]) -> list[Change[T]]:
                 return []
             raise
     raise errors.Gone(f"GET {resource.path}", "the list grows too old before its last page", status=410)
+
+
+async def objects(client: Client, resource: Resource[T]) -> list[T]:
+    """All objects of this kind that can be understood. Raises as `listed`."""
+    return [own.object for own in await listed(client, resource) if isinstance(own, Seen)]
 
 
 async def _every(client: Client, resource: Resource[T]) -> list[Change[T]]:

@@ -55,7 +55,7 @@ class Ask:
         return Page(self.words["offset"], self.words["limit"])
 
 
-class Answers:
+class Endpoints:
     """One method a route. desk: None where the service offers none; then nothing can be done or tried out.
 
     clock: as the ledger counts. fragmentation: by resource, as it was last measured. volumes: what the claims of pods

@@ -53,6 +53,16 @@ NOTHING: Final = Outlook()
 UNASKED: Final = Found()
 
 
+def at_once(steps: Steps[T]) -> T:
+    """A view of which no step waits for others."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            view: T = end.value
+            return view
+
+
 def namespaces(engine: Engine) -> list[str]:
     """Every namespace that has a gang, in order."""
     return sorted(

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from scheduler.model import names
 from scheduler.status import schemas
-from scheduler.status.endpoints import Answers, Ask
+from scheduler.status.endpoints import Ask, Endpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Route:
     summary: str
     said: str
     answer: type[schemas.Part]
-    handler: Callable[[Answers, Ask], Awaitable[schemas.Part]]
+    handler: Callable[[Endpoints, Ask], Awaitable[schemas.Part]]
     query: tuple[Word, ...] = ()
     body: type[schemas.Asked] | None = None
     statuses: tuple[int, ...] = ()
@@ -83,7 +83,7 @@ ROUTES: Final = (
         "Gangs that wait for room, in the order in which they are asked about; behind them, without a position, those "
         "that are incomplete or refused.",
         schemas.GangList,
-        Answers.queue,
+        Endpoints.queue,
         query=PAGES,
     ),
     Route(
@@ -93,7 +93,7 @@ ROUTES: Final = (
         "All gangs",
         "Every gang. Those whose names the asker may not read come last, without names.",
         schemas.GangList,
-        Answers.gangs,
+        Endpoints.gangs,
         query=(NAMESPACE, *PAGES),
     ),
     Route(
@@ -103,7 +103,7 @@ ROUTES: Final = (
         "One gang, in full",
         "Why it is where it is, what it lacks, where its pods are. Needs the right to list pods in its namespace.",
         schemas.GangDetail,
-        Answers.gang,
+        Endpoints.gang,
         statuses=(404,),
     ),
     Route(
@@ -113,7 +113,7 @@ ROUTES: Final = (
         "Nodes, and who is on them",
         "Every node with its domains, its room, and the gangs on it.",
         schemas.NodeList,
-        Answers.nodes,
+        Endpoints.nodes,
         query=PAGES,
     ),
     Route(
@@ -123,7 +123,7 @@ ROUTES: Final = (
         "The cluster at a glance",
         "Totals, use, fragmentation, and whether this replica acts.",
         schemas.ClusterStatus,
-        Answers.cluster,
+        Endpoints.cluster,
     ),
     Route(
         "POST",
@@ -133,7 +133,7 @@ ROUTES: Final = (
         "Whether a gang of these pods would start now, where, and whom it would cost. Nothing is changed. Needs the "
         "right to create pods in the namespace.",
         schemas.TrialAnswer,
-        Answers.simulate,
+        Endpoints.simulate,
         body=schemas.TrialRequest,
         statuses=(409,),
     ),
@@ -145,7 +145,7 @@ ROUTES: Final = (
         "Only onto seats that were found first. Needs the rights to patch the node, and to evict pods in every namespace "
         "that has gangs on it.",
         schemas.DrainAnswer,
-        Answers.drain,
+        Endpoints.drain,
         body=schemas.Nothing,
         statuses=(404, 409),
     ),

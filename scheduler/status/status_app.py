@@ -23,7 +23,7 @@ from scheduler.serving.rate_limit import Buckets
 from scheduler.serving.token_reviews import Unknown, token
 from scheduler.status import schemas
 from scheduler.status.authorization import Reviews, Subject, holder
-from scheduler.status.endpoints import Answers, Ask
+from scheduler.status.endpoints import Ask, Endpoints
 from scheduler.status.openapi import description
 from scheduler.status.operator_api import SLOW, DeskError, Problem, away, too_often, unknown
 from scheduler.status.page import add_page
@@ -62,7 +62,7 @@ _SUBJECT: Final = web.RequestKey("subject", Subject)
 
 
 def build_app(
-    answers: Answers, reviews: Reviews, metrics: Metrics, clock: Callable[[], float]
+    answers: Endpoints, reviews: Reviews, metrics: Metrics, clock: Callable[[], float]
 ) -> web.Application:
     """The application that answers the routes of the table, /openapi.json, and the page at /.
 
@@ -90,7 +90,7 @@ def build_app(
     return app
 
 
-def _handler(route: Route, answers: Answers) -> Handler:
+def _handler(route: Route, answers: Endpoints) -> Handler:
     decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
 
     async def handle(request: web.Request) -> web.StreamResponse:
