@@ -172,7 +172,7 @@ def _none(answers: "OfflineAnswers | StatusClient", reach: Reach, inside: str, n
         screen.note(f"{said}; a pod of a gang? Then: gangwright explain {inside}/{gang}")
         return
     if not reach.server:
-        from scheduler.cli.suspend import sleeping  # late: help comes without the Kubernetes client
+        from scheduler.cli.jobs import sleeping  # late: help comes without the Kubernetes client
 
         if asleep := asyncio.run(sleeping(reach, inside, name)):
             screen.note(

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.text import Text
 
 from scheduler import errors
+from scheduler.cli.jobs import paused
 from scheduler.cli.options import Context, Kubeconfig, Reach, a_namespace
-from scheduler.cli.suspend import paused
 from scheduler.kube.actions import CALL_LIMIT, PASSING, RETRY_WITHIN, TRIES
 from scheduler.kube.changes import Malformed, Resource, Seen
 from scheduler.kube.client import Client, send
