@@ -148,7 +148,7 @@ class Endpoints:
         async def work() -> tuple[Trial, Mapping[str, str]]:
             policy, now = self._engine.policy, self._clock()
             pods = await self._leisurely(trials.pods(asked, policy.levels, self._volumes, now))
-            return await desk.simulate(pods), trials.names(pods)
+            return await desk.simulate(pods), {pod.uid: pod.key.name for pod in pods}
 
         try:
             found, names = await self._trying.trial(ask.subject.user, trials.bounded(asked), work)
@@ -218,28 +218,20 @@ class Endpoints:
 
     def _found(self, namespace: str, name: str) -> GangRecord:
         record = gang_views.find(self._engine, namespace, name)
-        if record is None and not self._engine.ledger.synced:
+        if record is not None:
+            return record
+        if not self._engine.ledger.synced:
             raise reading()
-        if record is None:
-            key = GangKey(namespace, name)
-            why = (
-                f": {inactive_gangs.how_it_resumes(self._engine, key)}"
-                if inactive_gangs.suspended_jobs(self._engine, key)
-                else ""
-            )
-            raise Problem(404, f"there is no gang {name} in namespace {namespace}{why}")
-        return record
+        key, why = GangKey(namespace, name), ""
+        if inactive_gangs.suspended_jobs(self._engine, key):
+            why = f": {inactive_gangs.how_it_resumes(self._engine, key)}"
+        raise Problem(404, f"there is no gang {name} in namespace {namespace}{why}")
 
     def _tenants(self, node: str) -> list[str]:
         """Namespaces that have a pod of ours on this node."""
         gangs = self._engine.ledger.registry.gangs.values()
-        return sorted(
-            {
-                record.key.namespace
-                for record in gangs
-                if any(node_views.place(m) == node for m in record.members.values())
-            }
-        )
+        places = ((record, node_views.place(m)) for record in gangs for m in record.members.values())
+        return sorted({record.key.namespace for record, place in places if place == node})
 
     def _outlook(self) -> Outlook:
         desk = self._desk

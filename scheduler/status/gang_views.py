@@ -65,13 +65,8 @@ def at_once(steps: Steps[T]) -> T:
 
 def namespaces(engine: Engine) -> list[str]:
     """Every namespace that has a gang, in order."""
-    return sorted(
-        {
-            key.namespace
-            for keys in (engine.ledger.registry.gangs, engine.ledger.registry.asleep)
-            for key in keys
-        }
-    )
+    registry = engine.ledger.registry
+    return sorted({key.namespace for key in (*registry.gangs, *registry.asleep)})
 
 
 def queue(
@@ -82,10 +77,10 @@ def queue(
     """
     places = yield from _places(engine, outlook)
     behind: list[tuple[int, float, GangKey]] = []
-    for some in batched(list(engine.ledger.registry.gangs)):
+    for records in each_gang(engine):
         behind += (
             (-record.priority, record.arrived, record.key)
-            for record in _present(engine, some)
+            for record in records
             if record.key not in places and state(engine, record) in _WAITS
         )
         yield
@@ -106,20 +101,17 @@ def gangs(
     Gangs that are over are left out.
     """
     places = yield from _places(engine, outlook)
-    registry, keys = engine.ledger.registry, list[GangKey]()
-    for some in batched([key for key in registry.gangs if namespace is None or key.namespace == namespace]):
-        keys += (
-            record.key for record in _present(engine, some) if not inactive_gangs.is_over(engine, record)
-        )
+    keys: list[GangKey] = []
+    for records in each_gang(engine, namespace):
+        keys += (record.key for record in records if not inactive_gangs.is_over(engine, record))
         yield
-    for some in batched([key for key in registry.asleep if namespace is None or key.namespace == namespace]):
+    for some in batched([key for key in engine.ledger.registry.asleep if namespace in {None, key.namespace}]):
         keys += (key for key in some if inactive_gangs.is_without_pods(engine, key))
         yield
     shown = sorted(key for key in keys if sight.sees(key))
     yield
     hidden = sorted((key for key in keys if not sight.sees(key)), key=sight.alias)
-    keys = shown + hidden
-    return (yield from _listed(engine, sight, now, page, outlook, keys, places))
+    return (yield from _listed(engine, sight, now, page, outlook, shown + hidden, places))
 
 
 def _places(engine: Engine, outlook: Outlook) -> Steps[dict[GangKey, int]]:
@@ -169,23 +161,22 @@ def batched(keys: Sequence[T]) -> Iterator[Sequence[T]]:
     return (keys[start : start + STRIDE] for start in range(0, len(keys), STRIDE))
 
 
-def _present(engine: Engine, keys: Iterable[GangKey]) -> Iterator[GangRecord]:
+def each_gang(engine: Engine, namespace: str | None = None) -> Iterator[list[GangRecord]]:
+    """All gangs, or those of one namespace, one step's worth at a time; one that is gone by its step is left out."""
     gangs = engine.ledger.registry.gangs
-    return (gangs[key] for key in keys if key in gangs)
+    for some in batched([key for key in gangs if namespace in {None, key.namespace}]):
+        yield [gangs[key] for key in some if key in gangs]
 
 
 def find(engine: Engine, namespace: str, name: str) -> GangRecord | None:
     """The gang of this name, or the pod of this name that is a gang of one."""
     gangs = engine.ledger.registry.gangs
-    record = gangs.get(GangKey(namespace, name))
-    if record is not None:
-        return record
     alone = (
         found
         for key, found in gangs.items()
         if key.namespace == namespace and gang_spec.is_gang_of_one(key) and name_of(found) == name
     )
-    return next(alone, None)
+    return gangs.get(GangKey(namespace, name)) or next(alone, None)
 
 
 def row(
@@ -316,10 +307,9 @@ def _state(engine: Engine, record: GangRecord) -> str:
     spec = _spec(engine, record)
     if isinstance(spec, Spec):
         return phase.state(quorum.facts(record, spec))
-    live = any(member.live for member in record.members.values())
-    if isinstance(spec, Refuse):
-        return State.REFUSED if live else State.LEAVING
-    return State.GATHERING if live else State.LEAVING
+    if not any(member.live for member in record.members.values()):
+        return State.LEAVING
+    return State.REFUSED if isinstance(spec, Refuse) else State.GATHERING
 
 
 def _spec(engine: Engine, record: GangRecord) -> Spec | Refuse | Reason:
@@ -385,9 +375,9 @@ def shortfall(found: Shortfall) -> schemas.LevelShortfall:
     )
 
 
-def forecast(estimate: Estimate | None) -> schemas.Forecast | None:
+def forecast(found: Estimate | None) -> schemas.Forecast | None:
     """When, if anybody knows."""
-    return schemas.Forecast(estimate.middle, estimate.low, estimate.high) if estimate is not None else None
+    return schemas.Forecast(found.middle, found.low, found.high) if found is not None else None
 
 
 def victim(engine: Engine, unit: Unit, sight: Sight) -> schemas.VictimRow:

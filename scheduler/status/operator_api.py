@@ -42,11 +42,6 @@ def too_often(seconds: float, text: str = "too many requests from here") -> Prob
     return Problem(429, text, {"Retry-After": str(max(1, math.ceil(seconds)))})
 
 
-def away() -> Problem:
-    """Nobody can say whether he may."""
-    return Problem(503, AWAY, {"Retry-After": "2"})
-
-
 def reading() -> Problem:
     """Not yet: it began a moment ago."""
     return Problem(503, READING, {"Retry-After": "2"})

@@ -25,7 +25,7 @@ from scheduler.status import schemas
 from scheduler.status.authorization import Reviews, Subject, holder
 from scheduler.status.endpoints import Ask, Endpoints
 from scheduler.status.openapi import description
-from scheduler.status.operator_api import SLOW, DeskError, Problem, away, too_often, unknown
+from scheduler.status.operator_api import AWAY, SLOW, DeskError, Problem, too_often, unknown
 from scheduler.status.page import add_page
 from scheduler.status.routes import PATH, REMOVED, ROUTES, Route, Word
 from scheduler.telemetry.metrics import Metrics
@@ -220,7 +220,7 @@ def _problem(error: Exception) -> Problem:
             return Problem(409, str(error))
         case KubeError():
             _log.warning("the API server did not answer a review", error=str(error))
-            return away()
+            return Problem(503, AWAY, {"Retry-After": "2"})
         case TimeoutError():
             return Problem(503, SLOW, {"Retry-After": "5"})
         case web.HTTPRequestEntityTooLarge():

@@ -9,7 +9,7 @@ shares the interpreter with kube-scheduler's verbs. So one of each user is in li
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
@@ -77,11 +77,6 @@ def pods(asked: TrialRequest, levels: tuple[Level, ...], volumes: Volumes, now: 
             some = range(start, min(start + STRIDE, int(each.count)))
             made += (_numbered(first, next(numbers), each.count > 1, now) for _ in some)
     return made
-
-
-def names(made: Sequence[Pod]) -> Mapping[str, str]:
-    """What each of them is called, by uid."""
-    return {pod.uid: pod.key.name for pod in made}
 
 
 def _read(
