@@ -2,7 +2,7 @@
 
 from bench.micro.canned import NODES, PODS
 from bench.micro.children import child
-from scheduler.kube.pages import PAGE
+from scheduler.kube.listing import PAGE
 
 TRIES = 3
 

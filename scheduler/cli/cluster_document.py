@@ -19,10 +19,9 @@ from scheduler.cli.options import HOME, Reach
 from scheduler.clock import steady
 from scheduler.kube import changes as ch
 from scheduler.kube.client import Client
-from scheduler.kube.credentials import find_access
 from scheduler.kube.lease_record import LeaseName
 from scheduler.kube.lease_record import read as read_lease
-from scheduler.kube.listing import listed
+from scheduler.kube.listing import listed, objects
 from scheduler.model.events import Event
 from scheduler.model.policy import Policy
 from scheduler.objects import api
@@ -130,18 +129,13 @@ def _is_ready(pod: api.Pod) -> bool:
     return any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions or ())
 
 
-def look(reach: Reach) -> Document:
-    """The cluster as it is now. Raises GangwrightError."""
-    return asyncio.run(_look(reach)).document()
-
-
 def reading(reach: Reach) -> Reading:
     """The cluster as it is now, for those who want to add to it. Raises GangwrightError."""
     return asyncio.run(_look(reach))
 
 
 async def _look(reach: Reach) -> Reading:
-    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+    async with await reach.client() as client:
         found = await read(client, await policy(client, reach.settings))
         if found.own:
             found.leader = await _leader(client)
@@ -165,7 +159,7 @@ async def policy(client: Client, file: Path | None) -> Policy:
     if file is not None:
         return load(file, environ={}, warn=screen.note).policy
     try:
-        found = [one.object for one in await listed(client, CONFIG_MAPS) if isinstance(one, ch.Seen)]
+        found = await objects(client, CONFIG_MAPS)
         why = "there are none"
     except (errors.NotFound, errors.Forbidden, errors.Garbled) as error:
         found, why = [], str(error.status or "they cannot be read")

@@ -1,9 +1,13 @@
-"""A program that runs until it is told to stop: `serve` and `elastic`."""
+"""`gangwright serve` and `elastic`: programs that run until they are told to stop.
+
+Lives here: their settings and signals, and how they end. Never here: what they do; each is loaded by its own command.
+"""
 
 import asyncio
 import json
 import signal
 from collections.abc import Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -27,6 +31,32 @@ Flags: TypeAlias = Annotated[
 ]
 
 _log = structlog.get_logger("serve")
+
+
+def serve(settings: SettingsFile = None, set_: Flags = None) -> None:
+    """Answer kube-scheduler's verbs, plan gangs, and write their seats.
+
+    Prints one line of JSON with the addresses of verbs, probes and status once they are open.
+    """
+    from scheduler.service.run import Source, run
+
+    flags = flags_of(set_ or [])
+    chosen, source = settings_of(settings, flags), None
+    if settings is not None:
+        read = partial(load, settings, flags=flags, warn=warn_of_removed)
+        source = Source(read, lambda: _stamp(settings))
+    asyncio.run(until_told(run(chosen, listening, source)))
+
+
+def elastic(settings: SettingsFile = None, set_: Flags = None) -> None:
+    """Look after ElasticJobs: make and remove their workers, decide their sizes, and let workers meet.
+
+    Prints one line of JSON with the addresses of rendezvous and probes once it holds the Lease and they are open.
+    """
+    from scheduler.elastic.controller.elastic_master import run
+
+    chosen = settings_of(settings, flags_of(set_ or []))
+    asyncio.run(until_told(run(chosen, listening)))
 
 
 def flags_of(pairs: list[str]) -> dict[str, str]:
@@ -91,3 +121,12 @@ def listening(places: Mapping[str, str]) -> None:
     """Say where it listens: one line of JSON to standard output, and one to the log."""
     print(json.dumps(places), flush=True)
     _log.info("listening", **places)
+
+
+def _stamp(file: Path) -> object:
+    """A mounted ConfigMap changes by a link that points elsewhere, so what it points to is part of it."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return (str(file.resolve()), found.st_mtime_ns, found.st_size)

@@ -31,12 +31,11 @@ def defrag(
     head = next((record.key for record in engine.ledger.pending.queue() if waits(record)), None)
     found = engine.defrag(head) if head is not None else None
     moves = list(_moves(engine, found)) if found is not None else []
-    if output in {Form.JSON, Form.YAML}:
-        screen.document(_plain(found, moves), output)
-    elif found is None:
-        screen.note("no gang waits for room")
-    else:
-        _show(found, moves)
+    if not screen.document(_plain(found, moves), output):
+        if found is None:
+            screen.note("no gang waits for room")
+        else:
+            _show(found, moves)
     if found is not None and not found.seats:
         raise typer.Exit(NO)
 

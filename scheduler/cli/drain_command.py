@@ -18,9 +18,9 @@ from scheduler.cli.options import (
     Shown,
     duration_of,
 )
-from scheduler.cli.status_client import POD, RefusedError, Remote
+from scheduler.cli.status_client import POD, RefusedError, StatusClient
 from scheduler.clock import steady
-from scheduler.status.response_schemas import DrainAnswer, Move
+from scheduler.status.schemas import DrainAnswer, Move
 
 EVERY: Final = 2.0
 """Seconds between two questions to the service, with --wait."""
@@ -33,7 +33,7 @@ HIDDEN: Final = ("what is left on it is in namespaces whose pods you may not lis
 """What a person does next, where the node is not empty."""
 
 FOR_GOOD: Final = frozenset({400, 401, 403, 404})
-"""Answers of the service that asking again does not change: it may not be done, or there is no such node."""
+"""OfflineAnswers of the service that asking again does not change: it may not be done, or there is no such node."""
 
 
 Service: TypeAlias = Annotated[
@@ -65,7 +65,7 @@ def drain(
     The status service does it, with your rights. Ends with 0 when nothing of ours is left on the node, with 1 while
     something is.
     """
-    remote = Remote(Reach(kubeconfig, context, settings, server or POD))
+    remote = StatusClient(Reach(kubeconfig, context, settings, server or POD))
     until = steady() + (duration_of("--timeout", timeout) if wait else 0.0)
     answer = remote.drain(node)
     told: list[Move] = []
@@ -78,7 +78,7 @@ def drain(
     raise typer.Exit(OK if answer.done else NO)
 
 
-def _again(remote: Remote, node: str, until: float) -> DrainAnswer:
+def _again(remote: StatusClient, node: str, until: float) -> DrainAnswer:
     """The next answer of a service that answered before. One that begins anew is waited for: it forgets the seats that
     it kept, and goes on when it is asked.
     """
@@ -113,8 +113,7 @@ def _tell(moves: list[Move]) -> None:
 
 
 def _show(answer: DrainAnswer, output: Form) -> None:
-    if output in {Form.JSON, Form.YAML}:
-        screen.document(answer, output)
+    if screen.document(answer, output):
         return
     moves = [(own.namespace, own.name, str(own.pods), own.outcome) for own in answer.moves]
     if moves:

@@ -1,15 +1,18 @@
-"""`gangwright list`, `queue` and `explain`: where gangs stand, and why."""
+"""`gangwright list`, `queue` and `explain`: where gangs stand, and why.
+
+The status service that was named answers, or this program, from what its caller may read.
+"""
 
 import asyncio
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import typer
 from rich.text import Text
 
 from scheduler.cli import screen
-from scheduler.cli.answer_source import Source, source
 from scheduler.cli.options import (
     NO,
     Context,
@@ -26,10 +29,13 @@ from scheduler.cli.options import (
     split,
 )
 from scheduler.cli.screen import span
+from scheduler.errors import KubeError
 from scheduler.model.demand import ruled_out
-from scheduler.status.response_schemas import Forecast, GangDetail, GangRow, MemberRow, PreemptedRow
+from scheduler.status.schemas import Forecast, GangDetail, GangRow, MemberRow, PreemptedRow
 
 if TYPE_CHECKING:
+    from scheduler.cli.offline_answers import OfflineAnswers
+    from scheduler.cli.status_client import StatusClient
     from scheduler.elastic.job.status import Status
 
 COLOURS: Final = {
@@ -68,8 +74,7 @@ def list_(
     within = scope(reach, namespace, everywhere=everywhere)
     answers = source(reach)
     rows = sorted(answers.gangs(within or None), key=_place)
-    if output in {Form.JSON, Form.YAML}:
-        screen.document(rows, output)
+    if screen.document(rows, output):
         return
     _show(rows, answers.now, wide=output is Form.WIDE, everywhere=everywhere)
     _warn(answers)
@@ -95,8 +100,7 @@ def queue(
     """
     answers = source(Reach(kubeconfig, context, settings, server))
     rows = answers.queue()
-    if output in {Form.JSON, Form.YAML}:
-        screen.document(rows, output)
+    if screen.document(rows, output):
         return
     _show(rows, answers.now, wide=True, everywhere=True)
     _warn(answers)
@@ -124,15 +128,27 @@ def explain(
     if found is None:
         _none(answers, reach, inside, name)
         raise typer.Exit(NO)
-    if output in {Form.JSON, Form.YAML}:
-        screen.document(found, output)
+    if screen.document(found, output):
         return
     tell(found, answers.now, answers.seats(inside, name), _elastic(reach, inside, name))
     if not _warn(answers) and not server and _is_overdue(found.gang):
         screen.note(f"there is room, and nothing happened for {span(found.gang.wait_seconds)}: {_WHY_NOT}")
 
 
-def _warn(answers: Source) -> bool:
+def source(reach: Reach) -> "OfflineAnswers | StatusClient":
+    """Who answers: the cluster is read at once, the service only when it is asked."""
+    if reach.server:
+        from scheduler.cli.status_client import StatusClient  # late: help comes without the Kubernetes client
+
+        return StatusClient(reach)
+    from scheduler.cli import cluster_document
+    from scheduler.cli.offline_answers import OfflineAnswers
+
+    found = cluster_document.reading(reach)
+    return OfflineAnswers(found.document(), away=found.away)
+
+
+def _warn(answers: "OfflineAnswers | StatusClient") -> bool:
     """What is shown comes to nothing while nobody acts: whether that is so, and it was said."""
     away = answers.away()
     if away:
@@ -140,7 +156,7 @@ def _warn(answers: Source) -> bool:
     return bool(away)
 
 
-def _none(answers: Source, reach: Reach, inside: str, name: str) -> None:
+def _none(answers: "OfflineAnswers | StatusClient", reach: Reach, inside: str, name: str) -> None:
     """No such gang: perhaps it has no pods while it is suspended."""
     said = f"no gang {name} in namespace {inside}"
     for text in _elastic_words(_elastic(reach, inside, name), answers.now):
@@ -155,26 +171,38 @@ def _none(answers: Source, reach: Reach, inside: str, name: str) -> None:
         gang = max(whole, key=len)
         screen.note(f"{said}; a pod of a gang? Then: gangwright explain {inside}/{gang}")
         return
-    asleep = [] if reach.server else _sleeping(reach, inside, name)
-    if asleep:
-        screen.note(
-            f"{asleep[0]} is suspended, so it has no pods; to go on: gangwright resume {inside}/{name}"
-        )
-        return
+    if not reach.server:
+        from scheduler.cli.jobs import sleeping  # late: help comes without the Kubernetes client
+
+        if asleep := asyncio.run(sleeping(reach, inside, name)):
+            screen.note(
+                f"{asleep[0]} is suspended, so it has no pods; to go on: gangwright resume {inside}/{name}"
+            )
+            return
     screen.note(f"{said}; `gangwright list -A` names all")
 
 
-def _sleeping(reach: Reach, inside: str, name: str) -> list[str]:
-    from scheduler.cli.suspend import sleeping  # late: help comes without the Kubernetes client
-
-    return asyncio.run(sleeping(reach, inside, name))
-
-
 def _elastic(reach: Reach, inside: str, name: str) -> "Status | None":
-    """The ElasticJob's own status. The status service is not asked for it."""
-    from scheduler.cli.elastic_status import elastic_status  # late: help comes without the Kubernetes client
+    """The status of the ElasticJob of this name: nodes and pods alone do not tell why a worker was lost.
 
-    return None if reach.server else elastic_status(reach, inside, name)
+    None where there is none that can be read. The status service is not asked for it.
+    """
+    return None if reach.server else asyncio.run(_elastic_status(reach, inside, name))
+
+
+async def _elastic_status(reach: Reach, namespace: str, name: str) -> "Status | None":
+    from scheduler.elastic.controller.requests import (
+        JOBS,
+        inside,
+    )  # late: help comes without the Kubernetes client
+    from scheduler.elastic.job.status_json import UnreadableStatus, decode_status
+
+    async with await reach.client() as client:
+        try:
+            job = await client.request("GET", inside(JOBS, namespace, name))
+            return decode_status(msgspec.json.decode(job, type=dict).get("status"))
+        except (KubeError, msgspec.MsgspecError, UnreadableStatus):
+            return None
 
 
 def _elastic_words(own: "Status | None", now: float) -> Iterator[str]:
@@ -260,16 +288,16 @@ def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | No
         said = f"  nearest {near.level}, {near.domain}, has room for"
         screen.line(f"{said} {near.best} of {near.needed} × {near.demand}")
     if found.behind is not None:
-        whom = f"{found.behind.namespace}/{found.behind.gang}" if found.behind.gang else found.behind.id
-        screen.line(f"  the room is reserved for: {whom}, in {span(max(0.0, found.behind.start - now))}")
+        start = span(max(0.0, found.behind.start - now))
+        screen.line(f"  the room is reserved for: {screen.whom(found.behind)}, in {start}")
     if found.refusal is not None:
         screen.line(f"  to mend: {found.refusal.field} = {found.refusal.value}: {found.refusal.remedy}")
     for victim in found.victims:
-        whom = f"{victim.namespace}/{victim.gang}" if victim.gang else victim.id
-        screen.line(f"  would take the room of: {whom} ({victim.pods} pods, {victim.way}, {victim.kind})")
+        said = f"  would take the room of: {screen.whom(victim)}"
+        screen.line(f"{said} ({victim.pods} pods, {victim.way}, {victim.kind})")
     for victim in () if found.victims else found.would_cost:
-        whom = f"{victim.namespace}/{victim.gang}" if victim.gang else victim.id
-        screen.line(f"  if it might preempt, this would cost: {whom} ({victim.pods} pods, {victim.kind})")
+        said = f"  if it might preempt, this would cost: {screen.whom(victim)}"
+        screen.line(f"{said} ({victim.pods} pods, {victim.kind})")
     print()
     head = ("MEMBER", "STATE", "PHASE", "NODE", "ROLE", "NOTES")
     words = {worker.name: worker.reason for worker in own.members} if own else {}

@@ -25,11 +25,10 @@ from scheduler import errors
 from scheduler.cli import screen
 from scheduler.cli.options import NO, OK, Context, GangName, Kubeconfig, Namespace, Reach, duration_of, split
 from scheduler.elastic.controller.requests import JOBS, inside
-from scheduler.kube import changes as ch
 from scheduler.kube.actions import PASSING
+from scheduler.kube.changes import Resource
 from scheduler.kube.client import Client
-from scheduler.kube.credentials import find_access
-from scheduler.kube.listing import listed
+from scheduler.kube.listing import objects
 from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.objects import api
 from scheduler.objects.gangs import read
@@ -211,7 +210,7 @@ def logs(
 
 
 async def _run(reach: Reach, wanted: Wanted) -> int:
-    async with Client(await find_access(reach.kubeconfig, reach.context), connections=0) as client:
+    async with await reach.client(unbounded=True) as client:
         merger = Merger(client, wanted)
         found = await _members(merger)
         if not found:
@@ -269,8 +268,7 @@ def _ended(pod: api.Pod) -> bool:
 async def _members(merger: Merger) -> list[api.Pod]:
     """The pods of the gang, in whichever format they say so; or the pod of that name."""
     wanted = merger.wanted
-    found = await listed(merger.client, ch.Resource(f"/api/v1/namespaces/{wanted.namespace}/pods", api.Pod))
-    pods = [own.object for own in found if isinstance(own, ch.Seen)]
+    pods = await objects(merger.client, Resource(f"/api/v1/namespaces/{wanted.namespace}/pods", api.Pod))
     members = [pod for pod in pods if _gang(pod) == wanted.gang]
     return sorted(
         members or [pod for pod in pods if pod.metadata.name == wanted.gang],

@@ -6,9 +6,9 @@ say of their gang (`objects`), or a call.
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import yaml
@@ -38,13 +38,16 @@ APART: Final = f"give each replicated Job a gang of its own: {LATER}"
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Pods that are alike: `count` of them, called NAME-0 …, each like `pod`. maker: who makes them, KIND/NAME."""
+    """Pods that are alike: `count` of them, called NAME-0 …, each like `pod`. maker: who makes them, KIND/NAME.
+
+    A rule gives those of one object by what tells them apart: `name` and `after` are without the object's own name.
+    """
 
     pod: Thing
     count: int
-    name: str
-    namespace: str
-    maker: str
+    name: str = ""
+    namespace: str = ""
+    maker: str = ""
     after: frozenset[str] = frozenset()
     """Names of templates whose pods must be ready before these are made; its own: they are made one by one."""
     awaits: Complaint | None = None
@@ -133,15 +136,12 @@ def templates(thing: Thing, namespace: str) -> list[Template]:
     except (KeyError, TypeError, AttributeError, ValueError):
         raise SettingsError(maker, "its spec", f"is not that of a {kind}: its pods cannot be told") from None
     found = [
-        Template(
-            own.pod,
-            own.size,
-            _joined(meta["name"], own.part),
-            inside,
-            maker,
-            frozenset(_joined(meta["name"], part) for part in own.after),
-            own.awaits,
-            own.claims,
+        replace(
+            own,
+            name=_joined(meta["name"], own.name),
+            namespace=inside,
+            maker=maker,
+            after=frozenset(_joined(meta["name"], part) for part in own.after),
         )
         for own in made
     ]
@@ -183,45 +183,34 @@ def _built(kind: type[Any], thing: Thing, maker: str) -> Any:
         raise SettingsError(maker, "its pods", str(error)) from None
 
 
-class _Made(NamedTuple):
-    """Pods of one object. part: of the name, what tells them from its others; `after` names such parts."""
-
-    part: str
-    pod: Thing
-    size: int
-    after: frozenset[str] = frozenset()
-    awaits: Complaint | None = None
-    claims: tuple[str, ...] = ()
+def _pod(thing: Thing) -> Iterator[Template]:
+    yield Template(thing, 1)
 
 
-def _pod(thing: Thing) -> Iterator[_Made]:
-    yield _Made("", thing, 1)
-
-
-def _job(thing: Thing) -> Iterator[_Made]:
+def _job(thing: Thing) -> Iterator[Template]:
     spec = thing["spec"]
     at_once = _count(spec.get("parallelism"))
     completions = spec.get("completions")
-    yield _Made("", spec["template"], at_once if completions is None else min(at_once, _count(completions)))
+    yield Template(spec["template"], at_once if completions is None else min(at_once, _count(completions)))
 
 
-def _cron_job(thing: Thing) -> Iterator[_Made]:
+def _cron_job(thing: Thing) -> Iterator[Template]:
     yield from _job(thing["spec"]["jobTemplate"])
 
 
-def _replicas(thing: Thing) -> Iterator[_Made]:
-    yield _Made("", thing["spec"]["template"], _count(thing["spec"].get("replicas")))
+def _replicas(thing: Thing) -> Iterator[Template]:
+    yield Template(thing["spec"]["template"], _count(thing["spec"].get("replicas")))
 
 
-def _stateful_set(thing: Thing) -> Iterator[_Made]:
+def _stateful_set(thing: Thing) -> Iterator[Template]:
     spec = thing["spec"]
     awaits = one_by_one(str(spec.get("podManagementPolicy") or "OrderedReady"))
     claims = tuple(str(claim["metadata"]["name"]) for claim in spec.get("volumeClaimTemplates") or ())
     for own in _replicas(thing):
-        yield own._replace(after=frozenset({""}) if awaits else frozenset(), awaits=awaits, claims=claims)
+        yield replace(own, after=frozenset({""}) if awaits else frozenset(), awaits=awaits, claims=claims)
 
 
-def _job_set(thing: Thing) -> Iterator[_Made]:
+def _job_set(thing: Thing) -> Iterator[Template]:
     """A replicated Job may be made only once others are ready: all those before it, or those that it names."""
     spec = thing["spec"]
     in_order = (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
@@ -237,18 +226,18 @@ def _job_set(thing: Thing) -> Iterator[_Made]:
             remedy = f"write AnyOrder, or {APART}"
         awaits = Complaint(field, value, remedy, fatal=False) if after[name] else None
         for one in _job(own["template"]):
-            count = one.size * _count(own.get("replicas"))
-            yield _Made(name, one.pod, count, after[name], awaits)
+            count = one.count * _count(own.get("replicas"))
+            yield replace(one, count=count, name=name, after=after[name], awaits=awaits)
 
 
-def _elastic_job(thing: Thing) -> Iterator[_Made]:
+def _elastic_job(thing: Thing) -> Iterator[Template]:
     """Its quorum, as the elastic master makes it; surplus comes later, where there is room."""
     owner = Owner("", str(thing["metadata"]["name"]), "")
     spec, wrong = decode_spec(thing.get("spec"))
     found = wrong or (problems(owner, spec) if spec else ())
     if spec is None or found:
         raise SettingsError(found[0].field, found[0].value, found[0].remedy)
-    yield _Made("", manifest(owner, spec, Worker(owner.name, 0), Kit("", "", "")), spec.min_workers)
+    yield Template(manifest(owner, spec, Worker(owner.name, 0), Kit("", "", "")), spec.min_workers)
 
 
 def _has_replica_specs(thing: Thing) -> bool:
@@ -256,19 +245,19 @@ def _has_replica_specs(thing: Thing) -> bool:
     return isinstance(spec, dict) and any(key.endswith("ReplicaSpecs") for key in spec)
 
 
-def _replica_specs(thing: Thing) -> Iterator[_Made]:
+def _replica_specs(thing: Thing) -> Iterator[Template]:
     """Kubeflow's training jobs: a mapping from role to replicas and template."""
     policy = thing["spec"].get("launcherCreationPolicy")
     for key, roles in thing["spec"].items():
         if key.endswith("ReplicaSpecs"):
             for role, own in roles.items():
-                made = _Made(role.lower(), own["template"], _count(own.get("replicas")))
+                made = Template(own["template"], _count(own.get("replicas")), role.lower())
                 if policy == "WaitForWorkersReady" and role == "Launcher":
                     remedy = (
                         f"write AtStartup, or leave the gang's label off the launcher's template: {LATER}"
                     )
                     awaits = Complaint("spec.launcherCreationPolicy", policy, remedy, fatal=False)
-                    made = made._replace(after=frozenset({"worker"}), awaits=awaits)
+                    made = replace(made, after=frozenset({"worker"}), awaits=awaits)
                 yield made
 
 
@@ -281,7 +270,7 @@ def _count(said: object) -> int:
     return said
 
 
-_RULES: Final[Mapping[str, Callable[[Thing], Iterator[_Made]]]] = {
+_RULES: Final[Mapping[str, Callable[[Thing], Iterator[Template]]]] = {
     "Pod": _pod,
     "Job": _job,
     "CronJob": _cron_job,

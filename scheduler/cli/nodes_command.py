@@ -9,10 +9,10 @@ import msgspec
 from rich.text import Text
 
 from scheduler.cli import screen
-from scheduler.cli.answer_source import source
+from scheduler.cli.gangs import source
 from scheduler.cli.options import Context, Form, Kubeconfig, Reach, Server, Settings, Shown
 from scheduler.model.resources import CPU, MEMORY, NATIVE, is_bytes
-from scheduler.status.response_schemas import NodeRow
+from scheduler.status.schemas import NodeRow
 
 GIB: Final = 2**30
 FILL: Final = "·▁▂▃▄▅▆▇█"
@@ -44,8 +44,7 @@ def nodes(
     listed, broken = answers.nodes(), answers.fragmentation()
     rows, rack = listed.nodes, _rack_level(listed.levels)
     names = resources(rows)
-    if output in {Form.JSON, Form.YAML}:
-        screen.document({"nodes": rows, "shapes": shapes(rows, names), "fragmentation": broken}, output)
+    if screen.document({"nodes": rows, "shapes": shapes(rows, names), "fragmentation": broken}, output):
         return
     if not rows:
         screen.note("no nodes in this cluster")
@@ -123,7 +122,7 @@ def _every(rows: Sequence[NodeRow], rack: str, names: Sequence[str]) -> None:
 
 def _node(row: NodeRow, rack: str, names: Sequence[str]) -> list[str]:
     room = [f"{amount(n, row.free.get(n, 0.0))}/{amount(n, row.capacity.get(n, 0.0))}" for n in names]
-    gangs = ", ".join(f"{own.namespace}/{own.name}" if own.name else own.id for own in row.gangs)
+    gangs = ", ".join(map(screen.whom, row.gangs))
     return [
         row.name,
         _path(row.levels.get(rack, "")),

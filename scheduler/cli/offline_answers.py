@@ -1,4 +1,4 @@
-"""Answers about a cluster, worked out here from a document, in the shapes of the status API.
+"""OfflineAnswers about a cluster, worked out here from a document, in the shapes of the status API.
 
 Lives here: the views of the status service, looked at on an engine of our own that stands where the cluster stands,
 beside one that went on to decide. Never here: how an answer is shown, or where the document comes from.
@@ -7,9 +7,9 @@ Why two engines: the one that decided has given seats that nobody was given in t
 first, *why* somebody waits and *what would happen* from the second.
 """
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -22,12 +22,10 @@ from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
 from scheduler.placement.scoring import fragmentation
 from scheduler.replay import DecisionTrace, Document, judge, stand
-from scheduler.status import gang_views, node_views, response_schemas
+from scheduler.status import gang_views, node_views, schemas
 from scheduler.status.authorization import Sight, aliases
-from scheduler.status.gang_views import UNASKED, Outlook, Page
+from scheduler.status.gang_views import UNASKED, Outlook, Page, at_once
 from scheduler.status.operator_api import would_leave
-
-T = TypeVar("T")
 
 EVERYTHING: Final = Sight(None, aliases(b""))
 """What was read with the caller's own rights holds nothing that he may not read."""
@@ -40,7 +38,7 @@ far back in a long queue are told nothing; the status service takes its time and
 AT_ONCE: Final = "there is room for it now"
 
 
-class Answers:
+class OfflineAnswers:
     """What can be said of this cluster. more: facts that are not so, see `replay.stand`. away: why nobody acts."""
 
     def __init__(self, document: Document, more: Iterable[Event] = (), away: str = "") -> None:
@@ -69,17 +67,17 @@ class Answers:
     def _outlook(self) -> Outlook:
         return Outlook(in_vain=lambda record: is_in_vain(self.judged.decision(record.key)))
 
-    def gangs(self, namespace: str | None = None) -> list[response_schemas.GangRow]:
+    def gangs(self, namespace: str | None = None) -> list[schemas.GangRow]:
         """All gangs, or those of one namespace, by name."""
-        found = _run(gang_views.gangs(self.standing, EVERYTHING, self.now, ALL, self._outlook, namespace))
+        found = at_once(gang_views.gangs(self.standing, EVERYTHING, self.now, ALL, self._outlook, namespace))
         return [self._with_reason(row) for row in found.gangs]
 
-    def queue(self) -> list[response_schemas.GangRow]:
+    def queue(self) -> list[schemas.GangRow]:
         """Who waits for a seat, in the order in which gangs are asked about, and behind them who cannot be placed."""
-        found = _run(gang_views.queue(self.standing, EVERYTHING, self.now, ALL, self._outlook))
+        found = at_once(gang_views.queue(self.standing, EVERYTHING, self.now, ALL, self._outlook))
         return [self._with_reason(row) for row in found.gangs]
 
-    def gang(self, namespace: str, name: str) -> response_schemas.GangDetail | None:
+    def gang(self, namespace: str, name: str) -> schemas.GangDetail | None:
         """The gang of this name, or the pod of this name that is of no gang."""
         record = gang_views.find(self.standing, namespace, name)
         if record is None:
@@ -100,9 +98,9 @@ class Answers:
             victims=self.victims(record.key),
         )
 
-    def nodes(self) -> response_schemas.NodeList:
+    def nodes(self) -> schemas.NodeList:
         """All nodes, by name, and who is on them."""
-        return _run(node_views.nodes(self.standing, EVERYTHING, ALL))
+        return at_once(node_views.nodes(self.standing, EVERYTHING, ALL))
 
     def fragmentation(self) -> dict[str, float]:
         """By device, 0 … 1: the share of its free units that the gangs here could not use where they are."""
@@ -120,7 +118,7 @@ class Answers:
         """Why nothing of this happens now, as far as the Pods tell."""
         return self._away
 
-    def victims(self, key: GangKey) -> list[response_schemas.VictimRow]:
+    def victims(self, key: GangKey) -> list[schemas.VictimRow]:
         """Who would have to leave for this gang, so that it has room."""
         room = self.judged.room(key)
         if room is None:
@@ -130,14 +128,14 @@ class Answers:
     def _judged(self, key: GangKey) -> GangRecord:
         return self.judged.engine.ledger.registry.gangs[key]
 
-    def _with_reason(self, row: response_schemas.GangRow) -> response_schemas.GangRow:
+    def _with_reason(self, row: schemas.GangRow) -> schemas.GangRow:
         """The row as it stands, with what the planner would say."""
         key = GangKey(row.namespace or "", row.key or "")
         decision = self.judged.decision(key)
         if decision is None:
             return row
         if isinstance(decision, Place):
-            at_once = response_schemas.Forecast(self.now, self.now, self.now)
+            at_once = schemas.Forecast(self.now, self.now, self.now)
             text = f"{TEXT[Reason.QUEUED]}: {AT_ONCE}"
             return msgspec.structs.replace(row, reason=Reason.QUEUED, message=text, forecast=at_once)
         after = gang_views.row(self.judged.engine, self._judged(key), EVERYTHING, self.now)
@@ -145,13 +143,3 @@ class Answers:
         room = self.judged.room(key)
         said = after.message if room is None else would_leave(room.victims)
         return msgspec.structs.replace(row, reason=after.reason, message=said, forecast=forecast)
-
-
-def _run(steps: Generator[None, None, T]) -> T:
-    """A view's answer; its steps are for whoever has others waiting."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            answer: T = end.value
-            return answer

@@ -8,13 +8,16 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
 from scheduler.errors import SettingsError
-from scheduler.kube.kubeconfig import usual_namespace
+from scheduler.kube.credentials import usual_namespace
 from scheduler.model import names
+
+if TYPE_CHECKING:
+    from scheduler.kube.client import Client
 
 OK: Final = 0
 NO: Final = 1
@@ -74,6 +77,15 @@ class Reach:
     context: str = ""
     settings: Path | None = None
     server: str = ""
+
+    async def client(self, *, unbounded: bool = False) -> "Client":
+        """A session to its API server. unbounded: of any number of connections. Raises SettingsError."""
+        from scheduler.kube.client import CONNECTIONS, Client  # late: help comes without aiohttp
+        from scheduler.kube.credentials import find_access
+
+        return Client(
+            await find_access(self.kubeconfig, self.context), connections=0 if unbounded else CONNECTIONS
+        )
 
     def namespace(self, said: str) -> str:
         """The namespace that is meant: the one named, or the context's. Raises SettingsError for what is no name."""

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scheduler.cli.options import Form
+from scheduler.status.schemas import Behind, Tenant, VictimRow
 
 UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
@@ -76,9 +77,17 @@ def span(seconds: float | None) -> str:
     return f"{left}s"
 
 
-def document(value: Any, form: Form) -> None:
-    """The answer as JSON or YAML."""
-    sys.stdout.write(as_json(value) if form is Form.JSON else as_yaml(value))
+def document(value: Any, form: Form) -> bool:
+    """The answer as JSON or YAML, where that is its form; whether it is."""
+    if is_document := form in {Form.JSON, Form.YAML}:
+        sys.stdout.write(as_json(value) if form is Form.JSON else as_yaml(value))
+    return is_document
+
+
+def whom(gang: Tenant | VictimRow | Behind) -> str:
+    """A gang by its names, or by its id where they are hidden."""
+    name = gang.name if isinstance(gang, Tenant) else gang.gang
+    return f"{gang.namespace}/{name}" if name else gang.id
 
 
 def as_json(value: Any) -> str:

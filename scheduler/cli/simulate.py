@@ -13,7 +13,7 @@ import typer
 
 from scheduler.cli import cluster_document, manifest_pods, screen, snapshot_command
 from scheduler.cli.cluster_document import Reading
-from scheduler.cli.offline_answers import AT_ONCE, EVERYTHING, Answers
+from scheduler.cli.offline_answers import AT_ONCE, EVERYTHING, OfflineAnswers
 from scheduler.cli.options import (
     NO,
     WRONG,
@@ -26,21 +26,17 @@ from scheduler.cli.options import (
     Settings,
     Shown,
 )
-from scheduler.cli.status_client import RefusedError, Remote
-from scheduler.cli.submission import Wish, gang_of, is_of_storage, priorities, wish
-from scheduler.cli.trial_request import trials
+from scheduler.cli.status_client import RefusedError, StatusClient
+from scheduler.cli.submission import Wish, gang_of, is_of_storage, priorities, trials, wish
 from scheduler.clock import steady
 from scheduler.errors import SettingsError
-from scheduler.kube.client import Client
-from scheduler.kube.credentials import find_access
 from scheduler.ledger.phase import State
 from scheduler.model.decision import TEXT, Place, Reason, Refuse
 from scheduler.model.workload import GangKey, Pod, PodKey, Uid
 from scheduler.replay import Document
 from scheduler.status import gang_views
 from scheduler.status.operator_api import cannot_tell, would_leave
-from scheduler.status.request_schemas import TrialRequest
-from scheduler.status.response_schemas import GangDetail, TrialAnswer, VictimRow
+from scheduler.status.schemas import GangDetail, TrialAnswer, TrialRequest, VictimRow
 
 RUNS: Final = "runs"
 STARTS: Final = "starts now"
@@ -108,39 +104,54 @@ def simulate(
     1 when one would wait. Ends with 2 when it cannot tell, because the planner does not model a field of the pods, or
     when the manifests make no pods.
     """
-    if not file and taken is None:
-        raise SettingsError("-f", "", "name a manifest with -f, a snapshot with --snapshot, or both")
     reach = Reach(kubeconfig, context, settings, server)
-    if not file and taken is not None:
-        answers = Answers(snapshot_command.load(taken))
+    if not file:
+        if taken is None:
+            raise SettingsError("-f", "", "name a manifest with -f, a snapshot with --snapshot, or both")
+        answers = OfflineAnswers(snapshot_command.load(taken))
         keys = dict.fromkeys(own.gang.key for own in answers.judged.steps)
-        _show([_outcome(answers, key) for key in keys], output, answers, trace=trace)
+        _show([_outcome(answers, key) for key in keys], output, answers if trace else None)
         return
-    things, inside = (
-        manifest_pods.read(file),
-        reach.namespace(namespace or ("" if taken is None else "default")),
-    )
+    things = manifest_pods.read(file)
+    inside = reach.namespace(namespace or ("" if taken is None else "default"))
+    if taken is None:
+        document, wanted = asyncio.run(_live(things, inside, reach))
+    else:
+        document = snapshot_command.load(taken)
+        reading = Reading(document.policy, document.taken)
+        wanted = wish(things, inside, reading, None, document.taken)
+    for text in (*wanted.wrong, *wanted.notes):
+        screen.note(text)
+    if not wanted.made:  # nothing can be answered
+        raise typer.Exit(WRONG)
     if reach.server and taken is None:
-        wanted, remote = asyncio.run(_told(things, inside, reach)), Remote(reach)
+        remote = StatusClient(reach)
         said, rest = _there(wanted, partial(_known, remote))
         said |= {
             key: _answered(key, trial, remote.simulate(trial))
             for key, trial in trials(rest, rest.made).items()
         }
-        _print(_certain(wanted, said), output)
+        _show(_certain(wanted, said), output)
         return
-    document, wanted = _imagined(things, inside, reach, taken)
-    _say(wanted)
     there = {gang_of(pod) for pod in document.pods}
     said, rest = ({}, wanted)
     if not there.isdisjoint(wanted.gangs):
-        said, rest = _there(wanted, Answers(document).gang)
-    answers = Answers(document, rest.events)
+        said, rest = _there(wanted, OfflineAnswers(document).gang)
+    answers = OfflineAnswers(document, rest.events)
     said |= {key: _of_wish(answers, key, pods) for key, pods in rest.gangs.items()}
-    _show(_certain(wanted, said), output, answers, trace=trace)
+    _show(_certain(wanted, said), output, answers if trace else None)
 
 
-def _known(remote: Remote, namespace: str, name: str) -> GangDetail | None:
+async def _live(things: list[manifest_pods.Thing], namespace: str, reach: Reach) -> tuple[Document, Wish]:
+    """The cluster, and what is wished. With a status service no more is read than the wish needs: the service looks."""
+    async with await reach.client() as client:
+        policy = await cluster_document.policy(client, reach.settings)
+        reading = Reading(policy, steady()) if reach.server else await cluster_document.read(client, policy)
+        document = reading.document()
+        return document, wish(things, namespace, reading, await priorities(client), document.taken)
+
+
+def _known(remote: StatusClient, namespace: str, name: str) -> GangDetail | None:
     """A gang that is there already; none where its pods may not be listed, since then only what comes can be asked."""
     try:
         return remote.gang(namespace, name)
@@ -218,23 +229,6 @@ def _no(own: Outcome, answer: str, reason: Reason, message: str) -> Outcome:
     )
 
 
-def _say(wanted: Wish) -> None:
-    """What there is to say of the manifests; that is all where they make no pods, of which nothing can be answered."""
-    for text in (*wanted.wrong, *wanted.notes):
-        screen.note(text)
-    if not wanted.made:
-        raise typer.Exit(WRONG)
-
-
-async def _told(things: list[manifest_pods.Thing], namespace: str, reach: Reach) -> Wish:
-    """What is wished, without a look at the cluster: the service looks."""
-    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
-        reading = Reading(await cluster_document.policy(client, reach.settings), steady())
-        wanted = wish(things, namespace, reading, await priorities(client), steady())
-    _say(wanted)
-    return wanted
-
-
 def _answered(key: GangKey, asked: TrialRequest, said: TrialAnswer) -> Outcome:
     """The service's word; victims make the difference between room that is there and room that is made."""
     no = REFUSED if said.reason in REFUSALS else UNKNOWN if said.reason == Reason.UNMODELLED else WAITS
@@ -252,24 +246,7 @@ def _answered(key: GangKey, asked: TrialRequest, said: TrialAnswer) -> Outcome:
     )
 
 
-def _imagined(
-    things: list[manifest_pods.Thing], namespace: str, reach: Reach, taken: Path | None
-) -> tuple[Document, Wish]:
-    if taken is not None:
-        document = snapshot_command.load(taken)
-        reading = Reading(document.policy, document.taken)
-        return document, wish(things, namespace, reading, None, document.taken)
-    return asyncio.run(_live(things, namespace, reach))
-
-
-async def _live(things: list[manifest_pods.Thing], namespace: str, reach: Reach) -> tuple[Document, Wish]:
-    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
-        reading = await cluster_document.read(client, await cluster_document.policy(client, reach.settings))
-        document = reading.document()
-        return document, wish(things, namespace, reading, await priorities(client), document.taken)
-
-
-def _of_wish(answers: Answers, key: GangKey, pods: list[Pod]) -> Outcome:
+def _of_wish(answers: OfflineAnswers, key: GangKey, pods: list[Pod]) -> Outcome:
     """What becomes of a gang that was thought of; one of an existing gang's name joins it."""
     at = answers.judged.engine.ledger.registry.gang_of.get(pods[0].uid)
     if at is None:
@@ -278,7 +255,7 @@ def _of_wish(answers: Answers, key: GangKey, pods: list[Pod]) -> Outcome:
     return _outcome(answers, at)
 
 
-def _outcome(answers: Answers, key: GangKey) -> Outcome:
+def _outcome(answers: OfflineAnswers, key: GangKey) -> Outcome:
     judged = answers.judged
     record = judged.engine.ledger.registry.gangs[key]
     row = gang_views.row(judged.engine, record, EVERYTHING, answers.now)
@@ -305,26 +282,16 @@ def _outcome(answers: Answers, key: GangKey) -> Outcome:
     return _no(own, UNKNOWN, Reason.UNMODELLED, cannot_tell(fields)) if fields and own.starts else own
 
 
-def _show(outcomes: list[Outcome], output: Form, answers: Answers, *, trace: bool) -> None:
-    if not trace:
-        _print(outcomes, output)
-        return
-    sys.stdout.write(answers.judged.trace().decode())
-    _end(outcomes)
-
-
-def _print(outcomes: list[Outcome], output: Form) -> None:
-    if output in {Form.JSON, Form.YAML}:
-        screen.document(outcomes, output)
-    elif not outcomes:
-        screen.note("nobody waits")
-    else:
-        _table(outcomes, wide=output is Form.WIDE)
-    _end(outcomes)
-
-
-def _end(outcomes: list[Outcome]) -> None:
-    """A gang that waits makes the answer no, whatever cannot be told of others."""
+def _show(outcomes: list[Outcome], output: Form, traced: OfflineAnswers | None = None) -> None:
+    """The outcomes, or the trace of what was decided; then the exit code."""
+    if traced is not None:
+        sys.stdout.write(traced.judged.trace().decode())
+    elif not screen.document(outcomes, output):
+        if outcomes:
+            _table(outcomes, wide=output is Form.WIDE)
+        else:
+            screen.note("nobody waits")
+    # A gang that waits makes the answer no, whatever cannot be told of others.
     if any(not own.starts and own.answer != UNKNOWN for own in outcomes):
         raise typer.Exit(NO)
     if any(own.answer == UNKNOWN for own in outcomes):
@@ -349,7 +316,9 @@ def _table(outcomes: list[Outcome], *, wide: bool) -> None:
         ),
     )
     costs = [
-        (own.gang, _whom(one), str(one.pods), one.kind, one.way) for own in outcomes for one in own.victims
+        (own.gang, screen.whom(one), str(one.pods), one.kind, one.way)
+        for own in outcomes
+        for one in own.victims
     ]
     if costs:
         print()
@@ -358,7 +327,3 @@ def _table(outcomes: list[Outcome], *, wide: bool) -> None:
     if seats and (wide or len(outcomes) == 1):
         print()
         screen.table(("GANG", "POD", "NODE"), seats)
-
-
-def _whom(victim: VictimRow) -> str:
-    return f"{victim.namespace}/{victim.gang}" if victim.gang else victim.id

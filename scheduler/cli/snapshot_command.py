@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from scheduler.cli import screen
+from scheduler.cli import cluster_document, screen
 from scheduler.cli.options import Context, Kubeconfig, Reach, Settings
 from scheduler.errors import SettingsError
 from scheduler.replay import Document, InvalidSnapshot, decode, encode
@@ -35,9 +35,7 @@ def snapshot(
     """
     if sys.stdout.isatty():
         raise SettingsError("standard output", "a terminal", "write to a file: gangwright snapshot > s.json")
-    from scheduler.cli import cluster_document  # late: to read a snapshot needs no cluster
-
-    found = cluster_document.look(Reach(kubeconfig, context, settings))
+    found = cluster_document.reading(Reach(kubeconfig, context, settings)).document()
     text = encode(redact(found, secrets.token_bytes(32)) if redacted else found)
     sys.stdout.write(text.decode() + "\n")
     screen.note(f"{len(found.nodes)} nodes, {len(found.pods)} pods, {len(text)} bytes")

@@ -19,23 +19,23 @@ from scheduler import errors
 from scheduler.cli.options import HOME, Reach
 from scheduler.clock import steady
 from scheduler.errors import GangwrightError, SettingsError, shortened
-from scheduler.kube import changes as ch
+from scheduler.kube.changes import Resource
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import Access, find_access
-from scheduler.kube.listing import listed
+from scheduler.kube.listing import objects
 from scheduler.kube.port_forward import forwarded
 from scheduler.objects import api
 from scheduler.settings import StatusServer
 from scheduler.settings.kinds import is_loopback
-from scheduler.status import response_schemas
-from scheduler.status.request_schemas import TrialRequest
+from scheduler.status import schemas
+from scheduler.status.schemas import TrialRequest
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 POD: Final = "pod"
 """The word that stands for: through the API server, in the Pod that acts."""
 
-PODS: Final = ch.Resource(
+PODS: Final = Resource(
     f"/api/v1/namespaces/{HOME}/pods", api.Pod, label_selector="app.kubernetes.io/name=gangwright"
 )
 """Where manifests/ put the service."""
@@ -74,48 +74,49 @@ class RefusedError(GangwrightError):
         self.status = status
 
 
-class Remote:
-    """What the service says; the same questions as `offline_answers.Answers`."""
+class StatusClient:
+    """What the service says; the same questions as `offline_answers.OfflineAnswers`."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
-        self._answered: response_schemas.ClusterStatus | None = None
+        self._answered: schemas.ClusterStatus | None = None
         """How the replica stands that answered last about gangs."""
 
     @property
     def now(self) -> float:
         return steady()
 
-    def gangs(self, namespace: str | None = None) -> list[response_schemas.GangRow]:
+    def gangs(self, namespace: str | None = None) -> list[schemas.GangRow]:
         """All gangs, or those of one namespace, by name."""
-        query = {} if namespace is None else {"namespace": namespace}
-        pages = self._pages("/v1/gangs", query, response_schemas.GangList, stands=True)
-        return [row for page in pages for row in page.gangs]
+        return self._gangs("/v1/gangs", {} if namespace is None else {"namespace": namespace})
 
-    def queue(self) -> list[response_schemas.GangRow]:
+    def queue(self) -> list[schemas.GangRow]:
         """Who waits, in order."""
-        pages = self._pages("/v1/queue", {}, response_schemas.GangList, stands=True)
+        return self._gangs("/v1/queue", {})
+
+    def _gangs(self, path: str, query: Mapping[str, str]) -> list[schemas.GangRow]:
+        pages = asyncio.run(self._pages(path, query, schemas.GangList, stands=True))
         return [row for page in pages for row in page.gangs]
 
-    def gang(self, namespace: str, name: str) -> response_schemas.GangDetail | None:
+    def gang(self, namespace: str, name: str) -> schemas.GangDetail | None:
         """One gang; None where there is none."""
         try:
             path = f"/v1/gangs/{quote(namespace)}/{quote(name)}"
-            return asyncio.run(self._one("GET", path, response_schemas.GangDetail, None, stands=True))
+            return self._ask("GET", path, schemas.GangDetail, stands=True)
         except RefusedError as refused:
             if refused.status == 404:
                 return None
             raise
 
-    def nodes(self) -> response_schemas.NodeList:
+    def nodes(self) -> schemas.NodeList:
         """All nodes, by name."""
-        pages = self._pages("/v1/nodes", {}, response_schemas.NodeList)
+        pages = asyncio.run(self._pages("/v1/nodes", {}, schemas.NodeList))
         every = [row for page in pages for row in page.nodes]
         return msgspec.structs.replace(pages[0], nodes=every, next=None)
 
     def fragmentation(self) -> dict[str, float]:
         """By resource, where somebody asks for it."""
-        found = self._ask("GET", "/v1/cluster", response_schemas.ClusterStatus)
+        found = self._ask("GET", "/v1/cluster", schemas.ClusterStatus)
         return {own.name: own.fragmentation for own in found.resources if own.fragmentation is not None}
 
     def seats(self, _namespace: str, _name: str) -> dict[str, str]:
@@ -131,27 +132,22 @@ class Remote:
         words = ((not seen.synced, READS), (not seen.acting, LOOKS_ON), (seen.stale, BLIND))
         return next((text for holds, text in words if holds), "")
 
-    def simulate(self, asked: TrialRequest) -> response_schemas.TrialAnswer:
+    def simulate(self, asked: TrialRequest) -> schemas.TrialAnswer:
         """Whether these pods would start now."""
-        return self._ask(
-            "POST", "/v1/simulate", response_schemas.TrialAnswer, body=msgspec.json.encode(asked)
-        )
+        return self._ask("POST", "/v1/simulate", schemas.TrialAnswer, body=msgspec.json.encode(asked))
 
-    def drain(self, node: str) -> response_schemas.DrainAnswer:
+    def drain(self, node: str) -> schemas.DrainAnswer:
         """Move gangs away from a node."""
-        return self._ask("POST", f"/v1/nodes/{quote(node)}/drain", response_schemas.DrainAnswer, body=b"{}")
+        return self._ask("POST", f"/v1/nodes/{quote(node)}/drain", schemas.DrainAnswer, body=b"{}")
 
     # How it is asked
 
-    def _pages(self, path: str, query: Mapping[str, str], kind: type[T], *, stands: bool = False) -> list[T]:
-        return asyncio.run(self._all(path, query, kind, stands=stands))
-
-    def _ask(self, method: str, path: str, kind: type[T], *, body: bytes | None = None) -> T:
-        return asyncio.run(self._one(method, path, kind, body))
-
-    async def _one(
-        self, method: str, path: str, kind: type[T], body: bytes | None, *, stands: bool = False
+    def _ask(
+        self, method: str, path: str, kind: type[T], *, body: bytes | None = None, stands: bool = False
     ) -> T:
+        return asyncio.run(self._one(method, path, kind, body, stands=stands))
+
+    async def _one(self, method: str, path: str, kind: type[T], body: bytes | None, *, stands: bool) -> T:
         async with self._session() as session:
             found = await _call(session, method, path, kind, body=body)
             if stands:
@@ -161,9 +157,9 @@ class Remote:
     async def _ask_how_it_stands(self, session: aiohttp.ClientSession) -> None:
         """It is said beside an answer, which it must not cost."""
         with suppress(GangwrightError):
-            self._answered = await _call(session, "GET", "/v1/cluster", response_schemas.ClusterStatus)
+            self._answered = await _call(session, "GET", "/v1/cluster", schemas.ClusterStatus)
 
-    async def _all(
+    async def _pages(
         self, path: str, query: Mapping[str, str], kind: type[T], *, stands: bool = False
     ) -> list[T]:
         found: list[T] = []
@@ -190,7 +186,7 @@ class Remote:
             return
         async with Client(access) as client:
             try:
-                pods = [own.object for own in await listed(client, PODS) if isinstance(own, ch.Seen)]
+                pods = await objects(client, PODS)
             except errors.Forbidden as error:
                 raise SettingsError("--server", POD, ROLE) from error
         running = [pod.metadata.name for pod in pods if pod.status.phase == "Running"]
@@ -212,7 +208,7 @@ async def _acting(access: Access, pods: list[str]) -> AsyncIterator[aiohttp.Clie
             _opened(access, URL(f"http://{place}")) as session,
         ):
             try:
-                status = await _call(session, "GET", "/v1/cluster", response_schemas.ClusterStatus)
+                status = await _call(session, "GET", "/v1/cluster", schemas.ClusterStatus)
             except errors.Unreachable as error:
                 if forwarding.forbidden:
                     raise SettingsError("--server", POD, ROLE) from error

@@ -1,14 +1,15 @@
 """What a person thinks of submitting, read as Gangwright reads it: gangs, their pods, and what is wrong with them.
 
-Lives here: the way from manifests to pods of the model, by the very readers of the service, and the words that must be
-there. Never here: a call that changes anything. The API server's own part (the gate, a namespace's defaults, priority
-classes) is done here as it will be done there, as far as it can be told from outside.
+Lives here: the way from manifests to pods of the model, by the very readers of the service, the words that must be there,
+and the same pods as the status service takes them. Never here: a call that changes anything. The API server's own part
+(the gate, a namespace's defaults, priority classes) is done here as it will be done there, as far as it can be told from
+outside.
 """
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -25,6 +26,7 @@ from scheduler.model.events import Event, GroupSeen, PodSeen
 from scheduler.model.policy import Policy
 from scheduler.model.workload import GangKey, Group, Pod, PodKey
 from scheduler.objects import api, labels, owners
+from scheduler.status.schemas import TrialPods, TrialRequest
 
 _Stated: TypeAlias = Mapping[tuple[str, GangKey], Mapping[str, int]]
 """What pod groups say of the quorum, by format and gang."""
@@ -274,3 +276,32 @@ def _of_owner(thing: Thing) -> Iterator[str]:
     yield from (f"{maker}: {warning}" for warning in traits.warnings)
     if not traits.remakes_freely:
         yield f"{maker}: write podReplacementPolicy: Failed, and a seat that is lost before the pod ran costs no retry"
+
+
+def trials(wanted: Wish, made: Sequence[Template]) -> Mapping[GangKey, TrialRequest]:
+    """A request for every gang, of the pods that are still wished; pods of no gang go together, each for itself."""
+    of_pod = {pod.key: key for key, pods in wanted.gangs.items() for pod in pods}
+    found: dict[GangKey, TrialRequest] = {}
+    for template in made:
+        wished = [name for name in template.names() if PodKey(template.namespace, name) in of_pod]
+        if not wished:
+            continue
+        gang = of_pod[PodKey(template.namespace, wished[0])]
+        asked = found.setdefault(gang, TrialRequest(pods=[], namespace=template.namespace))
+        asked.pods.append(TrialPods(pod=bare(next(template.pods())), count=len(wished)))
+    return found
+
+
+def bare(part: Any) -> Any:
+    """A struct as JSON's values, without fields that say nothing; what Gangwright does not read is not there at all."""
+    if isinstance(part, msgspec.Struct):
+        said = {field.encode_name: getattr(part, field.name) for field in msgspec.structs.fields(part)}
+        own = {name: bare(value) for name, value in said.items()}
+        return {
+            name: value
+            for name, value in own.items()
+            if value not in (None, "", {}, [], False) or isinstance(said[name], api.Present)
+        }
+    if isinstance(part, list):
+        return [bare(one) for one in part]
+    return part

@@ -24,9 +24,7 @@ from scheduler.engine import Engine
 from scheduler.errors import SettingsError
 from scheduler.kube import changes as ch
 from scheduler.kube.client import Client
-from scheduler.kube.credentials import find_access
-from scheduler.kube.discovery import Discovery
-from scheduler.kube.listing import listed
+from scheduler.kube.listing import Discovery, listed
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.events import GroupSeen
 from scheduler.model.workload import GangKey, Pod, Uid
@@ -82,7 +80,7 @@ def submit(
 async def _submit(
     things: list[Thing], namespace: str, reach: Reach, wait: bool, limit: float, *, dry_run: bool, force: bool
 ) -> int:
-    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+    async with await reach.client() as client:
         policy = await cluster_document.policy(client, reach.settings)
         reading = Reading(policy, steady())
         classes = await priorities(client)

@@ -17,12 +17,11 @@ from rich.console import Console
 from rich.text import Text
 
 from scheduler import errors
+from scheduler.cli.jobs import paused
 from scheduler.cli.options import Context, Kubeconfig, Reach, a_namespace
-from scheduler.cli.suspend import paused
 from scheduler.kube.actions import CALL_LIMIT, PASSING, RETRY_WITHIN, TRIES
 from scheduler.kube.changes import Malformed, Resource, Seen
 from scheduler.kube.client import Client, send
-from scheduler.kube.credentials import find_access
 from scheduler.kube.listing import listed
 from scheduler.model.workload import PodKey, Uid
 from scheduler.objects import labels, patches
@@ -89,7 +88,7 @@ def _tell(failures: dict[str, errors.KubeError]) -> None:
 async def _run(
     namespace: str, reach: Reach, *, dry_run: bool
 ) -> tuple[int, dict[str, errors.KubeError], list[str]]:
-    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+    async with await reach.client() as client:
         pods = await gated(client, namespace)
         if not dry_run:
             return *await let_go(client, pods), await _paused(client, namespace)

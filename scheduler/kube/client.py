@@ -1,19 +1,25 @@
 """One session to the API server: requests and streams, with refusals as errors of our own tree.
 
-Lives here: the connection pool, headers, time limits, and the time of the API server's last sign of life. Never
-here: what the bytes mean, retries, or field managers; the caller knows those. Why not the client of the
+Lives here: the connections and their sockets, headers, time limits, and the time of the API server's last sign of life.
+Never here: what the bytes mean, retries, or field managers; the caller knows those. Why not the client of the
 `kubernetes` package: its objects cost ten times the memory and a hundred times the time of typed msgspec values,
-so the package only reads the configuration (see `access`).
+so the package only reads the configuration (see `credentials`).
 
 Connections are kept alive and without Nagle's delay (asyncio's default for TCP). No compression is asked for: the
 API server is near, and its gzip costs more time on both sides than the bytes.
+
+Whether the other machine is still there, the kernel asks by itself. A watch on which nothing happens is silent for a
+minute, and the other end may be switched off, or forgotten by a firewall between. The kernel's questions carry nothing,
+and are answered without the API server. A proxy may answer them and pass nothing on; a look from beside finds that out
+(`watch_probe`).
 """
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 import aiohttp
 
@@ -22,7 +28,6 @@ from scheduler import errors
 from scheduler.clock import steady
 from scheduler.kube.api_errors import UNWELL, read_status, refusal
 from scheduler.kube.credentials import Access
-from scheduler.kube.sockets import Sockets
 
 JSON = "application/json"
 
@@ -54,6 +59,17 @@ the elastic master while all is well."""
 
 REFUSAL_LIMIT = 2**16
 """Bytes read of a refusal's body."""
+
+PROBES: Final[Mapping[str, int]] = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}
+"""Seconds of silence until it is asked, seconds between two questions, and how many may stay without an answer: a
+machine that is gone is known to be gone after 11 s. Where the kernel knows no such word its own figures count, which
+may be hours."""
+
+LOOK: Final = 0.002
+"""Seconds between two looks at what is still open: a turn of the event loop closes it."""
+
+LOOKS: Final = 500
+"""Looks at most: a second, in which every event loop that still turns has closed its sockets."""
 
 Params = Mapping[str, str]
 
@@ -285,3 +301,41 @@ def _unreachable(call: str) -> Iterator[None]:
 
 def _said(error: Exception) -> str:
     return f"no answer ({type(error).__name__}{': ' if str(error) else ''}{error})"
+
+
+class Sockets:
+    """The sockets of one client. Closing TLS goes on after the call has returned: asyncio waits for the other side's
+    farewell, up to 30 s, and an event loop that ends meanwhile leaves the socket behind.
+    """
+
+    def __init__(self) -> None:
+        self._made: list[socket.socket] = []
+
+    def make(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        """A socket that breaks when the other machine does not answer any more; of use as a `socket_factory`."""
+        made = _probed(address)
+        self._made = [*self._open(), made]
+        return made
+
+    async def close(self) -> None:
+        """End what still says farewell; all are closed when this returns."""
+        for one in self._open():
+            with suppress(OSError):  # the other side was quicker
+                one.shutdown(socket.SHUT_RDWR)
+        for _ in range(LOOKS):
+            if not self._open():
+                return
+            await asyncio.sleep(LOOK)
+
+    def _open(self) -> list[socket.socket]:
+        return [one for one in self._made if one.fileno() != -1]
+
+
+def _probed(address: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in PROBES.items():
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made

@@ -1,4 +1,4 @@
-"""Where the API server is, and who we are there.
+"""Where the API server is, who we are there, and which namespace a person's kubeconfig names.
 
 Lives here: reading a kubeconfig or the files of a service account through the `kubernetes` package, and what
 follows from it: address, TLS context, proxy, and the Authorization header. Never here: a request.
@@ -11,22 +11,22 @@ needs it, and at once after the API server answered 401. A file that cannot be r
 old credentials in use.
 
 Why nothing of a foreign error's text is passed on: the package names the broken part of a kubeconfig by its
-content, credentials included.
+content, credentials included. What is wrong with its contexts is told by their names alone.
 """
 
 import os
 import ssl
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import yaml
 from yarl import URL
 
-from scheduler.errors import SettingsError
-from scheduler.kube.kubeconfig import FAULTS, files, wrong
+from scheduler.errors import SettingsError, shortened
 
 if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration
@@ -34,6 +34,14 @@ if TYPE_CHECKING:
 REREAD = 60.0
 """Seconds after which credentials are read again; client-go reads token files again once a minute too."""
 
+FAULTS: Final = (yaml.YAMLError, OSError, ValueError, LookupError, TypeError, AttributeError)
+_INSIDE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+Things: TypeAlias = dict[str, dict[str, Any]]
+"""By kind, by name."""
+
+LONGEST: Final = 1024
+"""Characters of all names of contexts that are shown."""
 
 Load = Callable[[], Awaitable["Configuration"]]
 
@@ -42,7 +50,7 @@ def _faults() -> tuple[type[Exception], ...]:
     """What a kubeconfig that is wrong may raise."""
     from kubernetes.aio.config import ConfigException
 
-    return (ConfigException, *FAULTS)
+    return (ConfigException, SettingsError, *FAULTS)
 
 
 class Access:
@@ -76,8 +84,6 @@ class Access:
             headers = _headers(fresh)
             if self.tls is not None:
                 _present(self.tls, fresh)  # new connections use the new certificate, standing ones live on
-        except SettingsError:
-            return
         except _faults():
             return
         self._headers = headers
@@ -95,16 +101,17 @@ async def find_access(
     The first of: the kubeconfig named here, `$KUBECONFIG`, the service account of the Pod we run in,
     `~/.kube/config`. Raises SettingsError when what was found cannot be used.
     """
-    load = _chosen(kubeconfig, context, environ)
+    path = _path(kubeconfig, environ)
+    load: Load = partial(_from_kubeconfig, path, context) if path else _from_service_account
     return Access(load, await load(), clock)
 
 
-def _chosen(kubeconfig: str, context: str, environ: Mapping[str, str]) -> Load:
+def _path(kubeconfig: str, environ: Mapping[str, str]) -> str:
+    """The kubeconfig that counts; empty where that is the service account of the Pod we run in."""
     path = kubeconfig or environ.get("KUBECONFIG", "")
     if not path and environ.get("KUBERNETES_SERVICE_HOST"):
-        return _from_service_account
-    path = path or str(Path("~/.kube/config").expanduser())
-    return lambda: _from_kubeconfig(path, context)
+        return ""
+    return path or str(Path("~/.kube/config").expanduser())
 
 
 async def _from_kubeconfig(path: str, context: str) -> "Configuration":
@@ -197,3 +204,84 @@ def _proxy(configuration: "Configuration", url: URL) -> str | None:
     if configuration.proxy or urllib.request.proxy_bypass(url.host or ""):
         return configuration.proxy or None
     return urllib.request.getproxies().get(url.scheme)
+
+
+def usual_namespace(
+    kubeconfig: str = "",
+    context: str = "",
+    *,
+    environ: Mapping[str, str] = os.environ,
+    inside: Path = _INSIDE,
+) -> str:
+    """The namespace of the context that `find_access` would use; `default` where nothing names one.
+
+    Never raises: a kubeconfig that cannot be read is told of by whoever needs its credentials.
+    """
+    path = _path(kubeconfig, environ)
+    try:
+        if not path:
+            return inside.read_text("utf-8").strip() or "default"
+        if not files(path):
+            return "default"
+        from kubernetes.aio.config import kube_config
+
+        contexts: Callable[..., tuple[list[dict[str, Any]], dict[str, Any]]] = (
+            kube_config.list_kube_config_contexts
+        )
+        every, current = contexts(path)
+        chosen = next((own for own in every if own["name"] == context), {}) if context else current
+        return str(chosen["context"].get("namespace") or "default")
+    except _faults():
+        return "default"
+
+
+def wrong(path: str, context: str) -> SettingsError | None:
+    """What is wrong with this context, or with the current one, of the files of this path; None where it is not that.
+
+    Names are told, and nothing else of the files.
+    """
+    try:
+        found = [yaml.safe_load(place.read_text("utf-8")) for place in files(path)]
+        if not all(isinstance(own, dict) for own in found):
+            return SettingsError("kubeconfig", path, "it must be YAML that has clusters, users and contexts")
+        current = [own["current-context"] for own in found if "current-context" in own]
+        return _wrong(path, context, str(current[-1] or "") if current else "", _things(found))
+    except FAULTS:
+        return None
+
+
+def _wrong(path: str, context: str, current: str, things: Things) -> SettingsError | None:
+    known = ", ".join(sorted(things["contexts"]))
+    others = f"its contexts are: {shortened(known, LONGEST)}" if known else "it has no contexts"
+    if context and context not in things["contexts"]:
+        return SettingsError("context", context, f"there is none of this name in {path}; {others}")
+    if not context and not current:
+        return SettingsError("kubeconfig", path, f"it has no current-context, so name one; {others}")
+    chosen = context or current
+    if chosen not in things["contexts"]:
+        remedy = f"its current-context, {shortened(chosen)}, is not in it, so name another; {others}"
+        return SettingsError("kubeconfig", path, remedy)
+    for word in ("cluster", "user"):
+        said = things["contexts"][chosen].get(word)
+        if said is not None and said not in things[f"{word}s"]:
+            remedy = (
+                f"its context {shortened(chosen)} names the {word} {shortened(str(said))}, which is not in it"
+            )
+            return SettingsError("kubeconfig", path, remedy)
+    return None
+
+
+def _things(files: Iterable[dict[str, Any]]) -> Things:
+    """Contexts, clusters and users by name; of a name that several files have the first counts."""
+    found: Things = {"contexts": {}, "clusters": {}, "users": {}}
+    for own in files:
+        for kind, known in found.items():
+            for thing in own.get(kind) or ():
+                known.setdefault(str(thing["name"]), thing.get(kind[:-1]) or {})
+    return found
+
+
+def files(path: str) -> list[Path]:
+    """The files of this path that exist."""
+    places = (Path(part).expanduser() for part in path.split(os.pathsep) if part)
+    return [place for place in places if place.is_file()]

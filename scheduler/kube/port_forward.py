@@ -17,16 +17,13 @@ from typing import Any, Final
 import aiohttp
 
 from scheduler import errors
+from scheduler.kube.client import Sockets
 from scheduler.kube.credentials import Access
 
 PROTOCOL: Final = "v4.channel.k8s.io"
 CHUNK: Final = 2**16
 CONNECT_LIMIT: Final = 10.0
 """Seconds until the kubelet has answered."""
-
-LOOK: Final = 0.002
-FAREWELL: Final = 500
-"""Seconds between two looks at a connection that ends, and how many of them the API server has to end TLS: a second."""
 
 DATA, ERROR = 0, 1
 
@@ -61,11 +58,9 @@ class Forwarding:
         task.add_done_callback(self._carrying.discard)
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        wire = None
         try:
             async with asyncio.timeout(CONNECT_LIMIT):
                 socket = await self._open()
-            wire = socket.get_extra_info("socket")
             async with socket:
                 await _first(self._out(reader, socket), self._in(socket, writer))
         except (aiohttp.ClientError, OSError) as error:
@@ -74,7 +69,6 @@ class Forwarding:
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
-            await _ended(wire)
 
     async def end(self) -> None:
         """End every connection."""
@@ -132,7 +126,9 @@ async def forwarded(
 ) -> AsyncIterator[tuple[str, Forwarding]]:
     """`127.0.0.1:PORT` that leads to this port of the Pod, and what became of its connections."""
     path = f"/api/v1/namespaces/{namespace}/pods/{pod}/portforward?ports={port}"
-    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+    sockets = Sockets()
+    connector = aiohttp.TCPConnector(socket_factory=sockets.make)
+    async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
         forwarding = Forwarding(access, session, path)
         server = await asyncio.start_server(forwarding.take, "127.0.0.1", 0)
         try:
@@ -140,14 +136,7 @@ async def forwarded(
         finally:
             server.close()
             await forwarding.end()
-
-
-async def _ended(wire: Any) -> None:
-    """TLS has said farewell. aiohttp does not wait for that, and what the loop ends in the middle of it is a leak."""
-    for _ in range(FAREWELL):
-        if wire is None or wire.fileno() == -1:
-            return
-        await asyncio.sleep(LOOK)
+            await sockets.close()
 
 
 async def _first(*both: Coroutine[Any, Any, None]) -> None:

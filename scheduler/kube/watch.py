@@ -4,7 +4,7 @@ Lives here: list, watch, and the way back after every fault. Never here: a cache
 needs; here lies only uid and version per object, enough to tell a difference after a new list).
 
 The rules, and where they come from:
-* The list is read in pages (`pages`) from the newest state (no `resourceVersion`, so neither may `resourceVersionMatch` be
+* The list is read in pages (`listing`) from the newest state (no `resourceVersion`, so neither may `resourceVersionMatch` be
   sent): the API server answers `resourceVersion=0` from its cache in one piece, whatever the limit, and possibly
   with a past we have already left. The pages after the first are of the same moment by their continue token.
 * The watch goes on from the last version that was seen. The end of a stream means nothing: a busy API server closes
@@ -14,7 +14,7 @@ The rules, and where they come from:
 * An API server that was away may come back with an etcd restored from a backup. It is asked how far it has come before
   a watch goes on: one from a version of the future is silent until that is reached, and leaves out all between.
 * Bookmarks come about once a minute, so 70 s of silence mean a dead connection. That the other machine is gone the
-  kernel tells sooner (`sockets`), and that something between passes nothing on, a look from beside (`watch_probe`). A stream
+  kernel tells sooner (`client`), and that something between passes nothing on, a look from beside (`watch_probe`). A stream
   that ends so goes on where it was; after one that was deaf nothing is believed until something is heard. A watch is
   asked to end after 4 to 8 minutes, at random, so that watches spread over API servers and do not end together.
 """
@@ -48,7 +48,7 @@ from scheduler.kube.changes import (
     read_page,
 )
 from scheduler.kube.client import Client
-from scheduler.kube.pages import LIST_LIMIT, Pages, slices
+from scheduler.kube.listing import LIST_LIMIT, Pages, slices
 from scheduler.kube.retry_backoff import STEADY, BackOff, Rule, rule_of
 from scheduler.kube.watch_probe import Pace, WatchProbe, kept
 

@@ -3,7 +3,7 @@
 Lives here: when to look, how, and what a look proves. Never here: what follows for the watch (`watch`, `retry_backoff`).
 
 Why: who stands between us and the API server and takes bytes without passing them on (a proxy that lost the machine
-behind it) answers the kernel's questions (`sockets`), and bookmarks are missed after a minute only. A look is a watch
+behind it) answers the kernel's questions (`client`), and bookmarks are missed after a minute only. A look is a watch
 of one second from the last version that was seen. It costs an API server as little as any watch that is opened,
 whatever exists of the kind, and shows what happened since. Why not a list of one object and its version: that version
 is the cluster's, and grows where nothing of this kind happens. Why not our own writes, which must come back: who writes

@@ -31,7 +31,7 @@ from scheduler.service.service import Service
 from scheduler.service.settings_reload import keep_reading
 from scheduler.serving import probes
 from scheduler.serving.component import component
-from scheduler.serving.neighbor_probe import neighbor
+from scheduler.serving.probes import neighbor
 from scheduler.serving.server import url
 from scheduler.settings import Settings
 from scheduler.telemetry.metrics import Metrics

@@ -14,7 +14,7 @@ from scheduler.objects.volumes import Volumes
 from scheduler.serving.server import serve, url
 from scheduler.settings import StatusServer
 from scheduler.status.authorization import Reviews, aliases
-from scheduler.status.endpoints import Answers
+from scheduler.status.endpoints import Endpoints
 from scheduler.status.operator_api import Desk
 from scheduler.status.status_app import build_app
 from scheduler.telemetry.metrics import Metrics
@@ -47,7 +47,7 @@ async def serving(
         told=lambda kind, answer: metrics.status_reviews_total.labels(kind, answer).inc(),
     )
     alias = aliases(secrets.token_bytes(32))
-    answers = Answers(
+    answers = Endpoints(
         engine, reviews, alias=alias, clock=steady, desk=desk, fragmentation=fragmentation, volumes=volumes
     )
     app = build_app(answers, reviews, metrics, steady)

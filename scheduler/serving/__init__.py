@@ -12,7 +12,6 @@ what an answer is; those are the edges' own.
     token_reviews    the token that a request shows, and what the API server says of it
     review_cache     its answers, remembered for a while
     rate_limit       how often a caller may ask
-    probes           /livez /readyz /metrics, on a port of their own
-    neighbor_probe   whether the other program in the Pod is alive
+    probes           /livez /readyz /metrics, on a port of their own; whether the other program in the Pod is alive
     component        what each program has: tasks in the background, gauges, probes
 """

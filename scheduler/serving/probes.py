@@ -1,21 +1,26 @@
 """Probes and metrics, on a port of their own: what may scrape must not reach the verbs.
 
-Lives here: /livez, /readyz, /metrics, and whether what must live beside us does. Never here: what ready means; the
-service says it as a list of checks.
+Lives here: /livez, /readyz, /metrics, and whether the program beside us in the Pod is alive. Never here: what ready
+means; the service says it as a list of checks.
 
 Why /livez looks at nothing but the event loop: a restart cures a loop that hangs, and nothing else. An API server
-that is away is no reason for kubelet to restart us, or its return finds us reading the cluster anew. (A replica that
+that is away is no reason for kubelet to restart us, or its return finds us reading the cluster again. (A replica that
 acted ends by itself once another may have acted: what it believed is not gone on from.)
 
 Why /metrics is rendered at most once a second, and beside the event loop: every pod of the cluster may ask for it, and
 rendering takes as long as several verbs.
+
+Why the other program is asked by us: kubelet gives each container one liveness probe, and a kube-scheduler without an
+extender must end, or it keeps the Lease from a replica that works. What follows from the answer kubelet decides.
 """
 
 import asyncio
 import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, Never, Protocol
 
+import aiohttp
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, Gauge, generate_latest
 
@@ -24,6 +29,12 @@ BEAT: Final = 1.0
 
 LAG_LIMIT: Final = 5.0
 """Seconds. kube-scheduler gives up after 2 s by default; a loop that is later than this has been of no use."""
+
+LIMIT: Final = 2.0
+"""Seconds for one answer over loopback; the probe in manifests/ waits twice as long."""
+
+KEPT: Final = 1.0
+"""Seconds for which an answer is told to all: however often we are asked, the other program is asked once a second."""
 
 RENDER: Final = 1.0
 """Seconds for which a rendering serves all scrapes; Prometheus scrapes every 15 to 60."""
@@ -145,3 +156,41 @@ def _told(checks: Sequence[Check]) -> web.Response:
     ok = all(check.ok for check in checks)
     body = {"ok": ok, "checks": [check._asdict() for check in checks]}
     return web.json_response(body, status=200 if ok else 503)
+
+
+class Neighbor:
+    """One program, at `url`. Call it for its Check; it is asked when its last answer is older than KEPT."""
+
+    def __init__(
+        self, name: str, url: str, session: aiohttp.ClientSession, clock: Callable[[], float]
+    ) -> None:
+        self._name = name
+        self._url = url
+        self._session = session
+        self._clock = clock
+        self._asking: asyncio.Task[Check] | None = None
+        self._due = float("-inf")
+
+    async def __call__(self) -> Check:
+        if self._asking is None or (self._asking.done() and self._clock() >= self._due):
+            self._asking = asyncio.create_task(self._ask())
+        # One that asks and leaves takes the answer from no other.
+        return await asyncio.shield(self._asking)
+
+    async def _ask(self) -> Check:
+        try:
+            # The certificate is not checked: kube-scheduler makes its own at each start, and we send it no secret.
+            async with self._session.get(self._url, ssl=False, allow_redirects=False) as answer:
+                told = Check(self._name, answer.status == 200, f"answered {answer.status}")
+        except (aiohttp.ClientError, OSError) as error:
+            told = Check(self._name, ok=False, text=f"no answer ({type(error).__name__})")
+        self._due = self._clock() + KEPT
+        return told
+
+
+@asynccontextmanager
+async def neighbor(name: str, url: str) -> AsyncIterator[Neighbor]:
+    """Ask for `/livez` at this address while the body runs."""
+    limit = aiohttp.ClientTimeout(total=LIMIT)
+    async with aiohttp.ClientSession(timeout=limit, cookie_jar=aiohttp.DummyCookieJar()) as session:
+        yield Neighbor(name, f"{url}/livez", session, asyncio.get_running_loop().time)

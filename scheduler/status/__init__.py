@@ -4,13 +4,13 @@ Lives here: a JSON API over HTTP, its OpenAPI description, who may ask it, and t
 Never here: a decision, or a write to the API server; what changes something goes through `operator_api.Desk`, which the
 service provides. Only the service may call this room.
 
-    request_schemas, response_schemas   the JSON, as frozen structs
+    schemas           the JSON, as frozen structs
     gang_views        the engine's memory → gangs; pure
+    inactive_gangs    gangs that are over, suspended, or gave way
     node_views        the engine's picture → nodes and the cluster; pure
     authorization     who asks, and what it may see and do
-    operator_api      what a person may ask to be done
-    trial_pods        pods as Kubernetes JSON → gangs that are tried out
-    trial_queue       one question to the planner at a time
+    operator_api      what a person may ask to be done, and why there is no answer
+    trials            pods that are tried out, one question to the planner at a time
     routes            the table of all routes, which server and description follow
     endpoints         what each route answers
     openapi           the description, made from the table

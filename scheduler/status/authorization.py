@@ -176,20 +176,12 @@ class Reviews:
             "groups": subject.groups,
             "uid": subject.uid,
             "extra": dict(subject.extra),
-            "resourceAttributes": {
-                "namespace": right.namespace,
-                "verb": right.verb,
-                "group": right.group,
-                "resource": right.resource,
-                "subresource": right.subresource,
-                "name": right.name,
-            },
+            "resourceAttributes": right,
         }
         version, kind = "authorization.k8s.io/v1", "SubjectAccessReview"
         review = await reviewed(self._calls, ACCESS_REVIEWS, version, kind, spec, _AccessReview)
-        allowed = review.status.allowed
-        self._told("access", "yes" if allowed else "no")
-        return allowed
+        self._told("access", "yes" if review.status.allowed else "no")
+        return review.status.allowed
 
 
 def _subject(user: User) -> Subject:

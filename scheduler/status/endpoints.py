@@ -14,13 +14,12 @@ from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey
 from scheduler.objects.volumes import Volumes
-from scheduler.status import gang_views, members, node_views, response_schemas, suspended_gangs, trial_pods
-from scheduler.status.api_problem import NOT_ACTING, Problem, reading
+from scheduler.status import gang_views, inactive_gangs, members, node_views, schemas, trials
 from scheduler.status.authorization import Alias, Reviews, Right, Sight, Subject
 from scheduler.status.gang_views import UNASKED, Outlook, Page, Steps
-from scheduler.status.operator_api import Desk, DeskError, Trial
-from scheduler.status.request_schemas import TrialRequest
-from scheduler.status.trial_queue import Trying
+from scheduler.status.operator_api import NOT_ACTING, Desk, DeskError, Problem, Trial, reading
+from scheduler.status.schemas import TrialRequest
+from scheduler.status.trials import Trying
 
 SPELL: Final = 0.001
 """Seconds that a view is worked on at a stretch; kube-scheduler may wait for so long."""
@@ -56,7 +55,7 @@ class Ask:
         return Page(self.words["offset"], self.words["limit"])
 
 
-class Answers:
+class Endpoints:
     """One method a route. desk: None where the service offers none; then nothing can be done or tried out.
 
     clock: as the ledger counts. fragmentation: by resource, as it was last measured. volumes: what the claims of pods
@@ -88,13 +87,13 @@ class Answers:
 
     # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────
 
-    async def queue(self, ask: Ask) -> response_schemas.GangList:
+    async def queue(self, ask: Ask) -> schemas.GangList:
         sight = await self._sight(ask.subject)
         return await self._leisurely(
             gang_views.queue(self._engine, sight, self._clock(), ask.page, self._outlook())
         )
 
-    async def gangs(self, ask: Ask) -> response_schemas.GangList:
+    async def gangs(self, ask: Ask) -> schemas.GangList:
         namespace = ask.words.get("namespace")
         sight = await self._sight(ask.subject, namespace)
         if namespace is not None and sight.namespaces is not None and namespace not in sight.namespaces:
@@ -103,7 +102,7 @@ class Answers:
             gang_views.gangs(self._engine, sight, self._clock(), ask.page, self._outlook(), namespace)
         )
 
-    async def gang(self, ask: Ask) -> response_schemas.GangDetail:
+    async def gang(self, ask: Ask) -> schemas.GangDetail:
         namespace, name = ask.words["namespace"], ask.words["name"]
         await self._demand(ask.subject, Right("list", "pods", namespace))
         sight = await self._sight(ask.subject)
@@ -123,61 +122,57 @@ class Answers:
         except TimeoutError:
             return UNASKED
 
-    async def nodes(self, ask: Ask) -> response_schemas.NodeList:
+    async def nodes(self, ask: Ask) -> schemas.NodeList:
         sight = await self._sight(ask.subject)
         return await self._leisurely(self._nodes(sight, ask.page))
 
-    def _nodes(self, sight: Sight, page: Page) -> Steps[response_schemas.NodeList]:
+    def _nodes(self, sight: Sight, page: Page) -> Steps[schemas.NodeList]:
         now = asyncio.get_running_loop().time()
         known, generation = self._survey, self._engine.ledger.nodes.generation
         if known is None or (known.picture.generation != generation and now - self._surveyed >= FRESH):
             self._survey, self._surveyed = (yield from node_views.survey(self._engine)), now
         return (yield from node_views.nodes(self._engine, sight, page, self._survey))
 
-    async def cluster(self, ask: Ask) -> response_schemas.ClusterStatus:
+    async def cluster(self, ask: Ask) -> schemas.ClusterStatus:
         return await self._leisurely(
             node_views.cluster(self._engine, self._clock(), ask.subject.user, self._fragmentation())
         )
 
     # ── trying out, and acting ──────────────────────────────────────────────────────────────────────────
 
-    async def simulate(self, ask: Ask) -> response_schemas.TrialAnswer:
+    async def simulate(self, ask: Ask) -> schemas.TrialAnswer:
         asked: TrialRequest = ask.body
         await self._demand(ask.subject, Right("create", "pods", asked.namespace))
         desk = self._acting_desk()
 
         async def work() -> tuple[Trial, Mapping[str, str]]:
             policy, now = self._engine.policy, self._clock()
-            pods = await self._leisurely(trial_pods.pods(asked, policy.levels, self._volumes, now))
-            return await desk.simulate(pods), trial_pods.names(pods)
+            pods = await self._leisurely(trials.pods(asked, policy.levels, self._volumes, now))
+            return await desk.simulate(pods), {pod.uid: pod.key.name for pod in pods}
 
         try:
-            found, names = await self._trying.trial(ask.subject.user, trial_pods.bounded(asked), work)
-        except trial_pods.Unfit as unfit:
+            found, names = await self._trying.trial(ask.subject.user, trials.bounded(asked), work)
+        except trials.Unfit as unfit:
             found, names = Trial(Reason.INVALID, f"{TEXT[Reason.INVALID]}: {unfit}"), {}
         sight = await self._sight(ask.subject) if found.victims else Sight(None, self._alias)
         return await self._leisurely(self._tried(found, names, sight))
 
-    def _tried(
-        self, found: Trial, names: Mapping[str, str], sight: Sight
-    ) -> Steps[response_schemas.TrialAnswer]:
-        leaving: list[response_schemas.VictimRow] = []
+    def _tried(self, found: Trial, names: Mapping[str, str], sight: Sight) -> Steps[schemas.TrialAnswer]:
+        leaving: list[schemas.VictimRow] = []
         for some in gang_views.batched(found.victims):
             yield
             leaving += (gang_views.victim(self._engine, unit, sight) for unit in some)
-        return response_schemas.TrialAnswer(
+        return schemas.TrialAnswer(
             starts=bool(found.seats),
             reason=found.reason,
             message=found.message,
-            seats=[
-                response_schemas.TrialSeat(names.get(uid, uid), node) for uid, node in found.seats.items()
-            ],
+            seats=[schemas.TrialSeat(names.get(uid, uid), node) for uid, node in found.seats.items()],
             victims=leaving,
             shortfalls=[gang_views.shortfall(found.shortfall)] if found.shortfall is not None else [],
             forecast=gang_views.forecast(found.start),
         )
 
-    async def drain(self, ask: Ask) -> response_schemas.DrainAnswer:
+    async def drain(self, ask: Ask) -> schemas.DrainAnswer:
         node = ask.words["node"]
         if not self._engine.ledger.synced:
             raise reading()  # nobody knows yet whose pods are on it, so nobody can say who may evict them
@@ -189,11 +184,9 @@ class Answers:
             await self._demand(ask.subject, right, fresh=True)
         drained = await self._acting_desk().drain(node, ask.subject.user)
         sight = await self._sight(ask.subject)
-        moves = [
-            response_schemas.Move(m.gang.namespace, m.gang.name, m.pods, m.outcome) for m in drained.moves
-        ]
+        moves = [schemas.Move(m.gang.namespace, m.gang.name, m.pods, m.outcome) for m in drained.moves]
         seen = [move for move in moves if sight.sees(GangKey(move.namespace, move.name))]
-        return response_schemas.DrainAnswer(node, drained.done, seen)
+        return schemas.DrainAnswer(node, drained.done, seen)
 
     # ── rights ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -225,28 +218,20 @@ class Answers:
 
     def _found(self, namespace: str, name: str) -> GangRecord:
         record = gang_views.find(self._engine, namespace, name)
-        if record is None and not self._engine.ledger.synced:
+        if record is not None:
+            return record
+        if not self._engine.ledger.synced:
             raise reading()
-        if record is None:
-            key = GangKey(namespace, name)
-            why = (
-                f": {suspended_gangs.sentence(self._engine, key)}"
-                if suspended_gangs.jobs(self._engine, key)
-                else ""
-            )
-            raise Problem(404, f"there is no gang {name} in namespace {namespace}{why}")
-        return record
+        key, why = GangKey(namespace, name), ""
+        if inactive_gangs.suspended_jobs(self._engine, key):
+            why = f": {inactive_gangs.how_it_resumes(self._engine, key)}"
+        raise Problem(404, f"there is no gang {name} in namespace {namespace}{why}")
 
     def _tenants(self, node: str) -> list[str]:
         """Namespaces that have a pod of ours on this node."""
         gangs = self._engine.ledger.registry.gangs.values()
-        return sorted(
-            {
-                record.key.namespace
-                for record in gangs
-                if any(node_views.place(m) == node for m in record.members.values())
-            }
-        )
+        places = ((record, node_views.place(m)) for record in gangs for m in record.members.values())
+        return sorted({record.key.namespace for record, place in places if place == node})
 
     def _outlook(self) -> Outlook:
         desk = self._desk

@@ -20,7 +20,7 @@ from scheduler.model.decision import Reason, Refuse, Shortfall, Wait
 from scheduler.model.preemption_units import Unit
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
-from scheduler.status import ended_gangs, members, preemption_note, response_schemas, suspended_gangs
+from scheduler.status import inactive_gangs, members, schemas
 from scheduler.status.authorization import Sight
 
 T = TypeVar("T")
@@ -53,29 +53,34 @@ NOTHING: Final = Outlook()
 UNASKED: Final = Found()
 
 
+def at_once(steps: Steps[T]) -> T:
+    """A view of which no step waits for others."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            view: T = end.value
+            return view
+
+
 def namespaces(engine: Engine) -> list[str]:
     """Every namespace that has a gang, in order."""
-    return sorted(
-        {
-            key.namespace
-            for keys in (engine.ledger.registry.gangs, engine.ledger.registry.asleep)
-            for key in keys
-        }
-    )
+    registry = engine.ledger.registry
+    return sorted({key.namespace for key in (*registry.gangs, *registry.asleep)})
 
 
 def queue(
     engine: Engine, sight: Sight, now: float, page: Page, outlook: Outlook = NOTHING
-) -> Steps[response_schemas.GangList]:
+) -> Steps[schemas.GangList]:
     """Gangs that wait, in the order in which they are asked about; behind them those that cannot be placed as they
     are.
     """
     places = yield from _places(engine, outlook)
     behind: list[tuple[int, float, GangKey]] = []
-    for some in batched(list(engine.ledger.registry.gangs)):
+    for records in each_gang(engine):
         behind += (
             (-record.priority, record.arrived, record.key)
-            for record in _present(engine, some)
+            for record in records
             if record.key not in places and state(engine, record) in _WAITS
         )
         yield
@@ -90,24 +95,23 @@ def gangs(
     page: Page,
     outlook: Outlook = NOTHING,
     namespace: str | None = None,
-) -> Steps[response_schemas.GangList]:
+) -> Steps[schemas.GangList]:
     """All gangs, or those of one namespace, by namespace and name. Gangs that are hidden come last, in no order.
 
     Gangs that are over are left out.
     """
     places = yield from _places(engine, outlook)
-    registry, keys = engine.ledger.registry, list[GangKey]()
-    for some in batched([key for key in registry.gangs if namespace is None or key.namespace == namespace]):
-        keys += (record.key for record in _present(engine, some) if not ended_gangs.is_over(engine, record))
+    keys: list[GangKey] = []
+    for records in each_gang(engine, namespace):
+        keys += (record.key for record in records if not inactive_gangs.is_over(engine, record))
         yield
-    for some in batched([key for key in registry.asleep if namespace is None or key.namespace == namespace]):
-        keys += (key for key in some if suspended_gangs.is_bare(engine, key))
+    for some in batched([key for key in engine.ledger.registry.asleep if namespace in {None, key.namespace}]):
+        keys += (key for key in some if inactive_gangs.is_without_pods(engine, key))
         yield
     shown = sorted(key for key in keys if sight.sees(key))
     yield
     hidden = sorted((key for key in keys if not sight.sees(key)), key=sight.alias)
-    keys = shown + hidden
-    return (yield from _listed(engine, sight, now, page, outlook, keys, places))
+    return (yield from _listed(engine, sight, now, page, outlook, shown + hidden, places))
 
 
 def _places(engine: Engine, outlook: Outlook) -> Steps[dict[GangKey, int]]:
@@ -129,8 +133,8 @@ def _listed(
     outlook: Outlook,
     keys: Sequence[GangKey],
     places: Mapping[GangKey, int],
-) -> Steps[response_schemas.GangList]:
-    rows: list[response_schemas.GangRow] = []
+) -> Steps[schemas.GangList]:
+    rows: list[schemas.GangRow] = []
     shown = keys[page.offset : page.offset + page.limit]
     end = page.offset + len(shown)
     for some in batched(shown):
@@ -138,10 +142,10 @@ def _listed(
             record = engine.ledger.registry.gangs.get(key)
             if record is not None:
                 rows.append(row(engine, record, sight, now, outlook, places.get(key)))
-            elif suspended_gangs.is_bare(engine, key):
-                rows.append(suspended_gangs.row(engine, key, sight))
+            elif inactive_gangs.is_without_pods(engine, key):
+                rows.append(inactive_gangs.row_without_pods(engine, key, sight))
         yield
-    return response_schemas.GangList(
+    return schemas.GangList(
         acting=engine.ledger.acting,
         generation=engine.ledger.nodes.generation,
         total=len(keys),
@@ -157,23 +161,22 @@ def batched(keys: Sequence[T]) -> Iterator[Sequence[T]]:
     return (keys[start : start + STRIDE] for start in range(0, len(keys), STRIDE))
 
 
-def _present(engine: Engine, keys: Iterable[GangKey]) -> Iterator[GangRecord]:
+def each_gang(engine: Engine, namespace: str | None = None) -> Iterator[list[GangRecord]]:
+    """All gangs, or those of one namespace, one step's worth at a time; one that is gone by its step is left out."""
     gangs = engine.ledger.registry.gangs
-    return (gangs[key] for key in keys if key in gangs)
+    for some in batched([key for key in gangs if namespace in {None, key.namespace}]):
+        yield [gangs[key] for key in some if key in gangs]
 
 
 def find(engine: Engine, namespace: str, name: str) -> GangRecord | None:
     """The gang of this name, or the pod of this name that is a gang of one."""
     gangs = engine.ledger.registry.gangs
-    record = gangs.get(GangKey(namespace, name))
-    if record is not None:
-        return record
     alone = (
         found
         for key, found in gangs.items()
         if key.namespace == namespace and gang_spec.is_gang_of_one(key) and name_of(found) == name
     )
-    return next(alone, None)
+    return gangs.get(GangKey(namespace, name)) or next(alone, None)
 
 
 def row(
@@ -183,16 +186,16 @@ def row(
     now: float,
     outlook: Outlook = NOTHING,
     position: int | None = None,
-) -> response_schemas.GangRow:
+) -> schemas.GangRow:
     """One gang in a list."""
     judged, sees, key = engine.ledger.acting, sight.sees(record.key), record.key
     where, why = state(engine, record), conditions.reason(record)
     said = conditions.sentence(record, why) if judged and sees else None
-    if where == suspended_gangs.STATE:
-        why, said = Reason.SUSPENDED, said and suspended_gangs.sentence(engine, key)
-    elif where == ended_gangs.STATE:
-        why, said = Reason.ENDED, said and ended_gangs.sentence(record)
-    return response_schemas.GangRow(
+    if where == inactive_gangs.SUSPENDED:
+        why, said = Reason.SUSPENDED, said and inactive_gangs.how_it_resumes(engine, key)
+    elif where == inactive_gangs.OVER:
+        why, said = Reason.ENDED, said and inactive_gangs.how_it_ended(record)
+    return schemas.GangRow(
         id=sight.alias(key),
         namespace=key.namespace if sees else None,
         name=name_of(record) if sees else None,
@@ -209,7 +212,7 @@ def row(
     )
 
 
-def _starts(record: GangRecord, outlook: Outlook, now: float) -> response_schemas.Forecast | None:
+def _starts(record: GangRecord, outlook: Outlook, now: float) -> schemas.Forecast | None:
     """When it starts; a time that has passed without it, or one for a gang that waits in vain, is not told."""
     found = outlook.forecasts.get(record.key)
     told = found is not None and found.high >= now and not outlook.in_vain(record)
@@ -223,8 +226,8 @@ def detail(
     now: float,
     outlook: Outlook = NOTHING,
     found: Found = UNASKED,
-    rows: Iterable[response_schemas.MemberRow] | None = None,
-) -> response_schemas.GangDetail:
+    rows: Iterable[schemas.MemberRow] | None = None,
+) -> schemas.GangDetail:
     """Everything about one gang, for a user who may read its name.
 
     found: what was inquired about it. rows: its pods, where they were looked at in steps.
@@ -234,7 +237,7 @@ def detail(
     place = next((i for i, other in enumerate(helped, start=1) if other is record), None)
     verdict, victims = record.verdict.decision, outlook.victims(record.key) if judged else ()
     reserved = engine.cycle.head.reserved
-    return response_schemas.GangDetail(
+    return schemas.GangDetail(
         acting=judged,
         generation=engine.ledger.nodes.generation,
         gang=row(engine, record, sight, now, outlook, place),
@@ -246,19 +249,19 @@ def detail(
         tries=record.backoff.tries,
         broken_pins=record.pinning.broken,
         soft=record.pinning.soft,
-        plan=response_schemas.PlanRow(plan.name, plan.step.name.lower(), len(plan.outstanding))
+        plan=schemas.PlanRow(plan.name, plan.step.name.lower(), len(plan.outstanding))
         if plan is not None and plan.step is not Step.DONE
         else None,
         shortfalls=[shortfall(verdict.shortfall)] if isinstance(verdict, Wait) and verdict.shortfall else [],
         nearest=[shortfall(one) for one in found.nearest],
         refusal=_refusal(spec) or _refusal(verdict),
         notices=[
-            response_schemas.NoticeRow(why, notice.message, notice.at)
+            schemas.NoticeRow(why, notice.message, notice.at)
             for why, notice in record.notices.items()
             if notice.message
         ],
         barred=[
-            response_schemas.BarRow(node, until)
+            schemas.BarRow(node, until)
             for node, (until, _) in sorted(record.pinning.barred.items())
             if until > now
         ],
@@ -266,7 +269,7 @@ def detail(
         would_cost=[victim(engine, unit, sight) for unit in found.victims],
         behind=_behind(engine, verdict, sight),
         leaving=[_leaving(found, sight) for found in plan.victims.values()] if plan is not None else [],
-        preempted=preemption_note.preempted(record, sight),
+        preempted=inactive_gangs.preempted(record, sight),
         reserved_from=reserved.start if reserved is not None and reserved.key == record.key else None,
         members=list(map(members.row, members.ordered(record)) if rows is None else rows),
     )
@@ -293,9 +296,9 @@ def state(engine: Engine, record: GangRecord) -> str:
     found = _state(engine, record)
     if found != State.LEAVING:
         return found
-    if suspended_gangs.is_asleep(engine, record):
-        return suspended_gangs.STATE
-    return ended_gangs.STATE if ended_gangs.is_over(engine, record) else found
+    if inactive_gangs.is_suspended(engine, record):
+        return inactive_gangs.SUSPENDED
+    return inactive_gangs.OVER if inactive_gangs.is_over(engine, record) else found
 
 
 def _state(engine: Engine, record: GangRecord) -> str:
@@ -304,10 +307,9 @@ def _state(engine: Engine, record: GangRecord) -> str:
     spec = _spec(engine, record)
     if isinstance(spec, Spec):
         return phase.state(quorum.facts(record, spec))
-    live = any(member.live for member in record.members.values())
-    if isinstance(spec, Refuse):
-        return State.REFUSED if live else State.LEAVING
-    return State.GATHERING if live else State.LEAVING
+    if not any(member.live for member in record.members.values()):
+        return State.LEAVING
+    return State.REFUSED if isinstance(spec, Refuse) else State.GATHERING
 
 
 def _spec(engine: Engine, record: GangRecord) -> Spec | Refuse | Reason:
@@ -319,17 +321,17 @@ def _wait(record: GangRecord, now: float) -> float:
     return round(max(0.0, now - since), 1)
 
 
-def _members(engine: Engine, record: GangRecord) -> response_schemas.Members:
+def _members(engine: Engine, record: GangRecord) -> schemas.Members:
     spec = _spec(engine, record)
     said = spec.total if isinstance(spec, Spec) else None
     lives = any(member.live for member in record.members.values())
-    return members.counts(record, said if lives else ended_gangs.needed(engine, record))
+    return members.counts(record, said if lives else inactive_gangs.needed(engine, record))
 
 
-def _wishes(engine: Engine, spec: Spec | Refuse | Reason) -> response_schemas.Wishes:
+def _wishes(engine: Engine, spec: Spec | Refuse | Reason) -> schemas.Wishes:
     policy = engine.policy
     wish = spec.wish if isinstance(spec, Spec) else None
-    return response_schemas.Wishes(
+    return schemas.Wishes(
         strategy=(wish and wish.strategy) or policy.strategy,
         level=(wish and wish.level) or policy.level,
         required=policy.required if wish is None or wish.required is None else wish.required,
@@ -339,9 +341,9 @@ def _wishes(engine: Engine, spec: Spec | Refuse | Reason) -> response_schemas.Wi
     )
 
 
-def _leaving(found: Victim, sight: Sight) -> response_schemas.LeavingRow:
+def _leaving(found: Victim, sight: Sight) -> schemas.LeavingRow:
     sees = sight.sees(found.gang)
-    return response_schemas.LeavingRow(
+    return schemas.LeavingRow(
         id=sight.alias(found.gang),
         namespace=found.key.namespace if sees else None,
         pod=found.key.name if sees else None,
@@ -350,42 +352,38 @@ def _leaving(found: Victim, sight: Sight) -> response_schemas.LeavingRow:
     )
 
 
-def _behind(engine: Engine, verdict: object, sight: Sight) -> response_schemas.Behind | None:
+def _behind(engine: Engine, verdict: object, sight: Sight) -> schemas.Behind | None:
     reserved = engine.cycle.head.reserved
     if reserved is None or not isinstance(verdict, Wait) or verdict.reason is not Reason.RESERVED:
         return None
     key, holder = reserved.key, engine.ledger.registry.gangs.get(reserved.key)
     sees = sight.sees(key)
     name = name_of(holder) if holder is not None else key.name
-    return response_schemas.Behind(
+    return schemas.Behind(
         sight.alias(key), key.namespace if sees else None, name if sees else None, reserved.start
     )
 
 
-def _refusal(said: object) -> response_schemas.Refusal | None:
-    return response_schemas.Refusal(said.field, said.value, said.remedy) if isinstance(said, Refuse) else None
+def _refusal(said: object) -> schemas.Refusal | None:
+    return schemas.Refusal(said.field, said.value, said.remedy) if isinstance(said, Refuse) else None
 
 
-def shortfall(found: Shortfall) -> response_schemas.LevelShortfall:
+def shortfall(found: Shortfall) -> schemas.LevelShortfall:
     """How near the nearest domain came."""
-    return response_schemas.LevelShortfall(
+    return schemas.LevelShortfall(
         found.needed, found.demand, found.level, found.domain, found.best, dict(found.blocked)
     )
 
 
-def forecast(estimate: Estimate | None) -> response_schemas.Forecast | None:
+def forecast(found: Estimate | None) -> schemas.Forecast | None:
     """When, if anybody knows."""
-    return (
-        response_schemas.Forecast(estimate.middle, estimate.low, estimate.high)
-        if estimate is not None
-        else None
-    )
+    return schemas.Forecast(found.middle, found.low, found.high) if found is not None else None
 
 
-def victim(engine: Engine, unit: Unit, sight: Sight) -> response_schemas.VictimRow:
+def victim(engine: Engine, unit: Unit, sight: Sight) -> schemas.VictimRow:
     """Who would leave; a name that is not to be read is left out."""
     sees = sight.sees(unit.gang)
-    return response_schemas.VictimRow(
+    return schemas.VictimRow(
         id=sight.alias(unit.gang),
         namespace=unit.gang.namespace if sees else None,
         gang=_called(engine, unit) if sees else None,

@@ -9,17 +9,17 @@ from typing import Final
 from scheduler.ledger import quorum
 from scheduler.ledger.gang import GangRecord, Member, Spec
 from scheduler.model.workload import Phase
-from scheduler.status import response_schemas
+from scheduler.status import schemas
 
 STRIDE: Final = 128
 """Pods looked at in one step: about half a millisecond."""
 
 
-def counts(record: GangRecord, needed: int | None) -> response_schemas.Members:
+def counts(record: GangRecord, needed: int | None) -> schemas.Members:
     """How many of its pods are where. needed: the quorum; None: it is not known."""
     members, spec = record.members.values(), record.spec
     done = sum(spec.done.values()) if isinstance(spec, Spec) else 0
-    return response_schemas.Members(
+    return schemas.Members(
         present=_there(record),
         needed=needed,
         held=sum(member.hold is not None and not member.bound for member in members),
@@ -36,11 +36,11 @@ def _has_bound(member: Member) -> bool:
     return member.bound or member.pod.phase is Phase.SUCCEEDED
 
 
-def row(member: Member) -> response_schemas.MemberRow:
+def row(member: Member) -> schemas.MemberRow:
     """One pod."""
     pod, own = member.pod, member.pod.membership
     failing = pod.pending.reason if pod.pending is not None and not (member.bound or pod.gated) else None
-    return response_schemas.MemberRow(
+    return schemas.MemberRow(
         name=pod.key.name,
         uid=pod.uid,
         role=own.role if own is not None else "",
@@ -57,9 +57,9 @@ def ordered(record: GangRecord) -> list[Member]:
     return sorted(record.members.values(), key=lambda member: member.arrival)
 
 
-def rows(record: GangRecord) -> Generator[None, None, list[response_schemas.MemberRow]]:
+def rows(record: GangRecord) -> Generator[None, None, list[schemas.MemberRow]]:
     """All pods of a gang, as they are when their step comes."""
-    found, made = ordered(record), list[response_schemas.MemberRow]()
+    found, made = ordered(record), list[schemas.MemberRow]()
     for start in range(0, len(found), STRIDE):
         yield
         made += map(row, found[start : start + STRIDE])

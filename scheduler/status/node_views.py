@@ -3,18 +3,19 @@
 Lives here: what stands where, and how full it is. Never here: why a gang waits.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scheduler import __version__
 from scheduler.engine import Engine
-from scheduler.ledger.gang import Member
+from scheduler.ledger.gang import GangRecord, Member
 from scheduler.model.cluster import NOWHERE, Snapshot
 from scheduler.model.resources import Vector
 from scheduler.model.workload import GangKey
-from scheduler.status import ended_gangs, response_schemas, suspended_gangs
+from scheduler.status import inactive_gangs, schemas
 from scheduler.status.authorization import Sight
-from scheduler.status.gang_views import Page, Steps, batched, name_of, state
+from scheduler.status.gang_views import Page, Steps, batched, each_gang, name_of, state
 
 
 @dataclass(slots=True)
@@ -24,7 +25,7 @@ class _Use:
     name: str
     pods: int = 0
     held: int = 0
-    uses: dict[str, float] = field(default_factory=dict)
+    uses: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,31 +41,26 @@ def survey(engine: Engine) -> Steps[Survey]:
     """Look at every gang once."""
     picture = engine.snapshot()
     tenants: dict[str, dict[GangKey, _Use]] = {name: {} for name in picture.names}
-    for some in batched(list(engine.ledger.registry.gangs)):
-        for key in some:
-            _settle(engine, key, tenants)
+    for records in each_gang(engine):
+        for record in records:
+            _settle(record, tenants)
         yield
-    others: dict[str, int] = {}
-    for pod in engine.ledger.registry.foreign_pods.values():
-        if pod.node is not None:
-            others[pod.node] = others.get(pod.node, 0) + 1
-    return Survey(picture, tenants, others)
+    foreign = engine.ledger.registry.foreign_pods.values()
+    return Survey(picture, tenants, Counter(pod.node for pod in foreign if pod.node is not None))
 
 
-def nodes(
-    engine: Engine, sight: Sight, page: Page, known: Survey | None = None
-) -> Steps[response_schemas.NodeList]:
+def nodes(engine: Engine, sight: Sight, page: Page, known: Survey | None = None) -> Steps[schemas.NodeList]:
     """Nodes in the order of their names, with who is on them. known: a survey that is new enough."""
     found = known or (yield from survey(engine))
     picture = found.picture
-    rows: list[response_schemas.NodeRow] = []
+    rows: list[schemas.NodeRow] = []
     for row in range(len(picture.names))[page.offset : page.offset + page.limit]:
         name = picture.names[row]
         rows.append(_node(picture, row, found.tenants[name], found.others.get(name, 0), sight))
         if not len(rows) % 64:
             yield
     end = page.offset + len(rows)
-    return response_schemas.NodeList(
+    return schemas.NodeList(
         acting=engine.ledger.acting,
         generation=picture.generation,
         total=len(picture.names),
@@ -76,18 +72,17 @@ def nodes(
     )
 
 
-def _settle(engine: Engine, key: GangKey, tenants: Mapping[str, dict[GangKey, _Use]]) -> None:
+def _settle(record: GangRecord, tenants: Mapping[str, dict[GangKey, _Use]]) -> None:
     """Put down where a gang's members are."""
-    record = engine.ledger.registry.gangs.get(key)
-    for member in record.members.values() if record is not None else ():
+    for member in record.members.values():
         node = place(member)
-        if record is None or node is None or node not in tenants:
+        if node is None or node not in tenants:
             continue
-        use = tenants[node].setdefault(key, _Use(name_of(record)))
+        use = tenants[node].setdefault(record.key, _Use(name_of(record)))
         use.pods += 1
         use.held += not member.bound
         for resource, amount in member.pod.demand.requests:
-            use.uses[resource] = use.uses.get(resource, 0.0) + amount
+            use.uses[resource] += amount
 
 
 def place(member: Member) -> str | None:
@@ -99,7 +94,7 @@ def place(member: Member) -> str | None:
 
 def _node(
     picture: Snapshot, row: int, tenants: Mapping[GangKey, _Use], others: int, sight: Sight
-) -> response_schemas.NodeRow:
+) -> schemas.NodeRow:
     topology = picture.topology
     levels = {
         level.name: topology.domains[column][topology.coords[row, column]]
@@ -108,7 +103,7 @@ def _node(
     }
     gangs = [_tenant(key, use, sight) for key, use in tenants.items()]
     gangs.sort(key=lambda tenant: tenant.id)
-    return response_schemas.NodeRow(
+    return schemas.NodeRow(
         name=picture.names[row],
         schedulable=bool(picture.schedulable[row]),
         levels=levels,
@@ -119,9 +114,9 @@ def _node(
     )
 
 
-def _tenant(key: GangKey, use: _Use, sight: Sight) -> response_schemas.Tenant:
+def _tenant(key: GangKey, use: _Use, sight: Sight) -> schemas.Tenant:
     sees = sight.sees(key)
-    return response_schemas.Tenant(
+    return schemas.Tenant(
         id=sight.alias(key),
         namespace=key.namespace if sees else None,
         name=use.name if sees else None,
@@ -144,23 +139,18 @@ def _levels(picture: Snapshot) -> list[str]:
 
 def cluster(
     engine: Engine, now: float, user: str, fragmentation: Mapping[str, float]
-) -> Steps[response_schemas.ClusterStatus]:
+) -> Steps[schemas.ClusterStatus]:
     """The cluster at a glance. fragmentation: by resource, as `placement.quality` has it."""
     ledger, picture = engine.ledger, engine.snapshot()
-    gangs: dict[str, int] = {}
-    for some in batched(list(ledger.registry.gangs)):
-        for key in some:
-            record = ledger.registry.gangs.get(key)
-            if record is not None:
-                word = state(engine, record)
-                if word != ended_gangs.STATE:
-                    gangs[word] = gangs.get(word, 0) + 1
+    gangs: Counter[str] = Counter()
+    for records in each_gang(engine):
+        gangs.update(state(engine, record) for record in records)
         yield
+    del gangs[inactive_gangs.OVER]
     for some in batched(list(ledger.registry.asleep)):
-        if bare := sum(suspended_gangs.is_bare(engine, key) for key in some):
-            gangs[suspended_gangs.STATE] = gangs.get(suspended_gangs.STATE, 0) + bare
+        gangs.update(inactive_gangs.SUSPENDED for key in some if inactive_gangs.is_without_pods(engine, key))
         yield
-    return response_schemas.ClusterStatus(
+    return schemas.ClusterStatus(
         version=__version__,
         acting=ledger.acting,
         synced=ledger.synced,
@@ -178,10 +168,10 @@ def cluster(
     )
 
 
-def _resources(picture: Snapshot, fragmentation: Mapping[str, float]) -> list[response_schemas.ResourceRow]:
+def _resources(picture: Snapshot, fragmentation: Mapping[str, float]) -> list[schemas.ResourceRow]:
     capacity, free = picture.capacity.sum(axis=0), picture.free.sum(axis=0)
     return [
-        response_schemas.ResourceRow(
+        schemas.ResourceRow(
             name=name,
             capacity=float(capacity[i]),
             free=float(free[i]),

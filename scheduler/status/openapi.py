@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler import __version__
-from scheduler.status import response_schemas
+from scheduler.status import schemas
 from scheduler.status.routes import PATH, ROUTES, Route, Word
 
 JSON: Final = "application/json"
@@ -40,7 +40,7 @@ SAID: Final = (
 def description() -> Mapping[str, Any]:
     """The whole description, as JSON values."""
     types: set[type] = {
-        response_schemas.Error,
+        schemas.Error,
         *(route.answer for route in ROUTES),
         *(r.body for r in ROUTES if r.body),
     }
@@ -105,7 +105,7 @@ def _responses(route: Route) -> Mapping[str, Any]:
         good["304"] = {"description": "Nothing has changed since the answer of If-None-Match."}
     told = {**EVERYWHERE, **{status: ELSEWHERE[status] for status in route.statuses}}
     bad = {
-        str(status): {"description": text, "content": _content(response_schemas.Error)}
+        str(status): {"description": text, "content": _content(schemas.Error)}
         for status, text in sorted(told.items())
     }
     return good | bad

@@ -1,12 +1,14 @@
-"""What a person may ask to be done: the door through which the service is told.
+"""What a person may ask to be done: the door through which the service is told; and why there is no answer.
 
-Lives here: the questions, and the values that answer them. Never here: whether somebody may ask; that is settled
-before the desk is called. Every method answers for the replica that acts; others refuse.
+Lives here: the questions, the values that answer them, and one error that knows its HTTP status. Never here: whether
+somebody may ask; that is settled before the desk is called. Every method of the desk answers for the replica that acts;
+others refuse.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from scheduler.engine.explain import Found
 from scheduler.errors import GangwrightError
@@ -14,6 +16,35 @@ from scheduler.model.decision import Reason, Shortfall
 from scheduler.model.preemption_units import Unit
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey, Pod, Uid
+
+AWAY: Final = "the API server cannot be asked who may do this; try again in a moment"
+READING: Final = "gangwright is still reading the cluster; try again in a moment"
+SLOW: Final = "gangwright could not answer in time; try again in a moment"
+NOT_ACTING: Final = "this replica looks on while another one acts; ask that one"
+
+
+class Problem(GangwrightError):  # noqa: N818 - said so in HTTP too
+    """No answer. The text is a sentence that says what would be right; it goes to whoever asked."""
+
+    def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+        self.headers = dict(headers or {})
+
+
+def unknown(text: str) -> Problem:
+    """Nobody whom we know."""
+    return Problem(401, text, {"WWW-Authenticate": 'Bearer realm="gangwright"'})
+
+
+def too_often(seconds: float, text: str = "too many requests from here") -> Problem:
+    """Not now, and in how many seconds."""
+    return Problem(429, text, {"Retry-After": str(max(1, math.ceil(seconds)))})
+
+
+def reading() -> Problem:
+    """Not yet: it began a moment ago."""
+    return Problem(503, READING, {"Retry-After": "2"})
 
 
 class DeskError(GangwrightError):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scheduler.model import names
-from scheduler.status import request_schemas, response_schemas
-from scheduler.status.endpoints import Answers, Ask
+from scheduler.status import schemas
+from scheduler.status.endpoints import Ask, Endpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ class Route:
     name: str
     summary: str
     said: str
-    answer: type[response_schemas.Part]
-    handler: Callable[[Answers, Ask], Awaitable[response_schemas.Part]]
+    answer: type[schemas.Part]
+    handler: Callable[[Endpoints, Ask], Awaitable[schemas.Part]]
     query: tuple[Word, ...] = ()
-    body: type[request_schemas.Asked] | None = None
+    body: type[schemas.Asked] | None = None
     statuses: tuple[int, ...] = ()
 
 
@@ -82,8 +82,8 @@ ROUTES: Final = (
         "Who waits, in order",
         "Gangs that wait for room, in the order in which they are asked about; behind them, without a position, those "
         "that are incomplete or refused.",
-        response_schemas.GangList,
-        Answers.queue,
+        schemas.GangList,
+        Endpoints.queue,
         query=PAGES,
     ),
     Route(
@@ -92,8 +92,8 @@ ROUTES: Final = (
         "gangs",
         "All gangs",
         "Every gang. Those whose names the asker may not read come last, without names.",
-        response_schemas.GangList,
-        Answers.gangs,
+        schemas.GangList,
+        Endpoints.gangs,
         query=(NAMESPACE, *PAGES),
     ),
     Route(
@@ -102,8 +102,8 @@ ROUTES: Final = (
         "gang",
         "One gang, in full",
         "Why it is where it is, what it lacks, where its pods are. Needs the right to list pods in its namespace.",
-        response_schemas.GangDetail,
-        Answers.gang,
+        schemas.GangDetail,
+        Endpoints.gang,
         statuses=(404,),
     ),
     Route(
@@ -112,8 +112,8 @@ ROUTES: Final = (
         "nodes",
         "Nodes, and who is on them",
         "Every node with its domains, its room, and the gangs on it.",
-        response_schemas.NodeList,
-        Answers.nodes,
+        schemas.NodeList,
+        Endpoints.nodes,
         query=PAGES,
     ),
     Route(
@@ -122,8 +122,8 @@ ROUTES: Final = (
         "cluster",
         "The cluster at a glance",
         "Totals, use, fragmentation, and whether this replica acts.",
-        response_schemas.ClusterStatus,
-        Answers.cluster,
+        schemas.ClusterStatus,
+        Endpoints.cluster,
     ),
     Route(
         "POST",
@@ -132,9 +132,9 @@ ROUTES: Final = (
         "Try pods out",
         "Whether a gang of these pods would start now, where, and whom it would cost. Nothing is changed. Needs the "
         "right to create pods in the namespace.",
-        response_schemas.TrialAnswer,
-        Answers.simulate,
-        body=request_schemas.TrialRequest,
+        schemas.TrialAnswer,
+        Endpoints.simulate,
+        body=schemas.TrialRequest,
         statuses=(409,),
     ),
     Route(
@@ -144,9 +144,9 @@ ROUTES: Final = (
         "Move gangs away from a node",
         "Only onto seats that were found first. Needs the rights to patch the node, and to evict pods in every namespace "
         "that has gangs on it.",
-        response_schemas.DrainAnswer,
-        Answers.drain,
-        body=request_schemas.Nothing,
+        schemas.DrainAnswer,
+        Endpoints.drain,
+        body=schemas.Nothing,
         statuses=(404, 409),
     ),
 )

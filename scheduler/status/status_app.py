@@ -21,12 +21,11 @@ from scheduler.serving.listener import authenticated
 from scheduler.serving.middleware import BROKEN, Failed, Handler, observed, route_of
 from scheduler.serving.rate_limit import Buckets
 from scheduler.serving.token_reviews import Unknown, token
-from scheduler.status import response_schemas
-from scheduler.status.api_problem import SLOW, Problem, away, too_often, unknown
+from scheduler.status import schemas
 from scheduler.status.authorization import Reviews, Subject, holder
-from scheduler.status.endpoints import Answers, Ask
+from scheduler.status.endpoints import Ask, Endpoints
 from scheduler.status.openapi import description
-from scheduler.status.operator_api import DeskError
+from scheduler.status.operator_api import AWAY, SLOW, DeskError, Problem, too_often, unknown
 from scheduler.status.page import add_page
 from scheduler.status.routes import PATH, REMOVED, ROUTES, Route, Word
 from scheduler.telemetry.metrics import Metrics
@@ -63,7 +62,7 @@ _SUBJECT: Final = web.RequestKey("subject", Subject)
 
 
 def build_app(
-    answers: Answers, reviews: Reviews, metrics: Metrics, clock: Callable[[], float]
+    answers: Endpoints, reviews: Reviews, metrics: Metrics, clock: Callable[[], float]
 ) -> web.Application:
     """The application that answers the routes of the table, /openapi.json, and the page at /.
 
@@ -91,7 +90,7 @@ def build_app(
     return app
 
 
-def _handler(route: Route, answers: Answers) -> Handler:
+def _handler(route: Route, answers: Endpoints) -> Handler:
     decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -208,9 +207,7 @@ def _say(request: web.Request, status: int, took: float) -> None:
 
 def _failed(_request: web.Request, error: Exception) -> Failed:
     problem = _problem(error)
-    return Failed(
-        problem.status, _encode(response_schemas.Error(str(problem), problem.status)), problem.headers
-    )
+    return Failed(problem.status, _encode(schemas.Error(str(problem), problem.status)), problem.headers)
 
 
 def _problem(error: Exception) -> Problem:
@@ -223,7 +220,7 @@ def _problem(error: Exception) -> Problem:
             return Problem(409, str(error))
         case KubeError():
             _log.warning("the API server did not answer a review", error=str(error))
-            return away()
+            return Problem(503, AWAY, {"Retry-After": "2"})
         case TimeoutError():
             return Problem(503, SLOW, {"Retry-After": "5"})
         case web.HTTPRequestEntityTooLarge():

@@ -12,7 +12,7 @@ import yaml
 
 from scheduler.cli.gangs import preempted
 from scheduler.cli.screen import as_yaml
-from scheduler.status.response_schemas import PreemptedRow
+from scheduler.status.schemas import PreemptedRow
 from tests.cli.manifests import a_job
 from tests.cli.speaking import CONFIG_MAPS, JOBS
 from tests.kube.api_server import PODS, Refuse

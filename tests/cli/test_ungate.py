@@ -9,7 +9,7 @@ import stamina
 
 from scheduler import errors
 from scheduler.cli import ungate as room
-from scheduler.kube import pages
+from scheduler.kube import listing
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from tests.cli.test_cli import gangwright
@@ -148,7 +148,7 @@ async def test_many_are_let_go_at_once(api, client):
 
 async def test_a_list_that_expires_is_begun_again(api, client, monkeypatch):
     """Every pod is found once, though a page's token grew too old on the way."""
-    monkeypatch.setattr(pages, "PAGE", 2)
+    monkeypatch.setattr(listing, "PAGE", 2)
     api.holds(*(f"p{number}" for number in range(5)), namespaced=False)
     api.expiries = 2
 
@@ -159,7 +159,7 @@ async def test_a_list_that_expires_is_begun_again(api, client, monkeypatch):
 
 async def test_a_list_that_always_expires_is_an_error(api, client, monkeypatch):
     """Nothing is let go that was not listed whole, and nobody lists for ever."""
-    monkeypatch.setattr(pages, "PAGE", 1)
+    monkeypatch.setattr(listing, "PAGE", 1)
     api.holds("p1", "p2")
     api.expiries = 99
 

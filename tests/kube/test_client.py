@@ -7,7 +7,7 @@ import pytest
 
 import scheduler
 from scheduler import errors
-from scheduler.kube import sockets
+from scheduler.kube import client as room
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.objects.patches import STRATEGIC
@@ -187,7 +187,7 @@ async def test_a_stream_whose_other_end_is_gone_breaks(
     """A machine that vanishes without a word is known to be gone long before the silence on its stream has become
     too long.
     """
-    monkeypatch.setattr(sockets, "PROBES", {"TCP_KEEPIDLE": 1, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 1})
+    monkeypatch.setattr(room, "PROBES", {"TCP_KEEPIDLE": 1, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 1})
     with pytest.raises(errors.Unreachable) as caught:
         async with client.stream(PODS, {"watch": "1", "resourceVersion": "100"}, inactivity=10.0) as chunks:
             api.vanish()

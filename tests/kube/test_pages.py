@@ -4,10 +4,9 @@ import msgspec
 import pytest
 
 from scheduler import errors
-from scheduler.kube import pages
+from scheduler.kube import listing
 from scheduler.kube.client import Client
-from scheduler.kube.listing import listed
-from scheduler.kube.pages import Pages
+from scheduler.kube.listing import Pages, listed
 from tests.kube.api_server import PODS, ApiServer, Refuse
 from tests.kube.follower import Cache, Pod, Time, following, pods, until
 
@@ -18,9 +17,9 @@ LARGE = {"spec": {"node": "n" * 30_000}}
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of at most 64 objects and 200 kB; one object has at most 1 MB."""
-    monkeypatch.setattr(pages, "PAGE", 64)
-    monkeypatch.setattr(pages, "PAGE_BYTES", 200_000)
-    monkeypatch.setattr(pages, "ANSWER_LIMIT", 1_000_000)
+    monkeypatch.setattr(listing, "PAGE", 64)
+    monkeypatch.setattr(listing, "PAGE_BYTES", 200_000)
+    monkeypatch.setattr(listing, "ANSWER_LIMIT", 1_000_000)
 
 
 def limits(api: ApiServer) -> list[int]:
@@ -160,6 +159,6 @@ async def test_an_empty_page_in_the_middle_is_a_page(api: ApiServer, client: Cli
 def test_a_turn_of_the_loop_is_bounded_by_count_and_bytes() -> None:
     """Items of a page are handled in order, in turns of a hundred or of a megabyte, and a larger one alone."""
     sizes = [10] * 250 + [600_000] * 3 + [3_000_000] + [10] * 2
-    turns = list(pages.slices([msgspec.Raw(b"x" * size) for size in sizes]))
+    turns = list(listing.slices([msgspec.Raw(b"x" * size) for size in sizes]))
     assert [len(turn) for turn in turns] == [100, 100, 52, 2, 2]
     assert [len(bytes(raw)) for turn in turns for raw in turn] == sizes

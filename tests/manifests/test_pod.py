@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from scheduler.serving.neighbor_probe import LIMIT
+from scheduler.serving.probes import LIMIT
 from tests.manifests.rendering import EXTENDER_CONFIG, containers, named, pod_spec
 
 UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}

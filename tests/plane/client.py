@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import aiohttp
 
-from scheduler.kube.sockets import Sockets
+from scheduler.kube.client import Sockets
 from tests.plane.errors import ApiError, NeverCameError
 
 Object = dict[str, Any]

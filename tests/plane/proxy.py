@@ -17,7 +17,7 @@ from typing import Any, Final, Self, TypeVar
 import aiohttp
 from aiohttp import web
 
-from scheduler.kube.sockets import Sockets
+from scheduler.kube.client import Sockets
 from tests.plane.errors import NeverCameError
 from tests.plane.ports import HOST
 

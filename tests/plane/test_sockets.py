@@ -10,8 +10,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from scheduler.kube.client import Client
-from scheduler.kube.sockets import Sockets
+from scheduler.kube.client import Client, Sockets
 from tests.plane.certificates import ADMIN, Authority
 from tests.plane.proxy import Proxy
 

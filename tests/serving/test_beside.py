@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from scheduler.serving import neighbor_probe, probes, server
-from scheduler.serving.neighbor_probe import neighbor
+from scheduler.serving import probes, server
+from scheduler.serving.probes import neighbor
 from scheduler.telemetry.metrics import Metrics
 from tests.extender.raw import Raw
 from tests.serving.test_probes import _late, get
@@ -88,7 +88,7 @@ async def test_a_dead_program_is_not_alive() -> None:
 
 async def test_a_hanging_program_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that takes the question and gives no answer fails the probe after its limit."""
-    monkeypatch.setattr(neighbor_probe, "LIMIT", 0.05)
+    monkeypatch.setattr(probes, "LIMIT", 0.05)
     program = Program()
     program.go.clear()
     async with served(program) as url, asked(url) as raw:
@@ -115,7 +115,7 @@ async def test_a_flood_costs_the_program_nothing() -> None:
 
 async def test_an_old_answer_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was said a second ago is not believed any longer."""
-    monkeypatch.setattr(neighbor_probe, "KEPT", 0.0)
+    monkeypatch.setattr(probes, "KEPT", 0.0)
     program = Program()
     async with served(program) as url, neighbor("kube-scheduler", url) as one:
         assert (await one()).ok

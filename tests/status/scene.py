@@ -6,7 +6,6 @@ Built on the engine in its world of its own, so that what a view shows has reall
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Complaint
 from scheduler.status.authorization import Sight, aliases
-from scheduler.status.gang_views import Steps
 from tests.builders import some_nodes
 from tests.engine.cast import a_gang_of_pods, a_pod
 from tests.engine.world import World
@@ -37,12 +36,3 @@ def a_scene(*, acting: bool = True) -> World:
     world.submit(a_gang_of_pods("wrong", 1, namespace="team-a", complaints=(complaint,)))
     world.settle(30)
     return world
-
-
-def seen(steps: Steps):
-    """A view, worked out at once."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value

@@ -15,7 +15,7 @@ from scheduler.objects.volumes import Volumes
 from scheduler.serving.server import serve
 from scheduler.settings import StatusServer
 from scheduler.status.authorization import Reviews
-from scheduler.status.endpoints import Answers
+from scheduler.status.endpoints import Endpoints
 from scheduler.status.status_app import build_app
 from scheduler.telemetry.metrics import Metrics
 from tests.status.reviewing import Reviewing
@@ -90,7 +90,7 @@ async def served(
         clock=look,
         told=lambda kind, answer: metrics.status_reviews_total.labels(kind, answer).inc(),
     )
-    answers = Answers(engine, reviews, alias=ALIAS, clock=look, desk=desk, volumes=volumes)
+    answers = Endpoints(engine, reviews, alias=ALIAS, clock=look, desk=desk, volumes=volumes)
     app = build_app(answers, reviews, metrics, look)
     async with (
         serve(app, "127.0.0.1", 0, section="status", settings=own, anonymous=True, credentials=True) as port,

@@ -9,8 +9,7 @@ from scheduler.engine import Engine
 from scheduler.model.decision import Reason
 from scheduler.objects import api
 from scheduler.objects.volumes import Volumes
-from scheduler.status.api_problem import READING
-from scheduler.status.operator_api import Trial, cannot_tell
+from scheduler.status.operator_api import READING, Trial, cannot_tell
 from tests.builders import GPU
 from tests.status.reviewing import ADMIN, JANE
 from tests.status.scene import HOSTILE, POLICY, a_scene

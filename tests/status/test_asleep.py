@@ -9,10 +9,10 @@ from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import Asleep, GangKey, Group, OwnerTraits, Phase
 from scheduler.status import gang_views, node_views
 from scheduler.status.authorization import Sight
-from scheduler.status.gang_views import Page
+from scheduler.status.gang_views import Page, at_once
 from tests.engine.cast import a_gang_of_pods, a_membership, an_owner
 from tests.status.reviewing import ADMIN, JANE
-from tests.status.scene import ALIAS, EVERYTHING, NOBODY, a_scene, seen
+from tests.status.scene import ALIAS, EVERYTHING, NOBODY, a_scene
 from tests.status.served import served
 
 ALL = Page(0, 1000)
@@ -35,7 +35,7 @@ def suspend(world, *, scheduler="gangwright", paused=False, quorum=4, said_by="g
 
 
 def rows(world, sight=EVERYTHING, view=gang_views.gangs, **more):
-    return seen(view(world.engine, sight, world.now, ALL, **more)).gangs
+    return at_once(view(world.engine, sight, world.now, ALL, **more)).gangs
 
 
 def night(world, **more):
@@ -68,9 +68,9 @@ def test_suspended_gangs_are_counted_and_come_in_pages(world):
     """The glance counts them as a state, and a list has each of them once."""
     suspend(world)
 
-    found = seen(node_views.cluster(world.engine, world.now, "jane", {}))
+    found = at_once(node_views.cluster(world.engine, world.now, "jane", {}))
     pages = [
-        seen(gang_views.gangs(world.engine, EVERYTHING, world.now, Page(offset, 1))) for offset in range(6)
+        at_once(gang_views.gangs(world.engine, EVERYTHING, world.now, Page(offset, 1))) for offset in range(6)
     ]
 
     assert found.gangs["suspended"] == 1

@@ -5,10 +5,10 @@ import pytest
 
 from scheduler.status import node_views
 from scheduler.status.authorization import Sight
-from scheduler.status.gang_views import Page
+from scheduler.status.gang_views import Page, at_once
 from tests.builders import GPU, a_node
 from tests.engine.world import World
-from tests.status.scene import ALIAS, EVERYTHING, NOBODY, POLICY, a_scene, seen
+from tests.status.scene import ALIAS, EVERYTHING, NOBODY, POLICY, a_scene
 
 ALL = Page(0, 1000)
 
@@ -20,7 +20,7 @@ def world():
 
 def test_every_node_says_where_it_is_and_who_is_on_it(world):
     """Domains by level, room, and the gangs with what they use."""
-    found = seen(node_views.nodes(world.engine, EVERYTHING, ALL))
+    found = at_once(node_views.nodes(world.engine, EVERYTHING, ALL))
     uses = [tenant for node in found.nodes for tenant in node.gangs if tenant.name == "train"]
 
     assert found.levels == ["area", "rack", "host"]
@@ -35,7 +35,7 @@ def test_every_node_says_where_it_is_and_who_is_on_it(world):
 
 def test_a_gang_has_one_colour_everywhere(world):
     """What stands for a gang is the same on every node, and says nothing of its name."""
-    found = seen(node_views.nodes(world.engine, EVERYTHING, ALL))
+    found = at_once(node_views.nodes(world.engine, EVERYTHING, ALL))
     ids = {tenant.id for node in found.nodes for tenant in node.gangs if tenant.name == "train"}
 
     assert len(ids) == 1
@@ -43,7 +43,7 @@ def test_a_gang_has_one_colour_everywhere(world):
 
 def test_tenants_of_others_have_no_names(world):
     """Their pods and uses are shown."""
-    found = seen(node_views.nodes(world.engine, NOBODY, ALL))
+    found = at_once(node_views.nodes(world.engine, NOBODY, ALL))
     text = msgspec.json.encode(found).decode()
 
     assert "train" not in text
@@ -53,8 +53,8 @@ def test_tenants_of_others_have_no_names(world):
 
 def test_nodes_come_in_pages(world):
     """Each page goes on where the one before it ended."""
-    first = seen(node_views.nodes(world.engine, EVERYTHING, Page(0, 5)))
-    rest = seen(node_views.nodes(world.engine, EVERYTHING, Page(first.next, 5)))
+    first = at_once(node_views.nodes(world.engine, EVERYTHING, Page(0, 5)))
+    rest = at_once(node_views.nodes(world.engine, EVERYTHING, Page(first.next, 5)))
 
     assert (len(first.nodes), len(rest.nodes), rest.next) == (5, 3, None)
 
@@ -65,7 +65,7 @@ def test_pods_of_other_schedulers_are_counted(world):
     own.steal("n0", gpu=3)
     own.settle(1)
 
-    (node,) = seen(node_views.nodes(own.engine, EVERYTHING, ALL)).nodes
+    (node,) = at_once(node_views.nodes(own.engine, EVERYTHING, ALL)).nodes
 
     assert (node.others, node.gangs, node.free[GPU]) == (1, [], 5)
     assert node.levels == {"host": "//n0"}
@@ -73,7 +73,7 @@ def test_pods_of_other_schedulers_are_counted(world):
 
 def test_the_cluster_at_a_glance(world):
     """Totals, gangs by state, and who asks."""
-    found = seen(node_views.cluster(world.engine, world.now, "jane", {GPU: 0.25}))
+    found = at_once(node_views.cluster(world.engine, world.now, "jane", {GPU: 0.25}))
     gpus = next(row for row in found.resources if row.name == GPU)
 
     assert (found.nodes, found.schedulable, found.acting, found.synced, found.user) == (
@@ -94,5 +94,5 @@ def test_an_empty_cluster_is_no_fault():
     own = World([], POLICY)
     own.settle(1)
 
-    assert seen(node_views.nodes(own.engine, Sight(None, ALIAS), ALL)).nodes == []
-    assert seen(node_views.cluster(own.engine, 0.0, "", {})).resources == []
+    assert at_once(node_views.nodes(own.engine, Sight(None, ALIAS), ALL)).nodes == []
+    assert at_once(node_views.cluster(own.engine, 0.0, "", {})).resources == []

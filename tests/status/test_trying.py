@@ -13,16 +13,16 @@ from scheduler.model.policy import Policy
 from scheduler.objects.volumes import Volumes
 from scheduler.service.operator_actions import OperatorActions
 from scheduler.serving.rate_limit import Buckets
-from scheduler.status import endpoints, members, trial_pods, trial_queue
+from scheduler.status import endpoints, members, trials
 from scheduler.status.operator_api import Trial
-from scheduler.status.request_schemas import TrialRequest
-from scheduler.status.trial_queue import Trying
+from scheduler.status.schemas import TrialRequest
+from scheduler.status.trials import Trying
 from tests.engine.cast import a_gang_of_pods
 from tests.engine.situations import thought_of
 from tests.engine.stage import a_world
 from tests.status.reviewing import ADMIN, JANE
 
-LARGEST = {"pods": [{"pod": {"spec": {"containers": [{"name": "c"}]}}, "count": trial_pods.MOST}]}
+LARGEST = {"pods": [{"pod": {"spec": {"containers": [{"name": "c"}]}}, "count": trials.MOST}]}
 ONE = {"pods": [{"pod": LARGEST["pods"][0]["pod"]}]}
 
 
@@ -62,15 +62,15 @@ async def test_pods_of_dry_runs_are_counted(acting, reviewing):
     later = await acting.do("/v1/simulate", ADMIN, LARGEST)
 
     assert [answer.status for answer in said] == [200, 200, 429]
-    assert said[-1].headers["Retry-After"] == str(trial_pods.MOST // trial_queue.PODS_RATE)
-    assert str(trial_queue.PODS) in said[-1].json["error"]
-    assert str(trial_queue.PODS_RATE) in said[-1].json["error"]
+    assert said[-1].headers["Retry-After"] == str(trials.MOST // trials.PODS_RATE)
+    assert str(trials.PODS) in said[-1].json["error"]
+    assert str(trials.PODS_RATE) in said[-1].json["error"]
     assert (other.status, later.status) == (200, 200)
 
 
 def test_gangs_tried_out_now_and_then_are_never_refused():
     """A gang of a thousand every two seconds, for as long as one likes."""
-    buckets = Buckets(trial_queue.PODS, trial_queue.PODS_RATE)
+    buckets = Buckets(trials.PODS, trials.PODS_RATE)
 
     assert {buckets.take("a", 2.0 * number, 1000) for number in range(500)} == {0}
 
@@ -237,7 +237,7 @@ async def test_questions_rest_for_their_share_of_the_time():
     for seconds in (0.125, 60.0, 0.0):
         await line.question("a", work(seconds))
 
-    assert rested == [0.0, 0.375, trial_queue.LONGEST_REST]
+    assert rested == [0.0, 0.375, trials.LONGEST_REST]
 
 
 # ── in steps, and beside the loop ───────────────────────────────────────────────────────────────────────
@@ -262,10 +262,10 @@ def test_pods_and_rows_are_made_a_few_at_a_time():
     world.settle(1.0)
     record = world.record("big")
 
-    made, pods = steps_of(trial_pods.pods(asked, Policy().levels, Volumes(), 0.0))
+    made, pods = steps_of(trials.pods(asked, Policy().levels, Volumes(), 0.0))
     shown, rows = steps_of(members.rows(record))
 
-    assert (made, len({pod.uid for pod in pods})) == (trial_pods.MOST // trial_pods.STRIDE, trial_pods.MOST)
+    assert (made, len({pod.uid for pod in pods})) == (trials.MOST // trials.STRIDE, trials.MOST)
     assert (shown, [row.name for row in rows]) == (3, [own.pod.key.name for own in members.ordered(record)])
 
 
@@ -273,7 +273,7 @@ async def test_the_loop_turns_while_pods_are_read(acting, desk, monkeypatch):
     """Between two pieces kube-scheduler's verbs have their turn."""
     monkeypatch.setattr(endpoints, "SPELL", 0.0)
     monkeypatch.setattr(endpoints, "PAUSE", 0.0)
-    loop, turns, count, seen = asyncio.get_running_loop(), [0], trial_pods.bounded, []
+    loop, turns, count, seen = asyncio.get_running_loop(), [0], trials.bounded, []
 
     def turn():
         turns[0] += 1
@@ -290,11 +290,11 @@ async def test_the_loop_turns_while_pods_are_read(acting, desk, monkeypatch):
         seen.append(turns[0])
         return Trial(Reason.NO_ROOM, "no room")
 
-    monkeypatch.setattr(trial_pods, "bounded", begins)
+    monkeypatch.setattr(trials, "bounded", begins)
     desk.simulate = simulate
     assert (await acting.do("/v1/simulate", ADMIN, LARGEST)).status == 200
 
-    assert seen[1] - seen[0] >= trial_pods.MOST // trial_pods.STRIDE
+    assert seen[1] - seen[0] >= trials.MOST // trials.STRIDE
 
 
 async def test_a_gang_is_made_beside_the_loop(monkeypatch):

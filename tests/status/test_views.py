@@ -14,11 +14,11 @@ from scheduler.model.queueing import Estimate, Share
 from scheduler.model.workload import GangKey, Phase, Uid
 from scheduler.status import gang_views, node_views
 from scheduler.status.authorization import Sight
-from scheduler.status.gang_views import Outlook, Page
+from scheduler.status.gang_views import Outlook, Page, at_once
 from tests.builders import GPU, a_node, some_nodes
 from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
 from tests.engine.world import World
-from tests.status.scene import ALIAS, EVERYTHING, HOSTILE, NOBODY, POLICY, a_scene, seen
+from tests.status.scene import ALIAS, EVERYTHING, HOSTILE, NOBODY, POLICY, a_scene
 
 ALL = Page(0, 1000)
 
@@ -29,7 +29,7 @@ def world():
 
 
 def listed(world, view=gang_views.queue, sight=EVERYTHING, page=ALL, **more):
-    return seen(view(world.engine, sight, world.now, page, **more))
+    return at_once(view(world.engine, sight, world.now, page, **more))
 
 
 def by_name(rows):
@@ -283,7 +283,7 @@ def test_a_replica_that_looks_on_judges_nothing():
         [*(ev.NodeSeen(node) for node in some_nodes()), *(ev.PodSeen(pod) for pod in pods), ev.Synced()], 0.0
     )
 
-    found = seen(gang_views.queue(engine, EVERYTHING, 10.0, ALL))
+    found = at_once(gang_views.queue(engine, EVERYTHING, 10.0, ALL))
 
     assert found.acting is False
     assert [(r.name, r.state, r.reason, r.message, r.position) for r in found.gangs] == [
@@ -303,7 +303,7 @@ def test_a_gang_that_goes_between_two_steps_is_left_out(world):
         crowd.api.remove(pod.key)
     crowd.watch()
 
-    found = seen(steps)
+    found = at_once(steps)
 
     assert found.total == 45
     assert 0 < len(found.gangs) < 45
@@ -363,7 +363,7 @@ def test_a_gang_that_is_over_leaves_the_lists_and_is_told_how_it_ended():
     world.settle(5)
 
     rows = listed(world, gang_views.gangs).gangs
-    cluster = seen(node_views.cluster(world.engine, world.now, "jane", {}))
+    cluster = at_once(node_views.cluster(world.engine, world.now, "jane", {}))
     told = gang_views.detail(
         world.engine, gang_views.find(world.engine, "default", "done"), EVERYTHING, world.now
     ).gang

@@ -1,33 +1,39 @@
-"""`gangwright suspend` and `resume`: a gang's Job, JobSet or ElasticJob is stopped, and goes on, with the caller's
-own rights.
+"""`gangwright suspend`, `resume` and `resize`: the makers of a gang's pods, changed with the caller's own rights.
+
+Lives here: which Jobs, JobSets and ElasticJobs make the pods of a gang, which of them are suspended, and the number of
+workers of an elastic job. Never here: a pod.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
 
 from scheduler.cli import manifest_pods, screen
 from scheduler.cli.options import NO, Context, GangName, Kubeconfig, Namespace, Reach, split
-from scheduler.errors import Forbidden, KubeError, SettingsError
-from scheduler.kube import changes as ch
+from scheduler.elastic.controller.requests import JOBS, inside
+from scheduler.elastic.job.validation import policy_of
+from scheduler.errors import Forbidden, KubeError, NotFound, SettingsError
+from scheduler.kube.changes import Resource
 from scheduler.kube.client import Client
-from scheduler.kube.credentials import find_access
-from scheduler.kube.listing import listed
+from scheduler.kube.listing import objects
 from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.objects import labels, patches
 from scheduler.objects.gangs import read
 
-MANAGER: Final = f"{labels.FIELD_MANAGER}-suspend"
 KINDS: Final = {
     "Job": "/apis/batch/v1/namespaces/{}/jobs",
     "JobSet": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets",
     labels.ELASTIC_KIND: f"/apis/{labels.OURS}v1alpha1/namespaces/{{}}/elasticjobs",
 }
 """What can be suspended, and where it is. A Job that a JobSet owns is the JobSet's business."""
+
+AUTO: Final = "auto"
+MOST: Final = 10_000
+"""Workers of one job; the bound of `spec.workers`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +69,15 @@ def resume(
 
 
 def _set(gang: str, namespace: str, reach: Reach, *, suspended: bool) -> None:
-    inside, name = split(gang, namespace, reach)
-    raise typer.Exit(asyncio.run(_all(reach, inside, name, suspended=suspended)))
+    raise typer.Exit(asyncio.run(_all(reach, *split(gang, namespace, reach), suspended=suspended)))
 
 
 async def _all(reach: Reach, namespace: str, gang: str, *, suspended: bool) -> int:
-    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+    async with await reach.client() as client:
         found = await makers(client, namespace, gang)
         if not found:
-            word = "suspended" if suspended else "resumed"
-            screen.note(
-                f"no Job, JobSet or ElasticJob of a gang {gang} in namespace {namespace}; nothing else can be {word}"
-            )
+            said = f"no Job, JobSet or ElasticJob of a gang {gang} in namespace {namespace}"
+            screen.note(f"{said}; nothing else can be {'suspended' if suspended else 'resumed'}")
             return NO
         for own in found:
             screen.line(f"{own.kind.lower()}/{own.name} {await _set_one(client, own, suspended=suspended)}")
@@ -90,16 +93,13 @@ async def _set_one(client: Client, own: Maker, *, suspended: bool) -> str:
     change: dict[str, Any] = {"spec": {"suspend": suspended}}
     if own.kind == "Job":  # Gangwright may be about to suspend it too, and would resume it
         change["metadata"] = {"annotations": {labels.STAYS: "true" if suspended else None}}
-    body = msgspec.json.encode(change)
-    await client.request(
-        "PATCH", own.path, params={"fieldManager": MANAGER}, body=body, content_type=patches.MERGE
-    )
+    await _patched(client, own.path, "suspend", change)
     return f"{word}; Gangwright had suspended it, and leaves it so now" if ours else word
 
 
 async def sleeping(reach: Reach, namespace: str, gang: str) -> list[str]:
     """Suspended Jobs, JobSets and ElasticJobs of the gang, as KIND/NAME; none where they may not be looked at."""
-    async with Client(await find_access(reach.kubeconfig, reach.context)) as client:
+    async with await reach.client() as client:
         try:
             found = await makers(client, namespace, gang)
         except KubeError:
@@ -142,8 +142,7 @@ async def makers(client: Client, namespace: str, gang: str) -> list[Maker]:
 
 
 async def _listed(client: Client, path: str) -> list[dict[str, Any]]:
-    found = await listed(client, ch.Resource(path, dict[str, Any], optional=True))
-    return [own.object for own in found if isinstance(own, ch.Seen)]
+    return await objects(client, Resource(path, dict[str, Any], optional=True))
 
 
 def _gangs(kind: str, thing: dict[str, Any], namespace: str) -> Iterator[str]:
@@ -177,3 +176,59 @@ def _maker(kind: str, path: str, thing: dict[str, Any]) -> Maker:
     suspended = bool((thing.get("spec") or {}).get("suspend"))
     paused = suspended and labels.PAUSED in said and labels.STAYS not in said
     return Maker(kind, f"{path}/{name}", name, suspended, paused)
+
+
+def resize(
+    job: Annotated[str, typer.Argument(metavar="[NAMESPACE/]JOB", help="The ElasticJob.")],
+    workers: Annotated[
+        str, typer.Argument(metavar="N|auto", help="How many workers; auto: the job's own policy decides.")
+    ],
+    namespace: Namespace = "",
+    kubeconfig: Kubeconfig = "",
+    context: Context = "",
+) -> None:
+    """Set how many workers an elastic job has, within its bounds, or let its policy decide again.
+
+    It goes on training meanwhile. Ends with 1 when there is no such ElasticJob.
+    """
+    wanted, reach = _count(workers), Reach(kubeconfig, context)
+    raise typer.Exit(asyncio.run(_resize(reach, *split(job, namespace, reach), wanted)))
+
+
+def _count(said: str) -> int | None:
+    """None for `auto`. Raises SettingsError."""
+    if said == AUTO:
+        return None
+    if not said.isdecimal() or int(said) > MOST:
+        raise SettingsError("workers", said, f"write a whole number up to {MOST}, or {AUTO}")
+    return int(said)
+
+
+async def _resize(reach: Reach, namespace: str, name: str, wanted: int | None) -> int:
+    async with await reach.client() as client:
+        try:
+            change = {"spec": {"workers": wanted}}
+            answer = await _patched(client, inside(JOBS, namespace, name), "resize", change)
+        except NotFound:
+            screen.note(f"no ElasticJob {name} in namespace {namespace}")
+            return NO
+    screen.line(f"elasticjob/{name} {_told(msgspec.json.decode(answer), wanted)}")
+    return 0
+
+
+async def _patched(client: Client, path: str, command: str, change: Mapping[str, Any]) -> bytes:
+    params = {"fieldManager": f"{labels.FIELD_MANAGER}-{command}"}
+    body = msgspec.json.encode(change)
+    return await client.request("PATCH", path, params=params, body=body, content_type=patches.MERGE)
+
+
+def _told(job: dict[str, Any], wanted: int | None) -> str:
+    """What follows, in words; the job's bounds count."""
+    spec, status = job.get("spec") or {}, job.get("status") or {}
+    now = status.get("workers", 0)
+    if wanted is None:
+        return f"is sized by its policy, {policy_of(spec)}; {now} workers now"
+    low, high = spec.get("minWorkers", 1), spec.get("maxWorkers", MOST)
+    goal = max(low, min(high, wanted))
+    bounds = "" if goal == wanted else f" (asked for {wanted}; {low} to {high} are allowed)"
+    return f"goes to {goal} workers{bounds}; {now} now"

@@ -1,4 +1,4 @@
-"""The JSON of the status API, as frozen structs: what is sent. What is received is in `request_schemas`.
+"""The JSON of the status API, as frozen structs: first what is sent, then what is taken.
 
 Lives here: names and types, from which the OpenAPI description is made. Never here: where a value comes from.
 
@@ -7,9 +7,11 @@ in: CPU in thousandths of a core, memory and storage in bytes, everything else i
 `message` …) are null where the asker may not read them; numbers stay.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
+
+from scheduler.model import names
 
 
 class Part(Struct, frozen=True, rename="camel"):
@@ -68,9 +70,7 @@ class GangRow(Part, frozen=True):
     """A word of a closed list; null from a replica that does not act: it keeps facts and judges nothing."""
     message: str | None
     position: Annotated[int, Meta(ge=1)] | None
-    """In the queue; null for a gang that is not in it (complete, incomplete or refused), and for one that waits in
-    vain: the cluster or its ceiling is too small for it.
-    """
+    """In the queue; null for a gang that is not in it, or waits in vain: the cluster or its ceiling is too small."""
     priority: int | None
     """Null for a gang without pods, which would say it."""
     wait_seconds: Seconds | None
@@ -240,9 +240,7 @@ class GangDetail(Part, frozen=True):
     shortfalls: list[LevelShortfall]
     """What the reason is about."""
     nearest: list[LevelShortfall]
-    """Of every level that nodes are labelled with, finest first: the domain in which most of the quorum could sit
-    now.
-    """
+    """Of every level that nodes are labelled with, finest first: the domain where most of the quorum could sit now."""
     refusal: Refusal | None
     notices: list[NoticeRow]
     barred: list[BarRow]
@@ -374,3 +372,28 @@ class DrainAnswer(Part, frozen=True):
     done: bool
     """Nothing of ours is left on the node."""
     moves: list[Move]
+
+
+class Asked(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What is taken. A field that is not known is an error: it was meant to say something."""
+
+
+class Nothing(Asked, frozen=True):
+    """An empty object: the path says it all."""
+
+
+class TrialPods(Asked, frozen=True):
+    """Pods that are alike."""
+
+    pod: dict[str, Any]
+    """A Pod as Kubernetes writes it; its name may be left out."""
+    count: Annotated[float, Meta(ge=1, le=4096, multiple_of=1)] = 1
+    """A whole number; to JSON 4.0 is one."""
+
+
+class TrialRequest(Asked, frozen=True):
+    """What to try out: the pods of one gang, or pods of which each is a gang of its own."""
+
+    pods: Annotated[list[TrialPods], Meta(min_length=1, max_length=64)]
+    namespace: Annotated[str, Meta(pattern=f"^{names.NAMESPACE}$")] = "default"
+    """Where the pods would be; one that a pod names itself must be the same."""

@@ -1,0 +1,129 @@
+"""Gangs that do not run: those that are over, those that are suspended, and those that gave way to another. Pure.
+
+Lives here: which gangs these are, how they ended, and how they go on. Never here: gangs whose pods live (`gang_views`),
+or when pods that have ended are forgotten (`ledger`).
+
+A gang that is over is in no list, and `explain` says how it ended. A gang without pods is known by its suspended Jobs;
+those whose pods would be of another scheduler do not count. The ledger remembers until a restart to which gang one gave
+way last, also when it is made again under its name. After that, and where the cluster is read without the service, pods
+that are still there tell it by their condition.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from scheduler.engine import Engine
+from scheduler.ledger import gang_spec
+from scheduler.ledger.gang import GangRecord
+from scheduler.model.decision import TEXT, Reason
+from scheduler.model.workload import Asleep, GangKey, Membership, Phase
+from scheduler.status import schemas
+from scheduler.status.authorization import Sight
+
+OVER: Final = "over"
+SUSPENDED: Final = "suspended"
+
+
+def is_over(engine: Engine, record: GangRecord) -> bool:
+    """Its pods have all ended, and no owner that is known makes more of them."""
+    if not _has_ended(record):
+        return False
+    uids = {member.pod.owner.uid for member in record.members.values() if member.pod.owner is not None}
+    return not any(traits is not None and not traits.ended for traits in map(engine.ledger.owners.get, uids))
+
+
+def is_suspended(engine: Engine, record: GangRecord) -> bool:
+    """All its pods have ended, and those that are missing are not made."""
+    return bool(suspended_jobs(engine, record.key)) and _has_ended(record)
+
+
+def is_without_pods(engine: Engine, key: GangKey) -> bool:
+    """A suspended gang of which there is no pod."""
+    return key not in engine.ledger.registry.gangs and bool(suspended_jobs(engine, key))
+
+
+def suspended_jobs(engine: Engine, key: GangKey) -> list[Asleep]:
+    """The Jobs of this gang that are suspended, by name."""
+    return [
+        own for own in engine.ledger.registry.asleep.of(key) if own.scheduler in engine.policy.scheduler_names
+    ]
+
+
+def how_it_ended(record: GangRecord) -> str:
+    """How many of its pods succeeded, and how many failed."""
+    ends = Counter(member.pod.phase for member in record.members.values())
+    said = [f"{ends[phase]} {phase.lower()}" for phase in (Phase.SUCCEEDED, Phase.FAILED) if ends[phase]]
+    return f"{TEXT[Reason.ENDED]}: {', '.join(said)}"
+
+
+def how_it_resumes(engine: Engine, key: GangKey) -> str:
+    """Which Job is suspended, and how it goes on."""
+    found = suspended_jobs(engine, key)
+    onward = (
+        "Gangwright resumes it"
+        if all(own.paused for own in found)
+        else f"to go on: gangwright resume {key.namespace}/{key.name}"
+    )
+    return f"{TEXT[Reason.SUSPENDED]}: {', '.join(own.job for own in found)}; {onward}"
+
+
+def needed(engine: Engine, record: GangRecord) -> int | None:
+    """The quorum of a gang of which no pod lives, as its pods said it; None: they did not."""
+    if gang_spec.is_gang_of_one(record.key):
+        return 1
+    said = (member.pod.membership for member in record.members.values())
+    return _quorum(engine, record.key, (own for own in said if own is not None))
+
+
+def row_without_pods(engine: Engine, key: GangKey, sight: Sight) -> schemas.GangRow:
+    """A suspended gang without pods, in a list."""
+    judged, sees = engine.ledger.acting, sight.sees(key)
+    quorum = _quorum(engine, key, (own.membership for own in suspended_jobs(engine, key)))
+    return schemas.GangRow(
+        id=sight.alias(key),
+        namespace=key.namespace if sees else None,
+        name=key.name if sees else None,
+        key=None,
+        alone=False,
+        state=SUSPENDED,
+        reason=Reason.SUSPENDED if judged else None,
+        message=how_it_resumes(engine, key) if judged and sees else None,
+        position=None,
+        priority=None,
+        wait_seconds=None,
+        members=schemas.Members(present=0, needed=quorum, held=0, bound=0, running=0),
+        forecast=None,
+    )
+
+
+def preempted(record: GangRecord, sight: Sight) -> schemas.PreemptedRow | None:
+    """The gang that it gave way to last; None where that is not known, or it never did."""
+    said = [m.pod.preempted for m in record.members.values() if m.pod.preempted is not None]
+    words, known = max(said, key=lambda own: own.at, default=None), record.preemption.gave_way
+    message = words.words if words is not None else None
+    if known is None:
+        return schemas.PreemptedRow(None, None, None, None, message, words.at) if words is not None else None
+    sees = sight.sees(known.gang)
+    return schemas.PreemptedRow(
+        id=sight.alias(known.gang),
+        namespace=known.gang.namespace if sees else None,
+        gang=known.name if sees else None,
+        priority=known.priority,
+        message=message,
+        at=known.at,
+    )
+
+
+def _has_ended(record: GangRecord) -> bool:
+    return all(member.pod.phase.ended for member in record.members.values())
+
+
+def _quorum(engine: Engine, key: GangKey, said: Iterable[Membership]) -> int | None:
+    """The quorum, as the first that says one has it."""
+    for own in said:
+        group = engine.ledger.groups.get((own.format, key))
+        minimums = own.quorum if group is None else group.quorum
+        if minimums is not None:
+            return sum(minimums.values())
+    return None

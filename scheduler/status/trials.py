@@ -1,0 +1,178 @@
+"""Pods that are tried out: as they would come in, and one question to the planner at a time.
+
+Lives here: what a pod needs that is not there yet (a uid, a name, our gate), whose turn it is, and how many pods a user
+may try out. Never here: what becomes of them.
+
+Why so strict: a dry run of 4,096 pods is a request of 330 bytes and takes a tenth of a second, partly on a thread that
+shares the interpreter with kube-scheduler's verbs. So one of each user is in line, and a rest follows each.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Final, TypeVar
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from scheduler.errors import shortened
+from scheduler.model.cluster import Level
+from scheduler.model.workload import Pod, Uid, gang_of_one
+from scheduler.objects import api
+from scheduler.objects.interner import Interner
+from scheduler.objects.pods import pod as read
+from scheduler.objects.volumes import Volumes
+from scheduler.serving.rate_limit import Buckets
+from scheduler.status.gang_views import Steps
+from scheduler.status.operator_api import Problem, too_often
+from scheduler.status.schemas import TrialRequest
+
+MOST: Final = 4096
+"""Pods of one request; no gang has more."""
+
+STRIDE: Final = 64
+"""Pods made in one step: about half a millisecond."""
+
+PODS, PODS_RATE = 8192, 512
+"""Pods of one user's dry runs: at once, and a second. Twice the largest gang, and a gang of 1,000 every two seconds."""
+
+SHARE: Final = 0.25
+"""Of all time, how much may go into these questions: the next rests for three times as long as the last took, up to
+LONGEST_REST. One of more than 0.7 s has more than its share, on a thread for most of it.
+"""
+
+LONGEST_REST: Final = 2.0
+"""Seconds: who is next has some of his 15 left."""
+
+AGAIN: Final = 1.0
+"""Seconds after which it is worth asking again while a dry run is under way."""
+
+T = TypeVar("T")
+
+
+class Unfit(Exception):  # noqa: N818 - never leaves this room
+    """These pods would be refused; the text says what would be right."""
+
+
+def bounded(asked: TrialRequest) -> int:
+    """How many pods are to be tried out. Raises Unfit for more than MOST."""
+    total = int(sum(each.count for each in asked.pods))
+    if total > MOST:
+        raise Unfit(f"{total} pods: at most {MOST} are a gang")
+    return total
+
+
+def pods(asked: TrialRequest, levels: tuple[Level, ...], volumes: Volumes, now: float) -> Steps[list[Pod]]:
+    """The pods, each with our gate and a name of its own. volumes: what the pods' claims are bound to.
+
+    Raises Problem for what is no Pod, and Unfit for what Gangwright would refuse.
+    """
+    interner, numbers = Interner(), itertools.count()
+    made: list[Pod] = []
+    for index, each in enumerate(asked.pods):
+        first = _read(each.pod, f"pods[{index}].pod", asked.namespace, levels, volumes, interner)
+        for start in range(0, int(each.count), STRIDE):
+            yield
+            some = range(start, min(start + STRIDE, int(each.count)))
+            made += (_numbered(first, next(numbers), each.count > 1, now) for _ in some)
+    return made
+
+
+def _read(
+    found: Mapping[str, object],
+    place: str,
+    namespace: str,
+    levels: tuple[Level, ...],
+    volumes: Volumes,
+    interner: Interner,
+) -> Pod:
+    try:
+        one = msgspec.convert({"metadata": {}, **found}, api.Pod)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise Problem(400, f"{place}: not a Pod of Kubernetes: {shortened(str(error))}") from None
+    if one.metadata.namespace not in {"", namespace}:
+        raise Problem(400, f"{place}.metadata.namespace: must be {namespace}, as `namespace` says")
+    one.metadata.namespace = namespace
+    one.metadata.name = one.metadata.name or "pod"
+    pod = read(one, volumes, levels, interner)
+    complaint = next((complaint for complaint in pod.complaints if complaint.fatal), None)
+    if complaint is not None:
+        raise Unfit(f"{place}: {shortened(str(complaint))}")
+    return pod
+
+
+def _numbered(pod: Pod, number: int, several: bool, now: float) -> Pod:
+    name = f"{pod.key.name}-{number}" if several else pod.key.name
+    own = Uid(f"trial-{number}")
+    said = pod.membership
+    if said is not None and ":" in said.gang.name:  # alone, by its own word
+        said = replace(said, gang=gang_of_one(pod.key.namespace, own))
+    return replace(
+        pod,
+        uid=own,
+        key=pod.key._replace(name=name),
+        created=now,
+        gated=True,
+        held_back=False,
+        node=None,
+        membership=said,
+    )
+
+
+class Trying:
+    """The line of questions. clock: seconds, never back."""
+
+    def __init__(
+        self, clock: Callable[[], float], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._pods = Buckets(PODS, PODS_RATE)
+        self._trying: set[str] = set()
+        self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._turn = asyncio.Lock()
+        self._free_at = float("-inf")
+
+    async def trial(self, user: str, pods: int, work: Callable[[], Awaitable[T]]) -> T:
+        """What `work` gives, in its turn. Raises Problem where his last one is not answered, or for too many pods."""
+        if user in self._trying:
+            raise too_often(AGAIN, "your last dry run is under way: one of each user at a time")
+        wait = self._pods.take(user, self._clock(), pods)
+        if wait:
+            raise too_often(
+                wait, f"too many pods: dry runs of a user have {PODS} at once, and {PODS_RATE} a second"
+            )
+        self._trying.add(user)
+        try:
+            return await self.question(user, work)
+        finally:
+            self._trying.discard(user)
+
+    async def question(self, user: str, work: Callable[[], Awaitable[T]]) -> T:
+        """What `work` gives, in its turn; a user's questions wait for each other first, so users take turns."""
+        line = self._lines.setdefault(_tenant(user), asyncio.Lock())
+        async with line:
+            await self._turn.acquire()
+            try:
+                await self._sleep(max(0.0, min(LONGEST_REST, self._free_at - self._clock())))
+            except BaseException:
+                self._turn.release()
+                raise
+            # Who gives up leaves a thread behind that goes on: the turn is over when that is.
+            task, began = asyncio.ensure_future(work()), self._clock()
+            task.add_done_callback(lambda done: self._over(done, began))
+            return await asyncio.shield(task)
+
+    def _over(self, done: "asyncio.Future[T]", began: float) -> None:
+        if not done.cancelled():
+            done.exception()  # the asker may be gone
+        ended = self._clock()
+        self._free_at = ended + (ended - began) * (1 / SHARE - 1)
+        self._turn.release()
+
+
+def _tenant(user: str) -> str:
+    """Who takes turns with others: all service accounts of a namespace are one, for a tenant can make any number."""
+    account = user.startswith("system:serviceaccount:")
+    return user.rpartition(":")[0] if account else user
