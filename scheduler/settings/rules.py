@@ -55,8 +55,8 @@ def _rules(s: Settings) -> Iterator[tuple[str, str, bool, str]]:
     broken = len({bool(meet.cert), bool(meet.key), bool(meet.ca)}) > 1
     remedy = "rendezvous.cert, rendezvous.key and rendezvous.ca go together: workers check us by the last"
     yield "rendezvous", "cert", broken, remedy
-    broken = not (meet.cert or meet.folder or meet.secret)
-    remedy = "must be a name, unless rendezvous.cert or rendezvous.folder is set"
+    broken = not (meet.cert or meet.secret)
+    remedy = "must be a name, unless rendezvous.cert is set"
     yield "rendezvous", "secret", broken, f"{remedy}: workers know the authority while they run"
     remedy = "must be at least 5s, as an agent gives up a beat after 1.5 s and needs time for two more, and 3.5 times rendezvous.beat"
     yield "rendezvous", "silent_after", meet.silent_after < max(5.0, 3.5 * meet.beat), remedy

@@ -166,9 +166,6 @@ class RendezvousServer(TLSServer):
     """Secret of our own namespace in which what we make is kept: workers know the authority for as long as they run,
     and another master must be able to go on under it."""
 
-    folder: Annotated[str, kinds.path] = ""
-    """Folder in which it is kept instead, for a master outside of a cluster. Empty: the Secret."""
-
     audience: Annotated[str, kinds.audience] = "gangwright-elastic"
     """Of the workers' tokens. Our own: a token for us opens nothing else, and no other token opens us."""
 

@@ -50,6 +50,11 @@ class Removed(NamedTuple):
 REMOVED: Final[tuple[Removed, ...]] = (
     Removed("placement.strategy", "dot was removed, and cosine is used: write that", "dot", "cosine"),
     Removed("queue.overrun", "no gang is suspended for overrunning any more: remove it"),
+    Removed(
+        "rendezvous.folder",
+        "certificates are kept in the Secret rendezvous.secret: remove it; to serve its files, name them in "
+        "rendezvous.cert, rendezvous.key and rendezvous.ca",
+    ),
 )
 """What the version before this one read: it is read with a warning, and leaves this table with the next version."""
 

@@ -118,10 +118,6 @@ def test_right_settings_of_the_status_service_are_taken(flags, taken):
             TLS | {"rendezvous.ca": "ca.crt", "rendezvous.secret": '""'},
             {"cert": "tls.crt", "key": "tls.key", "ca": "ca.crt", "secret": ""},
         ),
-        (
-            {"rendezvous.folder": "/var/lib/gangwright", "rendezvous.secret": '""'},
-            {"folder": "/var/lib/gangwright", "secret": ""},
-        ),
         ({"rendezvous.port": "0", "probes.port": "0"}, {"port": 0}),
         (
             {"rendezvous.names": "[10.0.0.7, '::1', rendezvous.example.com]"},

@@ -1,6 +1,6 @@
 """Where our certificates are kept between two masters, and how they come to the server's files.
 
-Lives here: a folder, a Secret, and the renewal. Never here: what a certificate says. Where a certificate is
+Lives here: a Secret, and the renewal. Never here: what a certificate says. Where a certificate is
 configured, nothing is made or kept: its files are served as they are.
 
 The server reads certificates from files. Those of a Secret lie in memory (/dev/shm) where there is such a place, in a
@@ -12,11 +12,11 @@ import base64
 import binascii
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final
 
 import msgspec
 import structlog
@@ -41,42 +41,6 @@ NAMES: Final = ("ca.crt", "ca.key", "tls.crt", "tls.key")
 _log = structlog.get_logger("rendezvous")
 
 
-class Store(Protocol):
-    """A place that outlives us."""
-
-    async def load(self) -> Papers | None:
-        """What is kept, None where nothing is. Raises SettingsError for what is none of ours."""
-        ...
-
-    async def save(self, papers: Papers) -> bool:
-        """Keep these. False when somebody else wrote since `load`: then load again."""
-        ...
-
-
-class Folder:
-    """Four files that nobody else may read."""
-
-    def __init__(self, place: Path) -> None:
-        self._place = place
-
-    async def load(self) -> Papers | None:
-        return await asyncio.to_thread(self._load)
-
-    async def save(self, papers: Papers) -> bool:
-        await asyncio.to_thread(written, self._place, papers)
-        return True
-
-    def _load(self) -> Papers | None:
-        try:
-            return _papers({name: (self._place / name).read_bytes() for name in NAMES})
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise SettingsError(
-                "rendezvous.folder", str(self._place), f"cannot be read: {error.strerror}"
-            ) from None
-
-
 class _Meta(Struct):
     resourceVersion: str = ""  # noqa: N815 - the API's spelling
 
@@ -87,7 +51,7 @@ class _Secret(Struct):
 
 
 class Secret:
-    """One Secret of our own namespace."""
+    """One Secret of our own namespace, which outlives us."""
 
     def __init__(self, calls: Calls, namespace: str, name: str) -> None:
         self._calls = calls
@@ -97,6 +61,7 @@ class Secret:
         self._version: str | None = None
 
     async def load(self) -> Papers | None:
+        """What is kept, None where nothing is. Raises SettingsError for what is none of ours."""
         try:
             found = msgspec.json.decode(await self._calls.request("GET", self._path), type=_Secret)
         except NotFound:
@@ -104,12 +69,14 @@ class Secret:
             return None
         self._version = found.metadata.resourceVersion
         try:
-            return _papers({name: base64.b64decode(found.data[name], validate=True) for name in NAMES})
+            ca, ca_key, cert, key = (base64.b64decode(found.data[name], validate=True) for name in NAMES)
         except (KeyError, binascii.Error):
             remedy = f"holds no certificates of ours ({', '.join(NAMES)}): delete it, or name another"
             raise SettingsError("rendezvous.secret", f"{self._namespace}/{self._name}", remedy) from None
+        return Papers(Pair(ca, ca_key), Pair(cert, key))
 
     async def save(self, papers: Papers) -> bool:
+        """Keep these. False when somebody else wrote since `load`: then load again."""
         meta: dict[str, str] = {"name": self._name, "namespace": self._namespace}
         method, path = ("POST", self._folder) if self._version is None else ("PUT", self._path)
         if self._version is not None:
@@ -154,9 +121,7 @@ async def certified(
     if settings.cert:
         yield Shown(settings, _configured(settings))
         return
-    store: Store = (
-        Folder(Path(settings.folder)) if settings.folder else Secret(calls, namespace, settings.secret)
-    )
+    store = Secret(calls, namespace, settings.secret)
     papers = await settled(store, settings, clock())
     with _private() as place:
         written(place, papers)
@@ -171,7 +136,7 @@ async def certified(
 
 
 async def settled(
-    store: Store, settings: RendezvousServer, now: float, served: Papers | None = None
+    store: Secret, settings: RendezvousServer, now: float, served: Papers | None = None
 ) -> Papers:
     """What is kept, mended where something is missing or due. Raises SettingsError for what is kept and none of
     ours.
@@ -184,16 +149,15 @@ async def settled(
         try:
             papers = mended(found or served, settings.names, now)
         except (ValueError, TypeError) as error:
-            section = "rendezvous.folder" if settings.folder else "rendezvous.secret"
             remedy = f"holds certificates that cannot be read ({type(error).__name__}): delete them"
-            raise SettingsError(section, settings.folder or settings.secret, remedy) from None
+            raise SettingsError("rendezvous.secret", settings.secret, remedy) from None
         if papers is found or await store.save(papers):
             return papers
     raise SettingsError("rendezvous.secret", settings.secret, "is written by somebody else all the time")
 
 
 async def _keep(
-    store: Store, settings: RendezvousServer, place: Path, papers: Papers, clock: Callable[[], float]
+    store: Secret, settings: RendezvousServer, place: Path, papers: Papers, clock: Callable[[], float]
 ) -> None:
     while True:
         await asyncio.sleep(LOOK_EVERY)
@@ -241,8 +205,3 @@ def _configured(settings: RendezvousServer) -> str:
 def _contents(papers: Papers) -> dict[str, bytes]:
     pairs = (papers.authority.cert, papers.authority.key, papers.server.cert, papers.server.key)
     return dict(zip(NAMES, pairs, strict=True))
-
-
-def _papers(contents: Mapping[str, Any]) -> Papers:
-    authority_cert, authority_key, cert, key = (contents[name] for name in NAMES)
-    return Papers(Pair(authority_cert, authority_key), Pair(cert, key))

@@ -13,7 +13,7 @@ from cryptography import x509
 
 from scheduler.clock import steady
 from scheduler.elastic.rendezvous import certificate_store
-from scheduler.elastic.rendezvous.certificate_store import NAMES, Folder, Secret, certified, settled
+from scheduler.elastic.rendezvous.certificate_store import NAMES, Secret, certified, settled
 from scheduler.elastic.rendezvous.certificates import AUTHORITY_LIFE, SERVER_LIFE, Pair, Papers, mended
 from scheduler.errors import SettingsError, Unreachable
 from scheduler.settings import RendezvousServer
@@ -134,18 +134,6 @@ def test_a_renewed_authority_is_believed_by_those_who_know_the_old_one(papers):
     read(fresh.server).verify_directly_issued_by(read(fresh.authority))
 
 
-async def test_a_folder_keeps_them_for_the_next_start(tmp_path):
-    """The same authority at every start; nobody else may read a file of it."""
-    place = tmp_path / "certificates"
-    first = await settled(Folder(place), SETTINGS, NOW)
-    again = await settled(Folder(place), SETTINGS, NOW)
-
-    assert first == again
-    assert {file.name for file in place.iterdir()} == set(NAMES)
-    assert {stat.S_IMODE(file.stat().st_mode) for file in place.iterdir()} == {0o600}
-    assert stat.S_IMODE(place.stat().st_mode) == 0o700
-
-
 async def test_a_secret_keeps_them_for_the_next_master():
     """Made once, found again, written anew when something is due."""
     api = ApiServer()
@@ -193,19 +181,6 @@ async def test_a_secret_of_somebody_else_is_left_alone(data):
         await settled(Secret(api, "gangwright-system", "tls"), SETTINGS, NOW)
 
     assert api.writes == []
-
-
-async def test_a_folder_with_other_files_is_named(tmp_path):
-    """As is one whose files cannot be read."""
-    for name in NAMES:
-        (tmp_path / name).write_text("no certificate")
-    own = RendezvousServer(folder=str(tmp_path))
-    with pytest.raises(SettingsError, match=r"rendezvous\.folder"):
-        await settled(Folder(tmp_path), own, NOW)
-    (tmp_path / "ca.crt").unlink()
-    (tmp_path / "ca.crt").mkdir()
-    with pytest.raises(SettingsError, match=r"rendezvous\.folder.*cannot be read"):
-        await settled(Folder(tmp_path), own, NOW)
 
 
 async def test_the_server_reads_from_files_that_go_with_it():
