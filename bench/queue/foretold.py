@@ -17,7 +17,7 @@ from bench.queue.cases import Cluster
 from bench.queue.running import in_order
 from bench.simulator import Simulation, some_nodes
 from bench.traces import Job
-from scheduler.engine.forecast_request import BUDGET, LONGEST, foresee
+from scheduler.engine.explanation import BUDGET, LONGEST, foresee
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Estimate, Order
 from scheduler.model.workload import GangKey

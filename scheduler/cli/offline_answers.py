@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from scheduler.engine import Engine
-from scheduler.engine.forecast_request import foresee
+from scheduler.engine.explanation import foresee
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Place, Reason, is_in_vain
 from scheduler.model.events import Event

@@ -17,8 +17,7 @@ from scheduler.engine import defragmentation
 from scheduler.engine.cycle import INLINE_LIMIT, PlanningCycle
 from scheduler.engine.drain import NodeDrain
 from scheduler.engine.dry_run import Sketch, Trial, sketch, trial
-from scheduler.engine.explain import Explanation, inquire
-from scheduler.engine.forecast_request import LONGEST, ForecastRequest, Forecasts, outlook
+from scheduler.engine.explanation import LONGEST, Explanation, ForecastRequest, Forecasts, inquire, outlook
 from scheduler.engine.planning import Answer as Made
 from scheduler.engine.planning import Fault, Question
 from scheduler.engine.preempt_verb import PreemptVerb
@@ -143,7 +142,7 @@ class Engine:
         return effects
 
     def outlook(self, now: float, longest: int = LONGEST) -> ForecastRequest:
-        """What a forecast of the first gangs of the queue is made from; see `forecast_request.foresee`, which any thread may
+        """What a forecast of the first gangs of the queue is made from; see `explanation.foresee`, which any thread may
         run.
         """
         return outlook(self.ledger, self.cycle.candidates, self.snapshot(), now, longest)

@@ -10,7 +10,7 @@ from typing import Final, Never
 import structlog
 
 from scheduler.engine import Engine
-from scheduler.engine.forecast_request import foresee
+from scheduler.engine.explanation import foresee
 
 EVERY: Final = 10.0
 """Seconds between two forecasts at least; people look at one for longer."""

@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from scheduler.engine import Engine
-from scheduler.engine.explain import Found
+from scheduler.engine.explanation import Found
 from scheduler.model.decision import TEXT, Place, Reason, Refuse, Wait
 from scheduler.model.departures import Departure, Drain
 from scheduler.model.preemption_units import Preempt, Unit

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from scheduler.engine import Engine
-from scheduler.engine.explain import Found
+from scheduler.engine.explanation import Found
 from scheduler.ledger import conditions, gang_spec, phase, quorum
 from scheduler.ledger.gang import GangRecord, Spec, Step, Victim
 from scheduler.ledger.phase import State

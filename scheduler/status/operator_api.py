@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from scheduler.engine.explain import Found
+from scheduler.engine.explanation import Found
 from scheduler.errors import GangwrightError
 from scheduler.model.decision import Reason, Shortfall
 from scheduler.model.preemption_units import Unit

@@ -8,7 +8,7 @@ from bench.queue import foretold, plots
 from bench.queue.cases import Cluster
 from bench.queue.foretold import Foresight, Foretold
 from bench.traces import Job
-from scheduler.engine.forecast_request import LONGEST
+from scheduler.engine.explanation import LONGEST
 from scheduler.model.queueing import Estimate
 
 

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import WSMsgType, web
 
 from scheduler.cli import status_client
-from scheduler.engine.explain import Found
+from scheduler.engine.explanation import Found
 from scheduler.errors import GangwrightError
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.events import LostSight, SawAgain

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from scheduler.engine.forecast_request import foresee
+from scheduler.engine.explanation import foresee
 from scheduler.model import events as ev
 from scheduler.model.demand import TaintEffect
 from scheduler.model.queueing import Backfill, Order, Reclaim, Share

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.engine import Engine
-from scheduler.engine.forecast_request import Forecasts
+from scheduler.engine.explanation import Forecasts
 from scheduler.model import events as ev
 from scheduler.model.cluster import Node
 from scheduler.model.policy import Policy

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler.engine.explain import Found
+from scheduler.engine.explanation import Found
 from scheduler.model.decision import Reason, Shortfall
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.engine.forecast_request import foresee
+from scheduler.engine.explanation import foresee
 from scheduler.model.events import PodSeen
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.engine.explain import Found
+from scheduler.engine.explanation import Found
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share

@@ -1,6 +1,10 @@
-"""When the gangs that wait will start: the question, its answer, and how wrong earlier answers were.
+"""What a person asks about the gangs that wait, beyond the reason: how near one is, which pods room would cost, and when they
+start.
 
-The question is a picture that does not change, so it is answered on a thread, never on the road of a verb.
+Lives here: the questions, their answers, and how wrong earlier forecasts were. A question is a picture that does not
+change, so a thread answers it, never the path of a verb. Never here: a right. A pod that is named would be asked to leave
+if the gang might ask (`preemption_policy` says whether it may). So no pod is named for what its namespace uses within its
+guarantee.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -8,13 +12,19 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
+from scheduler.engine.cycle import PlanningCycle
+from scheduler.engine.planning import Question
 from scheduler.engine.preemption_candidates import PreemptionCandidates
 from scheduler.ledger import Ledger, observed_runs
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.cluster import Snapshot
+from scheduler.model.decision import Shortfall
 from scheduler.model.policy import Policy
+from scheduler.model.preemption_units import FREELY, Terms, Unit
 from scheduler.model.queueing import Estimate, Stay, Usage, Waiting
 from scheduler.model.workload import GangKey
+from scheduler.placement import planner, victim_selection
+from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.forecast import forecast
 
 BUDGET: Final = 4_000
@@ -22,6 +32,47 @@ BUDGET: Final = 4_000
 
 LONGEST: Final = 200
 """Gangs of the queue that are forecast: behind so many gangs too much happens until a gang's turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """nearest: see `planner.nearest`.  victims: the cheapest of lower priority whose leaving would seat the quorum."""
+
+    nearest: tuple[Shortfall, ...] = ()
+    victims: tuple[Unit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The gang's own question, all pods of lower priority, and what all of them together may give."""
+
+    seat: Question
+    lower: tuple[Unit, ...]
+    terms: Terms = FREELY
+
+    def answer(self, policy: Policy) -> Found:
+        """Any thread may ask."""
+        snapshot, masks = self.seat.snapshot, FeasibilityCache()
+        gang, allowed = self.seat.gang, self.seat.allowed
+        nearest = planner.nearest(snapshot, gang, policy, allowed, masks)
+        if not self.lower or self.seat.told is not None:
+            return Found(nearest)
+        freed = victim_selection.choose(snapshot, gang, self.lower, policy, allowed, masks, self.terms)
+        return Found(nearest, freed.victims if freed is not None else ())
+
+
+def inquire(ledger: Ledger, asking: PlanningCycle, key: GangKey, now: float) -> Explanation | None:
+    """None: the gang asks for nothing now, so there is nothing to be near to."""
+    record = ledger.registry.gangs.get(key)
+    gang = record.wanted if record is not None else None
+    if record is None or gang is None or not gang.quorum or not ledger.ready:
+        return None
+    seat = asking.about(record, gang, now)
+    behind = asking.preemption.behind(record, gang)
+    if behind is None:
+        return Explanation(seat, ())
+    units = asking.candidates.units(seat.snapshot, behind, now)
+    return Explanation(seat, *asking.preemption.terms(units, gang))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
