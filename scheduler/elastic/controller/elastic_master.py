@@ -2,10 +2,10 @@
 
 import asyncio
 import os
+import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from random import Random
 from typing import Final, Never, get_args
 
 import structlog
@@ -14,7 +14,7 @@ from yarl import URL
 from scheduler.clock import steady
 from scheduler.elastic.controller.autoscaler import keep_sizing
 from scheduler.elastic.controller.job_metrics import JobMetrics
-from scheduler.elastic.controller.job_registry import JOBS, NODES, PODS, Master, identity_of
+from scheduler.elastic.controller.job_registry import JOBS, NODES, PODS, Master
 from scheduler.elastic.controller.pod_control import Site
 from scheduler.elastic.controller.pod_template import Kit
 from scheduler.elastic.controller.request_retry import COUNTED, RequestRetry, What
@@ -64,7 +64,8 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
     master = Master(counting, namespaces=own.namespaces, taints=own.doomed_taints, limits=limits_of(settings))
     access = await find_access(settings.api.kubeconfig, settings.api.context)
     async with Client(access, connections=connections(master)) as client:
-        identity = identity_of(own.identity, os.environ.get("POD_NAME", ""), socket.gethostname(), Random())
+        by_chance = f"{socket.gethostname()}_{secrets.token_hex(4)}"
+        identity = own.identity or os.environ.get("POD_NAME") or by_chance
         holder = LeaderElection(client, LeaseName(own.lease_namespace, own.lease_name), identity)
         reflectors = {
             name: Reflector(client, resource, sink) for name, (resource, sink) in master.watches().items()
@@ -125,15 +126,15 @@ async def _act(
         acting=lambda: holder.leading(steady()),
     )
     kit = kit_of(settings, meeting)
-    master.forgotten = meeting.forget
+    master.forgotten = meeting.values.forget
     site = Site(
         trying,
         kit,
         settings.workers.confine,
         URL(kit.master).port or 443,
         steady,
-        meeting.met,
-        meeting.broken,
+        meeting.values.met,
+        meeting.values.broken,
     )
     try:
         master.begin(site)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -39,6 +39,7 @@ FIRST_PAUSE: Final = 5.0
 next one is the first again."""
 LONGEST_PAUSE: Final = 300.0
 
+T = TypeVar("T")
 _log = structlog.get_logger("elastic")
 
 
@@ -196,10 +197,9 @@ class JobController:
 
     def node_turned(self, node: str, why: str, event: Event) -> None:
         """why: it is doomed; empty: it is not, after all."""
+        self._doomed.pop(node, None)
         if why:
             self._doomed[node] = why
-        else:
-            self._doomed.pop(node, None)
         self.feed(event)
 
     def sight_turned(self, why: str) -> None:
@@ -287,8 +287,7 @@ class JobController:
                 pass  # the answer to the worker's next beat says it
 
     def _stop(self, effect: job_effects.StopWorker) -> None:
-        known = self.workers.get(effect.uid)
-        if known is not None:
+        if (known := self.workers.get(effect.uid)) is not None:
             self._carrying.stop(effect, known.seen.name)
         else:
             asyncio.get_running_loop().call_soon(self.feed, job_events.WorkerGone(effect.uid))
@@ -320,20 +319,12 @@ class JobController:
 
     # ── workers that ask ────────────────────────────────────────────────────────────────────────────────
 
-    def beat_answer(self, uid: Uid) -> tuple[int, str | None]:
-        """The newest round announced to it, and why its child is to be killed, if it is."""
-        if self._reconciler is None:
-            return 0, None
-        return self._reconciler.beat_answer(uid)
-
-    @property
-    def broken(self) -> int:
-        """The round in which nobody can meet any more, if it is the one that stands; else 0."""
-        return self._reconciler.broken if self._reconciler is not None else 0
-
-    def place(self, uid: Uid) -> Place | None:
-        """What it has to expect of its first round."""
-        return self._reconciler.place(uid) if self._reconciler is not None else None
+    def beat_answer(self, uid: Uid) -> tuple[int, str | None, int, Place | None]:
+        """The newest round announced to it; why its child is to be killed, if it is; the round in which none can meet any
+        more, if it is the one that stands, else 0; and what it has to expect of its first round.
+        """
+        own = self._reconciler
+        return (0, None, 0, None) if own is None else (*own.beat_answer(uid), own.broken, own.place(uid))
 
     @property
     def hears(self) -> bool:
@@ -358,24 +349,16 @@ class JobController:
         """What the worker is told of the first round beyond `known`, once it is published; None after `wait`
         seconds.
         """
-
-        def found() -> Assignment | None:
-            return self._reconciler.assignment(uid, known) if self._reconciler is not None else None
-
-        answer: Assignment | None = await self._awaited(found, wait)
-        return answer
+        return await self._awaited(
+            lambda: self._reconciler.assignment(uid, known) if self._reconciler is not None else None, wait
+        )
 
     async def announced(self, uid: Uid, known: int, wait: float) -> int:
         """The newest round announced to it, once it is beyond `known`, or after `wait` seconds."""
+        await self._awaited(lambda: self.beat_answer(uid)[0] > known or None, wait)
+        return self.beat_answer(uid)[0]
 
-        def found() -> int | None:
-            newest, _ = self.beat_answer(uid)
-            return newest if newest > known else None
-
-        newest = await self._awaited(found, wait)
-        return self.beat_answer(uid)[0] if newest is None else newest
-
-    async def _awaited(self, found: Callable[[], Any], wait: float) -> Any:
+    async def _awaited(self, found: Callable[[], T | None], wait: float) -> T | None:
         try:
             async with asyncio.timeout(wait):
                 while (answer := found()) is None:

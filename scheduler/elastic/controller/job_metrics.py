@@ -124,17 +124,12 @@ class JobMetrics:
         metrics.members.set(sum(status.workers for status in states))
         metrics.wanted.set(sum(status.wanted for status in states))
         metrics.samples_per_second.set(math.fsum(status.samples_per_second or 0.0 for status in states))
-        self._tell_reported()
+        metrics.reported.clear()  # a job that is gone, and a name that is no more, leave nothing
+        for job, name, value in series(self._states, self._uids, self._reported):
+            metrics.reported.labels(job, name).set(value)
         metrics.leading.set(leading)
         for name, reflector in reflectors.items():
             self._watch(name, reflector, now)
-
-    def _tell_reported(self) -> None:
-        """Anew each time: a job that is gone, and a name that is no more, leave nothing."""
-        gauge = self._metrics.reported
-        gauge.clear()
-        for job, name, value in series(self._states, self._uids, self._reported):
-            gauge.labels(job, name).set(value)
 
     def _watch(self, name: str, reflector: Reflector[Any], now: float) -> None:
         metrics = self._metrics

@@ -5,7 +5,6 @@ everything has been read, and while another master acts, facts are only kept.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from random import Random
 from typing import Any, Final
 
 import structlog
@@ -72,7 +71,7 @@ class Master:
     def watches(self) -> dict[str, tuple[ch.Resource[Any], ch.Sink[Any]]]:
         """What to watch, and whom to tell, by name."""
         sinks: dict[str, tuple[type, Callable[[Any], None], Callable[[ch.Gone[Any]], None]]] = {
-            JOBS: (Job, self._job_seen, self._job_gone),
+            JOBS: (Job, self._job_seen, lambda gone: self._forget(gone.uid)),
             PODS: (api.Pod, self._pod_seen, self._pod_gone),
             NODES: (api.Node, self._node_seen, self._node_gone),
         }
@@ -87,31 +86,23 @@ class Master:
         def sink(batch: Sequence[ch.Change[Any]]) -> None:
             for change in batch:
                 try:
-                    take(change)
+                    match change:
+                        case ch.Seen():
+                            seen(change.object)
+                        case ch.Gone():
+                            gone(change)
+                        case ch.Malformed():
+                            leave_out(change, change.message)
+                        case ch.Synced():
+                            self._missing.discard(name)
                 except Exception as error:  # noqa: BLE001 - whatever is wrong with one object, the others count
                     leave_out(change, f"{type(error).__name__}: {error}")
-
-        def take(change: ch.Change[Any]) -> None:
-            match change:
-                case ch.Seen():
-                    seen(change.object)
-                case ch.Gone():
-                    gone(change)
-                case ch.Malformed():
-                    leave_out(change, change.message)
-                case ch.Synced():
-                    self._missing.discard(name)
 
         def leave_out(change: ch.Change[Any], message: str) -> None:
             self._counting.unreadable(kind)
             place = "" if isinstance(change, ch.Synced) else "/".join(filter(None, change.key or ()))
-            _log.warning(
-                "object left out",
-                resource=name,
-                object=place,
-                message=message,
-                kind=("object left out", name, place),
-            )
+            again = ("object left out", name, place)
+            _log.warning("object left out", resource=name, object=place, message=message, kind=again)
 
         return sink
 
@@ -151,9 +142,6 @@ class Master:
             self._take(job)
         else:
             charge.job_seen(job)
-
-    def _job_gone(self, gone: ch.Gone[Job]) -> None:
-        self._forget(gone.uid)
 
     def _forget(self, uid: Uid) -> None:
         """Its pods go with it: they are its own."""
@@ -217,10 +205,9 @@ class Master:
     def _turn(self, node: str, why: str) -> None:
         if self._doomed.get(node, "") == why:
             return
+        self._doomed.pop(node, None)
         if why:
             self._doomed[node] = why
-        else:
-            del self._doomed[node]
         event = NodeDoomed(node, why) if why else NodeCleared(node)
         for charge in list(self.charges.values()):
             charge.node_turned(node, why, event)
@@ -238,8 +225,3 @@ def watched(namespaces: Sequence[str]) -> dict[str, tuple[str, str]]:
 def inside(kind: str, namespace: str) -> str:
     """The name of a watch of one namespace."""
     return f"{kind} of {namespace}"
-
-
-def identity_of(said: str, pod: str, host: str, chance: Random) -> str:
-    """Who we are in the Lease: as said, the Pod we run in, or this host and a word of chance."""
-    return said or pod or f"{host}_{chance.getrandbits(32):08x}"

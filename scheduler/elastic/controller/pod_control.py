@@ -95,12 +95,13 @@ class PodControl:
 
     def tell(self, effect: Tell) -> None:
         call = requests.tell(self._owner, effect.type, effect.reason, effect.message, self._site.clock())
-        self._begin(self._told(call))
+        self._begin(self._site.trying.until_answered("event", call, TELLS))
 
     def requote(self, uid: Uid, name: str, quorum: int) -> None:
         """The gang's quorum changed: its members must agree about it."""
         said = {labels.MIN_MEMBERS: str(quorum)}
-        self._begin(self._quoted(requests.annotate_pod(self._owner.namespace, name, uid, said)))
+        call = requests.annotate_pod(self._owner.namespace, name, uid, said)
+        self._begin(self._site.trying.until_answered("quorum", call))
 
     def _begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
@@ -169,9 +170,3 @@ class PodControl:
             self._report(WorkerGone(effect.uid))
         elif error is not None:
             _log.warning("worker not stopped", job=self._owner.key, pod=name, error=str(error))
-
-    async def _told(self, call: requests.Call) -> None:
-        await self._site.trying.until_answered("event", call, TELLS)
-
-    async def _quoted(self, call: requests.Call) -> None:
-        await self._site.trying.until_answered("quorum", call)

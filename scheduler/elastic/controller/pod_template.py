@@ -57,6 +57,19 @@ CHOICES: Final = frozenset(
 )
 """Variables of ours that a template may set itself."""
 
+FILLED_IN: Final = {
+    "GANGWRIGHT_POD": "metadata.name",
+    "GANGWRIGHT_POD_UID": "metadata.uid",
+    "GANGWRIGHT_POD_IP": "status.podIP",
+    "GANGWRIGHT_NODE": "spec.nodeName",
+}
+"""Variables of ours that kubelet fills in, from fields of the pod."""
+
+MOUNTS: Final = (
+    {"name": AGENT, "mountPath": FOLDER, "readOnly": True},
+    {"name": TOKEN_VOLUME, "mountPath": TOKEN_FOLDER, "readOnly": True},
+)
+
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _NODE_NAME: Final = "metadata.name"
 
@@ -115,42 +128,37 @@ def worker_name(job: str, number: int, chance: str) -> str:
 
 def problems(owner: Owner, spec: Spec) -> tuple[Problem, ...]:
     """What keeps this job's template from becoming a worker."""
-    found = []
+    return tuple(_mistakes(owner, spec.template)) or _unfit(owner, spec)
+
+
+def _mistakes(owner: Owner, template: Thing) -> Iterator[Problem]:
     if len(owner.name) > LONGEST_JOB:
         remedy = f"at most {LONGEST_JOB} characters: it is a label of the job's workers"
-        found.append(Problem("metadata.name", owner.name, remedy))
-    container = _first(spec.template)
-    command = container.get("command") if container is not None else None
-    if container is None:
-        said = shortened(repr((spec.template.get("spec") or {}).get("containers")), 64)
+        yield Problem("metadata.name", owner.name, remedy)
+    pod, metadata = _object(template.get("spec")), _object(template.get("metadata"))
+    written = pod.get("containers")
+    first = written[0] if isinstance(written, list) and written else None
+    command = _object(first).get("command")
+    if not isinstance(first, dict):
         remedy = "the first one trains: an object with name, image and command"
-        found.append(Problem("spec.template.spec.containers", said, remedy))
+        yield Problem.of("spec.template.spec.containers", written, remedy)
     elif not (isinstance(command, list) and command and all(isinstance(word, str) for word in command)):
         remedy = "write what trains, such as [python, train.py]: the agent starts it, and cannot know the image's own"
-        said = shortened(repr(command), 64)
-        found.append(Problem("spec.template.spec.containers[0].command", said, remedy))
-    found += [*_graceless(spec.template.get("spec")), *_foreign(spec.template.get("metadata"))]
-    return tuple(found) or _unfit(owner, spec)
-
-
-def _graceless(pod: object) -> Iterator[Problem]:
-    """A grace period in which no worker can leave."""
-    grace = pod.get("terminationGracePeriodSeconds") if isinstance(pod, dict) else None
+        yield Problem.of("spec.template.spec.containers[0].command", command, remedy)
+    grace = pod.get("terminationGracePeriodSeconds")
     if grace is not None and not (type(grace) is int and grace >= 1):
-        field = "spec.template.spec.terminationGracePeriodSeconds"
         remedy = "whole seconds from 1 on, in which a worker leaves in order; or leave it out"
-        yield Problem(field, shortened(repr(grace), 64), remedy)
-
-
-def _foreign(metadata: object) -> Iterator[Problem]:
-    """Labels and annotations of the template that are not its to write."""
+        yield Problem.of("spec.template.spec.terminationGracePeriodSeconds", grace, remedy)
+    remedy = f"leave it out: what begins with {labels.OURS} is written by the elastic master alone"
     for kind in ("labels", "annotations"):
-        written = metadata.get(kind) if isinstance(metadata, dict) else None
-        found = written if isinstance(written, dict) else {}
-        for key in sorted(filter(_ours, found)):
-            field = f"spec.template.metadata.{kind}[{shortened(key, 96)}]"
-            remedy = f"leave it out: what begins with {labels.OURS} is written by the elastic master alone"
-            yield Problem(field, shortened(repr(found[key]), 64), remedy)
+        said = _object(metadata.get(kind))
+        for key in sorted(filter(_ours, said)):
+            yield Problem.of(f"spec.template.metadata.{kind}[{shortened(key, 96)}]", said[key], remedy)
+
+
+def _object(written: object) -> Mapping[str, Any]:
+    """It, or an empty one where something else stands."""
+    return written if isinstance(written, dict) else {}
 
 
 def _ours(key: str) -> bool:
@@ -165,13 +173,6 @@ def _unfit(owner: Owner, spec: Spec) -> tuple[Problem, ...]:
         said = shortened(f"{type(error).__name__}: {error}", 64)
         return (Problem("spec.template", said, "a PodTemplateSpec, as in a Job"),)
     return ()
-
-
-def _first(template: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    spec = template.get("spec")
-    containers = spec.get("containers") if isinstance(spec, dict) else None
-    first = containers[0] if isinstance(containers, list) and containers else None
-    return first if isinstance(first, dict) else None
 
 
 def manifest(owner: Owner, spec: Spec, worker: Worker, kit: Kit) -> Thing:
@@ -252,13 +253,14 @@ def _spec(written: Thing, owner: Owner, spec: Spec, worker: Worker, kit: Kit) ->
     whole.pop("nodeName", None)  # the API refuses it beside a gate
     if worker.avoid:
         whole["affinity"] = _avoiding(dict(whole.get("affinity") or {}), worker.avoid)
-    return _lowered(whole, spec) if worker.role == SURPLUS else whole
-
-
-def _lowered(whole: Thing, spec: Spec) -> Thing:
-    """Surplus has a priority of its own; what admission made of the template's class does not fit it."""
-    kept = {key: value for key, value in whole.items() if key not in {"priority", "preemptionPolicy"}}
-    return {**kept, "priorityClassName": spec.surplus_priority_class_name}
+    if worker.role == SURPLUS:
+        whole["priorityClassName"] = spec.surplus_priority_class_name
+        for key in (
+            "priority",
+            "preemptionPolicy",
+        ):  # what admission made of the template's class does not fit
+            whole.pop(key, None)
+    return whole
 
 
 def _unlike(things: list[Thing] | None, *names: str) -> list[Thing]:
@@ -274,25 +276,13 @@ def _trainer(container: Thing, owner: Owner, spec: Spec, kit: Kit, grace: int) -
         **container,
         "command": [kit.interpreter, ARCHIVE, "--", *command],
         "env": _environment(container.get("env") or [], owner, spec, kit, grace),
-        "volumeMounts": [*_unlike(container.get("volumeMounts"), AGENT, TOKEN_VOLUME), *_mounts()],
+        "volumeMounts": [*_unlike(container.get("volumeMounts"), AGENT, TOKEN_VOLUME), *MOUNTS],
     }
 
 
 def _environment(written: list[Thing], owner: Owner, spec: Spec, kit: Kit, grace: int) -> list[Thing]:
     """Ours first, so that the template's own may refer to them."""
-    said = {variable["name"] for variable in written}
-    ours = [
-        *_told(owner, spec, kit, grace),
-        *_seen(("GANGWRIGHT_POD", _NODE_NAME), ("GANGWRIGHT_POD_UID", "metadata.uid")),
-        *_seen(("GANGWRIGHT_POD_IP", "status.podIP"), ("GANGWRIGHT_NODE", "spec.nodeName")),
-    ]
-    kept = [own for own in ours if own["name"] not in said & CHOICES]
-    names = {own["name"] for own in kept}
-    return [*kept, *(own for own in written if own["name"] not in names)]
-
-
-def _told(owner: Owner, spec: Spec, kit: Kit, grace: int) -> list[Thing]:
-    values: Mapping[str, str] = {
+    values = {
         "GANGWRIGHT_MASTER": kit.master,
         "GANGWRIGHT_JOB": owner.key,
         "GANGWRIGHT_JOB_UID": owner.uid,
@@ -304,19 +294,13 @@ def _told(owner: Owner, spec: Spec, kit: Kit, grace: int) -> list[Thing]:
         "GANGWRIGHT_GLOO_TIMEOUT": f"{kit.gloo_timeout:g}",
         "GANGWRIGHT_IFACE": kit.interface,
     }
-    return [{"name": name, "value": value} for name, value in values.items()]
-
-
-def _seen(*fields: tuple[str, str]) -> list[Thing]:
-    """Variables that kubelet fills in."""
-    return [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields]
-
-
-def _mounts() -> list[Thing]:
-    return [
-        {"name": AGENT, "mountPath": FOLDER, "readOnly": True},
-        {"name": TOKEN_VOLUME, "mountPath": TOKEN_FOLDER, "readOnly": True},
+    said = {variable["name"] for variable in written} & CHOICES
+    ours: list[Thing] = [{"name": name, "value": value} for name, value in values.items() if name not in said]
+    ours += [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in FILLED_IN.items()
     ]
+    names = {own["name"] for own in ours}
+    return [*ours, *(own for own in written if own["name"] not in names)]
 
 
 # The agent and the token

@@ -128,15 +128,10 @@ class StatusWriter:
         if self.fault is not None:
             _log.warning("status not written", job=self._owner.key, error=str(self.fault))
             raise self.fault
-        self._stood(status)
-
-    def _stood(self, status: Thing) -> None:
-        """It stands; what was wanted meanwhile is next."""
-        if self._wanted is not status:
-            return
-        round_, self._wanted, self._round = self._round, None, None
-        if round_ is not None:
-            self._stands(round_)
+        if self._wanted is status:  # else what was wanted meanwhile is next
+            round_, self._wanted, self._round = self._round, None, None
+            if round_ is not None:
+                self._stands(round_)
 
     async def _write(self, status: Thing) -> errors.KubeError | None:
         """One try; a conflict is resolved and tried again at once, a few times."""

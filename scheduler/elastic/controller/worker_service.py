@@ -39,8 +39,8 @@ class Desk:
         """Note the sign of life."""
         charge = self._charge(beat.uid)
         charge.feed(beat)
-        newest, abort = charge.beat_answer(beat.uid)
-        return BeatAnswer(newest, abort, self._interval, charge.broken, charge.place(beat.uid))
+        newest, abort, broken, place = charge.beat_answer(beat.uid)
+        return BeatAnswer(newest, abort, self._interval, broken, place)
 
     async def ready(self, arrived: Arrived, wait: float) -> Assignment | None:
         """It stands at the barrier."""

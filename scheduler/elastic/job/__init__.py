@@ -6,26 +6,21 @@ no clock.
 """
 
 from scheduler.elastic.job.spec import (
-    Batch,
     BatchMode,
-    Checkpoint,
     LearningRate,
     Problem,
     Spec,
     Stage,
     Strategy,
 )
-from scheduler.elastic.job.status import Condition, Member, Phase, Round, Status, WorkerPhase
+from scheduler.elastic.job.status import Condition, Phase, Round, Status
 from scheduler.elastic.job.status_json import UnreadableStatus, decode_status, encode_status
 from scheduler.elastic.job.validation import decode_spec
 
 __all__ = [
-    "Batch",
     "BatchMode",
-    "Checkpoint",
     "Condition",
     "LearningRate",
-    "Member",
     "Phase",
     "Problem",
     "Round",
@@ -34,7 +29,6 @@ __all__ = [
     "Status",
     "Strategy",
     "UnreadableStatus",
-    "WorkerPhase",
     "decode_spec",
     "decode_status",
     "encode_status",

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from msgspec import Meta, Struct
 
 from scheduler.elastic.sizing.policy_parameters import Offer, Parameters
+from scheduler.errors import shortened
 from scheduler.model import durations
 
 MOST_WORKERS: Final = 10_000
@@ -200,6 +201,11 @@ class Problem(Struct, frozen=True):
     value: str
     """As written, shortened."""
     remedy: str
+
+    @classmethod
+    def of(cls, field: str, value: object, remedy: str) -> "Problem":
+        """value: as it is; None where there is none."""
+        return cls(field, "none" if value is None else shortened(repr(value), 64), remedy)
 
     def __str__(self) -> str:
         return f"{self.field} = {self.value}: {self.remedy}"

@@ -5,13 +5,15 @@ part of one, is kept in a status. Never here: what any of it means, or why it is
 `reconciler.template_revision`).
 """
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from scheduler.elastic.job.status import Status
 from scheduler.errors import shortened
 from scheduler.objects import times
+
+T = TypeVar("T")
 
 _TIMES: Final = frozenset({"lastTransitionTime", "at", "until", "startedAt"})
 _NAMED_BY_PEOPLE: Final = frozenset({"values", "env"})
@@ -58,13 +60,10 @@ def decode_status(raw: Any) -> Status | None:
     if raw is None or raw == {}:
         return None
     try:
-        return msgspec.convert(_inward(_ours(raw)), Status)
+        ours = {**raw, ACCEPTED: None} if isinstance(raw, dict) else raw
+        return msgspec.convert(_inward(ours), Status)
     except (msgspec.ValidationError, ValueError, OverflowError, RecursionError) as error:
         raise UnreadableStatus(shortened(str(error))) from None
-
-
-def _ours(raw: Any) -> Any:
-    return {name: value for name, value in raw.items() if name != ACCEPTED} if isinstance(raw, dict) else raw
 
 
 def readable(raw: Any) -> bool:
@@ -86,7 +85,9 @@ def _outward(value: Any, field: str = "") -> Any:
                 for name, inner in value.items()
                 if inner is not None
             }
-            return _condition(shown) if field == _CONDITIONS else shown
+            if field == _CONDITIONS:
+                shown["status"] = "True" if shown["status"] else "False"
+            return shown
         case list() | tuple():
             return [_outward(inner, field) for inner in value]
         case int() | float() if field in _TIMES:
@@ -115,16 +116,12 @@ def _inward(value: Any, field: str = "") -> Any:
             return value
 
 
-def _condition(shown: dict[str, Any]) -> dict[str, Any]:
-    return {**shown, "status": "True" if shown["status"] else "False"}
-
-
 def _rfc3339(seconds: float) -> str:
     """With thousandths only where there are some."""
     return times.rfc3339(seconds, "milliseconds").replace(".000Z", "Z")
 
 
-def copied(written: Any) -> Any:
+def copied(written: T) -> T | None:
     """A spec as a status keeps it: without nulls. None where it is too long, or too deep."""
     try:
         found = without_nulls(written)

@@ -25,7 +25,7 @@ from scheduler.elastic.job.spec import (
     one_of,
 )
 from scheduler.elastic.sizing import policy_parameters
-from scheduler.errors import SettingsError, shortened
+from scheduler.errors import SettingsError
 
 MOST_MEMBERS: Final = 170
 """Workers of one job. Horovod connects all members of a round twice, at 136 bytes for each address that a member lays
@@ -40,16 +40,15 @@ class Sizing(Struct):
     parameters: Object = {}
 
 
+def _types(kind: type[Struct], *other: str) -> dict[str, Any]:
+    """Field → type, but for the other fields."""
+    fields = msgspec.structs.fields(kind)
+    return {one.encode_name: one.type for one in fields if one.name not in other}
+
+
 FIELDS: Final[Mapping[type, Mapping[str, Any]]] = {
-    kind: {one.encode_name: one.type for one in msgspec.structs.fields(kind)}
-    for kind in (Batch, Checkpoint, Stage, Sizing)
-} | {
-    Spec: {
-        one.encode_name: one.type
-        for one in msgspec.structs.fields(Spec)
-        if one.name not in {"policy", "parameters"}
-    }
-    | {"sizing": Sizing}
+    Spec: {**_types(Spec, "policy", "parameters"), "sizing": Sizing},
+    **{kind: _types(kind) for kind in (Batch, Checkpoint, Stage, Sizing)},
 }
 """What is written of each object: field → type."""
 
@@ -69,11 +68,11 @@ def decode_spec(raw: Any) -> tuple[Spec | None, tuple[Problem, ...]]:
             "parameters": policy_parameters.decode(policy, sizing.get("parameters") or {}),
         }
     except SettingsError as error:
-        found.append(_problem(error.field, error.value, error.remedy))
+        found.append(Problem.of(error.field, error.value, error.remedy))
     if found:
         return None, tuple(found)
     spec = msgspec.convert(written, Spec)
-    found += [_problem(f"spec.{field}", value, remedy) for field, value, remedy in _conflicts(spec)]
+    found += [Problem.of(f"spec.{field}", value, remedy) for field, value, remedy in _conflicts(spec)]
     return (None, tuple(found)) if found else (spec, ())
 
 
@@ -96,7 +95,7 @@ def policy_of(spec: Mapping[str, Any]) -> str:
 def _object(kind: type, raw: Any, place: str, found: list[Problem]) -> dict[str, Any]:
     """The fields that are written and right; a null is no value. Durations are in seconds."""
     if not isinstance(raw, dict | None):
-        found.append(_problem(place, raw, "an object"))
+        found.append(Problem.of(place, raw, "an object"))
         return {}
     raw, known, right = raw or {}, FIELDS[kind], {}
     for name, type_ in known.items():
@@ -104,11 +103,11 @@ def _object(kind: type, raw: Any, place: str, found: list[Problem]) -> dict[str,
         if value is not None:
             right[name] = _value(type_, value, field, found)
         elif name in NEEDED:
-            found.append(_problem(field, None, f"is needed: {_meta(type_).description}"))
+            found.append(Problem.of(field, None, f"is needed: {_meta(type_).description}"))
     for name in filter(lambda one: one not in known, raw):
         near = difflib.get_close_matches(str(name), known, n=1)
         remedy = f"no such field; {f'is {near[0]} meant?' if near else 'leave it out'}"
-        found.append(_problem(f"{place}.{name}", raw[name], remedy))
+        found.append(Problem.of(f"{place}.{name}", raw[name], remedy))
     return right
 
 
@@ -123,7 +122,7 @@ def _value(kind: Any, written: Any, place: str, found: list[Problem]) -> Any:
         read = (meta.extra or {}).get("read")
         return msgspec.convert(read(written) if read else written, kind)
     except msgspec.ValidationError:
-        found.append(_problem(place, written, meta.description or ""))
+        found.append(Problem.of(place, written, meta.description or ""))
         return None
 
 
@@ -132,10 +131,6 @@ def _meta(kind: Any) -> Meta:
     (meta,) = (one for part in (kind, *get_args(kind)) for one in getattr(part, "__metadata__", ()))
     found: Meta = meta
     return found
-
-
-def _problem(field: str, value: Any, remedy: str) -> Problem:
-    return Problem(field, "none" if value is None else shortened(repr(value), 64), remedy)
 
 
 def _conflicts(spec: Spec) -> Iterator[tuple[str, Any, str]]:

@@ -49,7 +49,9 @@ def look(s: State, now: float) -> None:
         return
     if s.template.edited is not None:
         if selectors.entitled(s) or selectors.planned(s):
-            _tell(s)
+            if not s.template.told:
+                s.do(Tell("Normal", CHANGED, _said(s)))
+            s.template.told = True
         else:
             _take(s, s.template.edited)
     for worker in selectors.newcomers(s):
@@ -68,10 +70,8 @@ def whole(s: State) -> Spec | None:
 
 def kept_former(s: State) -> dict[str, Any] | None:
     """The template in force, for the status, while an edit waits; None where it is too long for that, too."""
-    found: dict[str, Any] | None = (
-        copied(s.template.current) if s.template.edited is not None and not s.completion.over else None
-    )
-    return found
+    waits = s.template.edited is not None and not s.completion.over
+    return copied(s.template.current) if waits else None
 
 
 def fact(s: State) -> Fact:
@@ -118,12 +118,6 @@ def _said(s: State) -> str:
     if kept_former(s) is None:
         said.append(LONG)
     return " ".join(said)
-
-
-def _tell(s: State) -> None:
-    if not s.template.told:
-        s.do(Tell("Normal", CHANGED, _said(s)))
-    s.template.told = True
 
 
 def _take(s: State, edited: dict[str, Any]) -> None:

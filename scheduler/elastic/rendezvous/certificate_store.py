@@ -12,8 +12,8 @@ import base64
 import binascii
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -123,7 +123,9 @@ async def certified(
         return
     store = Secret(calls, namespace, settings.secret)
     papers = await settled(store, settings, clock())
-    with _private() as place:
+    memory = MEMORY if os.access(MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="gangwright-", dir=memory) as folder:
+        place = Path(folder)
         written(place, papers)
         keeper = asyncio.create_task(_keep(store, settings, place, papers, clock))
         try:
@@ -170,25 +172,14 @@ async def _keep(
 
 def written(place: Path, papers: Papers) -> None:
     """Write what differs, each file at once, the keys before the certificates that go with them."""
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name, content in sorted(
-        _contents(papers).items(), reverse=True, key=lambda item: item[0].endswith("key")
-    ):
+    for name, content in reversed(_contents(papers).items()):
         file = place / name
         if file.exists() and file.read_bytes() == content:
             continue
         fresh = place / f".{name}.new"
-        fresh.unlink(missing_ok=True)
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            out.write(content)
+        fresh.touch(0o600)
+        fresh.write_bytes(content)
         fresh.replace(file)
-
-
-@contextmanager
-def _private() -> Iterator[Path]:
-    memory = MEMORY if os.access(MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="gangwright-", dir=memory) as place:
-        yield Path(place)
 
 
 def _configured(settings: RendezvousServer) -> str:

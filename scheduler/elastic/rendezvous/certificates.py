@@ -87,59 +87,32 @@ def _due(certificate: x509.Certificate, moment: dt.datetime) -> bool:
 
 def _authority(key: ec.EllipticCurvePrivateKey, moment: dt.datetime) -> Pair:
     name = _name("gangwright-elastic")
-    traits: list[_Trait] = [(x509.BasicConstraints(ca=True, path_length=0), True), _usage(signs=True)]
-    return _signed(key, name, key, name, traits, moment, AUTHORITY_LIFE)
+    return _signed(_builder(name, key, moment, AUTHORITY_LIFE, signs=True).issuer_name(name), key, key)
 
 
 def _server(authority: Pair, names: Sequence[str], moment: dt.datetime) -> Pair:
-    key = ec.generate_private_key(ec.SECP256R1())
-    signer = _read(authority.cert)
-    traits: list[_Trait] = [
-        (x509.BasicConstraints(ca=False, path_length=None), True),
-        _usage(signs=False),
-        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
-        (x509.SubjectAlternativeName([_general(name) for name in names]), False),
-    ]
+    key, signer = ec.generate_private_key(ec.SECP256R1()), _read(authority.cert)
     life = min(SERVER_LIFE, signer.not_valid_after_utc - moment)
-    return _signed(
-        _key(authority.key), signer.subject, key, _name("gangwright-elastic master"), traits, moment, life
+    alternatives = x509.SubjectAlternativeName([_general(name) for name in names])
+    builder = (
+        _builder(_name("gangwright-elastic master"), key, moment, life, signs=False)
+        .issuer_name(signer.subject)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(alternatives, critical=False)
     )
+    return _signed(builder, key, _key(authority.key))
 
 
-_Trait = tuple[x509.ExtensionType, bool]
-"""An extension of a certificate, and whether it is critical."""
-
-
-def _signed(
-    signer: ec.EllipticCurvePrivateKey,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
+def _builder(
     subject: x509.Name,
-    traits: Sequence[_Trait],
+    key: ec.EllipticCurvePrivateKey,
     moment: dt.datetime,
     life: dt.timedelta,
-) -> Pair:
-    builder = (
-        x509.CertificateBuilder(issuer_name=issuer, subject_name=subject, public_key=key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(moment - EARLY)
-        .not_valid_after(moment + life)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
-        )
-    )
-    for extension, critical in traits:
-        builder = builder.add_extension(extension, critical)
-    certificate = builder.sign(signer, hashes.SHA256())
-    written = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return Pair(certificate.public_bytes(serialization.Encoding.PEM), written)
-
-
-def _usage(*, signs: bool) -> _Trait:
-    return x509.KeyUsage(
+    *,
+    signs: bool,
+) -> x509.CertificateBuilder:
+    """What both kinds of certificate say. signs: an authority's, that signs servers and nothing that signs."""
+    usage = x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=signs,
         crl_sign=signs,
@@ -149,7 +122,27 @@ def _usage(*, signs: bool) -> _Trait:
         key_agreement=False,
         encipher_only=False,
         decipher_only=False,
-    ), True
+    )
+    return (
+        x509.CertificateBuilder(subject_name=subject, public_key=key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(moment - EARLY)
+        .not_valid_after(moment + life)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.BasicConstraints(signs, 0 if signs else None), critical=True)
+        .add_extension(usage, critical=True)
+    )
+
+
+def _signed(
+    builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey
+) -> Pair:
+    by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    certificate = builder.add_extension(by, critical=False).sign(signer, hashes.SHA256())
+    written = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Pair(certificate.public_bytes(serialization.Encoding.PEM), written)
 
 
 def _name(text: str) -> x509.Name:

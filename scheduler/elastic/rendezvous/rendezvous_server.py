@@ -28,16 +28,13 @@ class Rendezvous:
     """A rendezvous that is open.
 
     address: what workers are told, `https://HOST:PORT`. port: where it listens. authority: the certificate, PEM, by
-    which workers check it. forget: drops the values of a job (`namespace/name`) that is gone. met: told of a round of a
-    job in which all train. broken: told of one in which a member's process has ended.
+    which workers check it. values: of the rounds of all jobs.
     """
 
     address: str
     port: int
     authority: str
-    forget: Callable[[str], None]
-    met: Callable[[str, int], None]
-    broken: Callable[[str, int], None]
+    values: Values
 
 
 @asynccontextmanager
@@ -93,14 +90,7 @@ async def rendezvous(
         ):
             with suppress(ValueError):  # of a kind that workers may read and we cannot
                 ends.labels("rendezvous", "ca").set(first_end(shown.authority.encode()))
-            yield Rendezvous(
-                _address(settings.names[0], port),
-                port,
-                shown.authority,
-                values.forget,
-                values.met,
-                values.broken,
-            )
+            yield Rendezvous(_address(settings.names[0], port), port, shown.authority, values)
     finally:
         await tokens.close()
 

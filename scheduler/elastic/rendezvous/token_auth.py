@@ -141,7 +141,7 @@ class Tokens:
         """The API server's word. Raises Refused when there is none."""
         try:
             async with self._gate:
-                status = await self._status(token)
+                status = await token_status(self._calls, token, [self._audience])
         except KubeError:
             self._away_since = self._clock()
             self._told("away")
@@ -150,9 +150,6 @@ class Tokens:
         word = self._word(status, token)
         self._told("yes" if word.holder else "no")
         return word
-
-    async def _status(self, token: str) -> TokenStatus:
-        return await token_status(self._calls, token, [self._audience])
 
     def _word(self, status: TokenStatus, token: str) -> _Word:
         now, claims = self._clock(), _claims(token)

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from scheduler.elastic.reconciler.job_effects import Assignment
 from scheduler.elastic.reconciler.job_events import Arrived, Beat, Exited, Leaving
-from scheduler.elastic.rendezvous.token_auth import Holder, Tokens
+from scheduler.elastic.rendezvous.token_auth import Tokens
 from scheduler.elastic.rendezvous.worker_messages import BeatAnswer, Reason, Refused
 from scheduler.errors import shortened
 from scheduler.serving.body import Bodies, Crowded, TooLarge
@@ -109,15 +109,12 @@ class Door:
             _take(self._strangers, request.remote or "", now, "too many unknown tokens from this address")
         holder = await self._tokens.who(word)
         _take(self._workers, holder.uid, now, "too many requests of this worker")
-        return Caller(holder.uid, holder.pod, self._worker(holder))
-
-    def _worker(self, holder: Holder) -> Worker:
         worker = self._desk.worker(holder.uid)
         if worker is None:
             raise Refused(Reason.NO_WORKER, f"the pod {holder.namespace}/{holder.pod} is no worker of a job")
         if worker.job.partition("/")[0] != holder.namespace:
             raise Refused(Reason.OTHER_NAMESPACE, "the token is of another namespace than the job")
-        return worker
+        return Caller(holder.uid, holder.pod, worker)
 
 
 def _take(buckets: Buckets, source: str, now: float, wrong: str) -> None:
@@ -202,7 +199,10 @@ class Waits:
         self._most = most
         self._of: dict[str, dict[Hashable, asyncio.Task[Any]]] = {}
         self._closed = False
-        self.count = 0
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self._of.values()))
 
     async def answer(self, uid: str, what: Hashable, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The answer of `ask`. Raises Refused when there are too many, or when the worker asks the same again
@@ -217,7 +217,6 @@ class Waits:
         task = mine[what] = asyncio.create_task(ask())
         if earlier is not None:
             earlier.cancel()
-        self.count += 1
         try:
             found: T = await task
         except asyncio.CancelledError:
@@ -229,7 +228,6 @@ class Waits:
                 ) from None
             raise
         finally:
-            self.count -= 1
             if mine.get(what) is task:
                 del mine[what]
             if not mine and self._of.get(uid) is mine:

@@ -1,14 +1,13 @@
 """Sizes are decided for all jobs together, from the room that the watches show."""
 
 import asyncio
-from random import Random
 from types import SimpleNamespace
 
 import pytest
 
 from scheduler.elastic.controller import autoscaler, requests
 from scheduler.elastic.controller.autoscaler import decide
-from scheduler.elastic.controller.job_registry import identity_of, watched
+from scheduler.elastic.controller.job_registry import watched
 from scheduler.elastic.controller.node_usage import NodeUsage
 from scheduler.elastic.sizing import Want, allocation, policies
 from scheduler.objects import pod_annotations
@@ -238,11 +237,3 @@ def test_what_is_watched():
     assert found["elasticjobs of b"][1] == "/apis/gangwright.io/v1alpha1/namespaces/b/elasticjobs"
     assert found["nodes"] == ("nodes", "/api/v1/nodes")
     assert len(found) == 5
-
-
-def test_who_we_are():
-    """As said, else the Pod, under whose name the next container goes on; else nobody's name twice."""
-    assert identity_of("me", "pod-0", "host", Random(1)) == "me"
-    assert identity_of("", "pod-0", "host", Random(1)) == "pod-0"
-    assert identity_of("", "", "host", Random(1)) != identity_of("", "", "host", Random(2))
-    assert identity_of("", "", "host", Random(1)).startswith("host_")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.elastic.job import BatchMode, LearningRate, Spec, Strategy, decode_spec
 from scheduler.elastic.job.validation import MOST_MEMBERS, lowered
-from scheduler.elastic.sizing.policy_parameters import Efficiency
+from scheduler.elastic.sizing.policy_parameters import Efficiency, Schedule
 
 POD = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "worker", "image": "train"}]}}
 
@@ -170,7 +170,8 @@ def test_sizes_in_the_schedule_choose_the_policy() -> None:
     spec, _ = decode_spec(a_spec(schedule=stages))
 
     assert spec is not None
-    assert spec.policy == "schedule"
+    assert (spec.policy, spec.parameters) == ("schedule", Schedule())
+    assert decode_spec(a_spec(schedule=stages, sizing={"policy": None})) == (spec, ())
     assert wrong(schedule=stages[:1], sizing={"policy": "offer"}) == [
         "spec.schedule[0].workers = 2: leave it out, or set sizing.policy to schedule; it is offer"
     ]

@@ -206,7 +206,7 @@ async def test_two_jobs_with_one_round_number_share_nothing():
         await running.ask("PUT", VALUE, "a", b"of one")
         foreign = await running.ask("GET", VALUE, "b")
         own = await running.ask("GET", VALUE, "a")
-        running.open.forget("team/one")
+        running.open.values.forget("team/one")
         gone = await running.ask("GET", VALUE, "a")
 
     assert (foreign.status, own.body, gone.status) == (404, b"of one", 404)
@@ -227,7 +227,7 @@ async def test_a_value_that_comes_after_its_job_is_gone_is_not_kept():
         late = asyncio.create_task(running.ask("PUT", VALUE, "a", body()))
         await going.wait()
         await asyncio.sleep(0.1)
-        running.open.forget("team/job")
+        running.open.values.forget("team/job")
         running.desk.dismiss("a")
         del running.desk.jobs["team/job"]
         rest.set()

@@ -322,7 +322,7 @@ def test_the_agent_must_know_what_to_start(command):
     (problem,) = problems(OWNER, changed(containers=[container]))
 
     assert problem.field == "spec.template.spec.containers[0].command"
-    assert problem.value == repr(command)
+    assert problem.value == ("none" if command is None else repr(command))
 
 
 OURS = (
