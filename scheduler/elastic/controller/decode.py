@@ -1,7 +1,7 @@
 """API objects as the master reads them: events of a job, the spec that it goes by, and why a node is about to go.
 
-Lives here: which fields count. Never here: what follows, or what is wrong with a spec (`job.validation`, `pod_template`,
-`reconciler.ring_limit`). Decoding builds nothing that is not declared.
+Lives here: which fields count. Never here: what follows, or what is wrong with a spec (`job.validation`,
+`pod_template`). Decoding builds nothing that is not declared.
 """
 
 from collections.abc import Callable, Iterable, Iterator
