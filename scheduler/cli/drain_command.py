@@ -7,17 +7,7 @@ import typer
 
 from scheduler import errors
 from scheduler.cli import screen
-from scheduler.cli.options import (
-    NO,
-    OK,
-    Context,
-    Form,
-    Kubeconfig,
-    Reach,
-    Settings,
-    Shown,
-    duration_of,
-)
+from scheduler.cli.options import NO, OK, Context, Form, Kubeconfig, Reach, Settings, Shown, duration_of
 from scheduler.cli.status_client import POD, RefusedError, StatusClient
 from scheduler.clock import steady
 from scheduler.status.schemas import DrainAnswer, Move
