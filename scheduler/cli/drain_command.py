@@ -23,7 +23,7 @@ HIDDEN: Final = ("what is left on it is in namespaces whose pods you may not lis
 """What a person does next, where the node is not empty."""
 
 FOR_GOOD: Final = frozenset({400, 401, 403, 404})
-"""OfflineAnswers of the service that asking again does not change: it may not be done, or there is no such node."""
+"""Answers of the service that asking again does not change: it may not be done, or there is no such node."""
 
 
 Service: TypeAlias = Annotated[
