@@ -149,3 +149,10 @@ class TooManyRequests(KubeError):
 
 class ServerError(KubeError):
     """The API server is in trouble itself (5xx)."""
+
+
+def first_of(error: BaseException) -> BaseException:
+    """What went wrong first; the rest of a group are tasks that fell with it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -56,13 +56,8 @@ ELSEWHERE: Final = (
 )
 
 
-class _Meta(msgspec.Struct, frozen=True, rename="camel"):
-    name: str = ""
-    creation_timestamp: str = ""
-
-
 class _ConfigMap(msgspec.Struct):
-    metadata: _Meta = _Meta()
+    metadata: api.Meta = msgspec.field(default_factory=api.Meta)
     data: dict[str, str] = {}
 
 
@@ -165,7 +160,7 @@ async def policy(client: Client, file: Path | None) -> Policy:
         found, why = [], str(error.status or "they cannot be read")
     own = [each for each in found if _is_settings(each.metadata.name)]
     if own:
-        newest = max(own, key=lambda each: each.metadata.creation_timestamp)
+        newest = max(own, key=lambda each: each.metadata.creation_timestamp or "")
         return load(text=newest.data.get("settings.yaml", ""), environ={}, warn=screen.note).policy
     screen.note(
         f"the cluster's settings of Gangwright are not known ({why}): defaults assumed, see --settings"

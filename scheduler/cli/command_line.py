@@ -4,7 +4,7 @@
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Final
 
@@ -56,7 +56,7 @@ def main(words: Sequence[str] | None = None) -> None:
     except errors.GangwrightError as error:
         _fail(error)
     except ExceptionGroup as group:
-        first = next(_leaves(group))
+        first = errors.first_of(group)
         if not isinstance(first, errors.GangwrightError):
             raise
         _fail(first)
@@ -83,12 +83,3 @@ def _fail(error: errors.GangwrightError) -> None:
     if advice:
         console.print(Text(f"  {advice}", style="dim"))
     sys.exit(WRONG)
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    """The errors in a group, the first that happened first."""
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error

@@ -48,24 +48,12 @@ TABLE: Final = (
     Row("elastic", "daemon", "elastic", OPERATION, "Look after ElasticJobs: make and remove their workers, decide their sizes, and let workers meet."),
     Row("ungate", "ungate", "ungate", OPERATION, "Remove the gate gangwright.io/planned from every pod that has it."),
 )
-# fmt: on
 
-
-BEHIND: Final = frozenset(
-    [
-        "-A",
-        "--all-namespaces",
-        "--context",
-        "--kubeconfig",
-        "-n",
-        "--namespace",
-        "-o",
-        "--output",
-        "--server",
-        "--settings",
-    ]
-)
+BEHIND: Final = frozenset([
+    "-A", "--all-namespaces", "--context", "--kubeconfig", "-n", "--namespace", "-o", "--output", "--server", "--settings",
+])
 """Options of commands that other programs take before the command, too."""
+# fmt: on
 
 
 class Loaded(TyperCommand):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 import structlog
 import typer
 
-from scheduler.errors import SettingsError
+from scheduler.errors import SettingsError, first_of
 from scheduler.settings import Settings, load
 from scheduler.telemetry import log
 
@@ -106,15 +106,9 @@ async def until_told(program: Coroutine[Any, Any, None]) -> None:
             raise
         _log.info("stopped")
     except ExceptionGroup as group:
-        raise _first(group) from group
+        raise first_of(group) from group
     else:
         _log.info("the lease is lost: ending, to be started afresh")
-
-
-def _first(group: ExceptionGroup[Exception]) -> Exception:
-    """What went wrong first; the rest are tasks that fell with it."""
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, ExceptionGroup) else error
 
 
 def listening(places: Mapping[str, str]) -> None:

@@ -7,17 +7,7 @@ import typer
 
 from scheduler import errors
 from scheduler.cli import screen
-from scheduler.cli.options import (
-    NO,
-    OK,
-    Context,
-    Form,
-    Kubeconfig,
-    Reach,
-    Settings,
-    Shown,
-    duration_of,
-)
+from scheduler.cli.options import NO, OK, Context, Form, Kubeconfig, Reach, Settings, Shown, duration_of
 from scheduler.cli.status_client import POD, RefusedError, StatusClient
 from scheduler.clock import steady
 from scheduler.status.schemas import DrainAnswer, Move
@@ -33,7 +23,7 @@ HIDDEN: Final = ("what is left on it is in namespaces whose pods you may not lis
 """What a person does next, where the node is not empty."""
 
 FOR_GOOD: Final = frozenset({400, 401, 403, 404})
-"""OfflineAnswers of the service that asking again does not change: it may not be done, or there is no such node."""
+"""Answers of the service that asking again does not change: it may not be done, or there is no such node."""
 
 
 Service: TypeAlias = Annotated[

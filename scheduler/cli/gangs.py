@@ -236,13 +236,10 @@ def _show(rows: Iterable[GangRow], now: float, *, wide: bool, everywhere: bool) 
 def _cells(row: GangRow, now: float, *, wide: bool, everywhere: bool) -> list[str | Text]:
     cells: list[str | Text] = [str(row.position or "-")]
     cells += [row.namespace or "(hidden)"] if everywhere else []
-    cells += [row.name or row.id, _state(row.state), _count(row), span(row.wait_seconds)]
+    state = Text(screen.printable(row.state), style=COLOURS.get(row.state, ""))
+    cells += [row.name or row.id, state, _count(row), span(row.wait_seconds)]
     cells += [starts(row.forecast, now), row.reason or "-"]
     return [*cells, "-" if row.priority is None else str(row.priority), row.message or "-"] if wide else cells
-
-
-def _state(word: str) -> Text:
-    return Text(screen.printable(word), style=COLOURS.get(word, ""))
 
 
 def _count(row: GangRow) -> str:

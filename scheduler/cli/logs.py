@@ -77,7 +77,9 @@ class Place:
         if moment is not None:
             self.again = self._came_before(moment)
             if not self.again:
-                self._note(moment)
+                if self.last is None or moment > self.last:
+                    self.last, self.shown = moment, 0
+                self.shown += moment == self.last
         return None if self.again else text
 
     def _came_before(self, moment: Moment) -> bool:
@@ -88,11 +90,6 @@ class Place:
             return True
         self.left -= 1
         return self.left >= 0
-
-    def _note(self, moment: Moment) -> None:
-        if self.last is None or moment > self.last:
-            self.last, self.shown = moment, 0
-        self.shown += moment == self.last
 
 
 def stamped(line: str) -> tuple[Moment | None, str]:
@@ -269,17 +266,14 @@ async def _members(merger: Merger) -> list[api.Pod]:
     """The pods of the gang, in whichever format they say so; or the pod of that name."""
     wanted = merger.wanted
     pods = await objects(merger.client, Resource(f"/api/v1/namespaces/{wanted.namespace}/pods", api.Pod))
-    members = [pod for pod in pods if _gang(pod) == wanted.gang]
-    return sorted(
-        members or [pod for pod in pods if pod.metadata.name == wanted.gang],
-        key=lambda pod: pod.metadata.name,
-    )
-
-
-def _gang(pod: api.Pod) -> str | None:
-    meta = pod.metadata
-    said = read(meta.namespace, meta.labels or {}, meta.annotations or {}, DEFAULT_LEVELS).membership
-    return said.gang.name if said is not None else None
+    pods.sort(key=lambda pod: pod.metadata.name)
+    members = []
+    for pod in pods:
+        meta = pod.metadata
+        said = read(meta.namespace, meta.labels or {}, meta.annotations or {}, DEFAULT_LEVELS).membership
+        if said is not None and said.gang.name == wanted.gang:
+            members.append(pod)
+    return members or [pod for pod in pods if pod.metadata.name == wanted.gang]
 
 
 async def _read(merger: Merger, pod: api.Pod, place: Place) -> None:

@@ -1,4 +1,4 @@
-"""OfflineAnswers about a cluster, worked out here from a document, in the shapes of the status API.
+"""Answers about a cluster, worked out here from a document, in the shapes of the status API.
 
 Lives here: the views of the status service, looked at on an engine of our own that stands where the cluster stands,
 beside one that went on to decide. Never here: how an answer is shown, or where the document comes from.

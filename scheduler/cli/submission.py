@@ -119,12 +119,13 @@ def wish(
     events = reading.imagine([*groups, *(pod for own in made for pod in own.pods())])
     events = [_as_made(event, now, reading.policy) for event in events]
     pods = tuple(event.pod for event in events if isinstance(event, PodSeen))
-    stated = {(own.format, own.key): own.quorum for own in _groups(events)}
+    seen = [event.group for event in events if isinstance(event, GroupSeen)]
+    stated = {(own.format, own.key): own.quorum for own in seen}
     held_up = dict(_held_up(pods, made, stated))
     return Wish(
         pods,
         tuple(events),
-        tuple(dict.fromkeys(_wrong(pods, events, made, reading.policy))),
+        tuple(dict.fromkeys(_wrong(pods, seen, made, stated, reading.policy))),
         tuple(dict.fromkeys([*_notes(pods, things, made), *held_up.values()])),
         frozenset(PodKey(own.namespace, name) for own in made if not _names(own) for name in own.names()),
         tuple(made),
@@ -173,7 +174,7 @@ def _as_made(event: Event, now: float, policy: Policy) -> Event:
 
 
 def _wrong(
-    pods: Sequence[Pod], events: Iterable[Event], made: Sequence[Template], policy: Policy
+    pods: Sequence[Pod], groups: Iterable[Group], made: Sequence[Template], stated: _Stated, policy: Policy
 ) -> Iterator[str]:
     """Why they would not be placed."""
     if not made:
@@ -188,15 +189,10 @@ def _wrong(
         known = [level.name for level in policy.levels]
         if wanted is not None and wanted not in known:
             yield f"{labels.LEVEL}: {wanted!r}: use one of the configured levels: {', '.join(known)}"
-    groups = _groups(events)
     yield from (f"PodGroup {own.key.name}: {c}" for own in groups for c in own.complaints if c.fatal)
-    for gang, role, least, there in _short(pods, {(own.format, own.key): own.quorum for own in groups}):
+    for gang, role, least, there in _short(pods, stated):
         of = f" of role {role}" if role else ""
         yield f"gang {gang.name} needs {least} members{of} and these manifests make {there}: it would never start"
-
-
-def _groups(events: Iterable[Event]) -> list[Group]:
-    return [event.group for event in events if isinstance(event, GroupSeen)]
 
 
 def _forged(made: Sequence[Template]) -> Iterator[str]:

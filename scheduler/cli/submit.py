@@ -6,7 +6,7 @@ gang (`submission`).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -40,6 +40,11 @@ EVERY: Final = 1.0
 
 ENDED: Final = "ended"
 """The state of a gang whose members all ran and have ended, perhaps between two looks."""
+
+UNMODELLED: Final = (
+    "the planner does not model this, and kube-scheduler decides by it, pod by pod: "
+    "Gangwright cannot tell whether every pod finds a node"
+)
 
 DONE: Final = frozenset({"bound", "running", ENDED})
 
@@ -88,39 +93,28 @@ async def _submit(
         if any(map(is_of_storage, found.unmodelled)):
             reading = await cluster_document.read(client, policy, cluster_document.STORAGE)
             found = wish(things, namespace, reading, classes, steady())
-        for text in (*found.notes, *map(_warning, found.unmodelled)):
+        warnings = (f"warning: {field}: {UNMODELLED}" for field in found.unmodelled)
+        for text in (*found.notes, *warnings, *(f"wrong: {own}" for own in found.wrong)):
             screen.note(text)
         if found.wrong:
-            for text in found.wrong:
-                screen.note(f"wrong: {text}")
             screen.note("nothing was applied")
             return WRONG
         paths = await _paths(client, things, namespace)
-        async for text in refusals(client, things, namespace):
-            screen.note(text)
+        await _tell_refusals(client, things, namespace)
         made = {await _apply(client, path, thing, dry_run=dry_run, force=force) for path, thing in paths}
         if not wait or dry_run:
             return 0
         return await _wait(client, reading, found, made, limit)
 
 
-def _warning(field: str) -> str:
-    return (
-        f"warning: {field}: the planner does not model this, and kube-scheduler decides by it, pod by pod: "
-        "Gangwright cannot tell whether every pod finds a node"
-    )
-
-
 async def _paths(client: Client, things: list[Thing], namespace: str) -> list[tuple[str, Thing]]:
     """Where each of them goes; all are found before the first is applied."""
-    discovery = Discovery(client)
-    paths = []
+    discovery, paths = Discovery(client), list[tuple[str, Thing]]()
     for thing in things:
         meta = thing["metadata"]
         inside = str(meta.get("namespace") or namespace)
-        paths.append(
-            (await discovery.path(str(thing["apiVersion"]), thing["kind"], inside, meta["name"]), thing)
-        )
+        path = await discovery.path(str(thing["apiVersion"]), thing["kind"], inside, meta["name"])
+        paths.append((path, thing))
     return paths
 
 
@@ -172,8 +166,8 @@ async def _look(client: Client, reading: Reading, gangs: list[GangKey], groups: 
     """The gangs as the ledger would have them, by their pods."""
     now = Reading(reading.policy, steady())
     for namespace in sorted({gang.namespace for gang in gangs}):
-        found = await listed(client, ch.Resource(f"/api/v1/namespaces/{namespace}/pods", api.Pod))
-        now.take("pods", found)
+        pods = ch.Resource(f"/api/v1/namespaces/{namespace}/pods", api.Pod)
+        now.take("pods", await listed(client, pods))
     return stand(now.document(), groups)
 
 
@@ -208,7 +202,7 @@ OWN_WAY: Final = ("Pod/", "ElasticJob/")
 """Makers that are not asked about: a pod is its own, and workers get more than their template has."""
 
 
-async def refusals(client: Client, things: Sequence[Thing], namespace: str) -> AsyncIterator[str]:
+async def _tell_refusals(client: Client, things: Sequence[Thing], namespace: str) -> None:
     """What the API server has against the pods as the cluster is now; nothing where the manifests change that first.
 
     Where it cannot tell, that is said of the first, and no other is asked about: nothing hangs on the answer.
@@ -216,18 +210,16 @@ async def refusals(client: Client, things: Sequence[Thing], namespace: str) -> A
     made = [(thing, templates(thing, namespace)) for thing in things]
     if any(not found and thing["kind"] != "PodGroup" for thing, found in made):
         return
-    for own in (own for _, found in made for own in found):
-        if own.maker.startswith(OWN_WAY):
-            continue
+    for own in (own for _, found in made for own in found if not own.maker.startswith(OWN_WAY)):
         try:
             await _try(client, own)
         except (errors.Forbidden, errors.Invalid) as refused:
             if LACKS_RIGHT not in str(refused):
-                yield f"{own.maker}: its pods would be refused: {refused}"
+                screen.note(f"{own.maker}: its pods would be refused: {refused}")
         except errors.NotFound:
             continue
         except errors.KubeError as error:
-            yield f"{own.maker}: not known whether its pods would be refused: {error}"
+            screen.note(f"{own.maker}: not known whether its pods would be refused: {error}")
             return
 
 

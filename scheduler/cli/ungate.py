@@ -18,7 +18,7 @@ from rich.text import Text
 
 from scheduler import errors
 from scheduler.cli.jobs import paused
-from scheduler.cli.options import Context, Kubeconfig, Reach, a_namespace
+from scheduler.cli.options import NO, Context, Kubeconfig, Reach, a_namespace
 from scheduler.kube.actions import CALL_LIMIT, PASSING, RETRY_WITHIN, TRIES
 from scheduler.kube.changes import Malformed, Resource, Seen
 from scheduler.kube.client import Client, send
@@ -73,21 +73,18 @@ def ungate(
     for text in told:
         print(text, file=sys.stderr)
     if failures:
-        _tell(failures)
-        raise typer.Exit(1)
-
-
-def _tell(failures: dict[str, errors.KubeError]) -> None:
-    """Name on standard error who still waits, and why."""
-    console = Console(stderr=True, soft_wrap=True)
-    for place, error in sorted(failures.items()):
-        console.print(Text(f"{place}: {error}"))
-    console.print(Text.assemble(("gangwright:", "bold red"), f" {len(failures)} pods could not be let go"))
+        console = Console(stderr=True, soft_wrap=True)
+        for place, error in sorted(failures.items()):
+            console.print(Text(f"{place}: {error}"))
+        said = f" {len(failures)} pods could not be let go"
+        console.print(Text.assemble(("gangwright:", "bold red"), said))
+        raise typer.Exit(NO)
 
 
 async def _run(
     namespace: str, reach: Reach, *, dry_run: bool
 ) -> tuple[int, dict[str, errors.KubeError], list[str]]:
+    """How many pods were let go, why others were not, and what is to be said of Jobs."""
     async with await reach.client() as client:
         pods = await gated(client, namespace)
         if not dry_run:

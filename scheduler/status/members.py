@@ -20,20 +20,12 @@ def counts(record: GangRecord, needed: int | None) -> schemas.Members:
     members, spec = record.members.values(), record.spec
     done = sum(spec.done.values()) if isinstance(spec, Spec) else 0
     return schemas.Members(
-        present=_there(record),
+        present=sum(member.bound or not member.pod.held_back for member in record.live()),
         needed=needed,
         held=sum(member.hold is not None and not member.bound for member in members),
-        bound=sum(map(_has_bound, members)) + done,
+        bound=sum(member.bound or member.pod.phase is Phase.SUCCEEDED for member in members) + done,
         running=sum(member.pod.phase is Phase.RUNNING for member in members),
     )
-
-
-def _there(record: GangRecord) -> int:
-    return sum(member.bound or not member.pod.held_back for member in record.live())
-
-
-def _has_bound(member: Member) -> bool:
-    return member.bound or member.pod.phase is Phase.SUCCEEDED
 
 
 def row(member: Member) -> schemas.MemberRow:

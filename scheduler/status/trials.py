@@ -71,7 +71,11 @@ def pods(asked: TrialRequest, levels: tuple[Level, ...], volumes: Volumes, now: 
     interner, numbers = Interner(), itertools.count()
     made: list[Pod] = []
     for index, each in enumerate(asked.pods):
-        first = _read(each.pod, f"pods[{index}].pod", asked.namespace, levels, volumes, interner)
+        place = f"pods[{index}].pod"
+        first = read(_decoded(each.pod, place, asked.namespace), volumes, levels, interner)
+        complaint = next((complaint for complaint in first.complaints if complaint.fatal), None)
+        if complaint is not None:
+            raise Unfit(f"{place}: {shortened(str(complaint))}")
         for start in range(0, int(each.count), STRIDE):
             yield
             some = range(start, min(start + STRIDE, int(each.count)))
@@ -79,14 +83,7 @@ def pods(asked: TrialRequest, levels: tuple[Level, ...], volumes: Volumes, now: 
     return made
 
 
-def _read(
-    found: Mapping[str, object],
-    place: str,
-    namespace: str,
-    levels: tuple[Level, ...],
-    volumes: Volumes,
-    interner: Interner,
-) -> Pod:
+def _decoded(found: Mapping[str, object], place: str, namespace: str) -> api.Pod:
     try:
         one = msgspec.convert({"metadata": {}, **found}, api.Pod)
     except (msgspec.ValidationError, RecursionError) as error:
@@ -95,11 +92,7 @@ def _read(
         raise Problem(400, f"{place}.metadata.namespace: must be {namespace}, as `namespace` says")
     one.metadata.namespace = namespace
     one.metadata.name = one.metadata.name or "pod"
-    pod = read(one, volumes, levels, interner)
-    complaint = next((complaint for complaint in pod.complaints if complaint.fatal), None)
-    if complaint is not None:
-        raise Unfit(f"{place}: {shortened(str(complaint))}")
-    return pod
+    return one
 
 
 def _numbered(pod: Pod, number: int, several: bool, now: float) -> Pod:
