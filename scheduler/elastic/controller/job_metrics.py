@@ -1,6 +1,6 @@
 """What happens to the jobs, as metrics.
 
-Lives here: what counts as what, and the bounds on values that scripts report. Never here: names, labels and buckets (`telemetry.elastic`).
+Lives here: what counts as what, and the bounds on values that scripts report. Never here: names, labels and buckets (`telemetry.elastic_metrics`).
 Gauges are sums over the jobs' last known status. What a round changed is read off the round, so a status that is written
 twice counts once. Every name of every job that a script reports is a series of its own, so names and jobs are bounded.
 """

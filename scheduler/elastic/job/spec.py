@@ -15,7 +15,7 @@ from scheduler.errors import shortened
 from scheduler.model import durations
 
 MOST_WORKERS: Final = 10_000
-"""As many pods as one job may have; the backlog of the rendezvous and the ring's full mesh end long before."""
+"""The largest number that any field takes for workers; `validation.MOST_MEMBERS` is what one job may have."""
 MOST_SAMPLES: Final = 2**31 - 1
 MOST_EPOCHS: Final = 1e9
 
@@ -30,6 +30,10 @@ def one_of(words: Iterable[str]) -> Meta:
 
 def _seconds(written: object) -> float | None:
     return durations.seconds(written) if isinstance(written, str) else None
+
+
+def _printable(written: object) -> str | None:
+    return written if isinstance(written, str) and written.isprintable() else None
 
 
 def lasting(low: float, high: float = 365 * 86400.0) -> Meta:
@@ -59,9 +63,10 @@ Environment: TypeAlias = Annotated[
 Path: TypeAlias = Annotated[
     str,
     Meta(
-        pattern=r"\A(?!.*/\.\.(/|\Z))(/[^\x00-\x1f\x7f-\x9f]*)?\Z",
+        pattern=r"\A(?!.*/\.\.(/|\Z))(/.*)?\Z",
         max_length=4096,
-        description="an absolute path, without '..'",
+        description="an absolute path of printable characters, without '..'",
+        extra={"read": _printable},
     ),
 ]
 

@@ -1,7 +1,7 @@
 """From the spec as it is written to a `Spec`, or to what is wrong with it.
 
-Lives here: the order of reading, and what no field alone can be wrong in. Never here: the fields and their bounds
-(`spec`). The API server has refused most mistakes before the master sees an object; `gangwright submit` reads a file
+Lives here: the order of reading, what no field alone can be wrong in, and how many workers a round holds. Never here: the
+fields and their own bounds (`spec`). The API server has refused most mistakes before the master sees an object; `gangwright submit` reads a file
 before the API server does. Every wrong field is a problem of its own, so a manifest is corrected once. Nothing raises: a
 job that cannot be read is shown with its problems, and must not stop the others.
 """
@@ -77,9 +77,21 @@ def decode_spec(raw: Any) -> tuple[Spec | None, tuple[Problem, ...]]:
 
 
 def lowered(written: Any) -> Any:
-    """A spec that an earlier version accepted: it took any `maxWorkers`, and went by what a round holds."""
-    most = written.get("maxWorkers") if isinstance(written, dict) else None
-    return {**written, "maxWorkers": min(most, MOST_MEMBERS)} if isinstance(most, int) else written
+    """A spec that an earlier version accepted: it took any number of workers, and went by what a round holds."""
+    if isinstance(written, list):
+        return [lowered(entry) for entry in written]
+    if not isinstance(written, dict):
+        return written
+    most = {
+        name: min(written[name], MOST_MEMBERS)
+        for name in ("maxWorkers", "workers")
+        if isinstance(written.get(name), int)
+    }
+    return {
+        **written,
+        **most,
+        **({"schedule": lowered(written["schedule"])} if "schedule" in written else {}),
+    }
 
 
 def policy_of(spec: Mapping[str, Any]) -> str:

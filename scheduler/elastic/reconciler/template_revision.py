@@ -1,7 +1,7 @@
 """The template that workers are made from: one for a whole gang.
 
 Lives here: what an edit of `spec.template` means while a gang has the job, and when it is taken. Never here: how a pod
-is made of a template (`elastic.workers`). Members of one ring train one program, so whatever joins a gang is made from
+is made of a template (`controller.pod_template`). Members of one ring train one program, so whatever joins a gang is made from
 the template that the gang was started with. An edited one is taken when the whole gang is started again. A newcomer of the
 former one goes then, also one that is seen later: its number tells. One limit: of a job that has no status yet, an edit
 while no master runs is not known for one.

@@ -96,8 +96,9 @@ def test_everything_that_can_be_said_is_read() -> None:
         ({"batch": {"mode": "fixed"}}, "spec.batch.perWorker = none: needed with batch.mode fixed: the samples of one worker a step"),
         ({"batch": {"limit": 8}}, "spec.batch.perWorker = none: needed beside batch.limit: the samples of one worker a step"),
         ({"batch": {"perWorker": 1, "limit": 3}}, "spec.batch.limit = 3: at least maxWorkers, which is 4"),
-        ({"checkpoint": {"path": "here"}}, "spec.checkpoint.path = 'here': an absolute path, without '..'"),
-        ({"checkpoint": {"path": "/a/../b"}}, "spec.checkpoint.path = '/a/../b': an absolute path, without '..'"),
+        ({"checkpoint": {"path": "/a\u202eb"}}, r"spec.checkpoint.path = '/a\u202eb': an absolute path of printable characters, without '..'"),
+        ({"checkpoint": {"path": "here"}}, "spec.checkpoint.path = 'here': an absolute path of printable characters, without '..'"),
+        ({"checkpoint": {"path": "/a/../b"}}, "spec.checkpoint.path = '/a/../b': an absolute path of printable characters, without '..'"),
         ({"checkpoint": {"every": 5}}, "spec.checkpoint.every = 5: a duration such as 90s, 10m or 1h30m, from 1 to 3.1536e+07 seconds"),
         ({"maxWorker": 3}, "spec.maxWorker = 3: no such field; is maxWorkers meant?"),
         ({"suspend": "no"}, "spec.suspend = 'no': true or false"),
@@ -142,7 +143,11 @@ def test_the_largest_job_is_the_same_for_the_api_server() -> None:
 @pytest.mark.parametrize(("written", "read"), [(400, 170), (170, 170), (3, 3), ("many", "many")])
 def test_what_an_earlier_version_accepted_is_lowered(written: Any, read: Any) -> None:
     """It took any maximum, and went by what a round holds; whatever else it took is left as it is."""
-    assert lowered({"maxWorkers": written, "workers": 9}) == {"maxWorkers": read, "workers": 9}
+    phases = {"schedule": [{"epoch": 0, "workers": written}, "?"]}
+    assert lowered({"maxWorkers": written, **phases}) == {
+        "maxWorkers": read,
+        "schedule": [{"epoch": 0, "workers": read}, "?"],
+    }
     assert lowered(None) is None
 
 
