@@ -32,13 +32,12 @@ Source: static schedules as Goyal et al. 2017 and AdaBatch state them for the ba
 
 import itertools
 import math
-from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
 from scheduler.elastic.sizing import proposal, size_search
-from scheduler.elastic.sizing.job_view import JobView, Measured, Stage
+from scheduler.elastic.sizing.job_view import JobView, Stage
 from scheduler.elastic.sizing.policy_parameters import Efficiency, Point, Schedule, Search, Utility
 from scheduler.elastic.sizing.proposal import Proposal, clamped, largest, pays
 
@@ -122,26 +121,21 @@ def offer(job: JobView) -> Proposal:
     """As many as are of use; none more where they would not win back the resize."""
     most = largest(job)
     if most > job.size:
-        job = replace(job, measured=_remembered(job))
+        seen = {at: one for at, one in job.measured.items() if at == job.size or one.age <= FORGET}
+        job = replace(job, measured=seen)
         expected = proposal.rate(job.measured, most)
         if not pays(job, expected):
-            return Proposal(size=min(most, job.held), reason=_why_not(job, most, expected))
+            near = pays(replace(job, remaining=None), expected)
+            near_end = "the end is too near to win back another resize"
+            why = near_end if near else f"{most} workers would not win back what a resize costs"
+            return Proposal(size=min(most, job.held), reason=why)
     return Proposal(size=most, reason="all that is free" if most == job.max else "the batch is at its limit")
-
-
-def _remembered(job: JobView) -> Mapping[int, Measured]:
-    return {size: seen for size, seen in job.measured.items() if size == job.size or seen.age <= FORGET}
-
-
-def _why_not(job: JobView, most: int, expected: float) -> str:
-    if pays(replace(job, remaining=None), expected):
-        return "the end is too near to win back another resize"
-    return f"{most} workers would not win back what a resize costs"
 
 
 def schedule(job: JobView) -> Proposal:
     done = job.epoch or 0.0
-    now = _stage(job, done)
+    begun = [stage for stage in job.schedule if stage.epoch <= done]
+    now = begun[-1] if begun else Stage(-1.0, job.min)
     coming = next((stage for stage in job.schedule if stage.epoch > now.epoch), None)
     size = min(clamped(job, now.workers), largest(job))
     if coming and coming.epoch <= done + _ahead(job):
@@ -150,11 +144,6 @@ def schedule(job: JobView) -> Proposal:
             return Proposal(size=then, reason=f"epoch {coming.epoch:g} begins soon", coming=coming)
     place = "its beginning, for no epoch is told yet" if job.epoch is None else f"epoch {done:g}"
     return Proposal(size=size, reason=f"the schedule at {place}", coming=coming)
-
-
-def _stage(job: JobView, epoch: float) -> Stage:
-    begun = [stage for stage in job.schedule if stage.epoch <= epoch]
-    return begun[-1] if begun else Stage(-1.0, job.min)
 
 
 def _ahead(job: JobView) -> float:
