@@ -57,14 +57,11 @@ def decode_status(raw: Any) -> Status | None:
     """The status as values; None when there is none. Raises UnreadableStatus."""
     if raw is None or raw == {}:
         return None
+    ours = {name: one for name, one in raw.items() if name != ACCEPTED} if isinstance(raw, dict) else raw
     try:
-        return msgspec.convert(_inward(_ours(raw)), Status)
+        return msgspec.convert(_inward(ours), Status)
     except (msgspec.ValidationError, ValueError, OverflowError, RecursionError) as error:
         raise UnreadableStatus(shortened(str(error))) from None
-
-
-def _ours(raw: Any) -> Any:
-    return {name: value for name, value in raw.items() if name != ACCEPTED} if isinstance(raw, dict) else raw
 
 
 def readable(raw: Any) -> bool:
@@ -86,7 +83,9 @@ def _outward(value: Any, field: str = "") -> Any:
                 for name, inner in value.items()
                 if inner is not None
             }
-            return _condition(shown) if field == _CONDITIONS else shown
+            if field == _CONDITIONS:
+                shown["status"] = "True" if shown["status"] else "False"
+            return shown
         case list() | tuple():
             return [_outward(inner, field) for inner in value]
         case int() | float() if field in _TIMES:
@@ -113,10 +112,6 @@ def _inward(value: Any, field: str = "") -> Any:
             return times.seconds(value)
         case _:
             return value
-
-
-def _condition(shown: dict[str, Any]) -> dict[str, Any]:
-    return {**shown, "status": "True" if shown["status"] else "False"}
 
 
 def _rfc3339(seconds: float) -> str:
