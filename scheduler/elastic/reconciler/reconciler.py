@@ -122,12 +122,8 @@ class Reconciler:
                 break
         start_backoff.forgive(s, now)
         status_report.turn(s, now)
-        busy = (
-            s.rounds.transition
-            or s.rounds.pending
-            or s.sizing.starts
-            or any(w.going for w in selectors.entitled(s))
-        )
+        changing = s.rounds.transition or s.rounds.pending or s.sizing.starts
+        busy = changing or any(w.going for w in selectors.entitled(s))
         pause = BUSY if busy else AT_REST if selectors.at_rest(s) else STEADY
         s.due = min(now + pause, scaling.due(s, now))
 
