@@ -183,5 +183,5 @@ def _stop_all(s: State, message: str, now: float) -> None:
             worker.abort = worker.abort or message
             worker_exits.stop(s, worker, message, now)
         elif not (worker.stopped or worker.pod_ended or s.blind) and now - worker.exit_at > s.limits.release:
-            # Its training has ended, and something beside it has not: that would hold the node's room for good.
+            # Its training has ended, and something beside it has not: that would hold the node's room without end.
             worker_exits.stop(s, worker, "the job is over, and its pod runs on", now)

@@ -46,7 +46,7 @@ def _slow_start(s: State, w: Worker, unheard: float, now: float) -> bool:
     """Of a newcomer that is not ready. One that was released got ready long ago, and has a limit of its own; see
     `_remind`. A script that asks for its place waits until the gang has its seats: that is not its fault.
 
-    Who takes steps alone, has come to no commit yet, and took the last one not long ago has longer.
+    One that takes steps alone, has come to no commit yet, and took the last one not long ago has longer.
     """
     if w.arrival is not None or w.seated_at is None or w.place is None or selectors.released(s, w):
         return False
@@ -67,7 +67,7 @@ def _fault(scene: Scene, w: Worker) -> tuple[str, bool] | None:
     alone = bool(scene.inside) and scene.latest - w.beat_at < HEARD_SINCE * s.limits.silent
     spared = not w.going and (alone or w is scene.last)
     quiet = spared or now < s.health.quiet_until
-    # 3. The rows. Of a collective that failed the others were let go long ago.
+    # 3. The conditions of the rows. One is stuck if a failed collective has let the others go long ago.
     silent = unheard > s.limits.silent and not quiet
     collective = scene.failed and beat is not None and beat.collective
     stuck = collective and min(waited, stalled) > s.limits.collective + grace

@@ -182,8 +182,7 @@ class Reconciler:
         # Whoever was answered is no longer at the barrier, so it must hear the answer even when the next round is
         # announced in the same breath: it comes back for that one, while a silence would last as long as its call may.
         answered = worker.alive and not worker.fallen and worker.arrival is None
-        stands = s.rounds.transition is None and selectors.sound(s) and selectors.allowed(s)
-        return told if told.removed or answered or stands else None
+        return told if told.removed or answered or selectors.stands(s) else None
 
     def restart(self, uid: Uid) -> bool:
         """Whether the agent is to start the training process again, after `Exited`."""

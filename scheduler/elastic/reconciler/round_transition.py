@@ -137,14 +137,13 @@ def _planned(s: State, flight: Transition, now: float) -> Round | None:
     spec = s.spec
     if spec is None:
         return None
-    people = [*selectors.entitled(s), *expected_ranks.able(s)]
-    save = False
+    people, save = selectors.entitled(s), False
     if s.exits.finishing_at is not None:
-        choice = Choice((), tuple(selectors.entitled(s)))
+        choice = Choice((), tuple(people))
     elif spec.suspend:
-        choice, save = _to_disk(s, selectors.entitled(s))
+        choice, save = _to_disk(s, people)
     else:
-        choice = _fitting(s, people, now)
+        choice = _fitting(s, [*people, *expected_ranks.able(s)], now)
         save = not choice.ring and bool(spec.checkpoint.path)
     if not choice.ring and not choice.leaving:
         same = {w.uid for w in choice.holding} == {seat.uid for seat in s.rounds.record.holding}
@@ -257,8 +256,8 @@ def repeat(s: State, now: float) -> None:
     behind = [w for w in asking if w.arrival and w.arrival.round < s.rounds.record.number and not w.fallen]
     if not behind:
         return
-    open_ = s.rounds.transition is None and selectors.sound(s) and selectors.allowed(s)
-    _answer(s, {w.uid: told[w.uid] for w in behind if told[w.uid].removed or open_}, now)
+    stands = selectors.stands(s)
+    _answer(s, {w.uid: told[w.uid] for w in behind if told[w.uid].removed or stands}, now)
 
 
 def _answer(s: State, told: dict[Uid, Assignment], now: float) -> None:

@@ -24,7 +24,7 @@ Said: TypeAlias = tuple[int, str, str]
 
 def said(s: State) -> Said:
     """The size in force, between minimum and maximum unless the job pauses, with its author and reason."""
-    # 1. Nobody is needed, or nobody else.
+    # 1. No worker is needed any more, or no other one.
     if s.completion.over:
         return 0, "gangwright", s.completion.over[2]
     if s.exits.finishing_at is not None:
@@ -35,7 +35,7 @@ def said(s: State) -> Said:
     # 2. Before the spec is read: what the master before said.
     if spec is None:
         return (sized.want, sized.by, sized.reason) if sized else (0, "", "nothing is known of the job yet")
-    # 3. Who says something decides, the first of them: the user, the policy, the schedule, the quorum.
+    # 3. The first that says something decides: the user, the policy, the schedule, the quorum.
     place = spec.stage(selectors.epoch(s)) if spec.schedule else -1
     stated = spec.schedule[place].workers if place >= 0 else None
     if spec.workers is not None:

@@ -102,8 +102,10 @@ def step_s(s: State) -> float:
     return statistics.median(told) if told else 0.0
 
 
-def sound(s: State) -> bool:
-    """The round can be, or is being, trained in: nobody in it is gone or has left it."""
+def stands(s: State) -> bool:
+    """The round can be, or is being, trained in: none follows it yet, and no member of it is gone or has left it."""
+    if s.rounds.transition is not None or not allowed(s):
+        return False
     members, record = ring(s), s.rounds.record
     left = any(w.arrival and w.arrival.round >= record.number for w in members)
     return len(members) == len(record.ring) and not left

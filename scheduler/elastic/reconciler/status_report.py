@@ -24,8 +24,6 @@ from scheduler.elastic.reconciler.round_triggers import cause, picture, resting,
 from scheduler.elastic.reconciler.worker import Worker
 from scheduler.errors import shortened
 
-_ENDS: Final = {one.value: one for one in Phase}
-
 
 def _suspended(s: State) -> bool:
     return bool(s.spec and s.spec.suspend)
@@ -52,7 +50,7 @@ def _seated(s: State) -> bool:
 def phase(s: State) -> Phase:
     """The first phase of the table whose condition holds; an end is for ever."""
     if s.completion.over:
-        return _ENDS[s.completion.over[0]]
+        return Phase(s.completion.over[0])
     return next(name for name, holds in TABLE if holds(s))
 
 

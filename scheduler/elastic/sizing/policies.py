@@ -38,7 +38,7 @@ from msgspec.structs import replace
 
 from scheduler.elastic.sizing import proposal, size_search
 from scheduler.elastic.sizing.job_view import JobView, Stage
-from scheduler.elastic.sizing.policy_parameters import Efficiency, Point, Schedule, Search, Utility
+from scheduler.elastic.sizing.policy_parameters import Efficiency, Schedule, Search, Utility
 from scheduler.elastic.sizing.proposal import Proposal, clamped, largest, pays
 
 
@@ -70,9 +70,14 @@ HOUR = 3600.0
 
 def worth_at(policy: Utility, end: float) -> float:
     """U: the worth of a job that ends `end` seconds after its first step, in units of money."""
-    if not policy.points:
+    points = policy.points
+    if not points:
         return policy.value * (1.0 - end / policy.deadline)
-    return _joined(policy.points, end)
+    if end <= points[0].until or len(points) == 1:
+        return points[0].value if end <= points[0].until else 0.0
+    lines = (line for line in itertools.pairwise(points) if end <= line[1].until)
+    left, right = next(lines, (points[-2], points[-1]))
+    return left.value + (right.value - left.value) * (end - left.until) / (right.until - left.until)
 
 
 def net(policy: Utility, job: JobView, size: int, rate: float) -> float:
@@ -98,19 +103,6 @@ def utility(job: JobView) -> Proposal:
         return net(policy, job, larger, rate_there) - net(policy, job, size, rate)
 
     return size_search.search(job, policy, worth)
-
-
-def _joined(points: tuple[Point, ...], end: float) -> float:
-    if end <= points[0].until or len(points) == 1:
-        return points[0].value if end <= points[0].until else 0.0
-    for left, right in itertools.pairwise(points):
-        if end <= right.until:
-            return _between(left, right, end)
-    return _between(points[-2], points[-1], end)
-
-
-def _between(left: Point, right: Point, end: float) -> float:
-    return left.value + (right.value - left.value) * (end - left.until) / (right.until - left.until)
 
 
 FORGET: Final = Search().forget
