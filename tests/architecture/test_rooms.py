@@ -138,7 +138,6 @@ ELASTIC_OWNERS = {
 
 ELASTIC_FIELDS = {
     "told": "round_plan",
-    "uses": "script_api_usage",
     "conditions": "status_report",
     "looked_at": "reconciler",
     "due": "reconciler",

@@ -59,8 +59,8 @@ def decode_status(raw: Any) -> Status | None:
     """The status as values; None when there is none. Raises UnreadableStatus."""
     if raw is None or raw == {}:
         return None
+    ours = {name: one for name, one in raw.items() if name != ACCEPTED} if isinstance(raw, dict) else raw
     try:
-        ours = {**raw, ACCEPTED: None} if isinstance(raw, dict) else raw
         return msgspec.convert(_inward(ours), Status)
     except (msgspec.ValidationError, ValueError, OverflowError, RecursionError) as error:
         raise UnreadableStatus(shortened(str(error))) from None

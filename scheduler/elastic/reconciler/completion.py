@@ -39,15 +39,10 @@ def _all_done(s: State, now: float) -> str:
 
 def _export_failed(s: State, _now: float) -> str:
     """What a script did after its training function had returned has failed, with a code of its own."""
-    ends = (
-        (w.name, w.exit)
-        for w in selectors.known(s, s.rounds.record.ring)
-        if w.exit is not None and w.exit.returned
-    )
-    failed = [(name, end) for name, end in ends if 0 < (end.code or 0) < worker_exits.KILLED]
-    return "".join(
-        f"{name} failed after the training, with code {end.code}: {end.why}" for name, end in failed[:1]
-    )
+    for w in selectors.known(s, s.rounds.record.ring):
+        if w.exit is not None and w.exit.returned and 0 < (w.exit.code or 0) < worker_exits.KILLED:
+            return f"{w.name} failed after the training, with code {w.exit.code}: {w.exit.why}"
+    return ""
 
 
 def _cut_short(s: State, now: float) -> str:
@@ -64,10 +59,9 @@ def _cut_short(s: State, now: float) -> str:
     lost = any(w.lost or w.fallen for w in members)  # it is for that one that the others are back
     back = [w for w in stays if not lost and w.arrival and w.arrival.why == "failure"]
     late = [w for w in stays if now - s.exits.finishing_at > s.limits.save and not _goes_on(s, w, now)]
-    others = back or late
-    if not others:
-        return ""
-    return f"{selectors.names(left)} ended with code 0 while the training went on in {selectors.names(others)}; {ALLOWED}"
+    others = selectors.names(back or late)
+    said = f"{selectors.names(left)} ended with code 0 while the training went on in {others}; {ALLOWED}"
+    return said if others else ""
 
 
 def _goes_on(s: State, worker: Worker, now: float) -> bool:
@@ -76,9 +70,8 @@ def _goes_on(s: State, worker: Worker, now: float) -> bool:
 
 
 def _not_elastic(s: State, _now: float) -> str:
-    if s.rounds.started_at is not None:
-        return ""
-    ended = [w for w in s.workers.values() if worker_exits.never_entered(s, w)]
+    begun = s.rounds.started_at is not None
+    ended = [] if begun else [w for w in s.workers.values() if worker_exits.never_entered(s, w)]
     if not ended:
         return ""
     end = ended[0].exit
@@ -92,11 +85,10 @@ def _not_elastic(s: State, _now: float) -> str:
 
 
 def _too_many_restarts(s: State, _now: float) -> str:
-    most = s.spec.max_restarts if s.spec else 0
-    if s.spec is None or s.exits.restarts <= most:
+    if s.spec is None or s.exits.restarts <= s.spec.max_restarts:
         return ""
     failed = f": {s.exits.last}" if s.exits.last else ""
-    return f"the gang began again {most} times, which is spec.maxRestarts, and failed again{failed}"
+    return f"the gang began again {s.spec.max_restarts} times, which is spec.maxRestarts, and failed again{failed}"
 
 
 def _too_many_failures(s: State, now: float) -> str:
@@ -158,9 +150,8 @@ def _count_held(s: State, now: float) -> None:
     if s.completion.counted_for != s.exits.furthest:
         s.completion.counted_for, s.completion.held = s.exits.furthest, 0.0
     held = any(w.node and not (w.pod_ended or w.deleting) for w in s.workers.values())
-    if since is None or now < s.health.quiet_until or not held or _trains(s, now):
-        return
-    s.completion.held += now - since
+    if since is not None and now >= s.health.quiet_until and held and not _trains(s, now):
+        s.completion.held += now - since
 
 
 def _trains(s: State, now: float) -> bool:
@@ -190,13 +181,7 @@ def _stop_all(s: State, message: str, now: float) -> None:
     for worker in s.workers.values():
         if worker.alive and not worker.stopped:
             worker.abort = worker.abort or message
-            worker_exits.stop(s, worker, message, now, worker_exits.ABORTED_GRACE)
-        elif not worker.stopped and _runs_on(s, worker, now):
-            worker_exits.stop(
-                s, worker, "the job is over, and its pod runs on", now, worker_exits.ABORTED_GRACE
-            )
-
-
-def _runs_on(s: State, worker: Worker, now: float) -> bool:
-    """Its training has ended, and something beside it has not: that would hold the node's room for ever."""
-    return not s.blind and not worker.pod_ended and now - worker.exit_at > s.limits.release
+            worker_exits.stop(s, worker, message, now)
+        elif not (worker.stopped or worker.pod_ended or s.blind) and now - worker.exit_at > s.limits.release:
+            # Its training has ended, and something beside it has not: that would hold the node's room without end.
+            worker_exits.stop(s, worker, "the job is over, and its pod runs on", now)

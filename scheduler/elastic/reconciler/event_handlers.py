@@ -10,9 +10,9 @@ from scheduler.elastic.reconciler import (
     checkpoints,
     completion,
     failure_detection,
+    job_events,
     round_transition,
     scaling,
-    script_api_usage,
     selectors,
     start_backoff,
     status_report,
@@ -21,32 +21,15 @@ from scheduler.elastic.reconciler import (
     worker_exits,
 )
 from scheduler.elastic.reconciler.job_effects import Tell
-from scheduler.elastic.reconciler.job_events import (
-    Arrived,
-    Beat,
-    Leaving,
-    Listed,
-    LostSight,
-    NodeCleared,
-    NodeDoomed,
-    Restored,
-    SawAgain,
-    SpecRefused,
-    SpecSeen,
-    WorkerGone,
-    WorkerSeen,
-)
 from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.worker import Worker
 
-_YOUNG = {WorkerPhase.STARTING, WorkerPhase.WARMING_UP}
-"""What a process is before it has been in any round."""
 REMEMBERED = 1000
 """Pods that are gone; words come late by seconds, and a job makes few pods a second."""
 ALIEN = "its state has other tensors than that of the members"
 
 
-def restored(s: State, event: Restored, now: float) -> None:
+def restored(s: State, event: job_events.Restored, now: float) -> None:
     """The memory of the master before this one. No worker counts as lost before two limits have passed."""
     s.listed = False
     failure_detection.hush(s, now)
@@ -59,19 +42,18 @@ def restored(s: State, event: Restored, now: float) -> None:
     start_backoff.restored(s, status, now)
     checkpoints.restored(s, status)
     throughput.restored(s, status)
-    script_api_usage.restored(s, status)
     status_report.restored(s, status)
     scaling.restored(s, status)
     completion.restored(s, status)
 
 
-def listed(s: State, _: Listed, _now: float) -> None:
+def listed(s: State, _: job_events.Listed, _now: float) -> None:
     """Members that no pod belongs to are gone."""
     s.listed = True
     scaling.listed(s)
 
 
-def spec_seen(s: State, event: SpecSeen, _now: float) -> None:
+def spec_seen(s: State, event: job_events.SpecSeen, _now: float) -> None:
     scaling.spec_seen(s, event.spec)
     s.spec, s.generation, s.problems = event.spec, event.generation, ()
     template_revision.seen(s, event.spec.template)
@@ -79,14 +61,13 @@ def spec_seen(s: State, event: SpecSeen, _now: float) -> None:
         checkpoints.try_again(s)
 
 
-def spec_refused(s: State, event: SpecRefused, _now: float) -> None:
+def spec_refused(s: State, event: job_events.SpecRefused, _now: float) -> None:
     if event.problems != s.problems:
-        said = "; ".join(str(one) for one in event.problems)
-        s.do(Tell("Warning", "InvalidSpec", said))
+        s.do(Tell("Warning", "InvalidSpec", "; ".join(map(str, event.problems))))
     s.problems, s.generation = event.problems, event.generation
 
 
-def worker_seen(s: State, event: WorkerSeen, now: float) -> None:
+def worker_seen(s: State, event: job_events.WorkerSeen, now: float) -> None:
     if event.uid in s.gone:
         return
     worker = s.workers.get(event.uid)
@@ -105,11 +86,11 @@ def worker_seen(s: State, event: WorkerSeen, now: float) -> None:
     worker_exits.explain(s, worker)
 
 
-def worker_gone(s: State, event: WorkerGone, _now: float) -> None:
+def worker_gone(s: State, event: job_events.WorkerGone, _now: float) -> None:
     worker = s.workers.get(event.uid)
     if worker is None:
         return
-    if worker.alive and any(worker is one for one in selectors.entitled(s)):
+    if worker.alive and worker in selectors.entitled(s):
         s.do(Tell("Warning", "WorkerLost", f"{worker.name} is gone"))
     checkpoints.ended(s, worker, "its pod is gone")
     del s.workers[event.uid]
@@ -118,7 +99,7 @@ def worker_gone(s: State, event: WorkerGone, _now: float) -> None:
         del s.gone[uid]
 
 
-def _pod(worker: Worker, event: WorkerSeen, now: float) -> None:
+def _pod(worker: Worker, event: job_events.WorkerSeen, now: float) -> None:
     """What a pod is can change in one direction only."""
     worker.role = event.role
     worker.number = event.number or worker.number
@@ -136,12 +117,12 @@ def _pod(worker: Worker, event: WorkerSeen, now: float) -> None:
         worker.seated_at = now
 
 
-def lost_sight(s: State, event: LostSight, _now: float) -> None:
+def lost_sight(s: State, event: job_events.LostSight, _now: float) -> None:
     """From now on what is known of pods may be the past; what workers say themselves is not."""
     s.blind = event.why
 
 
-def saw_again(s: State, _: SawAgain, now: float) -> None:
+def saw_again(s: State, _: job_events.SawAgain, now: float) -> None:
     """What came true meanwhile is told in no order: whatever a pod may take too long for begins anew."""
     if not s.blind:
         return
@@ -152,21 +133,17 @@ def saw_again(s: State, _: SawAgain, now: float) -> None:
         worker.waiting_since = now
 
 
-def beat(s: State, event: Beat, now: float) -> None:
+def beat(s: State, event: job_events.Beat, now: float) -> None:
     worker = s.workers.get(event.uid)
     if worker is None or not worker.alive:
         return
     round_transition.named(s, event.round)
     worker.beat_at = now
-    former = worker.beat
-    if 0 < event.round <= worker.past or (former is not None and _older(event, former)):
+    # Told late: a process's rounds grow (its steps do not always: a failure takes them back to the commit).
+    if 0 < event.round <= worker.past or event.round < worker.in_round:
         return
-    if (
-        former is None
-        and event.phase in _YOUNG
-        and worker.told < s.rounds.record.number
-        and worker in selectors.ring(s)
-    ):
+    young = worker.beat is None and event.phase in {WorkerPhase.STARTING, WorkerPhase.WARMING_UP}
+    if young and worker.told < s.rounds.record.number and worker in selectors.ring(s):
         worker.fallen = True  # its process was started again while no master was there
     worker.beat, worker.committed = event, event.committed
     worker.took = event.step_s or worker.took
@@ -185,12 +162,7 @@ def beat(s: State, event: Beat, now: float) -> None:
     throughput.taken(s, worker, event, now)
 
 
-def _older(event: Beat, former: Beat) -> bool:
-    """Told late: a process's rounds grow (its steps do not always: a failure takes them back to the commit)."""
-    return event.round < former.round
-
-
-def arrived(s: State, event: Arrived, now: float) -> None:
+def arrived(s: State, event: job_events.Arrived, now: float) -> None:
     """At the barrier. What is told late of a round that it has left since changes nothing."""
     worker = s.workers.get(event.uid)
     if worker is None or not worker.alive:
@@ -227,15 +199,12 @@ def arrived(s: State, event: Arrived, now: float) -> None:
 
 def _successor(s: State, worker: Worker) -> bool:
     """A newcomer in whose place the round has one with the state: that process ended while no master was there."""
-    seats = (
-        s.rounds.record.ring
-        if not s.rounds.record.sync
-        else s.rounds.record.ring[: int(s.rounds.record.step > 0)]
-    )
-    return worker.told < s.rounds.record.number and any(seat.uid == worker.uid for seat in seats)
+    record = s.rounds.record
+    seats = record.ring[: int(record.step > 0)] if record.sync else record.ring
+    return worker.told < record.number and any(seat.uid == worker.uid for seat in seats)
 
 
-def _fits(s: State, worker: Worker, event: Arrived, now: float) -> bool:
+def _fits(s: State, worker: Worker, event: job_events.Arrived, now: float) -> bool:
     """A newcomer whose state has other tensors than that of the members would hang them in the first broadcast."""
     if event.fingerprint is None:
         return True
@@ -251,15 +220,12 @@ def _learn(s: State, fingerprint: str, now: float) -> None:
     """What the members have is what counts; of newcomers that wait already, the others go."""
     s.fingerprint = fingerprint
     for one in selectors.ready(s):
-        if (
-            one.arrival
-            and one.arrival.why == "newcomer"
-            and one.arrival.fingerprint not in {None, fingerprint}
-        ):
+        said = one.arrival
+        if said and said.why == "newcomer" and said.fingerprint not in {None, fingerprint}:
             worker_exits.give_up(s, one, ALIEN, now)
 
 
-def leaving(s: State, event: Leaving, now: float) -> None:
+def leaving(s: State, event: job_events.Leaving, now: float) -> None:
     worker = s.workers.get(event.uid)
     if worker is None or not worker.alive:
         return
@@ -268,10 +234,9 @@ def leaving(s: State, event: Leaving, now: float) -> None:
     worker.leave(event.why or "told to leave")
 
 
-def node_doomed(s: State, event: NodeDoomed, now: float) -> None:
-    _, since = s.doomed.get(event.node, ("", now))
-    s.doomed[event.node] = (event.why, since)
+def node_doomed(s: State, event: job_events.NodeDoomed, now: float) -> None:
+    s.doomed[event.node] = (event.why, s.doomed.get(event.node, ("", now))[1])
 
 
-def node_cleared(s: State, event: NodeCleared, _now: float) -> None:
+def node_cleared(s: State, event: job_events.NodeCleared, _now: float) -> None:
     s.doomed.pop(event.node, None)

@@ -66,7 +66,7 @@ def _expect(s: State, people: list[Worker], those: list[Worker], target: int, no
 
 def told(s: State, worker: Worker) -> Place | None:
     """What this newcomer is told to expect; None: it is not known yet, or it is in a round."""
-    inside = any(worker is one for one in selectors.entitled(s))
+    inside = worker in selectors.entitled(s)
     if worker.place is None or inside or s.spec is None:
         return None
     return Place(*worker.place, joins=not first(s) or worker.place[0] >= s.spec.min_workers)
@@ -100,12 +100,20 @@ def able(s: State) -> list[Worker]:
 
 def misplaced(ring: Iterable[Worker]) -> list[Worker]:
     """Those of a round to come that set up for another place, and can still be started again."""
-    people = tuple(ring)
-    young = {
-        w: w.arrival for w in people if w.arrival and w.arrival.why == "newcomer" and not w.arrival.again
-    }
-    told = {w: arrival.place for w, arrival in young.items() if arrival.place is not None}
-    return [w for rank, w in enumerate(people) if told.get(w, (rank, len(people))) != (rank, len(people))]
+    people, found = tuple(ring), list[Worker]()
+    for rank, w in enumerate(people):
+        young = w.arrival if w.arrival and w.arrival.why == "newcomer" and not w.arrival.again else None
+        if young and young.place not in {None, (rank, len(people))}:
+            found.append(w)
+    return found
+
+
+def displaced(s: State, ring: Iterable[Worker]) -> list[Worker]:
+    """The same; they are started again."""
+    wrong = misplaced(ring)
+    for worker in wrong:
+        start_again(s, worker, MISPLACED)
+    return wrong
 
 
 def start_again(s: State, worker: Worker, why: str) -> None:

@@ -7,7 +7,6 @@ nor for that alone the last one that has the state. Both are told, and end when 
 away.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
@@ -43,117 +42,62 @@ class Scene(Struct, frozen=True):
     """The only one that has the state."""
 
 
-class Sight:
-    """One worker in it."""
+def _slow_start(s: State, w: Worker, unheard: float, now: float) -> bool:
+    """Of a newcomer that is not ready. One that was released got ready long ago, and has a limit of its own; see
+    `_remind`. A script that asks for its place waits until the gang has its seats: that is not its fault.
 
-    def __init__(self, scene: Scene, w: Worker) -> None:
-        self.scene, self.w, self.s, self.now = scene, w, scene.s, scene.now
-        self.inside = w.uid in scene.inside
-        waiting = self.inside and w.arrival is None and scene.since is not None
-        self.waited = self.now - (scene.since or self.now) if waiting else 0.0
-        """Seconds that others have waited for it at the barrier; 0 when none does."""
-        self.unheard = self.now - w.beat_at
-
-    @property
-    def quiet(self) -> bool:
-        """A lack of signs says nothing now."""
-        return self.now < self.s.health.quiet_until or self.spared
-
-    @property
-    def spared(self) -> bool:
-        """Silence alone is not held against it."""
-        members = bool(self.scene.inside)
-        alone = members and self.scene.latest - self.w.beat_at < HEARD_SINCE * self.s.limits.silent
-        return not self.w.going and (alone or self.w is self.scene.last)
-
-
-def _silent(o: Sight) -> bool:
-    return o.w.beat is not None and o.unheard > o.s.limits.silent and not o.quiet
-
-
-def _unheard_member(o: Sight) -> bool:
-    """A member of which this master has heard nothing at all."""
-    return o.inside and o.w.beat is None and o.unheard > o.s.limits.silent and not o.quiet
-
-
-def _missing(o: Sight) -> bool:
-    grace = o.scene.grace
-    return o.waited > grace and o.unheard > grace and not o.quiet
-
-
-def _frozen(o: Sight) -> bool:
-    since = o.w.frozen_at
-    return since is not None and o.now - since > o.scene.grace
-
-
-def _no_process(o: Sight) -> bool:
-    return o.waited > o.scene.grace and o.w.beat is not None and o.w.beat.child == "none"
-
-
-def _stuck(o: Sight) -> bool:
-    """The others were let go by the failed collective long ago."""
-    limit = o.s.limits.collective + o.scene.grace
-    inside = o.w.beat is not None and o.w.beat.collective
-    return o.scene.failed and inside and min(o.waited, o.w.silent) > limit
-
-
-def _slow_start(o: Sight) -> bool:
-    """One that was released got ready long ago, and has a limit of its own; see `_remind`. A script that asks for its
-    place waits until the gang has its seats: that is not its fault.
+    One that takes steps alone, has come to no commit yet, and took the last one not long ago has longer.
     """
-    young = not o.inside and o.w.arrival is None and not selectors.released(o.s, o.w)
-    if not young or o.w.seated_at is None or o.w.place is None:
+    if w.arrival is not None or w.seated_at is None or w.place is None or selectors.released(s, w):
         return False
-    limit = max(o.s.limits.warm if _warms_up(o) else 0.0, o.s.limits.start)
-    return o.now - max(o.w.seated_at, o.w.placed_at) > limit
+    alone = w.beat is not None and w.beat.phase == WorkerPhase.WARMING_UP
+    warms_up = alone and w.silent + unheard < s.limits.start / 2
+    limit = max(s.limits.warm if warms_up else 0.0, s.limits.start)
+    return now - max(w.seated_at, w.placed_at) > limit
 
 
-def _warms_up(o: Sight) -> bool:
-    """It takes steps alone, has come to no commit yet, and took the last one not long ago."""
-    beat = o.w.beat
-    return (
-        beat is not None
-        and beat.phase == WorkerPhase.WARMING_UP
-        and o.w.silent + o.unheard < o.s.limits.start / 2
+def _fault(scene: Scene, w: Worker) -> tuple[str, bool] | None:
+    """What is wrong with it, by the first row that holds, and whether its node is avoided from the first time on."""
+    # 1. How long it shows no progress, is not heard of, and is waited for by others at the barrier.
+    s, now, grace, beat = scene.s, scene.now, scene.grace, w.beat
+    inside, unheard, stalled = w.uid in scene.inside, now - w.beat_at, beat.silent_s if beat else 0.0
+    late = scene.since if inside and w.arrival is None else None
+    waited = 0.0 if late is None else now - late
+    # 2. Whether a lack of signs says anything of it now.
+    alone = bool(scene.inside) and scene.latest - w.beat_at < HEARD_SINCE * s.limits.silent
+    spared = not w.going and (alone or w is scene.last)
+    quiet = spared or now < s.health.quiet_until
+    # 3. The conditions of the rows. One is stuck if a failed collective has let the others go long ago.
+    silent = unheard > s.limits.silent and not quiet
+    collective = scene.failed and beat is not None and beat.collective
+    stuck = collective and min(waited, stalled) > s.limits.collective + grace
+    no_process = waited > grace and beat is not None and beat.child == "none"
+    slow, seated = not inside and _slow_start(s, w, unheard, now), now - (w.seated_at or now)
+    troubled = bool(w.waiting) and now - w.waiting_since > s.limits.trouble and not (s.blind or inside)
+    rows = (
+        (silent and beat is not None, f"has given no sign of life for {unheard:.0f} s", True),
+        (silent and inside, "has given no sign of life since the master started", True),
+        (min(waited, unheard) > grace and not quiet, "is waited for at the barrier and gives no sign", True),
+        (w.frozen_at is not None and now - w.frozen_at > grace, "is frozen: its process is stopped", False),
+        (no_process, "is waited for at the barrier and has no process", False),
+        (stuck, "is stuck in a collective that the others have left", False),
+        (w is scene.culprit, f"hangs: no progress for {stalled:.0f} s", False),
+        (slow, f"was not ready {seated:.0f} s after it got its seat", True),
+        (troubled, f"cannot start: {w.waiting}", True),
     )
-
-
-def _trouble(o: Sight) -> bool:
-    return (
-        not o.s.blind
-        and not o.inside
-        and bool(o.w.waiting)
-        and o.now - o.w.waiting_since > o.s.limits.trouble
-    )
-
-
-Row = tuple[str, Callable[[Sight], bool], str, bool]
-"""Name, condition, sentence, and whether its node is avoided from the first time on."""
-
-TABLE: Final[tuple[Row, ...]] = (
-    ("silent", _silent, "has given no sign of life for {unheard:.0f} s", True),
-    ("unheard", _unheard_member, "has given no sign of life since the master started", True),
-    ("missing", _missing, "is waited for at the barrier and gives no sign", True),
-    ("frozen", _frozen, "is frozen: its process is stopped", False),
-    ("no process", _no_process, "is waited for at the barrier and has no process", False),
-    ("stuck", _stuck, "is stuck in a collective that the others have left", False),
-    ("hung", lambda o: o.w is o.scene.culprit, "hangs: no progress for {silent:.0f} s", False),
-    ("slow start", _slow_start, "was not ready {seated:.0f} s after it got its seat", True),
-    ("trouble", _trouble, "cannot start: {waiting}", True),
-)
+    return next(((sentence, bars) for holds, sentence, bars in rows if holds), None)
 
 
 def look(s: State, now: float) -> None:
     """Give up whom a row of the table names; have those deleted that should be gone."""
     scene = _scene(s, now)
-    for worker in _candidates(s):
-        sight = Sight(scene, worker)
-        row = next((row for row in TABLE if row[1](sight)), None)
-        if row is not None:
-            _give_up(s, sight, row)
+    for w in [w for w in s.workers.values() if w.alive and not (w.stopped and not w.deleting)]:
+        fault = _fault(scene, w)
+        if fault is not None:
+            _give_up(scene, w, *fault)
     _unheard(s, now)
-    for worker in s.workers.values():
-        _remind(s, worker, now)
+    for w in s.workers.values():
+        _remind(s, w, now)
 
 
 def hush(s: State, now: float) -> None:
@@ -163,33 +107,24 @@ def hush(s: State, now: float) -> None:
 
 def _unheard(s: State, now: float) -> None:
     """Members that are silent and were not given up are told of, once."""
-    silent = [
-        w for w in selectors.entitled(s) if now - w.beat_at > s.limits.silent and now >= s.health.quiet_until
-    ]
-    said = (
-        f"no sign of life from {selectors.names(silent)}; nobody is given up for that alone" if silent else ""
-    )
+    people = selectors.entitled(s) if now >= s.health.quiet_until else []
+    silent = selectors.names([w for w in people if now - w.beat_at > s.limits.silent])
+    said = f"no sign of life from {silent}; nobody is given up for that alone" if silent else ""
     if said and not s.health.unheard:
         s.do(Tell("Warning", "MembersSilent", said))
     s.health.unheard = said
 
 
-def _candidates(s: State) -> list[Worker]:
-    return [w for w in s.workers.values() if w.alive and not (w.stopped and not w.deleting)]
-
-
-def _give_up(s: State, o: Sight, row: Row) -> None:
-    _, _, sentence, bars = row
-    seated = o.now - (o.now if o.w.seated_at is None else o.w.seated_at)
-    why = sentence.format(unheard=o.unheard, silent=o.w.silent, seated=seated, waiting=o.w.waiting)
-    if o.inside:
-        start_backoff.failed_again(s, o.w.role, f"{o.w.name} {why}", o.now, pause=False)
-        worker_exits.lose(s, o.w, why, o.now, bars=bars)
-    elif o.w.going or selectors.released(s, o.w):
-        o.w.end()
-        worker_exits.stop(s, o.w, why, o.now, worker_exits.ABORTED_GRACE)
+def _give_up(scene: Scene, w: Worker, why: str, bars: bool) -> None:
+    s, now = scene.s, scene.now
+    if w.uid in scene.inside:
+        start_backoff.failed_again(s, w.role, f"{w.name} {why}", now, pause=False)
+        worker_exits.lose(s, w, why, now, bars=bars)
+    elif w.going or selectors.released(s, w):
+        w.end()
+        worker_exits.stop(s, w, why, now)
     else:
-        worker_exits.give_up(s, o.w, why, o.now)
+        worker_exits.give_up(s, w, why, now)
 
 
 def _scene(s: State, now: float) -> Scene:
@@ -227,9 +162,8 @@ def _culprit(s: State, step_s: float, now: float) -> Worker | None:
 
 def _patience(s: State, w: Worker, hang: float) -> float:
     """Longer before the first step of a round, in which frameworks trace and compile."""
-    stepped = (
-        w.in_round == s.rounds.record.number and w.beat is not None and w.beat.step > s.rounds.record.step
-    )
+    record, beat = s.rounds.record, w.beat
+    stepped = beat is not None and beat.round == record.number and beat.step > record.step
     return hang if stepped else max(hang, s.limits.first_step)
 
 
@@ -248,5 +182,5 @@ def _remind(s: State, w: Worker, now: float) -> None:
     if w.released_at is not None and now - w.released_at > limit:
         why = "it was released and did not end"
         checkpoints.ended(s, w, why)
-        worker_exits.stop(s, w, why, now, worker_exits.ABORTED_GRACE)
+        worker_exits.stop(s, w, why, now)
         w.end()

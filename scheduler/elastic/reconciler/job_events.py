@@ -6,8 +6,8 @@ accepted last, before `SpecRefused`), a `WorkerSeen` for each pod of the job, `L
 decided.
 
 `Beat`, `Arrived`, `Leaving` and `Exited` are what workers send, decoded as they stand here: names and bounds of the
-fields are those of the wire, and a field that is left out has its default. Their uid alone is added: it is that of the
-pod which the sender's token names.
+fields are those of the wire, which needs some of them (`worker_messages.NEEDED`). Their uid alone is added: it is that
+of the pod which the sender's token names.
 """
 
 from typing import Annotated, Any, Literal, TypeAlias
@@ -234,7 +234,7 @@ class Persisted(Struct, frozen=True):
 
 
 class Elapsed(Struct, frozen=True):
-    """Time has passed: `Reconciler.next_deadline` has come."""
+    """Time has passed, and nothing else happened: for callers that drive a job by events alone."""
 
 
 Event: TypeAlias = (

@@ -215,6 +215,8 @@ class Measured:
     """Seconds that the last newcomer took from its seat until READY."""
     resumed_at: float | None = None
     """When the first step of the round was heard of."""
+    uses: frozenset[str] | None = None
+    """What the script was seen to ask for and to tell; None before its first step, and where agents do not say."""
 
 
 @dataclass(slots=True)
@@ -260,10 +262,6 @@ class State:
     health: Health = field(default_factory=Health)
     told: tuple[Round, Mapping[Uid, Assignment]] | None = None
     """The assignments that follow from a round, worked out once. Written by `round_plan`."""
-    uses: frozenset[str] | None = None
-    """What the script was seen to ask for and to tell; None before its first step, and where agents do not say. Written by
-    `script_api_usage`.
-    """
     conditions: dict[str, Condition] = field(default_factory=dict)
     """Written by `status_report`."""
     looked_at: float | None = None

@@ -102,9 +102,8 @@ def choose(s: State, people: list[Worker], target: int, least: int, now: float) 
 def _fill(s: State, stay: list[Worker], target: int, least: int, now: float) -> list[Worker]:
     """Those that are worth most, by rank; none when they are too few."""
     order = Order(s)
-    if len(stay) <= target and not any(
-        w.node in s.doomed for w in stay
-    ):  # all of them: only the order is open
+    doomed = any(w.node in s.doomed for w in stay)
+    if len(stay) <= target and not doomed:  # all of them: only the order is open
         return _as_told(order, sorted(stay, key=order.seniority)) if len(stay) >= least else []
     newest = order.newest(stay)
     stay = sorted(stay, key=lambda w: (w is not newest, order.worth(w)))

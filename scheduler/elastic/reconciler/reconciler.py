@@ -122,12 +122,8 @@ class Reconciler:
                 break
         start_backoff.forgive(s, now)
         status_report.turn(s, now)
-        busy = (
-            s.rounds.transition
-            or s.rounds.pending
-            or s.sizing.starts
-            or any(w.going for w in selectors.entitled(s))
-        )
+        changing = s.rounds.transition or s.rounds.pending or s.sizing.starts
+        busy = changing or any(w.going for w in selectors.entitled(s))
         pause = BUSY if busy else AT_REST if selectors.at_rest(s) else STEADY
         s.due = min(now + pause, scaling.due(s, now))
 
@@ -154,7 +150,7 @@ class Reconciler:
         return self._s.looked_at
 
     def next_deadline(self, now: float) -> float:
-        """When `Elapsed` is due, at the latest; it does not move with every beat."""
+        """When `reconcile` is due, at the latest; it does not move with every beat."""
         return now if self._s.looked_at is None else self._s.due
 
     def beat_answer(self, uid: Uid) -> tuple[int, str | None]:
@@ -186,8 +182,7 @@ class Reconciler:
         # Whoever was answered is no longer at the barrier, so it must hear the answer even when the next round is
         # announced in the same breath: it comes back for that one, while a silence would last as long as its call may.
         answered = worker.alive and not worker.fallen and worker.arrival is None
-        stands = s.rounds.transition is None and selectors.sound(s) and selectors.allowed(s)
-        return told if told.removed or answered or stands else None
+        return told if told.removed or answered or selectors.stands(s) else None
 
     def restart(self, uid: Uid) -> bool:
         """Whether the agent is to start the training process again, after `Exited`."""

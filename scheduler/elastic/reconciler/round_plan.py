@@ -180,10 +180,8 @@ def rate_scale(batch: specs.Batch, per_worker: int | None, size: int, base: int)
     """The learning rate's factor, against the rate that the user chose for the quorum."""
     if size < 1 or batch.learning_rate is specs.LearningRate.NONE:
         return 1.0
-    whole, at_base = (
-        step_samples(batch, per_worker, size, base),
-        step_samples(batch, batch.per_worker, base, base),
-    )
+    whole = step_samples(batch, per_worker, size, base)
+    at_base = step_samples(batch, batch.per_worker, base, base)
     ratio = whole / at_base if whole and at_base else size / base
     return math.sqrt(ratio) if batch.learning_rate is specs.LearningRate.SQRT else ratio
 

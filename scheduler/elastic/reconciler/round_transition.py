@@ -12,7 +12,6 @@ from scheduler.elastic.reconciler import (
     checkpoints,
     expected_ranks,
     round_plan,
-    script_api_usage,
     selectors,
     throughput,
     worker_exits,
@@ -87,10 +86,7 @@ def _open(s: State, now: float) -> None:
     s.rounds.joining_at = (now if s.rounds.joining_at is None else s.rounds.joining_at) if p.joining else None
     if found is None or _being_saved(s) or (not found.urgent and waits(p)):
         return
-    wrong = [] if found.urgent else expected_ranks.misplaced(p.wish)
-    for worker in wrong:
-        expected_ranks.start_again(s, worker, expected_ranks.MISPLACED)
-    if wrong:
+    if not found.urgent and expected_ranks.displaced(s, p.wish):
         return
     number = max(s.rounds.record.number, s.rounds.floor) + 1
     s.rounds.transition = Transition(number, BEGINS if s.rounds.started_at is None else found.name, now)
@@ -141,22 +137,25 @@ def _planned(s: State, flight: Transition, now: float) -> Round | None:
     spec = s.spec
     if spec is None:
         return None
-    people = [*selectors.entitled(s), *expected_ranks.able(s)]
-    save = False
+    people, save = selectors.entitled(s), False
     if s.exits.finishing_at is not None:
-        choice = Choice((), tuple(selectors.entitled(s)))
+        choice = Choice((), tuple(people))
     elif spec.suspend:
-        choice, save = _to_disk(s, selectors.entitled(s))
+        choice, save = _to_disk(s, people)
     else:
-        choice = _fitting(s, people, now)
+        choice = _fitting(s, [*people, *expected_ranks.able(s)], now)
         save = not choice.ring and bool(spec.checkpoint.path)
     if not choice.ring and not choice.leaving:
         same = {w.uid for w in choice.holding} == {seat.uid for seat in s.rounds.record.holding}
         if same and not s.rounds.record.ring and not flight.written:
             return None
     if not flight.lost and _all_lost(s, choice):
-        flight.lost = True
-        _gang_lost(s)
+        flight.lost, path = True, spec.checkpoint.path
+        worker_exits.begin_again(s)
+        s.rounds.reached = s.rounds.reached if path else 0
+        whence = f"the last checkpoint in {path}" if path else "the start, for there is no checkpoint"
+        said = f"no worker is left with the state; the gang begins again from {whence}"
+        s.do(Tell("Warning", "GangLost", said))
     return round_plan.decided(s, flight.number, flight.cause, choice, save=save)
 
 
@@ -164,9 +163,7 @@ def _fitting(s: State, people: list[Worker], now: float) -> Choice:
     """Without those newcomers that set up for another place: they are started again."""
     size, least = expected_ranks.size(s), s.spec.min_workers if s.spec else 1
     choice = choose(s, people, size, least, now)
-    while wrong := expected_ranks.misplaced(choice.ring):
-        for worker in wrong:
-            expected_ranks.start_again(s, worker, expected_ranks.MISPLACED)
+    while wrong := expected_ranks.displaced(s, choice.ring):
         people = [w for w in people if w not in wrong]
         choice = choose(s, people, size, least, now)
     return choice
@@ -191,26 +188,10 @@ def _all_lost(s: State, choice: Choice) -> bool:
     """Of those that trained nobody is left with the state; where nothing was committed yet, nobody is left at all."""
     former = {seat.uid for seat in (*s.rounds.record.ring, *s.rounds.record.holding)}
     people = (*choice.ring, *choice.leaving, *choice.holding)
-    if (
-        not former
-        or s.rounds.record.setup
-        or s.exits.finishing_at is not None
-        or any(selectors.has_state(w) for w in people)
-    ):
+    unconcerned = not former or s.rounds.record.setup or s.exits.finishing_at is not None
+    if unconcerned or any(selectors.has_state(w) for w in people):
         return False
     return s.rounds.reached > 0 or not any(w.uid in former for w in people)
-
-
-def _gang_lost(s: State) -> None:
-    """Nobody is left that has the state."""
-    worker_exits.begin_again(s)
-    path = s.spec.checkpoint.path if s.spec else ""
-    whence = f"the last checkpoint in {path}" if path else "the start, for there is no checkpoint"
-    if not path:
-        s.rounds.reached = 0
-    s.do(
-        Tell("Warning", "GangLost", f"no worker is left with the state; the gang begins again from {whence}")
-    )
 
 
 def _tell_of_what_is_left_behind(s: State) -> None:
@@ -224,14 +205,8 @@ def _tell_of_what_is_left_behind(s: State) -> None:
         return
     step, s.rounds.reached = s.rounds.reached, 0
     names = ", ".join(seat.name for seat in record.leaving)
-    why = "there is no spec.checkpoint.path, and nobody stays"
-    s.do(
-        Tell(
-            "Warning",
-            "StateLost",
-            f"the state of step {step} goes with {names}: {why}; what comes next begins anew",
-        )
-    )
+    said = f"the state of step {step} goes with {names}: there is no spec.checkpoint.path, and nobody stays"
+    s.do(Tell("Warning", "StateLost", f"{said}; what comes next begins anew"))
 
 
 def persisted(s: State, event: Persisted, _now: float) -> None:
@@ -281,19 +256,16 @@ def repeat(s: State, now: float) -> None:
     behind = [w for w in asking if w.arrival and w.arrival.round < s.rounds.record.number and not w.fallen]
     if not behind:
         return
-    open_ = s.rounds.transition is None and selectors.sound(s) and selectors.allowed(s)
-    again = {w.uid: told[w.uid] for w in behind if told[w.uid].removed or open_}
-    if again:
-        _answer(s, again, now)
+    stands = selectors.stands(s)
+    _answer(s, {w.uid: told[w.uid] for w in behind if told[w.uid].removed or stands}, now)
 
 
 def _answer(s: State, told: dict[Uid, Assignment], now: float) -> None:
-    for uid, assignment in told.items():
-        worker = s.workers.get(uid)
-        if worker is None:
+    for uid, worker in s.workers.items():
+        if uid not in told:
             continue
-        worker.arrival, worker.told = None, assignment.round
-        if assignment.removed and worker.released_at is None:
+        worker.arrival, worker.told = None, told[uid].round
+        if told[uid].removed and worker.released_at is None:
             worker.released_at = now
     if told:
         s.do(Publish(s.rounds.record.number, told))
@@ -303,50 +275,39 @@ def _settled(s: State, now: float) -> None:
     """All members train in the round, and rank 0 has made a step: what it cost is known."""
     if s.rounds.settled:
         return
-    members = selectors.ring(s)
-    if s.rounds.record.ring:
-        if s.measured.resumed_at is None or len(members) < len(s.rounds.record.ring):
+    members, record = selectors.ring(s), s.rounds.record
+    if record.ring:
+        if s.measured.resumed_at is None or len(members) < len(record.ring):
             return
-        if not all(selectors.trains(w, s.rounds.record) for w in members) or not _has_stepped(
-            members[0], s.rounds.record
-        ):
+        first = members[0].beat
+        if not all(selectors.trains(w, record) for w in members) or not (first and first.step > record.step):
             return
         _changed(s, now)
-    elif not s.rounds.record.holding:
+    elif not record.holding:
         s.rounds.paused_at = None
     s.rounds.settled = True
 
 
 def _changed(s: State, now: float) -> None:
     """What the change was is told; of a round that trained before this master came, only that it is whole."""
-    size, told = len(s.rounds.record.ring), s.rounds.record.number == s.rounds.resized
+    record, before, size = s.rounds.record, s.rounds.before, len(s.rounds.record.ring)
+    told = record.number == s.rounds.resized
     idle = None if told else throughput.idle(s)
-    s.do(Resized(s.rounds.record.number, s.rounds.before, size, s.rounds.record.cause, idle))
+    s.do(Resized(record.number, before, size, record.cause, idle))
     s.rounds.paused_at = None
     if told:
         return
-    s.rounds.last_resize = Resize(
-        before=s.rounds.before, to=size, cause=s.rounds.record.cause, idle_seconds=idle, at=now
-    )
+    s.rounds.last_resize = Resize(before=before, to=size, cause=record.cause, idle_seconds=idle, at=now)
     s.rounds.price = throughput.price(s.rounds.last_resize, s.rounds.price)
     s.rounds.resized, s.rounds.changed_at = s.rounds.record.number, now
-
-
-def _has_stepped(w: Worker, record: Round) -> bool:
-    return w.beat is not None and w.beat.step > record.step
 
 
 def _sentence(s: State) -> str:
     record, size = s.rounds.record, len(s.rounds.record.ring)
     change = f"round {record.number}: {size} workers instead of {s.rounds.before} ({record.cause})"
     if not size:
-        waiting = (
-            f"; {', '.join(seat.name for seat in record.holding)} hold the state" if record.holding else ""
-        )
-        return change + waiting
-    batch, scale = script_api_usage.taken(s, record)
-    return (
-        change
-        + (f"; global batch {batch}" if batch else "")
-        + ("" if scale is None else f"; learning rate × {scale:.4g}")
-    )
+        names = ", ".join(seat.name for seat in record.holding)
+        return f"{change}; {names} hold the state" if names else change
+    batch, scale = throughput.taken_over(s, record)
+    change += f"; global batch {batch}" if batch else ""
+    return change if scale is None else f"{change}; learning rate × {scale:.4g}"

@@ -53,11 +53,8 @@ def picture(s: State, now: float) -> Picture:
     if spec.suspend:
         return Picture(s, now, tuple(inside), (), dropped=tuple(inside))
     able, size = expected_ranks.able(s), expected_ranks.size(s)
-    if (
-        not able
-        and len(inside) == size
-        and not any(w.going or w.arrival or w.node in s.doomed for w in inside)
-    ):
+    moved = any(w.going or w.arrival or w.node in s.doomed for w in inside)
+    if not able and len(inside) == size and not moved:
         return Picture(s, now, tuple(inside), tuple(inside))  # they go on
     wish = choose(s, [*inside, *able], size, spec.min_workers, now).ring
     dropped = tuple(w for w in inside if w not in wish)
@@ -75,13 +72,13 @@ def _to_end(p: Picture) -> bool:
 def _lost(p: Picture) -> bool:
     """Somebody that has the state is gone."""
     seats = len(p.s.rounds.record.ring) + len(p.s.rounds.record.holding)
-    return len(p.members) < seats and not _finishing(p)
+    return len(p.members) < seats
 
 
 def _failed(p: Picture) -> bool:
     number = p.s.rounds.record.number
-    back = any(w.arrival and w.arrival.round >= number for w in selectors.ring(p.s))
-    return back or any(_cut_off(w, number) for w in selectors.ring(p.s))
+    ring = selectors.ring(p.s)
+    return any((w.arrival and w.arrival.round >= number) or _cut_off(w, number) for w in ring)
 
 
 def resting(p: Picture) -> bool:
@@ -100,17 +97,8 @@ def _next(p: Picture) -> bool:
 
 def _cut_off(w: Worker, number: int) -> bool:
     """It meets the others by values that went with the master before this one, which told it of the round."""
-    beat = w.beat
-    return (
-        beat is not None
-        and beat.round == number != w.told
-        and beat.phase == WorkerPhase.READY
-        and w.arrival is None
-    )
-
-
-def _finishing(p: Picture) -> bool:
-    return p.s.exits.finishing_at is not None
+    ready = w.beat is not None and w.beat.phase == WorkerPhase.READY and w.arrival is None
+    return ready and w.in_round == number != w.told
 
 
 def _stage(p: Picture) -> bool:
@@ -138,14 +126,10 @@ def _swapped_for(p: Picture, test: Callable[[Worker], bool]) -> bool:
 TABLE: Final[tuple[Cause, ...]] = (
     Cause("ending", urgent=True, holds=_to_end),
     Cause("lost", urgent=True, holds=_lost),
-    Cause("another training", urgent=True, holds=lambda p: _next(p) and not _finishing(p)),
-    Cause(FAILED, urgent=True, holds=lambda p: _failed(p) and not resting(p) and not _finishing(p)),
-    Cause(
-        "bounds",
-        urgent=True,
-        holds=lambda p: not selectors.allowed(p.s) and bool(p.wish) and not _finishing(p),
-    ),
-    Cause("leaving", urgent=True, holds=lambda p: any(w.going for w in p.members) and not _finishing(p)),
+    Cause("another training", urgent=True, holds=_next),
+    Cause(FAILED, urgent=True, holds=lambda p: _failed(p) and not resting(p)),
+    Cause("bounds", urgent=True, holds=lambda p: not selectors.allowed(p.s) and bool(p.wish)),
+    Cause("leaving", urgent=True, holds=lambda p: any(w.going for w in p.members)),
     Cause("quorum", urgent=False, holds=lambda p: not p.s.rounds.record.ring and bool(p.wish)),
     Cause("drained", urgent=False, holds=lambda p: _swapped_for(p, lambda w: w.node in p.s.doomed)),
     Cause("straggler", urgent=False, holds=lambda p: _swapped_for(p, lambda w: w.uid == p.s.straggler.uid)),
@@ -157,8 +141,10 @@ TABLE: Final[tuple[Cause, ...]] = (
 
 
 def cause(p: Picture) -> Cause | None:
-    """The first that holds."""
-    return next((row for row in TABLE if row.holds(p)), None)
+    """The first that holds; while members end, of the urgent ones the first row alone."""
+    ends = p.s.exits.finishing_at is not None
+    rows = (row for row in TABLE if not (ends and row.urgent) or row is TABLE[0])
+    return next((row for row in rows if row.holds(p)), None)
 
 
 def waits(p: Picture) -> str:
@@ -170,15 +156,10 @@ def waits(p: Picture) -> str:
         return "others may change their mind too"
     if s.rounds.record.ring and not s.rounds.settled and now - s.rounds.published_at < s.limits.settle:
         return "the present round has not begun to train"
-    return _late(p)
-
-
-def _late(p: Picture) -> str:
-    """Newcomers that are about to be ready are waited for a while, so that one round takes them all."""
-    s = p.s
+    # Newcomers that are about to be ready are waited for a while, so that one round takes them all.
     if not p.joining or (not s.rounds.record.ring and any(selectors.has_state(w) for w in p.members)):
         return ""
-    late = [w for w in selectors.newcomers(s) if w.seated and not w.arrival and not overdue(s, w, p.now)]
+    late = [w for w in selectors.newcomers(s) if w.seated and not w.arrival and not overdue(s, w, now)]
     if not late or len(p.wish) >= expected_ranks.size(s):
         return ""
     if s.rounds.record.ring:
@@ -188,4 +169,4 @@ def _late(p: Picture) -> str:
         patience = s.limits.coalesce
     if expected_ranks.misplaced(p.wish):
         patience = s.limits.start  # they were told of the late ones, and would be started again for nothing
-    return f"newcomers: {selectors.names(late)}" if since is None or p.now - since < patience else ""
+    return f"newcomers: {selectors.names(late)}" if since is None or now - since < patience else ""

@@ -6,10 +6,9 @@ The quorum is `core`, started together; what is wanted above it is `surplus`. A 
 count, so its replacement starts first. While pods are not seen none is created: a missing one may be there.
 """
 
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-import msgspec
+from msgspec.structs import replace
 
 from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.job.status import Status
@@ -23,47 +22,29 @@ Said: TypeAlias = tuple[int, str, str]
 """Size, by whom, why."""
 
 
-def _paused(s: State) -> Said | None:
+def said(s: State) -> Said:
+    """The size in force, between minimum and maximum unless the job pauses, with its author and reason."""
+    # 1. No worker is needed any more, or no other one.
     if s.completion.over:
         return 0, "gangwright", s.completion.over[2]
     if s.exits.finishing_at is not None:
         return len(s.rounds.record.ring), "gangwright", "a member has ended well; the others are about to"
-    return (0, "user", "suspended") if s.spec and s.spec.suspend else None
-
-
-def _user(s: State) -> Said | None:
-    if s.spec is None or s.spec.workers is None:
-        return None
-    return s.spec.workers, "user", f"spec.workers is {s.spec.workers}"
-
-
-def _policy(s: State) -> Said | None:
-    return (s.sizing.sized.want, s.sizing.sized.by, s.sizing.sized.reason) if s.sizing.sized else None
-
-
-def _schedule(s: State) -> Said | None:
-    if s.spec is None:
-        return None
-    place = s.spec.stage(selectors.epoch(s))
-    workers = s.spec.schedule[place].workers if place >= 0 else None
-    return (workers, "schedule", f"schedule[{place}].workers") if workers else None
-
-
-def _quorum(s: State) -> Said | None:
-    return (s.spec.min_workers, "quorum", "minWorkers, until the policy speaks") if s.spec else None
-
-
-TABLE: Final[tuple[Callable[[State], Said | None], ...]] = (_paused, _user, _policy, _schedule, _quorum)
-"""Who says something decides, the first of them."""
-
-
-def said(s: State) -> Said:
-    """The size in force, between minimum and maximum unless the job pauses, with its author and reason."""
-    for ask in TABLE:
-        answer = ask(s)
-        if answer is not None:
-            return answer if ask is _paused or s.spec is None else (s.spec.clamp(answer[0]), *answer[1:])
-    return 0, "", "nothing is known of the job yet"
+    spec, sized = s.spec, s.sizing.sized
+    if spec is not None and spec.suspend:
+        return 0, "user", "suspended"
+    # 2. Before the spec is read: what the master before said.
+    if spec is None:
+        return (sized.want, sized.by, sized.reason) if sized else (0, "", "nothing is known of the job yet")
+    # 3. The first that says something decides: the user, the policy, the schedule, the quorum.
+    place = spec.stage(selectors.epoch(s)) if spec.schedule else -1
+    stated = spec.schedule[place].workers if place >= 0 else None
+    if spec.workers is not None:
+        return spec.clamp(spec.workers), "user", f"spec.workers is {spec.workers}"
+    if sized is not None:
+        return spec.clamp(sized.want), sized.by, sized.reason
+    if stated is not None:
+        return spec.clamp(stated), "schedule", f"schedule[{place}].workers"
+    return spec.clamp(spec.min_workers), "quorum", "minWorkers, until the policy speaks"
 
 
 def restored(s: State, status: Status) -> None:
@@ -84,18 +65,16 @@ def sized(s: State, event: Sized, _now: float) -> None:
 
 
 def spec_seen(s: State, spec: Spec) -> None:
-    """Where the user states no size any more, the one that it stated stands until the policy speaks."""
-    if s.spec is not None and s.spec.workers is not None and spec.workers is None:
-        s.sizing.sized = _handed_over(s, s.spec, s.spec.workers)
-
-
-def _handed_over(s: State, former: Spec, workers: int) -> Sized | None:
-    """The size that the user stated stands until the policy speaks: what it said before may be hours old. Where all
-    have gone for a suspension there is none to keep: what there is room for when it goes on is not known.
+    """Where the user states no size any more, the one that it stated stands until the policy speaks: what that said
+    before may be hours old. Where all have gone for a suspension there is none to keep: what there is room for when it
+    goes on is not known.
     """
-    if former.suspend and not selectors.entitled(s):
-        return None
-    return Sized(former.clamp(workers), "user", f"spec.workers was {workers}, until the policy speaks")
+    former = s.spec
+    if former is None or former.workers is None or spec.workers is not None:
+        return
+    why = f"spec.workers was {former.workers}, until the policy speaks"
+    gone = former.suspend and not selectors.entitled(s)
+    s.sizing.sized = None if gone else Sized(former.clamp(former.workers), "user", why)
 
 
 def taken_away(s: State, worker: Worker) -> None:
@@ -106,12 +85,9 @@ def taken_away(s: State, worker: Worker) -> None:
     """
     if worker.going or not worker.alive or worker.role != "surplus" or worker.node in s.doomed:
         return
-    if s.sizing.sized is None or s.spec is None:
-        return
-    less = max(s.spec.min_workers, s.spec.clamp(s.sizing.sized.want) - 1)
-    s.sizing.sized = msgspec.structs.replace(
-        s.sizing.sized, want=less, reason=f"{worker.name} was taken away"
-    )
+    if s.sizing.sized is not None and s.spec is not None:
+        less = max(s.spec.min_workers, s.spec.clamp(s.sizing.sized.want) - 1)
+        s.sizing.sized = replace(s.sizing.sized, want=less, reason=f"{worker.name} was taken away")
 
 
 def answered(s: State, event: WorkerSeen) -> None:
@@ -173,20 +149,27 @@ def scale(s: State, now: float) -> None:
         if not selectors.entitled(s):
             s.sizing.sized = None  # what there was room for says nothing of the room when it goes on
         return
-    if newcomers := selectors.newcomers(s):
+    newcomers = selectors.newcomers(s)
+    if newcomers:
         _trim(s, newcomers, now)
     if s.blind:
         return
-    _forget_unseen(s, now)
-    _renew(s, now)
+    for number, start in list(s.sizing.starts.items()):
+        if now - start.at > s.limits.unseen:
+            s.sizing.unseen[number] = s.sizing.starts.pop(number)
+    # Those that wait at their gate, and keep away from a node that is as good as any by now, are made again.
+    avoided = set(start_backoff.avoided(s, now))
+    for worker in selectors.newcomers(s):
+        cleared = sorted(set(worker.avoids) - avoided)
+        if cleared and worker.gated:
+            dismiss(s, worker, f"made again: it need not avoid {', '.join(cleared)} any more", now)
     _start(s, now)
 
 
 def _pauses(s: State) -> bool:
     """Nobody is needed now."""
-    return (
-        s.spec is None or s.spec.suspend or s.completion.over is not None or s.exits.finishing_at is not None
-    )
+    ends = s.completion.over is not None or s.exits.finishing_at is not None
+    return ends or s.spec is None or s.spec.suspend
 
 
 def _parting(s: State) -> list[Worker]:
@@ -235,12 +218,6 @@ def _start(s: State, now: float) -> None:
             s.do(StartWorker(s.sizing.counter, role, start_backoff.avoided(s, now)))
 
 
-def _forget_unseen(s: State, now: float) -> None:
-    for number, start in list(s.sizing.starts.items()):
-        if now - start.at > s.limits.unseen:
-            s.sizing.unseen[number] = s.sizing.starts.pop(number)
-
-
 def _trim(s: State, newcomers: list[Worker], now: float) -> None:
     """Newcomers beyond what is wanted go at once: they interrupt nobody."""
     kept = selectors.planned(s) | {w.uid for w in selectors.entitled(s)}
@@ -251,20 +228,11 @@ def _trim(s: State, newcomers: list[Worker], now: float) -> None:
     room = max(0, s.sizing.want - len(fixed), least - sum(w.role == "core" for w in fixed))
     for worker in free[room:]:
         dismiss(s, worker, f"{s.sizing.want} workers are wanted", now)
-    lasting = len(fixed) + min(room, len(free))
-    replaced = [w for w in newcomers if not w.going and w.node in s.doomed and w.uid not in kept]
-    if lasting >= s.sizing.want:
-        for worker in replaced:
+    if len(fixed) + min(room, len(free)) < s.sizing.want:
+        return
+    for worker in newcomers:
+        if not worker.going and worker.node in s.doomed and worker.uid not in kept:
             dismiss(s, worker, f"its node is {s.doomed[worker.node][0]}", now)
-
-
-def _renew(s: State, now: float) -> None:
-    """Those that wait at their gate, and keep away from a node that is as good as any by now, are made again."""
-    avoided = set(start_backoff.avoided(s, now))
-    for worker in selectors.newcomers(s):
-        cleared = sorted(set(worker.avoids) - avoided)
-        if cleared and worker.gated:
-            dismiss(s, worker, f"made again: it need not avoid {', '.join(cleared)} any more", now)
 
 
 def _worth(w: Worker) -> tuple[bool, bool, bool, float, str]:
@@ -277,4 +245,4 @@ def dismiss(s: State, w: Worker, why: str, now: float) -> None:
     w.abort = w.abort or why
     if w.arrival:
         s.do(Abort(w.uid, w.abort))
-    worker_exits.stop(s, w, why, now, worker_exits.ABORTED_GRACE)
+    worker_exits.stop(s, w, why, now)

@@ -13,6 +13,7 @@ from scheduler.elastic.reconciler.worker import Worker
 
 
 def known(s: State, seats: Iterable[Seat]) -> list[Worker]:
+    """Workers that sit there, as far as their pods exist."""
     return [s.workers[seat.uid] for seat in seats if seat.uid in s.workers]
 
 
@@ -30,11 +31,8 @@ def entitled(s: State) -> list[Worker]:
 
 def planned(s: State) -> set[Uid]:
     """Members of the round that is decided, and not at the API server yet."""
-    return (
-        {seat.uid for seat in s.rounds.transition.planned.ring}
-        if s.rounds.transition and s.rounds.transition.planned
-        else set()
-    )
+    planned = s.rounds.transition and s.rounds.transition.planned
+    return {seat.uid for seat in planned.ring} if planned else set()
 
 
 def released(s: State, w: Worker) -> bool:
@@ -104,12 +102,13 @@ def step_s(s: State) -> float:
     return statistics.median(told) if told else 0.0
 
 
-def sound(s: State) -> bool:
-    """The round can be, or is being, trained in: nobody in it is gone or has left it."""
-    members = ring(s)
-    return len(members) == len(s.rounds.record.ring) and not any(
-        w.arrival and w.arrival.round >= s.rounds.record.number for w in members
-    )
+def stands(s: State) -> bool:
+    """The round can be, or is being, trained in: none follows it yet, and no member of it is gone or has left it."""
+    if s.rounds.transition is not None or not allowed(s):
+        return False
+    members, record = ring(s), s.rounds.record
+    left = any(w.arrival and w.arrival.round >= record.number for w in members)
+    return len(members) == len(record.ring) and not left
 
 
 def trains(w: Worker, record: Round) -> bool:
@@ -174,10 +173,9 @@ def began_in(s: State) -> float:
     """The epoch that the round began in, as far as is known: of one that loaded a checkpoint its members tell, for that
     may be older than what was told before. Nobody tells of epoch 0: it is what those say that have not counted yet.
     """
-    told = [
-        w.beat.epoch for w in ring(s) if w.beat and w.in_round == s.rounds.record.number and w.beat.epoch > 0
-    ]
-    return min(told) if s.rounds.record.restore and told else s.rounds.record.epoch
+    record = s.rounds.record
+    told = [w.beat.epoch for w in ring(s) if w.beat and w.in_round == record.number and w.beat.epoch > 0]
+    return min(told) if record.restore and told else record.epoch
 
 
 def awaited(s: State) -> list[Worker]:

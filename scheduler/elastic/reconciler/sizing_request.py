@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.job.status import Phase
-from scheduler.elastic.reconciler import round_plan, script_api_usage, selectors, status_report, throughput
+from scheduler.elastic.reconciler import round_plan, selectors, status_report, throughput
 from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.sizing.job_view import JobView, Stage
 
@@ -19,15 +19,12 @@ TOTAL = "total_samples"
 def view(s: State, now: float) -> JobView | None:
     """The job as the policies see it; None when its size is not theirs to say."""
     spec = s.spec
-    if (
-        spec is None
-        or s.completion.over
-        or spec.suspend
-        or spec.workers is not None
-        or s.exits.finishing_at is not None
-    ):
+    if spec is None or spec.suspend or spec.workers is not None:
+        return None
+    if s.completion.over or s.exits.finishing_at is not None:
         return None
     per_worker, limit = _batch(s, spec, spec.stage(selectors.epoch(s)))
+    moving = s.rounds.transition is not None or not s.rounds.settled
     placed = [w for w in (*selectors.entitled(s), *selectors.newcomers(s)) if w.seated and not w.going]
     return JobView(
         name=s.key,
@@ -37,9 +34,7 @@ def view(s: State, now: float) -> JobView | None:
         held=len(placed),
         want=s.sizing.sized.want if s.sizing.sized else 0,
         parameters=spec.parameters,
-        in_flight=s.rounds.transition is not None
-        or not s.rounds.settled
-        or status_report.phase(s) is not Phase.RUNNING,
+        in_flight=moving or status_report.phase(s) is not Phase.RUNNING,
         since_change=math.inf if s.rounds.changed_at is None else max(0.0, now - s.rounds.changed_at),
         measured=s.measured.history.measured(now),
         unit="batches" if s.measured.rate is None else "samples",
@@ -59,7 +54,7 @@ def _batch(s: State, spec: Spec, place: int) -> tuple[int | None, int | None]:
     """What one worker takes of a step in this phase, and all together at the most; nothing where the script keeps
     its own.
     """
-    if script_api_usage.keeps_its_batch(s):
+    if throughput.keeps_its_batch(s):
         return None, None
     per_worker = spec.per_worker(place)
     return per_worker, round_plan.most_samples(spec.batch, per_worker, spec.min_workers)
@@ -68,7 +63,7 @@ def _batch(s: State, spec: Spec, place: int) -> tuple[int | None, int | None]:
 def _epoch(s: State) -> float | None:
     """Before a job's first round, and before the first after a pause, the last that is known."""
     known = selectors.epoch(s)
-    return known if known > 0 or (s.rounds.record.ring and not script_api_usage.tells_no_epoch(s)) else None
+    return known if known > 0 or (s.rounds.record.ring and not throughput.tells_no_epoch(s)) else None
 
 
 def _stages(s: State, spec: Spec) -> Iterator[Stage]:
@@ -83,9 +78,5 @@ def _remaining(s: State) -> float | None:
     total = s.measured.values.get(TOTAL)
     if total is None or not math.isfinite(total):
         return None
-    taken, steps = (
-        (s.measured.mark.samples, s.measured.mark.step)
-        if s.measured.mark
-        else (s.rounds.record.samples, s.rounds.record.step)
-    )
-    return max(0.0, total - taken) if taken or not steps else None
+    now = s.measured.mark or s.rounds.record
+    return max(0.0, total - now.samples) if now.samples or not now.step else None

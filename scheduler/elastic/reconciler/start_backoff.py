@@ -64,13 +64,10 @@ def failed_again(s: State, role: str, why: str, now: float, *, pause: bool = Tru
         usual = doubled(1.0, failures - 2, s.limits.backoff_most)
         turn = crowd * s.limits.backoff_each
         crowded = failures > ALONE and turn > s.limits.backoff_most
-        until = now + (turn * _apart(s.key) if crowded else usual)
+        # From 0.5 to 1.5, by the job's name: many that were refused together are not tried together again.
+        apart = 0.5 + zlib.crc32(s.key.encode()) / 2**32
+        until = now + (turn * apart if crowded else usual)
     s.backoff.roles[role] = Backoff(failures, now, until, why)
-
-
-def _apart(key: str) -> float:
-    """From 0.5 to 1.5, by the job's name: many that were refused together are not tried together again."""
-    return 0.5 + zlib.crc32(key.encode()) / 2**32
 
 
 def waited_for(s: State, role: str, now: float) -> Backoff | None:

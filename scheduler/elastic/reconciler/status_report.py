@@ -8,23 +8,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from scheduler.elastic.job.status import (
-    BatchSeen,
-    Condition,
-    Member,
-    Next,
-    Phase,
-    Round,
-    Status,
-    WorkerPhase,
-)
+from scheduler.elastic.job.status import BatchSeen, Condition, Member, Next, Phase, Round, Status, WorkerPhase
 from scheduler.elastic.reconciler import (
     checkpoints,
     round_plan,
     scaling,
-    script_api_usage,
     selectors,
     template_revision,
+    throughput,
     worker,
 )
 from scheduler.elastic.reconciler.job_events import Uid
@@ -32,8 +23,6 @@ from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.round_triggers import cause, picture, resting, waits
 from scheduler.elastic.reconciler.worker import Worker
 from scheduler.errors import shortened
-
-_ENDS: Final = {one.value: one for one in Phase}
 
 
 def _suspended(s: State) -> bool:
@@ -61,7 +50,7 @@ def _seated(s: State) -> bool:
 def phase(s: State) -> Phase:
     """The first phase of the table whose condition holds; an end is for ever."""
     if s.completion.over:
-        return _ENDS[s.completion.over[0]]
+        return Phase(s.completion.over[0])
     return next(name for name, holds in TABLE if holds(s))
 
 
@@ -70,10 +59,12 @@ def reason(s: State, now: float) -> str:
     if s.completion.over:
         return s.completion.over[2]
     if s.problems:
-        return "the spec cannot be read: " + "; ".join(str(one) for one in s.problems)
+        return "the spec cannot be read: " + "; ".join(map(str, s.problems))
     if not s.listed:
         return "the master has started, and reads which workers there are"
-    said = waiting(s, now) or _why_this_size(s)
+    want, by, why = scaling.said(s)
+    wanted = f"{want} wanted by {by}" + (f": {why}" if why else "") if by else ""
+    said = waiting(s, now) or wanted
     return "; ".join(part for part in (_unseen(s), said) if part)
 
 
@@ -92,10 +83,10 @@ def waiting(s: State, now: float) -> str:
     if s.exits.finishing_at is not None:
         return f"the training has come to its end; {selectors.names(selectors.busy(s))} still at work"
     if s.rounds.transition:
-        missing = selectors.awaited(s)
+        moving = f"round {s.rounds.transition.number} ({s.rounds.transition.cause})"
         if s.rounds.transition.planned:
-            return f"round {s.rounds.transition.planned.number} ({s.rounds.transition.cause}) is being written to the API server"
-        return f"round {s.rounds.transition.number} ({s.rounds.transition.cause}) waits for {selectors.names(missing)} at the barrier"
+            return f"{moving} is being written to the API server"
+        return f"{moving} waits for {selectors.names(selectors.awaited(s))} at the barrier"
     p = picture(s, now)
     found = cause(p)
     late = waits(p) if found and not found.urgent else ""
@@ -108,58 +99,38 @@ def waiting(s: State, now: float) -> str:
 
 
 def _starting(s: State, now: float) -> str:
+    """Newcomers, and those that may not be started yet."""
+    lead, fresh = "", selectors.newcomers(s)
     if not s.rounds.record.ring and s.spec and not s.spec.suspend:
         have = len(selectors.holders(s)) + len(selectors.ready(s))
         lead = f"{have} of {s.spec.min_workers} workers of the quorum are ready; "
-    else:
-        lead = ""
-    parts = [text for text in (_gated(s), _coming(s), _refused(s, now)) if text]
-    return lead + "; ".join(parts) if parts or lead else ""
-
-
-def _gated(s: State) -> str:
-    waiting = [w for w in selectors.newcomers(s) if not w.seated]
-    return f"{selectors.names(waiting)} wait for seats" if waiting else ""
-
-
-def _coming(s: State) -> str:
-    starting = [w for w in selectors.newcomers(s) if w.seated and not w.arrival]
-    return f"{selectors.names(starting)} are starting" if starting else ""
+    gated = selectors.names(w for w in fresh if not w.seated)
+    coming = selectors.names(w for w in fresh if w.seated and not w.arrival)
+    parts = (gated and f"{gated} wait for seats", coming and f"{coming} are starting", _refused(s, now))
+    return lead + "; ".join(part for part in parts if part)
 
 
 def _refused(s: State, now: float) -> str:
     waits = scaling.delayed(s, now)
-    said = [
-        f"the next start of {' and '.join(role for role in waits if waits[role] is one)} is at "
-        f"{_moment(one.until)}, after {one.failures} failures in a row: {one.why}"
-        for one in dict.fromkeys(waits.values())
-    ]
+    said = []
+    for one in dict.fromkeys(waits.values()):
+        roles = " and ".join(role for role in waits if waits[role] is one)
+        # On the clock: the seconds that are left would be another text at every look.
+        at = f"{datetime.fromtimestamp(one.until, UTC):%H:%M:%S} UTC"
+        after = f"after {one.failures} failures in a row: {one.why}"
+        said.append(f"the next start of {roles} is at {at}, {after}")
     return "; ".join(said) or (s.sizing.refusal if s.sizing.starts else "")
-
-
-def _moment(at: float) -> str:
-    """On the clock, for seconds that are left would be another text at every look."""
-    return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S} UTC"
-
-
-def _why_this_size(s: State) -> str:
-    want, by, why = scaling.said(s)
-    return f"{want} wanted by {by}" + (f": {why}" if why else "") if by else ""
-
-
-def standing(s: State) -> Round:
-    """The round that stands at the API server, or is being written there."""
-    return (
-        s.rounds.transition.planned
-        if s.rounds.transition and s.rounds.transition.planned
-        else s.rounds.record
-    )
 
 
 def status(s: State, now: float) -> Status:
     """All of it. In a job that is over nobody trains, whoever is in its last round."""
-    record = standing(s)
+    planned = s.rounds.transition and s.rounds.transition.planned
+    record = planned or s.rounds.record  # the one that is being written to the API server, or stands there
     ring = () if s.completion.over else record.ring
+    # Every worker: those of the round by rank, then the others by age.
+    ranks = {seat.uid: rank for rank, seat in enumerate(record.ring)}
+    people = sorted(s.workers.values(), key=lambda w: (ranks.get(w.uid, len(ranks)), w.since, w.uid))
+    rate = s.measured.rate
     return Status(
         phase=phase(s),
         reason=reason(s, now),
@@ -169,8 +140,9 @@ def status(s: State, now: float) -> Status:
         selector=s.selector,
         wanted=s.sizing.want,
         wanted_by=s.sizing.wanted_by,
-        members=members(s, record),
-        samples_per_second=_rounded(s.measured.rate) if ring else None,
+        members=tuple(_member(w, ranks) for w in people),
+        # Four digits: it is a mean of a few steps, and `kubectl get` prints a number as it is.
+        samples_per_second=float(f"{rate:.4g}") if ring and rate is not None else None,
         batch=_batch(s, record) if ring else None,
         last_resize=s.rounds.last_resize,
         restarts=s.exits.restarts,
@@ -178,7 +150,7 @@ def status(s: State, now: float) -> Status:
         checkpoint=s.saving.checkpoint,
         observed_generation=s.generation,
         values=dict(s.measured.values),
-        uses=None if s.uses is None else tuple(sorted(s.uses)),
+        uses=None if s.measured.uses is None else tuple(sorted(s.measured.uses)),
         assignment=record if record.number else None,
         barred=tuple(s.backoff.barred[node] for node in sorted(s.backoff.barred)),
         template=template_revision.kept_former(s),
@@ -187,20 +159,7 @@ def status(s: State, now: float) -> Status:
     )
 
 
-def _rounded(rate: float | None) -> float | None:
-    """Four digits: it is a mean of a few steps, and `kubectl get` prints a number as it is."""
-    return None if rate is None else float(f"{rate:.4g}")
-
-
-def members(s: State, record: Round) -> tuple[Member, ...]:
-    """Every worker, those of the round by rank, then the others by age."""
-    ranks = {seat.uid: rank for rank, seat in enumerate(record.ring)}
-    people = sorted(s.workers.values(), key=lambda w: (ranks.get(w.uid, len(ranks)), w.since, w.uid))
-    return tuple(_member(w, ranks) for w in people)
-
-
 def _member(w: Worker, ranks: dict[Uid, int]) -> Member:
-    beat = w.beat
     state = worker.phase(w)
     return Member(
         name=w.name,
@@ -210,7 +169,7 @@ def _member(w: Worker, ranks: dict[Uid, int]) -> Member:
         node=w.node,
         role=w.role,
         step=w.step,
-        committed=beat.committed if beat else 0,
+        committed=w.beat.committed if w.beat else 0,
         step_seconds=w.took,
         compute_seconds=w.compute,
         reason=shortened(w.lost or w.cause or w.stopped or w.leaving or w.waiting),
@@ -218,7 +177,7 @@ def _member(w: Worker, ranks: dict[Uid, int]) -> Member:
 
 
 def _batch(s: State, record: Round) -> BatchSeen:
-    whole, scale = script_api_usage.taken(s, record)
+    whole, scale = throughput.taken_over(s, record)
     first = round_plan.batch(record, 0) if whole else None
     return BatchSeen(record.batch_mode, whole, first.local if first else None, scale)
 
@@ -243,53 +202,46 @@ def _stale(s: State) -> str:
     told = [(w, w.beat.stale) for w in selectors.ring(s) if w.beat and w.beat.stale]
     if not told or s.completion.over:
         return ""
-    return (
-        f"{selectors.names(w for w, _ in told)} set up for another rank or size than the round's, asked for at {told[0][1]}: "
-        "ask in the training function, or register a reset callback"
+    where = f"another rank or size than the round's, asked for at {told[0][1]}"
+    remedy = "ask in the training function, or register a reset callback"
+    return f"{selectors.names(w for w, _ in told)} set up for {where}: {remedy}"
+
+
+def _epoch_told(s: State) -> dict[str, template_revision.Fact]:
+    """Nothing where the schedule asks for no epoch, or what the script tells is not known."""
+    schedule = s.spec.schedule if s.spec and s.measured.uses is not None and not s.completion.over else ()
+    later = next((place for place, one in enumerate(schedule) if one.epoch > 0), None)
+    if later is None:
+        return {}
+    if not throughput.tells_no_epoch(s):
+        return {"EpochTold": (True, "EpochsCome", "")}
+    message = (
+        f"schedule[{later}] begins with epoch {schedule[later].epoch:g}, and the script tells of no epoch: "
+        "call gangwright.epoch(done), or take the samples from gangwright.shard()"
     )
+    return {"EpochTold": (False, "NoEpoch", message)}
 
 
-def _facts(s: State) -> dict[str, script_api_usage.Fact]:
+def _facts(s: State) -> dict[str, template_revision.Fact]:
     """Condition → whether it holds, reason, message."""
-    now_phase, stale = phase(s), _stale(s)
-    said = "; ".join(str(one) for one in s.problems)
+    now_phase, stale, moving = phase(s), _stale(s), s.rounds.transition
+    failed, unheard = s.saving.error, s.health.unheard
+    _, ended_by, ended = s.completion.over or ("", now_phase.value, "")
+    trains = bool(s.rounds.record.ring) and not s.completion.over
+    problems = "; ".join(map(str, s.problems))
     return {
-        "Accepted": (not s.problems, "InvalidSpec" if s.problems else "SpecRead", said),
-        "QuorumReady": (
-            bool(s.rounds.record.ring) and not s.completion.over,
-            now_phase.value,
-            s.completion.over[2] if s.completion.over else "",
-        ),
-        "Resizing": (
-            s.rounds.transition is not None,
-            s.rounds.transition.cause if s.rounds.transition else "None",
-            "",
-        ),
-        "MembersHeard": (
-            not s.health.unheard,
-            "NoBeats" if s.health.unheard else "BeatsCome",
-            s.health.unheard,
-        ),
+        "Accepted": (not problems, "InvalidSpec" if problems else "SpecRead", problems),
+        "QuorumReady": (trains, now_phase.value, ended),
+        "Resizing": (moving is not None, moving.cause if moving else "None", ""),
+        "MembersHeard": (not unheard, "NoBeats" if unheard else "BeatsCome", unheard),
         "SetupRankStale": (bool(stale), "AskedAtSetup" if stale else "None", stale),
         "TemplateChanged": template_revision.fact(s),
         "PodsSeen": (not s.blind, "WatchBroken" if s.blind else "WatchStands", _unseen(s)),
-        checkpoints.FAILED: (
-            bool(s.saving.error),
-            checkpoints.FAILED if s.saving.error else "None",
-            s.saving.error,
-        ),
+        checkpoints.FAILED: (bool(failed), checkpoints.FAILED if failed else "None", failed),
         "Suspended": (now_phase is Phase.SUSPENDED, now_phase.value, ""),
-        "Complete": (
-            now_phase is Phase.SUCCEEDED,
-            now_phase.value,
-            s.completion.over[2] if s.completion.over else "",
-        ),
-        "Failed": (
-            now_phase is Phase.FAILED,
-            s.completion.over[1] if s.completion.over else now_phase.value,
-            s.completion.over[2] if s.completion.over else "",
-        ),
-        **script_api_usage.facts(s),
+        "Complete": (now_phase is Phase.SUCCEEDED, now_phase.value, ended),
+        "Failed": (now_phase is Phase.FAILED, ended_by, ended),
+        **_epoch_told(s),
     }
 
 

@@ -8,7 +8,7 @@ what is wanted (`scaling`), and is the first to make way when somebody warm can 
 
 import statistics
 
-from scheduler.elastic.reconciler import round_plan, script_api_usage, selectors
+from scheduler.elastic.reconciler import round_plan, selectors, throughput
 from scheduler.elastic.reconciler.job_effects import Tell
 from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.worker import Worker
@@ -66,12 +66,9 @@ def _parts(s: State) -> dict[str, int]:
     """What each member takes of a step: parts that are dealt unevenly are no difference of speed, and who takes nothing
     has none. All alike where the script deals.
     """
-    ours = script_api_usage.BATCH in (s.uses or ())
-    dealt = {
-        seat.uid: round_plan.batch(s.rounds.record, rank) if ours else None
-        for rank, seat in enumerate(s.rounds.record.ring)
-    }
-    return {uid: 1 if batch is None else batch.local for uid, batch in dealt.items()}
+    record, ours = s.rounds.record, throughput.BATCH in (s.measured.uses or ())
+    dealt = [round_plan.batch(record, rank) if ours else None for rank in range(len(record.ring))]
+    return {seat.uid: own.local if own else 1 for seat, own in zip(record.ring, dealt, strict=True)}
 
 
 def _delays(s: State, worker: Worker, usual: float) -> bool:

@@ -7,7 +7,7 @@ former one goes then, also one that is seen later: its number tells. One limit: 
 while no master runs is not known for one.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -17,8 +17,10 @@ from scheduler.elastic.reconciler import scaling, selectors, start_backoff, work
 from scheduler.elastic.reconciler.job_effects import Tell
 from scheduler.elastic.reconciler.job_events import Restored
 from scheduler.elastic.reconciler.job_state import State
-from scheduler.elastic.reconciler.script_api_usage import Fact
 from scheduler.errors import shortened
+
+Fact: TypeAlias = tuple[bool, str, str]
+"""Of a condition: whether it holds, reason, message."""
 
 CHANGED = "TemplateChanged"
 """The condition, and the event, that say that an edit waits."""
@@ -48,12 +50,11 @@ def look(s: State, now: float) -> None:
     if s.completion.over or s.exits.finishing_at is not None:
         return
     if s.template.edited is not None:
-        if selectors.entitled(s) or selectors.planned(s):
-            if not s.template.told:
-                s.do(Tell("Normal", CHANGED, _said(s)))
-            s.template.told = True
-        else:
+        if not selectors.entitled(s) and not selectors.planned(s):
             _take(s, s.template.edited)
+        elif not s.template.told:
+            s.do(Tell("Normal", CHANGED, _said(s)))
+            s.template.told = True
     for worker in selectors.newcomers(s):
         if s.template.retired is not None and worker.number <= s.template.retired:
             scaling.dismiss(s, worker, "it was made before spec.template was edited", now)
@@ -61,11 +62,9 @@ def look(s: State, now: float) -> None:
 
 def whole(s: State) -> Spec | None:
     """The spec with the template in force."""
-    return (
-        s.spec
-        if s.spec is None or s.template.current is None
-        else replace(s.spec, template=s.template.current)
-    )
+    if s.spec is None or s.template.current is None:
+        return s.spec
+    return replace(s.spec, template=s.template.current)
 
 
 def kept_former(s: State) -> dict[str, Any] | None:
@@ -94,11 +93,8 @@ def _fields(template: dict[str, Any]) -> dict[str, Any]:
     """Path → value, two names deep."""
     found: dict[str, Any] = {}
     for part, value in template.items():
-        found |= (
-            {f"{part}.{name}": own for name, own in value.items()}
-            if isinstance(value, dict)
-            else {part: value}
-        )
+        below = isinstance(value, dict)
+        found |= {f"{part}.{name}": own for name, own in value.items()} if below else {part: value}
     return found
 
 

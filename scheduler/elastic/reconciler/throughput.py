@@ -1,11 +1,13 @@
-"""What is measured from beats: throughput by size, the pause of a resize, compute times, epochs.
+"""What is measured from beats: throughput by size, the pause of a resize, compute times, epochs; and what scripts call.
 
 Lives here: arithmetic on beats. Never here: what is done about a slow worker (`stragglers`) or with a throughput (the
-policies).
+policies). Our small API itself is `runtime.script_api`: an unmodified script calls nothing of it, so it leaves aside what the
+spec says of batch and rate. Before a step was made nothing is claimed of that, nor of a job whose agents do not say.
 """
 
 from scheduler.elastic.job.status import Resize, Round, Status, WorkerPhase
-from scheduler.elastic.reconciler import script_api_usage, selectors
+from scheduler.elastic.reconciler import selectors
+from scheduler.elastic.reconciler.job_effects import Tell
 from scheduler.elastic.reconciler.job_events import Beat
 from scheduler.elastic.reconciler.job_state import Mark, State
 from scheduler.elastic.reconciler.worker import Worker
@@ -22,11 +24,35 @@ DISTURBED = {"lost", "failure", "quorum"}
 up, or until there is room again for the quorum."""
 VALUES = 64
 """Values of a script that are kept."""
+BATCH = "batch"
+"""The script asked for its batch: `gangwright.batch()` or `gangwright.shard()`."""
+RATE = "rate"
+"""It asked for the factor of its learning rate: `gangwright.lr_scale()`."""
+EPOCH = "epoch"
+"""It tells the epoch: `gangwright.epoch(done)`, or its position within what it gave to `gangwright.shard()`."""
 
 
 def restored(s: State, status: Status) -> None:
-    """What the script reported."""
+    """What the script reported, and what it was seen to call."""
     s.measured.values = dict(status.values)
+    s.measured.uses = None if status.uses is None else frozenset(status.uses)
+
+
+def taken_over(s: State, record: Round) -> tuple[int | None, float | None]:
+    """The global batch and the rate's factor of this round, each where the script takes it over."""
+    uses = s.measured.uses or frozenset()
+    return record.global_batch if BATCH in uses else None, record.lr_scale if RATE in uses else None
+
+
+def keeps_its_batch(s: State) -> bool:
+    """Steps were made, and no batch was asked for with them."""
+    return s.measured.uses is not None and BATCH not in s.measured.uses
+
+
+def tells_no_epoch(s: State) -> bool:
+    """Steps were made, and no epoch was told with them."""
+    uses = s.measured.uses
+    return uses is not None and EPOCH not in uses and selectors.epoch(s) <= 0
 
 
 def warmed(s: State, seconds: float) -> None:
@@ -40,28 +66,33 @@ def taken(s: State, worker: Worker, beat: Beat, now: float) -> None:
         return
     if beat.phase != WorkerPhase.TRAINING or not s.rounds.record.ring:
         return
-    if beat.step > s.rounds.record.step:
-        _times(s, worker, beat)
-    if s.measured.resumed_at is None and beat.step > s.rounds.record.step:
+    stepped = beat.step > s.rounds.record.step  # before its first step a beat tells of the last ones before
+    if stepped and s.measured.resumed_at is None:
         s.measured.resumed_at = now
+    if stepped and beat.compute_s:
+        worker.compute = _averaged(s, worker.compute, beat.compute_s)
+        worker.compute_samples += 1
+    if stepped and beat.step_s:
+        worker.pace = _averaged(s, worker.pace, beat.step_s)
     if worker.uid != s.rounds.record.ring[0].uid:
         return
     _rate(s, beat, now)
     _epoch(s, beat, now)
-    if beat.uses is not None and beat.step > s.rounds.record.step:
-        script_api_usage.heard(s, beat.uses)
+    if beat.uses is not None and stepped:
+        _uses(s, frozenset(beat.uses))
     for name, value in list(beat.values.items())[:VALUES]:
         if name in s.measured.values or len(s.measured.values) < VALUES:
             s.measured.values[name] = value
 
 
-def _times(s: State, worker: Worker, beat: Beat) -> None:
-    """Of steps of this round; before its first one a beat tells of the last ones before."""
-    if beat.compute_s:
-        worker.compute = _averaged(s, worker.compute, beat.compute_s)
-        worker.compute_samples += 1
-    if beat.step_s:
-        worker.pace = _averaged(s, worker.pace, beat.step_s)
+def _uses(s: State, uses: frozenset[str]) -> None:
+    """What its script was seen to call by now. What it leaves aside is told once, after the first step."""
+    first, s.measured.uses = s.measured.uses is None, uses
+    aside = {"gangwright.batch() or gangwright.shard()": BATCH, "gangwright.lr_scale()": RATE}
+    missing = [calls for calls, word in aside.items() if word not in uses]
+    if first and missing and s.rounds.record.per_worker is not None:
+        said = f"the script does not call {' nor '.join(missing)}: it keeps its own, and spec.batch is not applied to that"
+        s.do(Tell("Normal", "ScriptKeepsItsOwn", said))
 
 
 def begun(s: State, former: Round) -> None:
@@ -93,31 +124,22 @@ def _rate(s: State, beat: Beat, now: float) -> None:
     if mark is None or mark.round != beat.round or beat.samples < mark.samples:
         s.measured.mark = Mark(beat.round, now, beat.samples, beat.step, beat.step)
         return
-    s.measured.mark = mark = _heard(mark, beat)
+    # The steps since the last beat count with the time that the worker took. Beats come every second or so: by their
+    # times alone a step of 1.5 s would take one second or two.
+    steps = beat.step - mark.last
+    if steps > 0:
+        known = beat.step_s is not None and mark.seconds is not None
+        seconds = (mark.seconds or 0.0) + steps * (beat.step_s or 0.0) if known else None
+        s.measured.mark = mark = mark._replace(last=beat.step, seconds=seconds)
     if now - mark.at < WINDOW or beat.step <= mark.step:
         return
     size = len(s.rounds.record.ring)
     told = mark.seconds or 0.0
-    seconds = told if told >= LEAST else now - mark.at
-    s.measured.rate = (beat.samples - mark.samples) / seconds if beat.samples else None
-    pace = (beat.step - mark.step) * size / seconds
-    s.measured.history = s.measured.history.noted(
-        beat.round, size, pace if s.measured.rate is None else s.measured.rate, now
-    )
+    took = told if told >= LEAST else now - mark.at
+    s.measured.rate = rate = (beat.samples - mark.samples) / took if beat.samples else None
+    pace = (beat.step - mark.step) * size / took if rate is None else rate
+    s.measured.history = s.measured.history.noted(beat.round, size, pace, now)
     s.measured.mark = Mark(beat.round, now, beat.samples, beat.step, beat.step)
-
-
-def _heard(mark: Mark, beat: Beat) -> Mark:
-    """The time of the steps since the last beat is added, as the worker took it.
-
-    Beats come every second or so: by their times alone a step of 1.5 s would take one second or two.
-    """
-    steps = beat.step - mark.last
-    if steps <= 0:
-        return mark
-    if beat.step_s is None or mark.seconds is None:
-        return mark._replace(last=beat.step, seconds=None)
-    return mark._replace(last=beat.step, seconds=mark.seconds + steps * beat.step_s)
 
 
 def _epoch(s: State, beat: Beat, now: float) -> None:

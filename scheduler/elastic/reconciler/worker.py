@@ -4,15 +4,17 @@
                                      ↑________│ │
                  process started again          └→ Lost
 
-Lives here: facts, and the table that reads a state off them. Never here: a rule that compares workers.
+Lives here: facts, and the state that is read off them. Never here: a rule that compares workers.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from scheduler.elastic.job.status import Seat, WorkerPhase
 from scheduler.elastic.reconciler.job_events import Arrived, Beat, Exited, Uid
+
+SAID: Final = frozenset({WorkerPhase.TRAINING, WorkerPhase.READY, WorkerPhase.WARMING_UP})
+"""Phases in which a worker is if it says so."""
 
 
 @dataclass(slots=True, eq=False)
@@ -147,18 +149,14 @@ class Worker:
         return self.beat.silent_s if self.beat else 0.0
 
 
-TABLE: Final[tuple[tuple[WorkerPhase, Callable[[Worker], bool]], ...]] = (
-    (WorkerPhase.LOST, lambda w: bool(w.lost)),
-    (WorkerPhase.LEAVING, lambda w: w.going or w.ended or w.released_at is not None),
-    (WorkerPhase.READY, lambda w: w.arrival is not None),
-    (WorkerPhase.TRAINING, lambda w: w.beat is not None and w.beat.phase == WorkerPhase.TRAINING),
-    (WorkerPhase.READY, lambda w: w.beat is not None and w.beat.phase == WorkerPhase.READY),
-    (WorkerPhase.WARMING_UP, lambda w: w.beat is not None and w.beat.phase == WorkerPhase.WARMING_UP),
-    (WorkerPhase.GATED, lambda w: not w.seated),
-    (WorkerPhase.STARTING, lambda _: True),
-)
-
-
-def phase(worker: Worker) -> WorkerPhase:
-    """The first phase of the table whose condition holds."""
-    return next(name for name, holds in TABLE if holds(worker))
+def phase(w: Worker) -> WorkerPhase:
+    """The first that holds."""
+    if w.lost:
+        return WorkerPhase.LOST
+    if w.going or w.ended or w.released_at is not None:
+        return WorkerPhase.LEAVING
+    if w.arrival is not None:
+        return WorkerPhase.READY
+    if w.beat is not None and w.beat.phase in SAID:
+        return WorkerPhase(w.beat.phase)
+    return WorkerPhase.STARTING if w.seated else WorkerPhase.GATED

@@ -45,8 +45,9 @@ def exited(s: State, event: Exited, now: float) -> None:
         return
     if event.round is not None and event.round < worker.in_round:
         return
-    if _told_twice(worker, event):
-        return
+    last = worker.exit.process if worker.exit else None
+    if event.process is not None and last is not None and event.process <= last:
+        return  # of this process, or of a later one, the end is known: the agent did not get our answer
     worker.beat_at, worker.exit, worker.exit_at = now, event, now
     worker.restart = False
     checkpoints.ended(s, worker, _how(event))
@@ -58,12 +59,6 @@ def exited(s: State, event: Exited, now: float) -> None:
         _ended_well(s, worker, now, own=True)
     else:
         _ended_badly(s, worker, event, now)
-
-
-def _told_twice(worker: Worker, event: Exited) -> bool:
-    """Of this process, or of a later one, the end is known: the agent did not get our answer."""
-    last = worker.exit.process if worker.exit else None
-    return event.process is not None and last is not None and event.process <= last
 
 
 def pod_ended(s: State, worker: Worker, event: WorkerSeen, now: float) -> None:
@@ -99,14 +94,15 @@ def _ended_well(s: State, worker: Worker, now: float, *, own: bool) -> None:
     inside = any(seat.uid == worker.uid for seat in s.rounds.record.ring) and not worker.fallen
     finished = own and inside and s.rounds.published and not leaves_early(worker)
     if selectors.released(s, worker) or (worker.going and not finished):
-        stop(s, worker, "it has left in order", now, ABORTED_GRACE)
+        stop(s, worker, "it has left in order", now)
     elif inside and s.rounds.published:  # told to go or not: nobody tells a training to end with code 0
         s.exits.finishing_at = now if s.exits.finishing_at is None else s.exits.finishing_at
     else:
+        how = "ended with code 0 before it was in a round"
         worker.goes_on()
         if own:
-            _blame(s, worker, "ended with code 0 before it was in a round", now)
-        _failed_start(s, worker, "ended with code 0 before it was in a round", now, own_fault=True)
+            _blame(s, worker, how, now)
+        give_up(s, worker, how, now, own_fault=True)
 
 
 def leaves_early(worker: Worker) -> bool:
@@ -125,7 +121,7 @@ def never_entered(s: State, worker: Worker) -> bool:
 
 def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:
     how = _how(event)
-    trained = any(worker is one for one in selectors.entitled(s))
+    trained = worker in selectors.entitled(s)
     killed = event.signal is not None or (event.code or 0) >= KILLED
     again = killed and not worker.going and (worker.restarting or worker.in_place < s.limits.in_place)
     if not worker.restarting:
@@ -151,22 +147,18 @@ def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:
 def _gone_wrong(s: State, worker: Worker, how: str, now: float) -> None:
     if selectors.released(s, worker):
         worker.end()
-        stop(s, worker, how, now, ABORTED_GRACE)
-    elif any(worker is one for one in selectors.entitled(s)):
+        stop(s, worker, how, now)
+    elif worker in selectors.entitled(s):
         start_backoff.failed_again(s, worker.role, f"{worker.name} {how}", now)
         lose(s, worker, how, now, bars=False)
         worker.end()
     else:
-        _failed_start(s, worker, how, now, own_fault=True)
+        give_up(s, worker, how, now, own_fault=True)
         worker.end()
 
 
 def _how(event: Exited) -> str:
-    end = (
-        f"was killed by signal {event.signal}"
-        if event.signal is not None
-        else f"ended with code {event.code}"
-    )
+    end = f"ended with code {event.code}" if event.signal is None else f"was killed by signal {event.signal}"
     parts = [end, event.why, f"it blames {event.culprit}" if event.culprit else "", *event.tail[-TAIL:]]
     return ": ".join(part for part in parts if part)
 
@@ -181,24 +173,16 @@ def lose(s: State, worker: Worker, why: str, now: float, *, bars: bool) -> None:
     s.do(Tell("Warning", "WorkerLost", f"{worker.name} {why}"))
     if not worker.ended:
         s.do(Abort(worker.uid, why))
-    stop(s, worker, why, now, ABORTED_GRACE)
+    stop(s, worker, why, now)
 
 
-def give_up(s: State, worker: Worker, why: str, now: float) -> None:
+def give_up(s: State, worker: Worker, how: str, now: float, *, own_fault: bool = False) -> None:
     """A newcomer that will not be ready: its room is released, its node avoided."""
-    _failed_start(s, worker, why, now, own_fault=False)
-
-
-def _failed_start(s: State, worker: Worker, how: str, now: float, *, own_fault: bool) -> None:
     if worker.going:
         worker.end()
         return
-    if (
-        own_fault
-        and worker.attempt == s.exits.restarts
-        and not selectors.holders(s)
-        and worker.role == "core"
-    ):
+    counts = own_fault and worker.role == "core" and worker.attempt == s.exits.restarts
+    if counts and not selectors.holders(s):
         begin_again(s)
     start_backoff.failed_again(s, worker.role, f"{worker.name} {how}", now)
     lose(s, worker, how, now, bars=True)
@@ -211,7 +195,7 @@ def _blame(s: State, worker: Worker, how: str, now: float) -> None:
     A process that began before the last failure may have failed with it. In a round, the first that ends is the cause:
     the others may die of that in Horovod's `init`.
     """
-    inside = any(worker is one for one in selectors.entitled(s))
+    inside = worker in selectors.entitled(s)
     returned = s.exits.finishing_at is not None or (worker.exit is not None and bool(worker.exit.returned))
     if returned or worker.going or selectors.released(s, worker) or not (inside or worker.role == "core"):
         return
@@ -244,7 +228,7 @@ def begin_again(s: State) -> None:
     s.exits.restarts += 1
 
 
-def stop(s: State, worker: Worker, why: str, now: float, grace_s: float) -> None:
+def stop(s: State, worker: Worker, why: str, now: float) -> None:
     """Have its pod deleted. A process that still runs is told why."""
     worker.stop(why, now)
-    s.do(StopWorker(worker.uid, grace_s, worker.stopped))
+    s.do(StopWorker(worker.uid, ABORTED_GRACE, worker.stopped))

@@ -66,6 +66,13 @@ S = TypeVar("S", Beat, Arrived, Leaving, Exited)
 DECODERS: Final[Mapping[type, Any]] = {
     kind: msgspec.json.Decoder(kind) for kind in (Beat, Arrived, Leaving, Exited)
 }
+NEEDED: Final[Mapping[type, frozenset[str]]] = {
+    Beat: frozenset({"phase", "round"}),
+    Arrived: frozenset({"round", "why"}),
+    Leaving: frozenset({"why", "grace_s"}),
+    Exited: frozenset({"why"}),
+}
+"""Fields without which a body says nothing; every other has its default."""
 encode: Final = msgspec.json.Encoder().encode
 
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -83,12 +90,15 @@ def decoded(kind: type[S], uid: Uid, body: bytes) -> S:
     """
     try:
         found: S = DECODERS[kind].decode(body)
+        missing = NEEDED[kind] - msgspec.json.decode(body, type=dict[str, msgspec.Raw]).keys()
     except msgspec.ValidationError as error:
         raise Refused(Reason.INVALID, _explained(str(error), body)) from None
     except RecursionError:
         raise Refused(Reason.MALFORMED, "the body is nested too deeply") from None
     except ValueError as error:  # broken JSON, and bytes that are not UTF-8
         raise Refused(Reason.MALFORMED, f"the body is no JSON: {shortened(str(error))}") from None
+    if missing:
+        raise Refused(Reason.INVALID, f"{min(missing)} = none: is needed")
     return replace(found, uid=uid)
 
 

@@ -163,32 +163,19 @@ def _loss(share: _Share) -> tuple[float, int, str]:
 
 def _fits(giver: _Share, taker: _Share) -> bool:
     """What the first gives up holds what the second would take; anything else would be given up for nothing."""
-    given, taken = _step(giver), taker.grain
-    return (
-        giver is not taker
-        and giver.job.kind == taker.job.kind
-        and all(
-            giver.job.worker.get(resource, 0.0) * given >= amount * taken
-            for resource, amount in taker.job.worker.items()
-        )
-    )
+    if giver is taker or giver.job.kind != taker.job.kind:
+        return False
+    given, taken, own = _step(giver), taker.grain, giver.job.worker
+    return all(own.get(name, 0.0) * given >= amount * taken for name, amount in taker.job.worker.items())
 
 
 def _want(share: _Share) -> Want:
-    return Want(
-        size=share.size,
-        reason=_reason(share),
-        by=policy(share.job),
-        coming=share.proposal.coming,
-        soon=share.proposal.soon and not share.short,
-    )
-
-
-def _reason(share: _Share) -> str:
-    if share.job.in_flight:
-        return "a resize is under way"
-    if share.settled:
-        return f"the last resize was {share.job.since_change:.0f} s ago"
-    if share.size < share.proposal.size:
-        return f"{share.proposal.reason}; there is no room for {share.proposal.size}"
-    return share.proposal.reason
+    job, proposal, reason = share.job, share.proposal, share.proposal.reason
+    if job.in_flight:
+        reason = "a resize is under way"
+    elif share.settled:
+        reason = f"the last resize was {job.since_change:.0f} s ago"
+    elif share.size < proposal.size:
+        reason = f"{reason}; there is no room for {proposal.size}"
+    soon = proposal.soon and not share.short
+    return Want(size=share.size, reason=reason, by=policy(job), coming=proposal.coming, soon=soon)

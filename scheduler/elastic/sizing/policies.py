@@ -32,14 +32,13 @@ Source: static schedules as Goyal et al. 2017 and AdaBatch state them for the ba
 
 import itertools
 import math
-from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
 from scheduler.elastic.sizing import proposal, size_search
-from scheduler.elastic.sizing.job_view import JobView, Measured, Stage
-from scheduler.elastic.sizing.policy_parameters import Efficiency, Point, Schedule, Search, Utility
+from scheduler.elastic.sizing.job_view import JobView, Stage
+from scheduler.elastic.sizing.policy_parameters import Efficiency, Schedule, Search, Utility
 from scheduler.elastic.sizing.proposal import Proposal, clamped, largest, pays
 
 
@@ -71,9 +70,14 @@ HOUR = 3600.0
 
 def worth_at(policy: Utility, end: float) -> float:
     """U: the worth of a job that ends `end` seconds after its first step, in units of money."""
-    if not policy.points:
+    points = policy.points
+    if not points:
         return policy.value * (1.0 - end / policy.deadline)
-    return _joined(policy.points, end)
+    if end <= points[0].until or len(points) == 1:
+        return points[0].value if end <= points[0].until else 0.0
+    lines = (line for line in itertools.pairwise(points) if end <= line[1].until)
+    left, right = next(lines, (points[-2], points[-1]))
+    return left.value + (right.value - left.value) * (end - left.until) / (right.until - left.until)
 
 
 def net(policy: Utility, job: JobView, size: int, rate: float) -> float:
@@ -101,19 +105,6 @@ def utility(job: JobView) -> Proposal:
     return size_search.search(job, policy, worth)
 
 
-def _joined(points: tuple[Point, ...], end: float) -> float:
-    if end <= points[0].until or len(points) == 1:
-        return points[0].value if end <= points[0].until else 0.0
-    for left, right in itertools.pairwise(points):
-        if end <= right.until:
-            return _between(left, right, end)
-    return _between(points[-2], points[-1], end)
-
-
-def _between(left: Point, right: Point, end: float) -> float:
-    return left.value + (right.value - left.value) * (end - left.until) / (right.until - left.until)
-
-
 FORGET: Final = Search().forget
 """Seconds after which a size that was left counts as unknown, as it does by default where sizes are searched for."""
 
@@ -122,26 +113,21 @@ def offer(job: JobView) -> Proposal:
     """As many as are of use; none more where they would not win back the resize."""
     most = largest(job)
     if most > job.size:
-        job = replace(job, measured=_remembered(job))
+        seen = {at: one for at, one in job.measured.items() if at == job.size or one.age <= FORGET}
+        job = replace(job, measured=seen)
         expected = proposal.rate(job.measured, most)
         if not pays(job, expected):
-            return Proposal(size=min(most, job.held), reason=_why_not(job, most, expected))
+            near = pays(replace(job, remaining=None), expected)
+            near_end = "the end is too near to win back another resize"
+            why = near_end if near else f"{most} workers would not win back what a resize costs"
+            return Proposal(size=min(most, job.held), reason=why)
     return Proposal(size=most, reason="all that is free" if most == job.max else "the batch is at its limit")
-
-
-def _remembered(job: JobView) -> Mapping[int, Measured]:
-    return {size: seen for size, seen in job.measured.items() if size == job.size or seen.age <= FORGET}
-
-
-def _why_not(job: JobView, most: int, expected: float) -> str:
-    if pays(replace(job, remaining=None), expected):
-        return "the end is too near to win back another resize"
-    return f"{most} workers would not win back what a resize costs"
 
 
 def schedule(job: JobView) -> Proposal:
     done = job.epoch or 0.0
-    now = _stage(job, done)
+    begun = [stage for stage in job.schedule if stage.epoch <= done]
+    now = begun[-1] if begun else Stage(-1.0, job.min)
     coming = next((stage for stage in job.schedule if stage.epoch > now.epoch), None)
     size = min(clamped(job, now.workers), largest(job))
     if coming and coming.epoch <= done + _ahead(job):
@@ -150,11 +136,6 @@ def schedule(job: JobView) -> Proposal:
             return Proposal(size=then, reason=f"epoch {coming.epoch:g} begins soon", coming=coming)
     place = "its beginning, for no epoch is told yet" if job.epoch is None else f"epoch {done:g}"
     return Proposal(size=size, reason=f"the schedule at {place}", coming=coming)
-
-
-def _stage(job: JobView, epoch: float) -> Stage:
-    begun = [stage for stage in job.schedule if stage.epoch <= epoch]
-    return begun[-1] if begun else Stage(-1.0, job.min)
 
 
 def _ahead(job: JobView) -> float:

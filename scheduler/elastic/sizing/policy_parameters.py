@@ -118,25 +118,29 @@ BY_NAME: Final[Mapping[str, type[Parameters]]] = {
 
 NAMES: Final[Mapping[type[Parameters], str]] = {kind: name for name, kind in BY_NAME.items()}
 
+
 FIELD: Final = "spec.sizing"
 
 
-def decode(policy: str, parameters: Mapping[str, Any], field: str = FIELD) -> Parameters:
+def decode(policy: str, parameters: Mapping[str, Any]) -> Parameters:
     """The parameters of the policy of that name, as written in an ElasticJob. Raises SettingsError with the path of
     the field.
     """
     kind = BY_NAME.get(policy)
     if kind is None:
-        raise SettingsError(f"{field}.policy", policy, f"one of {', '.join(BY_NAME)}")
+        raise SettingsError(f"{FIELD}.policy", policy, f"one of {', '.join(BY_NAME)}")
     known = {one.encode_name: one for one in msgspec.structs.fields(kind)}
     for name, value in parameters.items():
-        path = f"{field}.parameters.{name}"
+        path = f"{FIELD}.parameters.{name}"
         if name not in known:
             raise SettingsError(
                 path, value, f"no parameter of {policy}; those are {', '.join(sorted(known))}"
             )
         _checked(path, value, known[name].type)
-    return _whole(msgspec.convert(dict(parameters), kind), parameters, f"{field}.parameters")
+    made = msgspec.convert(dict(parameters), kind)
+    if isinstance(made, Utility) and made.points:
+        _falling(made.points, parameters)
+    return made
 
 
 def _checked(path: str, value: Any, kind: Any) -> None:
@@ -167,21 +171,14 @@ def _described(kind: Any) -> str:
     return next((one.description for one in metas if one.description), "")
 
 
-def _whole(made: Parameters, written: Mapping[str, Any], field: str) -> Parameters:
-    """What no field alone can be wrong in."""
-    if isinstance(made, Utility) and made.points:
-        _falling(made.points, written, field)
-    return made
-
-
-def _falling(points: tuple[Point, ...], written: Mapping[str, Any], field: str) -> None:
+def _falling(points: tuple[Point, ...], written: Mapping[str, Any]) -> None:
+    """What no field of `utility` alone can be wrong in."""
     both = [name for name in ("value", "deadline") if name in written]
     if both:
-        raise SettingsError(f"{field}.{both[0]}", written[both[0]], "leave it out beside points")
+        raise SettingsError(f"{FIELD}.parameters.{both[0]}", written[both[0]], "leave it out beside points")
     for number, (former, latter) in enumerate(itertools.pairwise(points), start=1):
+        point, before = f"{FIELD}.parameters.points[{number}]", "than the point before it,"
         if latter.until <= former.until:
-            remedy = f"later than the point before it, {former.until:g}"
-            raise SettingsError(f"{field}.points[{number}].until", latter.until, remedy)
+            raise SettingsError(f"{point}.until", latter.until, f"later {before} {former.until:g}")
         if latter.value > former.value:
-            remedy = f"no more than the point before it, {former.value:g}"
-            raise SettingsError(f"{field}.points[{number}].value", latter.value, remedy)
+            raise SettingsError(f"{point}.value", latter.value, f"no more {before} {former.value:g}")

@@ -26,17 +26,9 @@ def rate(measured: Mapping[int, Measured], size: int) -> float:
         return measured[known[0]].mean * size / known[0]
     for low, high in itertools.pairwise(known):
         if size < high:
-            return _line(measured, low, high, size)
-    return _beyond(measured, known, size)
-
-
-def _line(measured: Mapping[int, Measured], low: int, high: int, size: int) -> float:
-    """As a mean by weight: what a slope takes off a large rate may leave nothing of a small one."""
-    part = (size - low) / (high - low)
-    return measured[low].mean * (1.0 - part) + measured[high].mean * part
-
-
-def _beyond(measured: Mapping[int, Measured], known: list[int], size: int) -> float:
+            # As a mean by weight: what a slope takes off a large rate may leave nothing of a small one.
+            part = (size - low) / (high - low)
+            return measured[low].mean * (1.0 - part) + measured[high].mean * part
     last = known[-1]
     perfect = measured[last].mean / last
     if len(known) == 1:

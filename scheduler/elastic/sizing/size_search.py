@@ -2,7 +2,7 @@
 
 Lives here: which size to try next, from what was measured so far. Never here: what is worth it; that is the policy's
 rule, a function (from size, rate; to size, rate) → above 0 where the second is to be preferred. Why so: MLSys'20 goes
-through the sizes one after the other. RequestRetry by doubling, then where a parabola through the best and its neighbours is
+through the sizes one after the other. A search by doubling, then where a parabola through the best and its neighbours is
 highest, finds the same size in a number of trials that grows with the logarithm; `stride: 1` is their way.
 
 A comparison counts when it holds at the worse ends of both confidence intervals, R_a·(1 + z·e_a/√2) and R_b·(1 −
@@ -54,14 +54,10 @@ def search(job: JobView, policy: Search, worth: Worth) -> Proposal:
     best = _best(job, policy, worth, known)
     trial = _trial(job, policy, worth, known, best, most)
     if trial is not None:
-        return Proposal(
-            size=trial, reason=f"best so far {best}, trying {trial}", grain=policy.step, soon=True
-        )
-    return Proposal(size=best, reason=_settled(job, known, best), grain=policy.step)
-
-
-def _settled(job: JobView, known: Known, best: int) -> str:
-    return f"the best of {', '.join(map(str, known))} workers: {best}, {known[best].mean:.4g} {job.unit}/s"
+        said = f"best so far {best}, trying {trial}"
+        return Proposal(size=trial, reason=said, grain=policy.step, soon=True)
+    said = f"the best of {', '.join(map(str, known))} workers: {best}, {known[best].mean:.4g} {job.unit}/s"
+    return Proposal(size=best, reason=said, grain=policy.step)
 
 
 def _known(job: JobView, policy: Search, worth: Worth, most: int) -> Known:
@@ -80,20 +76,13 @@ def _known(job: JobView, policy: Search, worth: Worth, most: int) -> Known:
             known[size] = seen
             continue
         few = replace(seen, variance=spread * seen.mean**2)
-        enough = _worth_it(job, policy, worth, known, size, few) if known else _first(job, size)
+        enough = size != job.size or len(job.measured) == 1  # nothing else was measured before
+        if known:
+            best = _best(job, policy, worth, known)
+            enough = _clear(policy, worth, {**known, size: few}, best, size) > 0
         if seen.count >= 1.0 and enough:
             known[size] = few
     return known
-
-
-def _first(job: JobView, size: int) -> bool:
-    """Nothing else was measured before."""
-    return size != job.size or len(job.measured) == 1
-
-
-def _worth_it(job: JobView, policy: Search, worth: Worth, known: Known, size: int, seen: Measured) -> bool:
-    best = _best(job, policy, worth, known)
-    return _clear(policy, worth, {best: known[best], size: seen}, best, size) > 0
 
 
 def _spread(job: JobView) -> float:
@@ -101,9 +90,8 @@ def _spread(job: JobView) -> float:
 
     As long as few are known `SPREAD` counts too.
     """
-    told = [
-        (seen.count - 1.0, seen.variance / seen.mean**2) for seen in job.measured.values() if seen.count > 1.0
-    ]
+    often = [seen for seen in job.measured.values() if seen.count > 1.0]
+    told = [(seen.count - 1.0, seen.variance / seen.mean**2) for seen in often]
     weights = PRIOR + sum(weight for weight, _ in told)
     return (PRIOR * SPREAD**2 + sum(weight * own for weight, own in told)) / weights
 
@@ -223,9 +211,9 @@ def _at_most(known: Known, size: int) -> float:
     """
     lower = [other for other in known if other < size]
     upper = [other for other in known if other > size]
-    bounds = (
-        [known[upper[0]].mean + _slope(known, upper[0], upper[1]) * (size - upper[0])] if upper[1:] else []
-    )
+    bounds = []
+    if upper[1:]:
+        bounds.append(known[upper[0]].mean + _slope(known, upper[0], upper[1]) * (size - upper[0]))
     if upper and lower[1:]:
         bounds.append(known[lower[-1]].mean + _slope(known, lower[-2], lower[-1]) * (size - lower[-1]))
     nearest = lower[-1] if lower else upper[0]
