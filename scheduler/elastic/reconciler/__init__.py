@@ -1,13 +1,13 @@
 """The life of one elastic job: what happened goes in, what is to be done comes out.
 
-    reconciler.handle(event, now) -> [effect, …]
+    reconciler.take(event, now); reconciler.reconcile(now) -> [effect, …]
 
 Lives here: who is in a round, when the next one begins, which workers start, stop and count as lost, and why.
     job_events, job_effects    the words of the two sides      timeouts      how long each wait may take
     job_state, worker          what is known                   selectors     questions about the workers
     event_handlers, worker_exits, checkpoints, throughput      events taken in
     scaling                    how many workers; which are started and dismissed
-    failure_detection, stragglers                              which are lost or replaced
+    failure_detection, stragglers, start_backoff               which are lost or replaced, and how soon
     round_triggers, rank_assignment, round_plan, round_transition
                                the next round: why, who, what, and its way to every worker
     completion, status_report, sizing_request                  the end; what people and policies are told

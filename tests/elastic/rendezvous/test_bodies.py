@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.elastic.agent.progress_report import PHASES
 from scheduler.elastic.job.status import WorkerPhase
-from scheduler.elastic.reconciler.job_events import Arrived, Beat
+from scheduler.elastic.reconciler.job_events import Arrived, Beat, Exited, Leaving
 from scheduler.elastic.rendezvous.worker_messages import (
     DECODERS,
     STATUS,
@@ -49,14 +49,31 @@ def test_whatever_comes_is_read_or_refused(kind, body):
 
 def test_what_is_left_out_has_a_meaning():
     """A worker that has nothing to tell tells little; fields of a later agent are passed over."""
-    assert decoded(Beat, "a", b'{"later": {}}') == Beat("a", WorkerPhase.STARTING, 0)
+    told = b'{"phase": "Starting", "round": 0, "later": {}}'
+    assert decoded(Beat, "a", told) == Beat("a", WorkerPhase.STARTING, 0)
     assert decoded(Arrived, "a", b'{"round": 2, "why": "failure"}') == Arrived("a", 2, why="failure")
     assert decoded(Arrived, "a", b'{"round": 2, "why": "another"}') == Arrived("a", 2, why="another")
 
 
 def test_who_says_it_is_not_said_in_the_body():
     """A worker cannot speak for another one."""
-    assert decoded(Beat, "a", b'{"uid": "b"}') == Beat("a")
+    assert decoded(Beat, "a", b'{"uid": "b", "phase": "Starting", "round": 0}') == Beat("a")
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "field"),
+    [
+        (Beat, b"{}", "phase"),
+        (Beat, b'{"phase": "Training"}', "round"),
+        (Arrived, b'{"round": 2}', "why"),
+        (Leaving, b'{"why": "SIGTERM"}', "grace_s"),
+        (Exited, b'{"code": 1}', "why"),
+    ],
+)
+def test_a_body_that_says_nothing_is_refused(kind, body, field):
+    """Nothing is guessed: the field that is missing is named."""
+    with pytest.raises(Refused, match=f"{field} = none: is needed"):
+        decoded(kind, "a", body)
 
 
 def test_the_agent_knows_the_phases_that_the_master_knows():
