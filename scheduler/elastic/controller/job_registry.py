@@ -1,10 +1,12 @@
 """All jobs: which watch, which worker and which node concerns which of them.
 
-Lives here: the sinks of the watches, and the charges by uid. Never here: a request, or what happens inside a job. Until
-everything has been read, and while another master acts, facts are only kept.
+Lives here: the sinks of the watches, the charges by uid, and the job that answers a worker. Never here: a request to the
+API server, what happens inside a job, or whether a worker is who it says. Until everything has been read, and while
+another master acts, facts are only kept.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -16,8 +18,19 @@ from scheduler.elastic.controller.job_metrics import JobMetrics
 from scheduler.elastic.controller.node_usage import NodeUsage
 from scheduler.elastic.controller.pod_control import Site
 from scheduler.elastic.controller.pod_template import Owner
-from scheduler.elastic.reconciler.job_events import NodeCleared, NodeDoomed, Uid
+from scheduler.elastic.reconciler.job_effects import Assignment
+from scheduler.elastic.reconciler.job_events import (
+    Arrived,
+    Beat,
+    Exited,
+    Leaving,
+    NodeCleared,
+    NodeDoomed,
+    Uid,
+)
 from scheduler.elastic.reconciler.timeouts import Timeouts
+from scheduler.elastic.rendezvous.worker_messages import BeatAnswer, Reason, Refused
+from scheduler.elastic.rendezvous.worker_requests import Worker
 from scheduler.kube import changes as ch
 from scheduler.objects import api
 
@@ -211,6 +224,68 @@ class Master:
         event = NodeDoomed(node, why) if why else NodeCleared(node)
         for charge in list(self.charges.values()):
             charge.node_turned(node, why, event)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The requests of workers. leading: whether we act. seeing: whether the watch of pods is up to date. interval:
+    seconds between two beats.
+    """
+
+    master: Master
+    leading: Callable[[], bool]
+    seeing: Callable[[], bool]
+    interval: float
+
+    def worker(self, uid: str) -> Worker | None:
+        """The live worker whose pod this is."""
+        if not self.leading():
+            raise Refused(Reason.STANDBY, "another master acts; try again in a moment")
+        charge = self.master.charge_of(uid)
+        if charge is not None:
+            return Worker(charge.owner.key, frozenset(charge.rounds.get(uid, ())))
+        if not self.seeing():  # it may have come since
+            raise Refused(Reason.AWAY, "the API server is away, and this worker was not known before")
+        return None
+
+    async def beat(self, beat: Beat) -> BeatAnswer:
+        """Note the sign of life."""
+        charge = self._charge(beat.uid)
+        charge.feed(beat)
+        newest, abort, broken, place = charge.beat_answer(beat.uid)
+        return BeatAnswer(newest, abort, self.interval, broken, place)
+
+    async def ready(self, arrived: Arrived, wait: float) -> Assignment | None:
+        """It stands at the barrier."""
+        charge = self._charge(arrived.uid)
+        charge.feed(arrived)
+        return await charge.assignment(arrived.uid, arrived.round, wait)
+
+    async def announced(self, uid: str, known: int, wait: float) -> int:
+        """The newest round announced to it."""
+        return await self._charge(uid).announced(uid, known, wait)
+
+    async def leave(self, leaving: Leaving) -> None:
+        """It goes."""
+        self._listening(leaving.uid).feed(leaving)
+
+    async def exit(self, exited: Exited) -> bool:
+        """Its child ended; whether it is to be started again."""
+        return self._listening(exited.uid).exited(exited)
+
+    def _charge(self, uid: str) -> JobController:
+        """Its job, which may have gone since the worker was let in."""
+        charge = self.master.charge_of(uid)
+        if charge is None:
+            raise Refused(Reason.NO_WORKER, "this worker's job is gone")
+        return charge
+
+    def _listening(self, uid: str) -> JobController:
+        """Its job, for what it says but once: the worker says it again until it is noted."""
+        charge = self._charge(uid)
+        if not charge.hears:
+            raise Refused(Reason.AWAY, "this worker's job is not looked after at the moment")
+        return charge
 
 
 def watched(namespaces: Sequence[str]) -> dict[str, tuple[str, str]]:

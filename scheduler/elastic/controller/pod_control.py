@@ -49,15 +49,13 @@ _log = structlog.get_logger("elastic")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is the same for all jobs. port: where workers reach the rendezvous. clock: seconds since the epoch. met:
-    told of a job and a round in which all its members train. broken: of one in which a member's process has ended.
-    refused: by namespace, the jobs whose last pod the API server refused.
+    """What is the same for all jobs. clock: seconds since the epoch. met: told of a job and a round in which all its
+    members train. broken: of one in which a member's process has ended. refused: by namespace, the jobs whose last pod
+    the API server refused.
     """
 
     trying: RequestRetry
     kit: Kit
-    confinement: Confinement
-    port: int
     clock: Callable[[], float]
     met: Callable[[str, int], None] = lambda _job, _round: None
     broken: Callable[[str, int], None] = lambda _job, _round: None
@@ -148,14 +146,14 @@ class PodControl:
         long as the reconciler waits for a pod before it asks for another.
         """
         site = self._site
-        if site.confinement is Confinement.NONE or site.clock() - self._confined_at < stands:
+        if site.kit.settings.confine is Confinement.NONE or site.clock() - self._confined_at < stands:
             return None
         if self._confining is None or self._confining.done():
             self._confining = self._begin(self._write_policy())
         return await asyncio.shield(self._confining)
 
     async def _write_policy(self) -> errors.KubeError | None:
-        call = requests.confine(self._owner, self._site.confinement, self._site.port)
+        call = requests.confine(self._owner, self._site.kit.settings.confine, self._site.kit.port)
         error = await self._site.trying.until_answered("policy", call, STARTS)
         self._confined_at = self._site.clock() if error is None else float("-inf")
         return error

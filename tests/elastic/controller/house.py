@@ -8,6 +8,7 @@ see: nothing is said any more.
 import asyncio
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,16 +16,15 @@ from scheduler.clock import steady
 from scheduler.elastic.controller import job_registry, requests
 from scheduler.elastic.controller.elastic_master import keep_seeing
 from scheduler.elastic.controller.job_metrics import JobMetrics
-from scheduler.elastic.controller.job_registry import Master
+from scheduler.elastic.controller.job_registry import Desk, Master
 from scheduler.elastic.controller.pod_control import Site
 from scheduler.elastic.controller.pod_template import Kit
 from scheduler.elastic.controller.request_retry import RequestRetry
-from scheduler.elastic.controller.worker_service import Desk
 from scheduler.elastic.reconciler import Timeouts, job_events
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.watch import Freshness, Reflector
-from scheduler.settings import Confinement
+from scheduler.settings import Confinement, Workers
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
 from tests.kube.follower import until
 from tests.kube.kubeconfig import kubeconfig
@@ -32,7 +32,7 @@ from tests.kube.writable import Writable
 
 JOBS, PODS, NODES = requests.JOBS, requests.PODS, requests.NODES
 TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "tf", "command": ["python", "train.py"]}]}}
-KIT = Kit("gangwright:test", "https://rendezvous.example:10273", "PEM")
+KIT = Kit("https://rendezvous.example:10273", "PEM", settings=Workers(image="gangwright:test"))
 LIMITS = Timeouts(coalesce=0.0, stand=0.0, settle=0.2, newcomers=0.2, again=0.5)
 """So that a test does not wait for what is about people's patience."""
 
@@ -48,7 +48,8 @@ class House:
         self.api = api
         self.metrics = ElasticMetrics()
         self.counting = JobMetrics(self.metrics)
-        self.confinement = settings.pop("confinement", Confinement.INGRESS)
+        confine = settings.pop("confinement", Confinement.INGRESS)
+        self._kit = replace(KIT, settings=replace(KIT.settings, confine=confine))
         self.blind_after = settings.pop("blind_after", 10.0)
         self.master = Master(self.counting, **{"limits": LIMITS, "taints": ("going",), **settings})
         self.leading = True
@@ -84,7 +85,7 @@ class House:
             seeing=lambda: self.seeing and sight.stands(steady()),
             interval=1.0,
         )
-        self.master.begin(Site(self.trying, KIT, self.confinement, 10273, steady, self._meets, self._breaks))
+        self.master.begin(Site(self.trying, self._kit, steady, self._meets, self._breaks))
         return self
 
     async def __aexit__(self, *_: object) -> None:
