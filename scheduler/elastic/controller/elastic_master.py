@@ -80,10 +80,10 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
         ]
         trying = RequestRetry(
             client,
-            at_once=settings.api.concurrent_writes,
+            asyncio.Semaphore(settings.api.concurrent_writes),
             least=own.retry,
             most=own.retry_limit,
-            counted=counting.wrote,
+            counted=lambda what, result: metrics.writes_total.labels(what, result).inc(),
             acting=leading,
         )
         async with component(

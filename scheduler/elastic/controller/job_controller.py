@@ -5,6 +5,7 @@ ours at one job leaves the others alone: the job is begun anew from what stands 
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -71,7 +72,7 @@ class JobController:
         self._writer = self._begin_to_write()
         self._doomed: dict[str, str] = {}
         self._blind = ""
-        self._accepting = AcceptedSpec(partial(problems, owner), counting.refused)
+        self._accepting = AcceptedSpec(partial(problems, owner), counting.metrics.specs_refused_total.inc)
         self._unreadable = ""
         """Why the status that stands cannot be read: as long as it is so, the job is left alone."""
         self._shown: tuple[float | None, Thing] = (None, {})  # when the rules had looked, and the status then
@@ -91,14 +92,12 @@ class JobController:
     ) -> None:
         """Take it over from what stands at the API server. blind: why its pods are not seen, if they are not."""
         self.job, self.workers, self._doomed, self._blind = job, dict(workers), dict(doomed), blind
-        self._counting.known(self.owner.key, None, self.owner.uid)
         self._anew()
 
     def close(self) -> None:
         """It is gone, or no longer ours: nothing more is done for it, and nobody waits for it any longer."""
         self._reconciler = None
-        if self._timer is not None:
-            self._timer.cancel()
+        self._arm(math.inf, self._reconcile)
         self._writer.cancel()
         self._carrying.close()
         self._counting.gone(self.owner.key)
@@ -115,7 +114,7 @@ class JobController:
             self._leave_alone(str(error))
             return
         self._unreadable = ""
-        self._counting.known(self.owner.key, status)
+        self._counting.known(self.owner.key, self.owner.uid, status)
         self._reconciler = Reconciler(self.owner.key, selector=self.owner.selector, limits=self._limits)
         if status is not None and status.assignment is not None:
             self._let_in(status.assignment.number, (seat.uid for seat in status.assignment.ring))
@@ -133,7 +132,7 @@ class JobController:
         if not self._unreadable:
             said = f"the status cannot be read, and stays as it is: nothing is done for this job meanwhile: {why}"
             _log.error("status cannot be read", job=self.owner.key, error=why)
-            self._counting.unreadable("elasticjobs")
+            self._counting.metrics.unreadable_objects_total.labels("elasticjobs").inc()
             self._carry(job_effects.Tell("Warning", "StatusUnreadable", said))
         self._unreadable = why
 
@@ -155,18 +154,16 @@ class JobController:
 
     def _break(self) -> None:
         """Begin anew after a while, from a fresh look."""
-        self._counting.broken()
+        self._counting.metrics.broken_total.inc()
         self._reconciler = None
         if self._site.clock() - self._began > LONGEST_PAUSE:
             self._failures = 0
         pause = doubled(FIRST_PAUSE, self._failures, LONGEST_PAUSE)
         self._failures += 1
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(pause, self._mended)
+        self._arm(pause, self._mended)
 
     def _mended(self) -> None:
-        self._timer, self._began = None, self._site.clock()
+        self._began = self._site.clock()
         if self._writer.done():
             self._writer = self._begin_to_write()
         self._anew()
@@ -236,7 +233,7 @@ class JobController:
                 return
             now = self._site.clock()
             effects = reconciler.reconcile(now)
-            self._arm(reconciler.next_deadline(now) - now)
+            self._arm(max(LEAST_WAIT, reconciler.next_deadline(now) - now), self._reconcile)
             for effect in effects:
                 self._carry(effect)
 
@@ -250,13 +247,12 @@ class JobController:
             _log.exception("reconciler failed", job=key, kind=("reconciler failed", key))
             self._break()
 
-    def _arm(self, seconds: float) -> None:
+    def _arm(self, seconds: float, then: Callable[[], None]) -> None:
+        """What comes after so many seconds, instead of what was to come; after infinitely many nothing does."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None
-        if seconds < float("inf"):
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(LEAST_WAIT, seconds), self._reconcile)
+        if seconds < math.inf:
+            self._timer = asyncio.get_running_loop().call_later(seconds, then)
 
     def _carry(self, effect: Effect) -> None:
         match effect:

@@ -112,7 +112,7 @@ class Master:
                     leave_out(change, f"{type(error).__name__}: {error}")
 
         def leave_out(change: ch.Change[Any], message: str) -> None:
-            self._counting.unreadable(kind)
+            self._counting.metrics.unreadable_objects_total.labels(kind).inc()
             place = "" if isinstance(change, ch.Synced) else "/".join(filter(None, change.key or ()))
             again = ("object left out", name, place)
             _log.warning("object left out", resource=name, object=place, message=message, kind=again)

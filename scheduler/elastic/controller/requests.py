@@ -6,14 +6,14 @@ given once, a deletion names the uid, a status names the version that it replace
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
 from scheduler.elastic.controller.pod_template import Owner, Thing, reference
 from scheduler.objects import event_bodies, labels
-from scheduler.objects.patches import APPLY, JSON, MERGE
+from scheduler.objects.patches import APPLY, JSON, MERGE, Call
 from scheduler.settings import Confinement
 
 JOBS: Final = f"/apis/{labels.OURS}v1alpha1/elasticjobs"
@@ -27,15 +27,7 @@ REPORTER: Final = f"{labels.OURS}elastic"
 
 DNS_PORT: Final = 53
 
-
-class Call(NamedTuple):
-    """One request."""
-
-    method: str
-    path: str
-    body: bytes | None = None
-    content_type: str = JSON
-    params: Mapping[str, str] = {"fieldManager": labels.FIELD_MANAGER}
+_encoded: Final = msgspec.json.encode
 
 
 def inside(collection: str, namespace: str, *rest: str) -> str:
@@ -128,7 +120,3 @@ def difference(old: Any, new: Any) -> Any:
         if key not in old or old[key] != value
     }
     return gone | changed
-
-
-def _encoded(body: Thing) -> bytes:
-    return msgspec.json.encode(body)

@@ -73,10 +73,10 @@ class House:
         await until(lambda: self.master.synced)
         self.trying = RequestRetry(
             self._client,
-            at_once=16,
+            asyncio.Semaphore(16),
             least=0.01,
             most=0.05,
-            counted=self.counting.wrote,
+            counted=lambda *what: self.metrics.writes_total.labels(*what).inc(),
             acting=lambda: self.leading,
         )
         self.desk = Desk(
