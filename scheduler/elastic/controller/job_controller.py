@@ -16,7 +16,7 @@ import structlog
 from scheduler.elastic.controller.decode import AcceptedSpec, Job, Known
 from scheduler.elastic.controller.job_metrics import JobMetrics
 from scheduler.elastic.controller.pod_control import PodControl, Site
-from scheduler.elastic.controller.pod_template import Owner, Thing, problems
+from scheduler.elastic.controller.pod_template import Thing, problems
 from scheduler.elastic.controller.status_writer import StatusWriter
 from scheduler.elastic.job import UnreadableStatus, decode_status, encode_status
 from scheduler.elastic.job.spec import Spec
@@ -45,13 +45,15 @@ _log = structlog.get_logger("elastic")
 
 
 class JobController:
-    """A job under care, from `begin` until `close`."""
+    """A job under care, from `begin` until `close`. doomed: nodes that are about to go, and why, as the registry keeps it."""
 
-    def __init__(self, owner: Owner, site: Site, limits: Timeouts, counting: JobMetrics) -> None:
-        self.owner = owner
+    def __init__(
+        self, job: Job, site: Site, limits: Timeouts, counting: JobMetrics, doomed: Mapping[str, str]
+    ) -> None:
+        self.job = job
+        self.owner = owner = job.owner
         self.rounds: dict[Uid, tuple[int, ...]] = {}
         """By worker: the newest published rounds that it is a member of."""
-        self.job: Job | None = None
         self.workers: dict[Uid, Known] = {}
         self._site = site
         self._limits = limits
@@ -70,7 +72,7 @@ class JobController:
             readable=readable,
         )
         self._writer = self._begin_to_write()
-        self._doomed: dict[str, str] = {}
+        self._doomed = doomed
         self._blind = ""
         self._accepting = AcceptedSpec(partial(problems, owner), counting.metrics.specs_refused_total.inc)
         self._unreadable = ""
@@ -87,11 +89,9 @@ class JobController:
 
     # ── its life ────────────────────────────────────────────────────────────────────────────────────────
 
-    def begin(
-        self, job: Job, workers: Mapping[Uid, Known], doomed: Mapping[str, str], blind: str = ""
-    ) -> None:
+    def begin(self, workers: Mapping[Uid, Known], blind: str) -> None:
         """Take it over from what stands at the API server. blind: why its pods are not seen, if they are not."""
-        self.job, self.workers, self._doomed, self._blind = job, dict(workers), dict(doomed), blind
+        self.workers, self._blind = dict(workers), blind
         self._anew()
 
     def close(self) -> None:
@@ -104,7 +104,6 @@ class JobController:
         self._tell_news()
 
     def _anew(self) -> None:
-        assert self.job is not None  # noqa: S101 - `begin` has set it
         self._writing.believe(self.job)
         self._reconciler = None
         self._accepting.forget()
@@ -175,7 +174,7 @@ class JobController:
         self._writing.seen(job)
         if self._unreadable or (self._reconciler is not None and not self._writing.readable):
             self._anew()
-        elif before is None or before.metadata.generation != job.metadata.generation:
+        elif before.metadata.generation != job.metadata.generation:
             self.feed(*self._accepting.read(job))
             for uid in self.workers:
                 self._agree(uid)
@@ -191,13 +190,6 @@ class JobController:
             for number in self.rounds.pop(uid, ())[-1:]:
                 self._site.broken(self.owner.key, number)
             self.feed(job_events.WorkerGone(uid))
-
-    def node_turned(self, node: str, why: str, event: Event) -> None:
-        """why: it is doomed; empty: it is not, after all."""
-        self._doomed.pop(node, None)
-        if why:
-            self._doomed[node] = why
-        self.feed(event)
 
     def sight_turned(self, why: str) -> None:
         """why: its pods are not seen; empty: they are."""
@@ -260,7 +252,10 @@ class JobController:
                 if self.spec is not None:
                     self._carrying.start(effect, self.spec)
             case job_effects.StopWorker():
-                self._stop(effect)
+                if (known := self.workers.get(effect.uid)) is not None:
+                    self._carrying.stop(effect, known.seen.name)
+                else:
+                    asyncio.get_running_loop().call_soon(self.feed, job_events.WorkerGone(effect.uid))
             case job_effects.Persist():
                 self._counting.decided(self.owner.key, effect.status)
                 self._writing.want(
@@ -281,12 +276,6 @@ class JobController:
                 self.refresh()  # who waits for it, and the master after us, need not wait for figures
             case job_effects.Abort():
                 pass  # the answer to the worker's next beat says it
-
-    def _stop(self, effect: job_effects.StopWorker) -> None:
-        if (known := self.workers.get(effect.uid)) is not None:
-            self._carrying.stop(effect, known.seen.name)
-        else:
-            asyncio.get_running_loop().call_soon(self.feed, job_events.WorkerGone(effect.uid))
 
     def _publish(self, effect: job_effects.Publish) -> None:
         self._counting.began(self.owner.key, effect.round)

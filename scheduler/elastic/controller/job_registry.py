@@ -138,11 +138,10 @@ class Master:
     def _take(self, job: Job) -> None:
         if self._site is None:
             return
-        owner = job.owner
-        charge = JobController(owner, self._site, self._limits, self._counting)
-        self.charges[owner.uid] = charge
-        workers = {uid: known for uid, known in self._workers.items() if known.owner == owner}
-        charge.begin(job, workers, self._doomed, self._why_blind(owner))
+        charge = JobController(job, self._site, self._limits, self._counting, self._doomed)
+        self.charges[charge.owner.uid] = charge
+        workers = {uid: known for uid, known in self._workers.items() if known.owner == charge.owner}
+        charge.begin(workers, self._why_blind(charge.owner))
 
     def _job_seen(self, job: Job) -> None:
         uid = job.metadata.uid
@@ -223,7 +222,7 @@ class Master:
             self._doomed[node] = why
         event = NodeDoomed(node, why) if why else NodeCleared(node)
         for charge in list(self.charges.values()):
-            charge.node_turned(node, why, event)
+            charge.feed(event)
 
 
 @dataclass(frozen=True, slots=True)

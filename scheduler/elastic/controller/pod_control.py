@@ -81,10 +81,7 @@ class PodControl:
             task.cancel()
 
     def start(self, effect: StartWorker, spec: Spec) -> None:
-        # The name is chosen once, so that a try whose answer was lost makes no second pod.
-        chance = "".join(secrets.choice(LETTERS) for _ in range(5))
-        name = worker_name(self._owner.name, effect.number, chance)
-        self._begin(self._start(effect, spec, name))
+        self._begin(self._start(effect, spec))
 
     def stop(self, effect: StopWorker, name: str) -> None:
         if self._stopping.get(effect.uid, float("inf")) > effect.grace_s:
@@ -112,7 +109,11 @@ class PodControl:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a task of a job failed", job=self._owner.key, exc_info=error)
 
-    async def _start(self, effect: StartWorker, spec: Spec, name: str) -> None:
+    async def _start(self, effect: StartWorker, spec: Spec) -> None:
+        # The name is chosen once, so that a try whose answer was lost makes no second pod.
+        name = worker_name(
+            self._owner.name, effect.number, "".join(secrets.choice(LETTERS) for _ in range(5))
+        )
         crowd = self._site.refused[self._owner.namespace]
         error = await self._confine(STANDS_REFUSED if self._owner.uid in crowd else STANDS)
         if error is not None:
