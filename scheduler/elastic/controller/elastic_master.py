@@ -99,7 +99,6 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
                 desk, client, settings.rendezvous, metrics, namespace=own.lease_namespace
             ) as meeting:
                 site = _site(settings, trying, meeting)
-                master.forgotten = meeting.values.forget
                 took = metrics.sizing_duration_seconds.observe
                 try:
                     master.begin(site)
@@ -126,7 +125,7 @@ def _site(settings: Settings, trying: RequestRetry, meeting: Rendezvous) -> Site
         settings.rendezvous.audience,
         settings.workers,
     )
-    return Site(trying, kit, steady, meeting.values.met, meeting.values.broken)
+    return Site(trying, kit, steady, meeting.values)
 
 
 def limits_of(settings: Settings) -> Timeouts:
@@ -163,7 +162,6 @@ async def keep_seeing(
     master: Master,
     pods: Freshness,
     after: float,
-    clock: Callable[[], float] = steady,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Never:
     """Tell the jobs which watches of pods do not stand. after: seconds without a watch that say nothing yet.
@@ -173,7 +171,7 @@ async def keep_seeing(
     """
     before: dict[str, str] = {}
     while True:
-        now = pods.blind(clock(), after) if master.synced else {}
+        now = pods.blind(steady(), after) if master.synced else {}
         for name in now.keys() - before.keys():
             _log.warning("pods are not seen: no worker is started", watch=name, error=now[name])
         for name in before.keys() - now.keys():

@@ -55,7 +55,7 @@ class JobController:
         self.rounds: dict[Uid, tuple[int, ...]] = {}
         """By worker: the newest published rounds that it is a member of."""
         self.workers: dict[Uid, Known] = {}
-        self._site = site
+        self.site = site
         self._limits = limits
         self._counting = counting
         self._reconciler: Reconciler | None = None
@@ -155,14 +155,14 @@ class JobController:
         """Begin anew after a while, from a fresh look."""
         self._counting.metrics.broken_total.inc()
         self._reconciler = None
-        if self._site.clock() - self._began > LONGEST_PAUSE:
+        if self.site.clock() - self._began > LONGEST_PAUSE:
             self._failures = 0
         pause = doubled(FIRST_PAUSE, self._failures, LONGEST_PAUSE)
         self._failures += 1
         self._arm(pause, self._mended)
 
     def _mended(self) -> None:
-        self._began = self._site.clock()
+        self._began = self.site.clock()
         if self._writer.done():
             self._writer = self._begin_to_write()
         self._anew()
@@ -188,7 +188,7 @@ class JobController:
     def worker_gone(self, uid: Uid) -> None:
         if self.workers.pop(uid, None) is not None:
             for number in self.rounds.pop(uid, ())[-1:]:
-                self._site.broken(self.owner.key, number)
+                self.site.values.broken(self.owner.key, number)
             self.feed(job_events.WorkerGone(uid))
 
     def sight_turned(self, why: str) -> None:
@@ -211,7 +211,7 @@ class JobController:
         with self._ours() as reconciler:
             if reconciler is None:
                 return
-            now = self._site.clock()
+            now = self.site.clock()
             for event in events:
                 reconciler.take(event, now)
             if self._turn is None:
@@ -223,7 +223,7 @@ class JobController:
         with self._ours() as reconciler:
             if reconciler is None:
                 return
-            now = self._site.clock()
+            now = self.site.clock()
             effects = reconciler.reconcile(now)
             self._arm(max(LEAST_WAIT, reconciler.next_deadline(now) - now), self._reconcile)
             for effect in effects:
@@ -270,7 +270,7 @@ class JobController:
                 self._carrying.tell(effect)
             case job_effects.Resized():
                 self._counting.resized(effect)
-                self._site.met(self.owner.key, effect.round)
+                self.site.values.met(self.owner.key, effect.round)
             case job_effects.Finish():
                 _log.info("job over", job=self.owner.key, phase=effect.phase, reason=effect.reason)
                 self.refresh()  # who waits for it, and the master after us, need not wait for figures
@@ -297,7 +297,7 @@ class JobController:
         with self._ours() as reconciler:
             if reconciler is not None and reconciler.looked_at is not None:
                 if reconciler.looked_at != self._shown[0]:
-                    status = reconciler.status(self._site.clock())
+                    status = reconciler.status(self.site.clock())
                     self._counting.seen(self.owner.key, status)
                     self._shown = reconciler.looked_at, encode_status(status, self._accepting.written)
                 self._writing.want(self._shown[1])
@@ -319,7 +319,7 @@ class JobController:
     def exited(self, event: job_events.Exited) -> bool:
         """Whether the agent is to start the child again."""
         if event.round is not None and event.round in self.rounds.get(event.uid, ()):
-            self._site.broken(self.owner.key, event.round)
+            self.site.values.broken(self.owner.key, event.round)
         self.feed(event)
         return self._reconciler is not None and self._reconciler.restart(event.uid)
 
@@ -327,7 +327,7 @@ class JobController:
         """The job as the sizing policies see it; None where there is nothing to decide."""
         with self._ours() as reconciler:
             if reconciler is not None and self.spec is not None:
-                return reconciler.wishes(self._site.clock())
+                return reconciler.wishes(self.site.clock())
         return None
 
     async def assignment(self, uid: Uid, known: int, wait: float) -> Assignment | None:

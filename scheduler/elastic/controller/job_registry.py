@@ -18,16 +18,9 @@ from scheduler.elastic.controller.job_metrics import JobMetrics
 from scheduler.elastic.controller.node_usage import NodeUsage
 from scheduler.elastic.controller.pod_control import Site
 from scheduler.elastic.controller.pod_template import Owner
+from scheduler.elastic.reconciler import job_events
 from scheduler.elastic.reconciler.job_effects import Assignment
-from scheduler.elastic.reconciler.job_events import (
-    Arrived,
-    Beat,
-    Exited,
-    Leaving,
-    NodeCleared,
-    NodeDoomed,
-    Uid,
-)
+from scheduler.elastic.reconciler.job_events import Uid
 from scheduler.elastic.reconciler.timeouts import Timeouts
 from scheduler.elastic.rendezvous.worker_messages import BeatAnswer, Reason, Refused
 from scheduler.elastic.rendezvous.worker_requests import Worker
@@ -42,7 +35,7 @@ _log = structlog.get_logger("elastic")
 
 
 class Master:
-    """The jobs under care. taints: keys that say that a node is about to go. forgotten: told of a job that is gone."""
+    """The jobs under care. taints: keys that say that a node is about to go."""
 
     def __init__(
         self,
@@ -51,14 +44,12 @@ class Master:
         namespaces: Sequence[str] = (),
         taints: Sequence[str] = (),
         limits: Timeouts | None = None,
-        forgotten: Callable[[str], None] = lambda _job: None,
     ) -> None:
         self.charges: dict[Uid, JobController] = {}
         """By the uid of the ElasticJob."""
         self.usage = NodeUsage()
         self.whole = not namespaces
         """Every pod of the cluster is seen, so that it is known what is free."""
-        self.forgotten = forgotten
         self._counting = counting
         self._taints = tuple(taints)
         self._limits = limits or Timeouts()
@@ -161,7 +152,7 @@ class Master:
         charge = self.charges.pop(uid, None)
         if charge is not None:
             charge.close()
-            self.forgotten(charge.owner.key)
+            charge.site.values.forget(charge.owner.key)
 
     # ── workers ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -220,7 +211,7 @@ class Master:
         self._doomed.pop(node, None)
         if why:
             self._doomed[node] = why
-        event = NodeDoomed(node, why) if why else NodeCleared(node)
+        event = job_events.NodeDoomed(node, why) if why else job_events.NodeCleared(node)
         for charge in list(self.charges.values()):
             charge.feed(event)
 
@@ -247,14 +238,14 @@ class Desk:
             raise Refused(Reason.AWAY, "the API server is away, and this worker was not known before")
         return None
 
-    async def beat(self, beat: Beat) -> BeatAnswer:
+    async def beat(self, beat: job_events.Beat) -> BeatAnswer:
         """Note the sign of life."""
         charge = self._charge(beat.uid)
         charge.feed(beat)
         newest, abort, broken, place = charge.beat_answer(beat.uid)
         return BeatAnswer(newest, abort, self.interval, broken, place)
 
-    async def ready(self, arrived: Arrived, wait: float) -> Assignment | None:
+    async def ready(self, arrived: job_events.Arrived, wait: float) -> Assignment | None:
         """It stands at the barrier."""
         charge = self._charge(arrived.uid)
         charge.feed(arrived)
@@ -264,11 +255,11 @@ class Desk:
         """The newest round announced to it."""
         return await self._charge(uid).announced(uid, known, wait)
 
-    async def leave(self, leaving: Leaving) -> None:
+    async def leave(self, leaving: job_events.Leaving) -> None:
         """It goes."""
         self._listening(leaving.uid).feed(leaving)
 
-    async def exit(self, exited: Exited) -> bool:
+    async def exit(self, exited: job_events.Exited) -> bool:
         """Its child ended; whether it is to be started again."""
         return self._listening(exited.uid).exited(exited)
 

@@ -20,8 +20,8 @@ from scheduler.elastic.controller.request_retry import RequestRetry
 from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.reconciler.job_effects import StartWorker, StopWorker, Tell
 from scheduler.elastic.reconciler.job_events import StartRefused, Uid, WorkerGone
+from scheduler.elastic.rendezvous.kv_store import Values
 from scheduler.errors import abridged
-from scheduler.objects import labels
 from scheduler.settings import Confinement
 
 TELLS: Final = 3
@@ -49,16 +49,14 @@ _log = structlog.get_logger("elastic")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is the same for all jobs. clock: seconds since the epoch. met: told of a job and a round in which all its
-    members train. broken: of one in which a member's process has ended. refused: by namespace, the jobs whose last pod
-    the API server refused.
+    """What is the same for all jobs. clock: seconds since the epoch. values: of their rounds. refused: by namespace,
+    the jobs whose last pod the API server refused.
     """
 
     trying: RequestRetry
     kit: Kit
     clock: Callable[[], float]
-    met: Callable[[str, int], None] = lambda _job, _round: None
-    broken: Callable[[str, int], None] = lambda _job, _round: None
+    values: Values
     refused: defaultdict[str, set[Uid]] = field(default_factory=lambda: defaultdict(set))
 
 
@@ -94,8 +92,7 @@ class PodControl:
 
     def requote(self, uid: Uid, name: str, quorum: int) -> None:
         """The gang's quorum changed: its members must agree about it."""
-        said = {labels.MIN_MEMBERS: str(quorum)}
-        call = requests.annotate_pod(self._owner.namespace, name, uid, said)
+        call = requests.requote_pod(self._owner.namespace, name, uid, quorum)
         self._begin(self._site.trying.until_answered("quorum", call))
 
     def _begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

@@ -47,17 +47,9 @@ LONGEST_JOB: Final = 63
 CORE: Final = "core"
 SURPLUS: Final = "surplus"
 
-CHOICES: Final = frozenset(
-    {
-        "GANGWRIGHT_IFACE",
-        "GANGWRIGHT_GLOO_TIMEOUT",
-        "GANGWRIGHT_LOG_PREFIX",
-        "GANGWRIGHT_STOPPED_LIMIT",
-        "GANGWRIGHT_SILENT_LIMIT",
-        "GANGWRIGHT_FINISH_LIMIT",
-    }
-)
-"""Variables of ours that a template may set itself."""
+CHOICES: Final = frozenset({"GANGWRIGHT_IFACE", "GANGWRIGHT_GLOO_TIMEOUT"})
+"""Variables that are written where the template has none of its own. It may also set those of the agent that are never
+written here."""
 
 FILLED_IN: Final = {
     "GANGWRIGHT_POD": "metadata.name",

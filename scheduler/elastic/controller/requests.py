@@ -5,7 +5,6 @@ given once, a deletion names the uid, a status names the version that it replace
 """
 
 import math
-from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -51,8 +50,8 @@ def delete_pod(namespace: str, name: str, uid: str, grace: float) -> Call:
     return Call("DELETE", inside(PODS, namespace, name), _encoded(options), JSON, {})
 
 
-def annotate_pod(namespace: str, name: str, uid: str, said: Mapping[str, str]) -> Call:
-    body = {"metadata": {"uid": uid, "annotations": dict(said)}}
+def requote_pod(namespace: str, name: str, uid: str, quorum: int) -> Call:
+    body = {"metadata": {"uid": uid, "annotations": {labels.MIN_MEMBERS: str(quorum)}}}
     return Call("PATCH", inside(PODS, namespace, name), _encoded(body), MERGE)
 
 

@@ -21,6 +21,7 @@ from scheduler.elastic.controller.pod_control import Site
 from scheduler.elastic.controller.pod_template import Kit
 from scheduler.elastic.controller.request_retry import RequestRetry
 from scheduler.elastic.reconciler import Timeouts, job_events
+from scheduler.elastic.rendezvous.kv_store import Values
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.watch import Freshness, Reflector
@@ -41,6 +42,25 @@ def world() -> Writable:
     return Writable(JOBS, PODS, NODES, requests.POLICIES, requests.EVENTS)
 
 
+class Told(Values):
+    """What the rendezvous is told of rounds and jobs."""
+
+    def __init__(self) -> None:
+        super().__init__(keys=1, size=1, total=1)
+        self.all_met: list[tuple[str, int]] = []
+        self.all_broken: list[tuple[str, int]] = []
+        self.forgotten: list[str] = []
+
+    def met(self, job: str, number: int) -> None:
+        self.all_met.append((job, number))
+
+    def broken(self, job: str, number: int) -> None:
+        self.all_broken.append((job, number))
+
+    def forget(self, job: str) -> None:
+        self.forgotten.append(job)
+
+
 class House:
     """One master process."""
 
@@ -57,10 +77,7 @@ class House:
         self._folder = folder
         self._tasks: list[asyncio.Task[Any]] = []
         self.actors: list[Any] = []
-        self.met: list[tuple[str, int]] = []
-        """Told to the rendezvous."""
-        self.broken: list[tuple[str, int]] = []
-        """The same."""
+        self.values = Told()
 
     async def __aenter__(self) -> Self:
         self._client = Client(await find_access(kubeconfig(self._folder, self.api.url)))
@@ -85,7 +102,7 @@ class House:
             seeing=lambda: self.seeing and sight.stands(steady()),
             interval=1.0,
         )
-        self.master.begin(Site(self.trying, self._kit, steady, self._meets, self._breaks))
+        self.master.begin(Site(self.trying, self._kit, steady, self.values))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -99,12 +116,6 @@ class House:
         for task in self._tasks:
             if not task.cancelled():
                 task.result()  # a sink must not raise
-
-    def _meets(self, name: str, number: int) -> None:
-        self.met.append((name, number))
-
-    def _breaks(self, name: str, number: int) -> None:
-        self.broken.append((name, number))
 
     # What a test looks at
 
