@@ -240,7 +240,7 @@ class JobController:
             self._break()
 
     def _arm(self, seconds: float, then: Callable[[], None]) -> None:
-        """What comes after so many seconds, instead of what was to come; after infinitely many nothing does."""
+        """Call this after so many seconds, in place of the call that was due; after infinitely many, never."""
         if self._timer is not None:
             self._timer.cancel()
         if seconds < math.inf:

@@ -24,9 +24,7 @@ STRAGGLER = "Straggler"
 
 
 def moved(before: Round, after: Round) -> tuple[int, int, int]:
-    """How many the later round has that the earlier one had not; of those that it has no more: how many were told to
-    leave or to wait, and how many were lost.
-    """
+    """How many workers the later round gained, how many were told to leave it or to wait, and how many were lost."""
     old, new = ({seat.uid for seat in own.ring} for own in (before, after))
     told = {seat.uid for seat in (*after.leaving, *after.holding)}
     gone = old - new

@@ -140,11 +140,10 @@ class Master:
             self._forget(uid)
             return
         self._jobs[uid] = job
-        charge = self.charges.get(uid)
-        if charge is None:
-            self._take(job)
-        else:
+        if (charge := self.charges.get(uid)) is not None:
             charge.job_seen(job)
+        else:
+            self._take(job)
 
     def _forget(self, uid: Uid) -> None:
         """Its pods go with it: they are its own."""

@@ -108,9 +108,8 @@ class PodControl:
 
     async def _start(self, effect: StartWorker, spec: Spec) -> None:
         # The name is chosen once, so that a try whose answer was lost makes no second pod.
-        name = worker_name(
-            self._owner.name, effect.number, "".join(secrets.choice(LETTERS) for _ in range(5))
-        )
+        chance = "".join(secrets.choice(LETTERS) for _ in range(5))
+        name = worker_name(self._owner.name, effect.number, chance)
         crowd = self._site.refused[self._owner.namespace]
         error = await self._confine(STANDS_REFUSED if self._owner.uid in crowd else STANDS)
         if error is not None:
